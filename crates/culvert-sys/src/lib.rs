@@ -1,0 +1,13 @@
+//! System calls, errno values and locks without libc.
+//!
+//! Everything here may run inside a system-call hook of a foreign process: nothing allocates through the
+//! program's malloc, nothing touches `errno`, nothing calls libc, so nothing can re-enter the hook.
+#![no_std]
+
+pub mod errno;
+pub mod nr;
+pub mod sync;
+pub mod syscall;
+
+pub use errno::Errno;
+pub use linux_raw_sys as raw;

@@ -1,0 +1,130 @@
+//! Futex locks for code inside hooks: no poisoning, no thread-local state, no libc (futex(2)).
+//!
+//! They are process-private. Fork is made safe by the interception engine, which lets no other thread be inside a hook while the
+//! process forks, so no lock is ever copied held.
+
+use crate::{nr, syscall};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+
+/// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky", mutex 2).
+pub struct RawFutex(AtomicU32);
+
+const FUTEX_WAIT_PRIVATE: usize = 128;
+const FUTEX_WAKE_PRIVATE: usize = 129;
+
+/// Sleeps while `*word == expected`; returns at once when it differs, and possibly for no reason.
+pub fn futex_wait(word: &AtomicU32, expected: u32) {
+    // SAFETY: the word outlives the call; a null timeout waits without end.
+    let _ = unsafe {
+        syscall::call(
+            nr::FUTEX,
+            [
+                word.as_ptr() as usize,
+                FUTEX_WAIT_PRIVATE,
+                expected as usize,
+                0,
+            ],
+        )
+    };
+}
+
+/// Wakes up to `count` threads that sleep on `word`.
+pub fn futex_wake(word: &AtomicU32, count: usize) {
+    // SAFETY: the address is only a key for the kernel.
+    let _ = unsafe {
+        syscall::call(
+            nr::FUTEX,
+            [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, count],
+        )
+    };
+}
+
+// SAFETY: exclusive: only the 0 -> 1 or 0 -> 2 transition enters, with acquire; unlock releases.
+unsafe impl lock_api::RawMutex for RawFutex {
+    #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to name the initial value
+    const INIT: Self = Self(AtomicU32::new(0));
+    type GuardMarker = lock_api::GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if self.0.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            while self.0.swap(2, Acquire) != 0 {
+                futex_wait(&self.0, 2);
+            }
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        if self.0.swap(0, Release) == 2 {
+            futex_wake(&self.0, 1);
+        }
+    }
+}
+
+/// A mutual-exclusion lock for use inside hooks.
+pub type Mutex<T> = lock_api::Mutex<RawFutex, T>;
+/// The guard of a [`Mutex`].
+pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
+
+/// A value made on first use, once.
+pub struct OnceCell<T> {
+    lock: Mutex<()>,
+    ready: core::sync::atomic::AtomicBool,
+    value: core::cell::UnsafeCell<Option<T>>,
+}
+
+// SAFETY: the value is written once under the lock and only read, shared, after `ready`.
+unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
+// SAFETY: owns its value.
+unsafe impl<T: Send> Send for OnceCell<T> {}
+
+impl<T> OnceCell<T> {
+    /// An empty cell.
+    pub const fn new() -> Self {
+        Self {
+            lock: Mutex::new(()),
+            ready: core::sync::atomic::AtomicBool::new(false),
+            value: core::cell::UnsafeCell::new(None),
+        }
+    }
+
+    /// The value, if made.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: after `ready` the value is never written again.
+        if self.ready.load(Acquire) {
+            unsafe { (*self.value.get()).as_ref() }
+        } else {
+            None
+        }
+    }
+
+    /// The value; `make` runs once, under a lock, when there is none. After an error the next call tries again.
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        if self.get().is_none() {
+            let _guard = self.lock.lock();
+            if !self.ready.load(Acquire) {
+                let value = make()?;
+                // SAFETY: under the lock, and nobody reads before `ready`.
+                unsafe { *self.value.get() = Some(value) };
+                self.ready.store(true, Release);
+            }
+        }
+        match self.get() {
+            Some(value) => Ok(value),
+            None => unreachable!("made above"),
+        }
+    }
+}
+
+impl<T> Default for OnceCell<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
