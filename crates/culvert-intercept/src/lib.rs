@@ -1,1 +1,49 @@
+//! The interception engine: every system call that the process makes and that somebody is interested in is offered to a handler first.
+//!
+//! It rewrites system-call *instructions*, not library symbols, and knows nothing of file systems. The boundary is here too: copies from and to the
+//! program's memory that end in `EFAULT` instead of a crash, virtualised signals, threads, fork.
 #![no_std]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+/// A system call that the program is making.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Call {
+    /// Its number; a handler may change it before forwarding.
+    pub number: usize,
+    /// Its six arguments; a handler may change them before forwarding.
+    pub args: [usize; 6],
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done: this goes into rax (a value, or a negated errno).
+    Return(isize),
+    /// The real system call is executed, at the program's own instruction and on its own stack, with number and arguments as they now stand
+    /// in the [`Call`]. Registers other than rax are the program's own again afterwards.
+    Forward,
+    /// An interruptible wait inside the hook was interrupted: the pending signal is delivered, then the call is made again when the handler has
+    /// SA_RESTART, else it ends with EINTR (the kernel's ERESTARTSYS).
+    Restart,
+}
+
+/// When a call is offered to the handler; everything else is executed at once, in a few instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Interest {
+    /// Never.
+    Never = 0,
+    /// Always.
+    Always = 1,
+    /// When argument 0 is a descriptor that is not known to be foreign.
+    Descriptor0 = 2,
+    /// When argument 0 or 1 is such a descriptor.
+    Descriptors01 = 3,
+    /// When argument 0 or 2 is such a descriptor.
+    Descriptors02 = 4,
+}
