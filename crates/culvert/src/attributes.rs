@@ -109,6 +109,12 @@ pub struct SetAttributes {
     pub atime: Option<Timespec>,
     /// New modification time; `UTIME_NOW` is resolved by the caller.
     pub mtime: Option<Timespec>,
+    /// New change time: only from a kernel mount that keeps times itself (FUSE's writeback cache). None: the present, as always
+    /// when anything changes.
+    pub ctime: Option<Timespec>,
+    /// Both times were asked for as the present moment (`utimes(path, NULL)`, or `UTIME_NOW` twice): write permission is enough, where
+    /// explicit times need the owner (`ATTR_TOUCH`, `vfs_utimes` in fs/utimes.c). A driver that hands the call on must hand it on so.
+    pub touch: bool,
 }
 
 /// What statfs(2) reports.

@@ -96,6 +96,9 @@ pub struct Capabilities {
     pub xattrs: bool,
     /// Has hard links.
     pub hard_links: bool,
+    /// Checks permissions itself, with more than the mode bits ([`FileSystem::access`] is overridden): the transport asks `access`
+    /// instead of judging by the attributes, and leaves the rest to the operation itself.
+    pub checks_permissions: bool,
 }
 
 /// One entry of a directory.

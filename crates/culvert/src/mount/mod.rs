@@ -1,0 +1,227 @@
+//! What is mounted where: the words of the command line, and the form in which a run's mounts travel to every process.
+//!
+//! Three ways to say it, all giving a [`Request`]:
+//!
+//! | syntax | from | function |
+//! |---|---|---|
+//! | `-v SOURCE:TARGET[:OPTIONS]` | docker run | [`parse_volume`] |
+//! | `--mount type=T,source=S,target=D,opt=val` | docker run | [`parse_mount`] |
+//! | `-t TYPE -o OPTIONS SOURCE TARGET` | mount(8) | [`parse_options`], [`Request::new`] |
+//!
+//! **Escapes**, the same in all three: a backslash takes the meaning from the `:`, `,`, `=`, `"` or backslash that follows it.
+//! Before any other byte, and at the end, a backslash is an error rather than a guess. `--mount` also takes docker's CSV quoting:
+//! a field that starts with `"` runs to the next single `"`, `""` being one quote; inside, everything else is literal.
+//!
+//! Sources, targets and option values are bytes, not UTF-8.
+//!
+//! ```
+//! use culvert::mount::{decode, encode, parse_mount, parse_volume};
+//!
+//! let volume = parse_volume(br"/data/a\:b.tar:/mnt/a:ro,threads=2")?;
+//! assert_eq!(volume.source, b"/data/a:b.tar");
+//! assert_eq!(volume.option("threads"), Some(&b"2"[..]));
+//! assert!(volume.driver.is_none());
+//!
+//! let mount = parse_mount(br#"type=archive,"src=/data/a,b.tar",dst=/mnt/a,readonly"#)?.into_mount("passthrough");
+//! assert_eq!(mount.driver, "archive");
+//! assert!(mount.read_only());
+//! assert_eq!(decode(&encode(&[mount.clone()]))?, [mount]);
+//! # Ok::<(), culvert::Error>(())
+//! ```
+
+mod codec;
+mod format;
+mod parse;
+
+pub use codec::{VERSION, decode, encode};
+pub use parse::{parse_mount, parse_options, parse_volume};
+
+use crate::{Errno, Error, Result};
+use alloc::{format, string::String, vec::Vec};
+
+/// `name=value` options, or bare names with an empty value, in the order given.
+pub type Options = Vec<(String, Vec<u8>)>;
+
+/// Longest path that a source or target may be, bytes: `PATH_MAX` without its NUL (limits.h).
+pub const PATH_MAX: usize = 4095;
+
+/// One mount, complete: the form that travels to every process of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// The driver's name (`archive`).
+    pub driver: String,
+    /// What it serves; its meaning is the driver's. Paths are absolute by the time a mount travels.
+    pub source: Vec<u8>,
+    /// Where: an absolute path without links, `.`, `..` or trailing slash.
+    pub target: Vec<u8>,
+    /// `name=value` options, or bare names with an empty value, in the order given.
+    pub options: Options,
+}
+
+/// One mount as the user asked for it: paths as typed, the driver perhaps left to be found from the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The driver's name, if the user named one.
+    pub driver: Option<String>,
+    /// What to serve, not empty, as typed (relative paths stay relative).
+    pub source: Vec<u8>,
+    /// Where, not empty, as typed.
+    pub target: Vec<u8>,
+    /// As [`Mount::options`]; docker's `readonly` has become `ro`, `readonly=false` `rw`.
+    pub options: Options,
+}
+
+impl Request {
+    /// The request of `mount -t driver -o options source target`, whose paths come as arguments of their own and are taken
+    /// literally. `EINVAL` with the reason when one is empty, too long or holds a NUL, or when the driver's name is none.
+    pub fn new(
+        driver: Option<&[u8]>,
+        source: &[u8],
+        target: &[u8],
+        options: Options,
+    ) -> Result<Self> {
+        Ok(Self {
+            driver: driver.map(driver_name).transpose()?,
+            source: checked_path("source", source)?,
+            target: checked_path("target", target)?,
+            options,
+        })
+    }
+
+    /// The value of option `name`, the last one when given twice; empty for a bare name.
+    pub fn option(&self, name: &str) -> Option<&[u8]> {
+        last(&self.options, name)
+    }
+
+    /// The mount that this request names, by driver `default` when it names none. Paths are taken over as they are: make them absolute,
+    /// then see [`Mount::check`].
+    pub fn into_mount(self, default: &str) -> Mount {
+        Mount {
+            driver: self.driver.unwrap_or_else(|| default.into()),
+            source: self.source,
+            target: self.target,
+            options: self.options,
+        }
+    }
+}
+
+impl Mount {
+    /// The value of option `name`, the last one when given twice; empty for a bare name.
+    pub fn option(&self, name: &str) -> Option<&[u8]> {
+        last(&self.options, name)
+    }
+
+    /// Whether the user asked for a read-only mount: the last of `ro` and `rw` decides, writable when neither is there (mount(8)).
+    pub fn read_only(&self) -> bool {
+        let last = self
+            .options
+            .iter()
+            .rfind(|(name, _)| matches!(name.as_str(), "ro" | "rw"));
+        last.is_some_and(|(name, _)| name == "ro")
+    }
+
+    /// Whether this mount may travel: the driver's name is one, source and target are within limits, the target is absolute and in its
+    /// plainest form, every option has a name. `EINVAL` with the reason.
+    pub fn check(&self) -> Result<()> {
+        driver_name(self.driver.as_bytes())?;
+        checked_path("source", &self.source)?;
+        checked_path("target", &self.target)?;
+        let shown = shown(&self.target);
+        if self.target[0] != b'/' {
+            return Err(invalid(format!("target {shown} is not absolute")));
+        }
+        if self.target == b"/" {
+            return Err(invalid(
+                "target / is the root directory, which cannot be covered",
+            ));
+        }
+        for part in self.target[1..].split(|&b| b == b'/') {
+            if matches!(part, b"" | b"." | b"..") {
+                return Err(invalid(format!(
+                    "target {shown} is not in its plainest form (an empty component, \".\" or \"..\")"
+                )));
+            }
+        }
+        for (name, value) in &self.options {
+            option_name(name.as_bytes())?;
+            if value.contains(&0) {
+                return Err(invalid(format!(
+                    "the value of option {name} holds a NUL byte"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn last<'a>(options: &'a Options, name: &str) -> Option<&'a [u8]> {
+    let found = options.iter().rfind(|(given, _)| given == name);
+    found.map(|(_, value)| value.as_slice())
+}
+
+fn invalid(cause: impl Into<alloc::borrow::Cow<'static, str>>) -> Error {
+    Error::because(Errno::EINVAL, cause)
+}
+
+/// `bytes` in double quotes for a message, control bytes and what is not UTF-8 escaped, so that no message breaks a terminal.
+fn shown(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for chunk in bytes.utf8_chunks() {
+        text.extend(chunk.valid().chars().flat_map(char::escape_debug));
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text.push('"');
+    text
+}
+
+fn checked_path(what: &str, path: &[u8]) -> Result<Vec<u8>> {
+    if path.is_empty() {
+        return Err(invalid(format!("the {what} is empty")));
+    }
+    if path.len() > PATH_MAX {
+        return Err(invalid(format!(
+            "the {what} has {} bytes, more than {PATH_MAX}",
+            path.len()
+        )));
+    }
+    if path.contains(&0) {
+        return Err(invalid(format!(
+            "the {what} {} holds a NUL byte",
+            shown(path)
+        )));
+    }
+    Ok(path.to_vec())
+}
+
+/// A driver's name: 1 to 64 lower-case letters, digits, `-` and `_`, a letter first.
+fn driver_name(name: &[u8]) -> Result<String> {
+    let plain = |b: &u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_');
+    match name {
+        [b'a'..=b'z', rest @ ..] if rest.len() < 64 && rest.iter().all(plain) => {
+            Ok(String::from_utf8_lossy(name).into_owned())
+        }
+        [] => Err(invalid("the type is empty")),
+        _ => Err(invalid(format!(
+            "{} is not a type (lower-case letters, digits, - and _)",
+            shown(name)
+        ))),
+    }
+}
+
+/// An option's name: 1 to 64 letters, digits, `-`, `_` and `.`.
+fn option_name(name: &[u8]) -> Result<String> {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    match name {
+        [] => Err(invalid("an option has no name")),
+        _ if name.len() <= 64 && name.iter().all(plain) => {
+            Ok(String::from_utf8_lossy(name).into_owned())
+        }
+        _ => Err(invalid(format!(
+            "{} is not an option name (letters, digits, -, _ and .)",
+            shown(name)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

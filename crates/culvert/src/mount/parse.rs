@@ -1,0 +1,260 @@
+//! From the words of a command line to a [`Request`].
+
+use super::{Options, Request, checked_path, driver_name, invalid, option_name, shown};
+use crate::{Error, Result};
+use alloc::{format, string::ToString, vec::Vec};
+
+/// Parses docker's `-v SOURCE:TARGET[:OPTIONS]`; the driver is left to be found from the source.
+///
+/// `EINVAL` with the reason: a field missing or too many, a bad escape, a bad option. A colon in a name is written `\:`.
+pub fn parse_volume(text: &[u8]) -> Result<Request> {
+    volume(text).map_err(|error| error.within(&shown(text)))
+}
+
+fn volume(text: &[u8]) -> Result<Request> {
+    let fields = split(text, b':')?;
+    let (source, target, options) = match fields[..] {
+        [source, target] => (source, target, &b""[..]),
+        [source, target, options] => (source, target, options),
+        [_] => return Err(invalid("no target (want SOURCE:TARGET[:OPTIONS])")),
+        _ => {
+            return Err(invalid(
+                "more than three fields (want SOURCE:TARGET[:OPTIONS]; a colon in a name is written \\:)",
+            ));
+        }
+    };
+    Ok(Request {
+        driver: None,
+        source: checked_path("source", &unescape(source)?)?,
+        target: checked_path("target", &unescape(target)?)?,
+        options: options_of(options)?,
+    })
+}
+
+/// Parses mount(8)'s `-o OPTIONS`: names, with or without `=value`, separated by commas; an empty string is no options.
+///
+/// `EINVAL` with the reason: an empty option, a bad name, a bad escape. A comma in a value is written `\,`; the first `=` ends the name.
+pub fn parse_options(text: &[u8]) -> Result<Options> {
+    options_of(text).map_err(|error| error.within(&shown(text)))
+}
+
+fn options_of(text: &[u8]) -> Result<Options> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let one = |field: &&[u8]| {
+        let (name, value) = name_and_value(field);
+        let value = value.map(unescape).transpose()?;
+        canonical(name, value)
+    };
+    split(text, b',')?.iter().map(one).collect()
+}
+
+/// Parses docker's `--mount type=T,source=S,target=D,opt=val`.
+///
+/// `src` means source; `dst` and `destination` mean target; `readonly` and `ro`, bare or with `true`, `1`, `false`, `0`, become `ro` or `rw`;
+/// every other name is an option of the driver. Without `type`, the driver is left to be found from the source. `EINVAL` with the
+/// reason: source or target missing or given twice, a bad name, an unclosed quote, a bad escape.
+pub fn parse_mount(text: &[u8]) -> Result<Request> {
+    mount(text).map_err(|error| error.within(&shown(text)))
+}
+
+fn mount(text: &[u8]) -> Result<Request> {
+    let (mut driver, mut source, mut target, mut options) = (None, None, None, Vec::new());
+    for Field { name, value } in fields(text)? {
+        let wanted = |value: Option<Vec<u8>>| {
+            value.ok_or_else(|| invalid(format!("{} needs a value", shown(&name))))
+        };
+        match &*name {
+            b"type" => once(&mut driver, "type", driver_name(&wanted(value)?)?)?,
+            b"source" | b"src" => {
+                let path = checked_path("source", &wanted(value)?)?;
+                once(&mut source, "source", path)?;
+            }
+            b"target" | b"dst" | b"destination" => {
+                let path = checked_path("target", &wanted(value)?)?;
+                once(&mut target, "target", path)?;
+            }
+            _ => options.push(canonical(&name, value)?),
+        }
+    }
+    let missing = |what| invalid(format!("no {what} (want source=S,target=D)"));
+    Ok(Request {
+        driver,
+        source: source.ok_or_else(|| missing("source"))?,
+        target: target.ok_or_else(|| missing("target"))?,
+        options,
+    })
+}
+
+fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<()> {
+    if slot.replace(value).is_some() {
+        return Err(invalid(format!("{what} is given twice")));
+    }
+    Ok(())
+}
+
+/// The option that `name` and `value` mean: docker's `readonly` in its forms is mount(8)'s `ro` or `rw`.
+fn canonical(name: &[u8], value: Option<Vec<u8>>) -> Result<(alloc::string::String, Vec<u8>)> {
+    if !matches!(name, b"readonly" | b"ro" | b"rw") {
+        return Ok((option_name(name)?, value.unwrap_or_default()));
+    }
+    let yes = match value.as_deref() {
+        None | Some(b"true" | b"1") => true,
+        Some(b"false" | b"0") => false,
+        Some(other) => {
+            let name = shown(name);
+            return Err(invalid(format!(
+                "{name} is {}, neither true nor false",
+                shown(other)
+            )));
+        }
+    };
+    let read_only = yes != (name == b"rw");
+    Ok((if read_only { "ro" } else { "rw" }.to_string(), Vec::new()))
+}
+
+/// Splits at every separator that is not escaped; escapes stay in.
+fn split(text: &[u8], separator: u8) -> Result<Vec<&[u8]>> {
+    let (mut fields, mut start, mut at) = (Vec::new(), 0, 0);
+    while at < text.len() {
+        if text[at] == b'\\' {
+            escaped(&text[at..])?;
+            at += 1;
+        } else if text[at] == separator {
+            fields.push(&text[start..at]);
+            start = at + 1;
+        }
+        at += 1;
+    }
+    fields.push(&text[start..]);
+    Ok(fields)
+}
+
+/// Splits an option at its first `=` (none can be escaped before it: names hold no backslash).
+fn name_and_value(field: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match field.iter().position(|&b| b == b'=') {
+        Some(at) => (&field[..at], Some(&field[at + 1..])),
+        None => (field, None),
+    }
+}
+
+/// The byte that the backslash at the start of `text` protects.
+fn escaped(text: &[u8]) -> Result<u8> {
+    match text.get(1) {
+        Some(&byte @ (b':' | b',' | b'=' | b'"' | b'\\')) => Ok(byte),
+        Some(_) => Err(bad_escape(&text[..2])),
+        None => Err(bad_escape(text)),
+    }
+}
+
+fn bad_escape(text: &[u8]) -> Error {
+    let follows = match text.get(1) {
+        Some(byte) => format!("before {}", shown(&[*byte])),
+        None => "at the end".to_string(),
+    };
+    invalid(format!(
+        "a backslash {follows} (it escapes : , = \" and \\; write \\\\ for a backslash)"
+    ))
+}
+
+fn unescape(text: &[u8]) -> Result<Vec<u8>> {
+    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
+    while at < text.len() {
+        if text[at] == b'\\' {
+            out.push(escaped(&text[at..])?);
+            at += 2;
+        } else {
+            out.push(text[at]);
+            at += 1;
+        }
+    }
+    Ok(out)
+}
+
+/// One field of `--mount`, quotes and escapes resolved.
+struct Field {
+    name: Vec<u8>,
+    value: Option<Vec<u8>>,
+}
+
+/// The fields of a CSV record as docker reads it (RFC 4180, Go's encoding/csv), with backslash escapes outside quotes.
+fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
+    let mut fields = Vec::new();
+    loop {
+        let (bytes, name_end, used) = match rest.first() {
+            Some(b'"') => quoted(rest)?,
+            _ => plain(rest)?,
+        };
+        if bytes.is_empty() {
+            return Err(invalid("an empty field (a comma too many)"));
+        }
+        fields.push(match name_end {
+            Some(end) => Field {
+                name: bytes[..end].to_vec(),
+                value: Some(bytes[end + 1..].to_vec()),
+            },
+            None => Field {
+                name: bytes,
+                value: None,
+            },
+        });
+        match rest.get(used) {
+            None => return Ok(fields),
+            Some(_) => rest = &rest[used + 1..],
+        }
+    }
+}
+
+/// A field's bytes, where in them the first `=` stands, and how much of the text it took.
+type Taken = (Vec<u8>, Option<usize>, usize);
+
+fn quoted(text: &[u8]) -> Result<Taken> {
+    let (mut out, mut at) = (Vec::new(), 1);
+    loop {
+        match (text.get(at), text.get(at + 1)) {
+            (Some(b'"'), Some(b'"')) => {
+                out.push(b'"');
+                at += 2;
+            }
+            (Some(b'"'), None | Some(b',')) => break,
+            (Some(b'"'), Some(_)) => {
+                return Err(invalid(
+                    "a quoted field goes on after its closing quote (quote the whole field, or write \"\" for a quote)",
+                ));
+            }
+            (Some(&byte), _) => {
+                out.push(byte);
+                at += 1;
+            }
+            (None, _) => return Err(invalid("a quoted field has no closing quote")),
+        }
+    }
+    let name_end = out.iter().position(|&b| b == b'=');
+    Ok((out, name_end, at + 1))
+}
+
+fn plain(text: &[u8]) -> Result<Taken> {
+    let (mut out, mut at, mut name_end) = (Vec::new(), 0, None);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b',' => break,
+            b'\\' => {
+                out.push(escaped(&text[at..])?);
+                at += 1;
+            }
+            b'"' => {
+                return Err(invalid(
+                    "a quote inside a field (quote the whole field, \"name=value\", or write \\\")",
+                ));
+            }
+            b'=' if name_end.is_none() => {
+                name_end = Some(out.len());
+                out.push(byte);
+            }
+            _ => out.push(byte),
+        }
+        at += 1;
+    }
+    Ok((out, name_end, at))
+}

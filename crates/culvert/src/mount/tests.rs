@@ -1,0 +1,237 @@
+use super::*;
+use alloc::{string::ToString, vec};
+
+fn options(pairs: &[(&str, &str)]) -> Options {
+    let pair = |(name, value): &(&str, &str)| (name.to_string(), value.as_bytes().to_vec());
+    pairs.iter().map(pair).collect()
+}
+
+fn request(driver: Option<&str>, source: &str, target: &str, pairs: &[(&str, &str)]) -> Request {
+    Request {
+        driver: driver.map(str::to_string),
+        source: source.as_bytes().to_vec(),
+        target: target.as_bytes().to_vec(),
+        options: options(pairs),
+    }
+}
+
+#[track_caller]
+fn refused<T: core::fmt::Debug>(result: Result<T>, reason: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.errno(), Errno::EINVAL);
+    assert!(error.to_string().contains(reason), "{error} lacks {reason}");
+}
+
+#[test]
+fn volume_forms() {
+    for (text, want) in [
+        ("a:b", request(None, "a", "b", &[])),
+        ("/a:/b:", request(None, "/a", "/b", &[])),
+        ("/a:/b:ro", request(None, "/a", "/b", &[("ro", "")])),
+        (
+            "/a:/b:readonly,x=1,y=a=b,z=",
+            request(
+                None,
+                "/a",
+                "/b",
+                &[("ro", ""), ("x", "1"), ("y", "a=b"), ("z", "")],
+            ),
+        ),
+        (r"/a\:1:/b\\c", request(None, "/a:1", "/b\\c", &[])),
+        (
+            r"/a,1:/b:x=1\,2\:3",
+            request(None, "/a,1", "/b", &[("x", "1,2:3")]),
+        ),
+    ] {
+        assert_eq!(parse_volume(text.as_bytes()).unwrap(), want, "{text}");
+    }
+    assert_eq!(parse_volume(b"/\xff:/\xfe").unwrap().source, b"/\xff");
+}
+
+#[test]
+fn volume_refusals_say_why() {
+    for (text, reason) in [
+        ("", "no target"),
+        ("/a", "no target"),
+        (":/b", "the source is empty"),
+        ("/a:", "the target is empty"),
+        ("/a:/b:ro:x", "more than three fields"),
+        (r"/a\b:/c", "a backslash before \"b\""),
+        (r"/a:/c\", "a backslash at the end"),
+        ("/a:/b:ro,,x", "an option has no name"),
+        ("/a:/b:=x", "an option has no name"),
+        ("/a:/b:ro=maybe", "neither true nor false"),
+        ("/a:/b:a b", "\"a b\" is not an option name"),
+        ("/a\0:/b", "holds a NUL byte"),
+    ] {
+        refused(parse_volume(text.as_bytes()), reason);
+    }
+    refused(
+        parse_volume(&[&[b'a'; 4096][..], b":b"].concat()),
+        "more than 4095",
+    );
+}
+
+#[test]
+fn mount_forms() {
+    let plain = request(Some("archive"), "/a", "/b", &[]);
+    for (text, want) in [
+        ("type=archive,source=/a,target=/b", plain.clone()),
+        ("dst=/b,src=/a,type=archive", plain.clone()),
+        ("type=archive,destination=/b,src=/a", plain.clone()),
+        (r#""type=archive","source=/a","target=/b""#, plain),
+        ("src=a,dst=b", request(None, "a", "b", &[])),
+        (
+            "src=a,dst=b,readonly",
+            request(None, "a", "b", &[("ro", "")]),
+        ),
+        (
+            "src=a,dst=b,ro=false",
+            request(None, "a", "b", &[("rw", "")]),
+        ),
+        ("src=a,dst=b,rw=0", request(None, "a", "b", &[("ro", "")])),
+        ("src=a,dst=b,v", request(None, "a", "b", &[("v", "")])),
+        (r#""src=a,""b",dst=c=d"#, request(None, "a,\"b", "c=d", &[])),
+        (
+            r#"src=a\,\"b,dst=c\:\\d:e"#,
+            request(None, "a,\"b", "c:\\d:e", &[]),
+        ),
+        (r#""src=a\b",dst=c"#, request(None, "a\\b", "c", &[])),
+    ] {
+        assert_eq!(parse_mount(text.as_bytes()).unwrap(), want, "{text}");
+    }
+}
+
+#[test]
+fn mount_refusals_say_why() {
+    for (text, reason) in [
+        ("", "an empty field"),
+        ("src=a,", "an empty field"),
+        ("src=a", "no target"),
+        ("dst=a", "no source"),
+        ("src,dst=a", "\"src\" needs a value"),
+        ("src=,dst=a", "the source is empty"),
+        ("src=a,source=b,dst=c", "source is given twice"),
+        ("src=a,dst=b,target=c", "target is given twice"),
+        ("type=,src=a,dst=b", "the type is empty"),
+        ("type=Tar,src=a,dst=b", "\"Tar\" is not a type"),
+        ("\"src=a,dst=b", "no closing quote"),
+        ("\"src=a\"x,dst=b", "after its closing quote"),
+        ("src=\"a\",dst=b", "a quote inside a field"),
+        (r"src=a\nb,dst=b", "a backslash before \"n\""),
+        (r"s\,rc=a,dst=b,src=c", "\"s,rc\" is not an option name"),
+    ] {
+        refused(parse_mount(text.as_bytes()), reason);
+    }
+}
+
+#[test]
+fn options_are_kept_in_order_and_the_last_one_decides() {
+    let mut mount = request(Some("t"), "/a", "/b", &[]).into_mount("");
+    mount.options = parse_options(b"ro,a=1,rw,a=2,b").unwrap();
+    assert_eq!(mount.options.len(), 5);
+    assert!(!mount.read_only());
+    assert_eq!(mount.option("a"), Some(&b"2"[..]));
+    assert_eq!(mount.option("b"), Some(&b""[..]));
+    assert_eq!(mount.option("c"), None);
+    assert_eq!(parse_options(b"").unwrap(), []);
+    refused(parse_options(b"a,"), "an option has no name");
+}
+
+#[test]
+fn check_wants_plain_absolute_targets() {
+    let with = |target: &str| request(Some("t"), "s", target, &[]).into_mount("");
+    assert!(with("/a/b.c/...").check().is_ok());
+    for target in [
+        "a", "/", "//a", "/a/", "/a//b", "/a/./b", "/a/..", "/./a", "",
+    ] {
+        assert!(with(target).check().is_err(), "{target}");
+    }
+}
+
+/// A small generator of bytes, the same in every run (splitmix64).
+struct Bytes(u64);
+
+impl Bytes {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+    fn path(&mut self) -> Vec<u8> {
+        let special = b":,=\"\\ a\xff";
+        let byte = |g: &mut Self| match g.below(2) {
+            0 => special[g.below(special.len() as u64) as usize],
+            _ => (g.below(255) + 1) as u8,
+        };
+        let mut path = vec![b'/', b'x'];
+        for _ in 0..self.below(12) {
+            path.push(byte(self));
+        }
+        path.retain(|&b| b != b'/');
+        path.insert(0, b'/');
+        path
+    }
+    fn mount(&mut self) -> Mount {
+        let mut options = Vec::new();
+        for i in 0..self.below(4) {
+            options.push((format!("o{i}"), self.path()));
+        }
+        Mount {
+            driver: "archive".into(),
+            source: self.path(),
+            target: self.path(),
+            options,
+        }
+    }
+}
+
+#[test]
+fn argument_and_run_file_give_the_mount_again() {
+    let mut generator = Bytes(1);
+    for _ in 0..2000 {
+        let mounts = [generator.mount(), generator.mount()];
+        let again = parse_mount(&mounts[0].to_argument()).unwrap();
+        assert_eq!(again.into_mount(""), mounts[0]);
+        assert_eq!(decode(&encode(&mounts)).unwrap(), mounts);
+    }
+    assert_eq!(decode(&encode(&[])).unwrap(), []);
+}
+
+#[test]
+fn damaged_run_files_are_refused_or_read_as_written() {
+    let mut generator = Bytes(2);
+    let mounts = [generator.mount(), generator.mount()];
+    let good = encode(&mounts);
+    for length in 0..good.len() {
+        assert_eq!(decode(&good[..length]).unwrap_err().errno(), Errno::EBADMSG);
+    }
+    assert!(decode(&[&good[..], b"\0"].concat()).is_err());
+    for _ in 0..20_000 {
+        let mut bad = good.clone();
+        for _ in 0..=generator.below(3) {
+            let at = generator.below(bad.len() as u64) as usize;
+            bad[at] = generator.next() as u8;
+        }
+        if let Ok(read) = decode(&bad) {
+            assert_eq!(encode(&read), bad);
+        }
+    }
+}
+
+#[test]
+fn huge_counts_cost_nothing() {
+    let mut bad = encode(&[]);
+    bad[12..16].fill(0xff);
+    let error = decode(&bad).unwrap_err();
+    assert!(error.to_string().contains("truncated"), "{error}");
+    let error = decode(&[&bad[..8], &[2, 0, 0, 0][..]].concat()).unwrap_err();
+    assert!(
+        error.to_string().contains("version 2, this one reads 1"),
+        "{error}"
+    );
+}
