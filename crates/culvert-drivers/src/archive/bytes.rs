@@ -1,0 +1,160 @@
+//! Random access to the bytes of an archive file.
+
+use super::host::{self, Descriptor, Mapped, Status};
+use alloc::vec::Vec;
+use culvert::{Errno, Error, Result, Sink};
+
+/// Bytes that can be read at any offset, from several threads at once.
+pub trait Bytes: Send + Sync {
+    /// How many there are. Fixed when opened; the file behind may have become shorter.
+    fn len(&self) -> u64;
+
+    /// True when there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies bytes from `offset` on into `buffer` until it is full or the bytes end; returns how many.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+
+    /// The bytes in place, when they are mapped. Only to be handed to [`Sink::put`], which survives a file that was truncated; code that
+    /// computes on bytes reads copies of [`Bytes::read_at`].
+    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let _ = (offset, length);
+        None
+    }
+
+    /// Copies exactly `buffer.len()` bytes; `EIO` when they are not all there.
+    fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        if self.read_at(offset, buffer)? < buffer.len() {
+            return Err(Error::because(
+                Errno::EIO,
+                alloc::format!(
+                    "the archive ends before byte {}",
+                    offset.saturating_add(buffer.len() as u64)
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Puts up to `length` bytes from `offset` on into `out`; returns how many. `EIO` when the archive ends before the first.
+    fn copy_to(&self, offset: u64, length: u64, out: &mut dyn Sink) -> Result<usize> {
+        let wanted = length.min(out.remaining() as u64);
+        if wanted == 0 {
+            return Ok(0);
+        }
+        if let Some(slice) = self.slice(offset, wanted) {
+            return out.put(slice);
+        }
+        let (mut done, mut bounce) = (0, [0; 16 << 10]);
+        while done < wanted {
+            let part = (wanted - done).min(bounce.len() as u64) as usize;
+            let outcome = self
+                .read_exact_at(offset + done, &mut bounce[..part])
+                .and_then(|()| out.put(&bounce[..part]));
+            match outcome {
+                Ok(0) => break,
+                Ok(put) => done += put as u64,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done as usize)
+    }
+}
+
+/// Moves a descriptor that the driver will keep out of the program's way and returns its new number (or the same).
+pub type Adopt = fn(i32) -> i32;
+
+/// An archive file: read with pread(2) through a descriptor of its own, and mapped where that was asked for and address space allows.
+pub struct FileBytes {
+    file: Descriptor,
+    length: u64,
+    mapped: Option<Mapped>,
+}
+
+impl FileBytes {
+    /// Opens the regular file `path`. `EISDIR`, `EINVAL` with a cause for anything else.
+    pub fn open(path: &[u8]) -> Result<(Self, Status)> {
+        let file = host::open_read(path)?;
+        let status = host::status(&file)?;
+        if status.is_directory() {
+            return Err(Errno::EISDIR.into());
+        }
+        if !status.is_regular() {
+            return Err(Error::because(Errno::EINVAL, "not a regular file"));
+        }
+        let bytes = Self {
+            file,
+            length: status.size,
+            mapped: None,
+        };
+        Ok((bytes, status))
+    }
+
+    /// Hands the descriptor to `adopt`.
+    #[must_use]
+    pub fn adopted(mut self, adopt: Option<Adopt>) -> Self {
+        if let Some(adopt) = adopt {
+            let fd = adopt(core::mem::replace(&mut self.file, Descriptor::from_raw(-1)).into_raw());
+            core::mem::forget(core::mem::replace(&mut self.file, Descriptor::from_raw(fd)));
+        }
+        self
+    }
+
+    /// Maps the file as well, unless it would take more than an eighth of a limited address space: that is the program's.
+    #[must_use]
+    pub fn mapped(mut self) -> Self {
+        let fits = host::address_space_limit().is_none_or(|limit| self.length <= limit / 8);
+        if fits && self.length > 0 {
+            self.mapped = Mapped::new(&self.file, self.length).ok();
+        }
+        self
+    }
+
+    /// What fstat(2) says now.
+    pub fn status(&self) -> Result<Status> {
+        Ok(host::status(&self.file)?)
+    }
+}
+
+impl Bytes for FileBytes {
+    fn len(&self) -> u64 {
+        self.length
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let rest = self.length.saturating_sub(offset);
+        let count = rest.min(buffer.len() as u64) as usize;
+        Ok(host::read_at(&self.file, offset, &mut buffer[..count])?)
+    }
+
+    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let end = offset.checked_add(length)?;
+        let bytes = self.mapped.as_ref()?.bytes();
+        bytes.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+    }
+}
+
+/// Bytes in memory, for tests.
+impl Bytes for Vec<u8> {
+    fn len(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.get(start..))
+            .unwrap_or(&[]);
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let end = offset.checked_add(length)?;
+        self.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+    }
+}

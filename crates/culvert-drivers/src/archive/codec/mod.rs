@@ -1,0 +1,1 @@
+//! Compressed streams with random access.
