@@ -9,6 +9,20 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod clone;
+pub mod descriptors;
+mod install;
+pub(crate) mod interest;
+mod site;
+mod thread;
+pub mod user;
+pub mod wait;
+
+pub use clone::CloneFlags;
+pub use install::{Config, Error, ForkHooks, Handler, before_exec, code_mapped, exec_failed, install};
+pub use site::SiteRecord;
+pub use thread::{ThreadBlock, current};
+
 /// A system call that the program is making.
 #[repr(C)]
 #[derive(Debug)]

@@ -1,0 +1,17 @@
+//! What a stub hands to the entry: one record for each patched system-call site.
+
+/// A patched system-call site. A stub enters the engine with its address in r11.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteRecord {
+    /// Where the program goes on after a call that was answered without the kernel.
+    pub resume: usize,
+    /// Where the real system call is executed, with the number in rax; from there on everything continues natively.
+    pub forward: usize,
+    /// The program's own system-call instruction.
+    pub instruction: usize,
+    /// The first byte of the patched sequence: executing from here makes the call again.
+    pub restart: usize,
+    /// The number, where it is part of the instructions; else -1.
+    pub number: i32,
+}

@@ -1,0 +1,272 @@
+//! Copies from and to the program's memory that end in an error instead of a crash.
+//!
+//! They are plain copies: no system call, no check of page tables. A bad address faults, and the engine's SIGSEGV and SIGBUS handlers, which are
+//! always installed and never really blocked, move the instruction pointer to the end of the routine (the kernel does the same with its
+//! `__ex_table`). A non-canonical address raises a general protection fault, which arrives as SIGSEGV with si_addr 0, and ends the same way.
+
+use core::arch::global_asm;
+use core::mem::MaybeUninit;
+
+/// The program's memory is not there, or not accessible in the way needed: EFAULT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault;
+
+/// Whose memory a copy stumbled over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The program's: EFAULT.
+    User,
+    /// Our own, as a mapping of a file that was cut off meanwhile.
+    Ours,
+}
+
+/// A copy that ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyError {
+    /// The address that faulted; 0 for a non-canonical one.
+    pub address: usize,
+    /// Whose address that is.
+    pub side: Side,
+    /// Bytes copied before.
+    pub done: usize,
+}
+
+/// Why a string could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringError {
+    /// It runs into memory that is not there.
+    Fault,
+    /// It does not end within the buffer.
+    TooLong,
+}
+
+impl From<CopyError> for Fault {
+    fn from(_: CopyError) -> Self {
+        Self
+    }
+}
+
+global_asm!(
+    r#"
+    .pushsection .text.culvert_user, "ax", @progbits
+    .balign 32
+    .globl culvert_user_copy, culvert_user_zero, culvert_user_string
+    .hidden culvert_user_copy, culvert_user_zero, culvert_user_string
+    .globl culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left, culvert_user_store, culvert_user_unset
+    .hidden culvert_user_short, culvert_user_exact, culvert_user_move, culvert_user_left, culvert_user_store, culvert_user_unset
+    .globl culvert_user_scan, culvert_user_scanned
+    .hidden culvert_user_scan, culvert_user_scanned
+
+    # (destination rdi, source rsi, length rdx, *fault address rcx) -> bytes left
+    .type culvert_user_copy, @function
+culvert_user_copy:
+    mov r8, rcx
+    cmp rdx, 16
+    ja culvert_user_exact
+    cmp rdx, 8
+    jb 2f
+    # 8 to 16 bytes as two words that may overlap. Both are read before the first is written. A fault anywhere in here starts over with
+    # the exact copy, which knows how far it came; nothing it needs has changed.
+culvert_user_short:
+    mov rax, [rsi]
+    mov rcx, [rsi + rdx - 8]
+    mov [rdi], rax
+    mov [rdi + rdx - 8], rcx
+    xor eax, eax
+    ret
+2:  cmp rdx, 4
+    jb culvert_user_exact
+    mov eax, [rsi]
+    mov ecx, [rsi + rdx - 4]
+    mov [rdi], eax
+    mov [rdi + rdx - 4], ecx
+    xor eax, eax
+    ret
+culvert_user_exact:
+    mov rcx, rdx
+culvert_user_move:
+    rep movsb
+culvert_user_left:
+    # After a fault rcx is what is left, and the signal handler has put the address into rdx.
+    mov rax, rcx
+    test rax, rax
+    jz 3f
+    mov [r8], rdx
+3:  ret
+    .size culvert_user_copy, . - culvert_user_copy
+
+    # (destination rdi, length rsi) -> bytes left
+    .type culvert_user_zero, @function
+culvert_user_zero:
+    mov rcx, rsi
+    xor eax, eax
+culvert_user_store:
+    rep stosb
+culvert_user_unset:
+    mov rax, rcx
+    ret
+    .size culvert_user_zero, . - culvert_user_zero
+
+    # (destination rdi, source rsi, capacity rdx) -> length without the NUL, or -1 after a fault (rdx = 0 then), or -2 when there is no NUL
+    # within the capacity. Sixteen bytes at once where they lie in one page and fit, so nothing beyond the string's own page is touched.
+    .type culvert_user_string, @function
+culvert_user_string:
+    xor ecx, ecx
+    pxor xmm0, xmm0
+4:  lea r8, [rsi + rcx]
+    and r8d, 4095
+    cmp r8d, 4080
+    ja 5f
+    lea r9, [rcx + 16]
+    cmp r9, rdx
+    ja 5f
+culvert_user_scan:
+    movdqu xmm1, [rsi + rcx]
+    movdqu [rdi + rcx], xmm1
+    pcmpeqb xmm1, xmm0
+    pmovmskb eax, xmm1
+    add rcx, 16
+    test eax, eax
+    jz 4b
+    bsf eax, eax
+    lea rax, [rax + rcx - 16]
+    ret
+5:  cmp rcx, rdx
+    jae 6f
+    movzx eax, byte ptr [rsi + rcx]
+    mov [rdi + rcx], al
+    inc rcx
+    test al, al
+    jnz 4b
+    lea rax, [rcx - 1]
+    ret
+6:  mov rax, -2
+    ret
+culvert_user_scanned:
+    mov rax, -1
+    ret
+    .size culvert_user_string, . - culvert_user_string
+    .popsection
+    "#
+);
+
+unsafe extern "C" {
+    fn culvert_user_copy(dst: usize, src: usize, length: usize, fault: *mut usize) -> usize;
+    fn culvert_user_zero(dst: usize, length: usize) -> usize;
+    fn culvert_user_string(dst: usize, src: usize, capacity: usize) -> isize;
+    static culvert_user_short: u8;
+    static culvert_user_exact: u8;
+    static culvert_user_move: u8;
+    static culvert_user_left: u8;
+    static culvert_user_store: u8;
+    static culvert_user_unset: u8;
+    static culvert_user_scan: u8;
+    static culvert_user_scanned: u8;
+}
+
+/// Where to go on after a fault at `rip`, when that lies in one of the routines above. The fault address is to be put into rdx.
+pub(crate) fn landing(rip: usize) -> Option<usize> {
+    let short = (&raw const culvert_user_short) as usize;
+    let exact = (&raw const culvert_user_exact) as usize;
+    let copy = (&raw const culvert_user_move) as usize;
+    let left = (&raw const culvert_user_left) as usize;
+    let store = (&raw const culvert_user_store) as usize;
+    let unset = (&raw const culvert_user_unset) as usize;
+    let scan = (&raw const culvert_user_scan) as usize;
+    let scanned = (&raw const culvert_user_scanned) as usize;
+    if (short..exact).contains(&rip) {
+        Some(exact)
+    } else if (copy..left).contains(&rip) {
+        Some(left)
+    } else if (store..unset).contains(&rip) {
+        Some(unset)
+    } else if (scan..scanned).contains(&rip) {
+        Some(scanned)
+    } else {
+        None
+    }
+}
+
+/// Whether the fault handler for `rip` may change rdx: everywhere but in the exact restart of a short copy, which still needs its length.
+pub(crate) fn landing_takes_address(landing: usize) -> bool {
+    landing == (&raw const culvert_user_left) as usize
+}
+
+/// Addresses from here on are the kernel's (the upper half; `TASK_SIZE_MAX` is below it with four and with five levels of page tables).
+const USER_END: usize = 1 << 63;
+
+fn in_user_half(address: usize, length: usize) -> bool {
+    address.checked_add(length).is_some_and(|end| end <= USER_END)
+}
+
+fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyError> {
+    if !in_user_half(user, length) {
+        return Err(CopyError { address: user, side: Side::User, done: 0 });
+    }
+    let mut address = 0;
+    // SAFETY: a fault on either side ends the routine early; what is written is the caller's buffer, or the program's memory on its own behalf.
+    let left = unsafe { culvert_user_copy(dst, src, length, &mut address) };
+    if left == 0 {
+        return Ok(());
+    }
+    let ours = if user == dst { src } else { dst };
+    let side = if address.wrapping_sub(ours) < length && address != 0 { Side::Ours } else { Side::User };
+    Err(CopyError { address, side, done: length - left })
+}
+
+/// Copies `dst.len()` bytes from the program's address `src`.
+pub fn copy_in(dst: &mut [u8], src: usize) -> Result<(), Fault> {
+    Ok(copy(dst.as_mut_ptr() as usize, src, dst.len(), src)?)
+}
+
+/// Copies `src` to the program's address `dst`. After an error the first `done` bytes have been written.
+pub fn copy_out(dst: usize, src: &[u8]) -> Result<(), CopyError> {
+    copy(dst, src.as_ptr() as usize, src.len(), dst)
+}
+
+/// Writes `length` zero bytes to the program's address `dst`.
+pub fn zero_out(dst: usize, length: usize) -> Result<(), CopyError> {
+    if !in_user_half(dst, length) {
+        return Err(CopyError { address: dst, side: Side::User, done: 0 });
+    }
+    // SAFETY: as in `copy`.
+    let left = unsafe { culvert_user_zero(dst, length) };
+    if left == 0 {
+        Ok(())
+    } else {
+        let done = length - left;
+        Err(CopyError { address: dst + done, side: Side::User, done })
+    }
+}
+
+/// Reads a value from the program's address `src`, which need not be aligned.
+///
+/// # Safety
+/// Every pattern of bytes must be a valid `T`.
+#[inline]
+pub unsafe fn read<T: Copy>(src: usize) -> Result<T, Fault> {
+    let mut value = MaybeUninit::<T>::uninit();
+    copy(value.as_mut_ptr() as usize, src, size_of::<T>(), src)?;
+    // SAFETY: all bytes were written, and the caller promises that any bytes do.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Writes `value` to the program's address `dst`, which need not be aligned.
+#[inline]
+pub fn write<T: Copy>(dst: usize, value: &T) -> Result<(), Fault> {
+    Ok(copy(dst, core::ptr::from_ref(value) as usize, size_of::<T>(), dst)?)
+}
+
+/// Reads the NUL-terminated string at the program's address `src` into `buffer` and returns its length without the NUL, which is in the buffer too.
+/// What lies in the buffer behind it is undefined.
+pub fn string_in(src: usize, buffer: &mut [u8]) -> Result<usize, StringError> {
+    if src >= USER_END {
+        return Err(StringError::Fault);
+    }
+    // SAFETY: writes only within the buffer; a fault ends it.
+    match unsafe { culvert_user_string(buffer.as_mut_ptr() as usize, src, buffer.len()) } {
+        -1 => Err(StringError::Fault),
+        -2 => Err(StringError::TooLong),
+        length => Ok(length as usize),
+    }
+}
