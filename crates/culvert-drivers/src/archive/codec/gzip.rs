@@ -1,0 +1,283 @@
+//! gzip (RFC 1952): members one after another, each a deflate stream.
+//!
+//! The seek table has a point at every member's start that is [`MEMBER_SPACING`] behind the last one (so BGZF and pigz -i need no windows), and, within a member, one
+//! every [`SPACING`] plain bytes: the bit positions of the block header and of the next symbol, and the 32 KiB before, of which
+//! only what is referred to is kept.
+//!
+//! Data behind a member that is not another member is ignored, as gzip(1) does (zero padding of tapes, garbage).
+
+use super::{
+    Format,
+    checkpoints::{Builder, Checkpoints, Point},
+    crc::crc32,
+    damaged,
+    decoder::Decoder,
+    inflate::{HISTORY, Inflate, Pause, Place, window::Window},
+    input::Input,
+    lz,
+};
+use crate::archive::bytes::Bytes;
+use alloc::{format, vec::Vec};
+use culvert::Result;
+
+/// Plain bytes between two points inside a member: what a random read decodes at most, about 2 ms.
+pub const SPACING: u64 = 1 << 20;
+/// Least plain bytes between two points at members' starts.
+pub const MEMBER_SPACING: u64 = 128 << 10;
+/// Plain bytes decoded at once.
+const PIECE: usize = 128 << 10;
+
+/// `Point::kind` of a member's start; `raw` is its bit position.
+const MEMBER: u32 = 1;
+/// `Point::kind` inside a member; `raw` and `extra` are [`Place::next`] and [`Place::header`], the window is stored.
+const INSIDE: u32 = 2;
+
+/// Whether `prefix` starts a member: magic, method deflate, no reserved flags.
+pub fn is_member(prefix: &[u8]) -> bool {
+    matches!(prefix, [0x1f, 0x8b, 8, flags, ..] if flags & 0xe0 == 0)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Between,
+    Inside,
+    End,
+}
+
+/// Decodes members from a point on.
+pub struct Gzip {
+    input: Input,
+    inflate: Inflate,
+    window: Window,
+    stage: Stage,
+    /// Plain offset of the next byte to hand out.
+    plain: u64,
+    /// Where the last whole member ended in the archive.
+    raw_end: u64,
+    members: u64,
+    /// Plain offset where the member started, and the CRC-32 since; none when it was entered in its middle, or when nothing is checked.
+    check: Option<(u64, u32)>,
+    checks: bool,
+}
+
+impl Gzip {
+    /// From the start; with `checks` the CRC and length of every member is verified.
+    pub fn new(raw: &dyn Bytes, checks: bool) -> Self {
+        Self {
+            input: Input::new(0, raw.len()),
+            inflate: Inflate::new(false),
+            window: Window::new(HISTORY[0], PIECE),
+            stage: Stage::Between,
+            plain: 0,
+            raw_end: 0,
+            members: 0,
+            check: None,
+            checks,
+        }
+    }
+
+    /// From `point` of the table.
+    pub fn open(raw: &dyn Bytes, table: &Checkpoints, point: &Point) -> Result<Self> {
+        let mut gzip = Self::new(raw, false);
+        gzip.plain = point.plain;
+        match point.kind {
+            MEMBER => gzip.input.seek(point.raw / 8),
+            INSIDE => {
+                let packed = table.stored(point)?;
+                let (length, packed) = packed
+                    .split_first_chunk::<4>()
+                    .ok_or_else(|| damaged("the index is damaged: a point has no window"))?;
+                let length = u32::from_le_bytes(*length) as usize;
+                if length > HISTORY[0] {
+                    return Err(damaged("the index is damaged: a window is too long"));
+                }
+                gzip.window.reset(&lz::decompress(packed, length)?);
+                let place = Place {
+                    header: point.extra,
+                    next: point.raw,
+                };
+                gzip.inflate.resume(place, &mut gzip.input, raw)?;
+                gzip.stage = Stage::Inside;
+                gzip.members = 1;
+            }
+            _ => return Err(damaged("the index is damaged: a point has no kind")),
+        }
+        Ok(gzip)
+    }
+
+    /// Goes into the next member; false when there is none.
+    fn begin(&mut self, raw: &dyn Bytes) -> Result<bool> {
+        self.input.fill(raw, 18)?;
+        if !is_member(self.input.available()) {
+            if self.members == 0 {
+                return Err(match self.input.available().len() {
+                    0..10 => self.input.truncated("the gzip header"),
+                    _ => damaged("not a gzip file"),
+                });
+            }
+            self.stage = Stage::End;
+            return Ok(false);
+        }
+        const NAME: &str = "a gzip header";
+        let [_, _, _, flags, ..] = self.input.take::<10>(raw, NAME)?;
+        if flags & 4 != 0 {
+            let mut left = u16::from_le_bytes(self.input.take::<2>(raw, NAME)?);
+            while left > 0 {
+                self.input.take::<1>(raw, NAME)?;
+                left -= 1;
+            }
+        }
+        // File name and comment, each up to a NUL.
+        for flag in [8, 16] {
+            while flags & flag != 0 && self.input.take::<1>(raw, NAME)? != [0] {}
+        }
+        if flags & 2 != 0 {
+            self.input.take::<2>(raw, NAME)?;
+        }
+        self.inflate.restart();
+        self.window.floor = self.window.at;
+        self.stage = Stage::Inside;
+        self.check = self.checks.then_some((self.plain, 0));
+        Ok(true)
+    }
+
+    /// Decodes up to `wanted` bytes of the present member; none at its end.
+    fn inside(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]> {
+        let limit = self.window.make_room(wanted.clamp(1, PIECE));
+        let pause = self
+            .inflate
+            .run(&mut self.input, raw, &mut self.window, limit)
+            .map_err(|error| {
+                let (plain, fresh) = (self.plain, self.window.fresh() as u64);
+                error.within(&format!(
+                    "gzip member {}, plain byte {}",
+                    self.members + 1,
+                    plain + fresh
+                ))
+            })?;
+        self.plain += self.window.fresh() as u64;
+        if let Some((_, crc)) = &mut self.check {
+            let fresh = self.window.at - self.window.fresh()..self.window.at;
+            *crc = crc32(*crc, &self.window.buffer[fresh]);
+        }
+        if pause == Pause::End {
+            self.members += 1;
+            let trailer = self.input.take::<8>(raw, "a gzip trailer")?;
+            let stated = u64::from_le_bytes(trailer);
+            if let Some((start, crc)) = self.check.take() {
+                if stated as u32 != crc {
+                    return Err(damaged(format!(
+                        "gzip member {}: the checksum differs",
+                        self.members
+                    )));
+                }
+                if (stated >> 32) as u32 != (self.plain - start) as u32 {
+                    return Err(damaged(format!(
+                        "gzip member {}: the length differs",
+                        self.members
+                    )));
+                }
+            }
+            self.stage = Stage::Between;
+            self.raw_end = self.input.position();
+        }
+        Ok(self.window.hand_out())
+    }
+}
+
+impl Decoder for Gzip {
+    fn position(&self) -> u64 {
+        self.plain
+    }
+
+    fn next(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]> {
+        loop {
+            match self.stage {
+                Stage::Between => {
+                    if !self.begin(raw)? {
+                        return Ok(&[]);
+                    }
+                }
+                Stage::Inside => {
+                    let before = self.plain;
+                    self.inside(raw, wanted)?;
+                    if self.plain > before {
+                        let count = (self.plain - before) as usize;
+                        return Ok(&self.window.buffer[self.window.at - count..self.window.at]);
+                    }
+                }
+                Stage::End => return Ok(&[]),
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.input.memory() + self.window.memory() + self.inflate.memory()
+    }
+}
+
+/// One pass over the whole file: all plain bytes to `sink`, the seek table out.
+pub fn build(
+    raw: &dyn Bytes,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Checkpoints> {
+    let mut gzip = Gzip::new(raw, true);
+    let mut builder = Builder::default();
+    loop {
+        let start = gzip.input.position();
+        if !gzip.begin(raw)? {
+            break;
+        }
+        if builder
+            .last()
+            .is_none_or(|last| gzip.plain - last >= MEMBER_SPACING)
+        {
+            let point = Point {
+                plain: gzip.plain,
+                raw: start * 8,
+                kind: MEMBER,
+                ..Point::default()
+            };
+            builder.add(point, |_| {});
+        }
+        // A point whose window is being thinned out: it is complete 32 KiB later.
+        let mut pending: Option<(Point, Vec<u8>)> = None;
+        while gzip.stage == Stage::Inside {
+            let last = builder.last().unwrap_or(0);
+            if pending.is_none()
+                && gzip.plain - last >= SPACING
+                && let Some(place) = gzip.inflate.place(&gzip.input)
+            {
+                let point = Point {
+                    plain: gzip.plain,
+                    raw: place.next,
+                    extra: place.header,
+                    kind: INSIDE,
+                    ..Point::default()
+                };
+                pending = Some((point, gzip.window.past().to_vec()));
+                gzip.inflate.track();
+            }
+            // Tracking is slower: only as long as it must be.
+            let wanted = if gzip.inflate.tracks() {
+                HISTORY[0]
+            } else {
+                PIECE
+            };
+            sink(gzip.inside(raw, wanted)?)?;
+            progress(gzip.input.position());
+            let ended = gzip.stage != Stage::Inside;
+            if let Some(tracker) = gzip.inflate.tracked(ended)
+                && let Some((point, mut window)) = pending.take()
+            {
+                tracker.thin(&mut window);
+                builder.add(point, |stored| {
+                    stored.extend_from_slice(&(window.len() as u32).to_le_bytes());
+                    lz::compress(&window, stored);
+                });
+            }
+        }
+    }
+    builder.finish(Format::Gzip, gzip.plain, gzip.raw_end, gzip.memory())
+}
