@@ -20,8 +20,8 @@ use crate::archive::bytes::Bytes;
 use alloc::{format, vec::Vec};
 use culvert::Result;
 
-/// Plain bytes between two points inside a member: what a random read decodes at most, about 2 ms.
-pub const SPACING: u64 = 1 << 20;
+/// Plain bytes between two points inside a member: what a random read decodes at most, 1 to 2 ms.
+pub const SPACING: u64 = 512 << 10;
 /// Least plain bytes between two points at members' starts.
 pub const MEMBER_SPACING: u64 = 128 << 10;
 /// Plain bytes decoded at once.
@@ -244,9 +244,9 @@ pub fn build(
         // A point whose window is being thinned out: it is complete 32 KiB later.
         let mut pending: Option<(Point, Vec<u8>)> = None;
         while gzip.stage == Stage::Inside {
-            let last = builder.last().unwrap_or(0);
+            let due = gzip.plain - builder.last().unwrap_or(0) >= SPACING;
             if pending.is_none()
-                && gzip.plain - last >= SPACING
+                && due
                 && let Some(place) = gzip.inflate.place(&gzip.input)
             {
                 let point = Point {
@@ -259,11 +259,11 @@ pub fn build(
                 pending = Some((point, gzip.window.past().to_vec()));
                 gzip.inflate.track();
             }
-            // Tracking is slower: only as long as it must be.
-            let wanted = if gzip.inflate.tracks() {
-                HISTORY[0]
-            } else {
-                PIECE
+            // Tracking is slower: only as long as it must be. A match that the last piece cut is finished first.
+            let wanted = match gzip.inflate.cut() {
+                0 if pending.is_some() => HISTORY[0],
+                cut if due && pending.is_none() => cut,
+                _ => PIECE,
             };
             sink(gzip.inside(raw, wanted)?)?;
             progress(gzip.input.position());

@@ -5,23 +5,26 @@
 //!
 //! | format | decoding can start | a random read decodes at most |
 //! |---|---|---|
-//! | gzip | at any byte: points are set every 1 MiB, and at members' starts | 1 MiB |
+//! | gzip | at any byte: points are set every 512 KiB, and at members' starts | 640 KiB |
 //!
 //! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded whatever the input claims.
 
 mod checkpoints;
 mod crc;
 mod decoder;
+mod deflate;
 mod gzip;
 mod inflate;
 mod input;
 mod lz;
+mod member;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use checkpoints::Checkpoints;
 pub use crc::crc32;
+pub use member::Member;
 pub use stream::Stream;
 
 use super::bytes::Bytes;

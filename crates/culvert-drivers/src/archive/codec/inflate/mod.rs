@@ -188,9 +188,9 @@ impl Inflate {
         }
     }
 
-    /// Whether notes are being taken.
-    pub fn tracks(&self) -> bool {
-        self.tracker.is_some()
+    /// How many bytes of a match are left that the limit cut.
+    pub fn cut(&self) -> usize {
+        self.pending.0
     }
 
     /// Heap held, bytes.
