@@ -1,6 +1,7 @@
 //! The compressed data of a zip member.
 
 use super::{
+    bzip2::Bzip2,
     checkpoints::Point,
     crc::crc32,
     damaged,
@@ -20,6 +21,7 @@ const CHUNKS: usize = 8;
 enum Method {
     Deflate,
     Deflate64,
+    Bzip2,
 }
 
 impl Method {
@@ -27,6 +29,7 @@ impl Method {
         Some(match number {
             8 => Self::Deflate,
             9 => Self::Deflate64,
+            12 => Self::Bzip2,
             _ => return None,
         })
     }
@@ -67,13 +70,14 @@ impl Opener for Source {
         Ok(Point::default())
     }
 
-    fn open(&self, _raw: &dyn Bytes, _point: &Point) -> Result<Box<dyn Decoder>> {
+    fn open(&self, raw: &dyn Bytes, _point: &Point) -> Result<Box<dyn Decoder>> {
         let &Self { start, end, .. } = self;
         Ok(match self.method {
             Method::Deflate | Method::Deflate64 => {
                 let deflate64 = self.method == Method::Deflate64;
                 self.checked(Deflate::new(start, end, self.plain_len, deflate64))
             }
+            Method::Bzip2 => self.checked(Bzip2::new(start, end, raw)?),
         })
     }
 }

@@ -6,9 +6,11 @@
 //! | format | decoding can start | a random read decodes at most |
 //! |---|---|---|
 //! | gzip | at any byte: points are set every 512 KiB, and at members' starts | 640 KiB |
+//! | bzip2 | at blocks | one block: 900 kB, more where bytes repeat |
 //!
 //! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded whatever the input claims.
 
+mod bzip2;
 mod checkpoints;
 mod crc;
 mod decoder;
@@ -116,6 +118,7 @@ pub fn build(
 ) -> Result<Checkpoints> {
     match format {
         Format::Gzip => gzip::build(raw, sink, progress),
+        Format::Bzip2 => bzip2::build(raw, sink, progress),
         _ => Err(Error::because(Errno::EOPNOTSUPP, "not yet")),
     }
 }

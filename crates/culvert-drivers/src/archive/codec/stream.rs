@@ -1,6 +1,7 @@
 //! Reading compressed data from any offset.
 
 use super::{
+    bzip2::Bzip2,
     Format,
     checkpoints::{Checkpoints, Point},
     damaged,
@@ -230,6 +231,7 @@ impl Opener for Table {
     fn open(&self, raw: &dyn Bytes, point: &Point) -> Result<Box<dyn Decoder>> {
         match self.0.format() {
             Format::Gzip => Ok(Box::new(Gzip::open(raw, &self.0, point)?)),
+            Format::Bzip2 => Ok(Box::new(Bzip2::open(raw, point)?)),
             _ => Err(damaged("not yet")),
         }
     }
