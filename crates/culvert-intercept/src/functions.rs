@@ -1,0 +1,160 @@
+//! Where functions start and end: the only places from which code may be decoded.
+
+use crate::elf::{self, Frames, Image, half, long, word};
+use alloc::vec::Vec;
+
+/// The functions of an object.
+#[derive(Debug)]
+pub struct Functions<'a> {
+    /// Those with frame descriptions: compilers describe everything, and so do libc's authors.
+    frames: Option<Frames<'a>>,
+    /// Those that only symbols and other tables tell of: (start, end), sorted by start.
+    listed: Vec<(u64, u64)>,
+}
+
+impl<'a> Functions<'a> {
+    /// What a mapped object says itself: frame descriptions, dynamic symbols, entry points.
+    pub fn of_image(image: &Image<'a>) -> Self {
+        Self::new(image, image.dynamic_functions())
+    }
+
+    /// What a file says, its section headers and Go's own table included.
+    pub fn of_file(image: &Image<'a>, file: &[u8]) -> Self {
+        let mut listed = image.dynamic_functions();
+        section_functions(image, file, &mut listed);
+        Self::new(image, listed)
+    }
+
+    fn new(image: &Image<'a>, mut listed: Vec<(u64, u64)>) -> Self {
+        listed.retain(|(start, size)| image.code_at(*start).is_some() && start.checked_add(*size).is_some());
+        // With equal starts the known size comes last and stays.
+        listed.sort_unstable_by_key(|(start, size)| (*start, core::cmp::Reverse(*size)));
+        listed.dedup_by_key(|(start, _)| *start);
+        for index in 0..listed.len() {
+            let next = listed.get(index + 1).map(|(start, _)| *start);
+            let (start, size) = listed[index];
+            let end = match image.code_at(start) {
+                Some(piece) => piece.address + piece.bytes.len() as u64,
+                None => start,
+            };
+            listed[index].1 = if size != 0 { (start + size).min(end) } else { next.unwrap_or(end).min(end) };
+        }
+        let frames = image.frames();
+        Self { frames, listed }
+    }
+
+    /// How many are known.
+    pub fn count(&self) -> usize {
+        self.frames.map_or(0, |frames| frames.count()).max(self.listed.len())
+    }
+
+    /// The function that holds `address`, as (start, end).
+    pub fn containing(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64)> {
+        let described = self.frames.and_then(|frames| frames.preceding(image, address));
+        described.filter(|(_, end, _)| address < *end).map(|(start, end, _)| (start, end)).or_else(|| {
+            let index = self.listed.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
+            self.listed.get(index).copied().filter(|(_, end)| address < *end)
+        })
+    }
+
+    /// The function before `address`, which lies between two described functions, as (start, end, end of the gap). glibc leaves the middle of clone and
+    /// clone3 without description, so that no unwinder goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
+    pub fn before_gap(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64, u64)> {
+        let described = self.frames.and_then(|frames| frames.preceding(image, address));
+        let found = described.or_else(|| {
+            let next = self.listed.partition_point(|(start, _)| *start <= address);
+            let (start, end) = *self.listed.get(next.checked_sub(1)?)?;
+            Some((start, end, self.listed.get(next).map_or(u64::MAX, |(start, _)| *start)))
+        });
+        found.filter(|(_, end, next)| (*end..*next).contains(&address))
+    }
+
+    /// The starts, from `from` up to but not including `to`, that symbols tell of. Such a place may be jumped to from anywhere.
+    pub fn listed_between(&self, from: u64, to: u64) -> impl Iterator<Item = u64> {
+        let first = self.listed.partition_point(|(start, _)| *start < from);
+        let rest = self.listed.get(first..).unwrap_or_default();
+        rest.iter().map(|(start, _)| *start).take_while(move |start| *start < to)
+    }
+}
+
+/// Functions that `.symtab`, `.eh_frame` and `.gopclntab` of a file tell of (gABI chapter 4, "Sections").
+fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u64)>) {
+    let found = (|| {
+        let table = file.get(usize::try_from(long(file, 40)?).ok()?..)?;
+        let size = usize::from(half(file, 58)?);
+        let count = usize::from(half(file, 60)?);
+        let names = usize::from(half(file, 62)?);
+        (size >= 64).then(|| Sections { file, table, size, count, names })
+    })();
+    let Some(sections) = found else { return };
+    for section in (0..sections.count).filter_map(|index| sections.get(index)) {
+        // SHT_SYMTAB
+        if section.kind == 2
+            && let Some(symbols) = sections.contents(&section)
+        {
+            elf::symbol_functions(symbols, usize::MAX, functions);
+        }
+        match sections.name(&section) {
+            b".eh_frame" => elf::frame_functions(image, section.address, section.size, functions),
+            b".gopclntab" => {
+                let _ = sections.contents(&section).and_then(|table| go_functions(table, functions));
+            }
+            _ => {}
+        }
+    }
+}
+
+struct Sections<'a> {
+    file: &'a [u8],
+    table: &'a [u8],
+    size: usize,
+    count: usize,
+    names: usize,
+}
+
+struct Section {
+    name: usize,
+    kind: u32,
+    address: u64,
+    offset: u64,
+    size: u64,
+}
+
+impl<'a> Sections<'a> {
+    fn get(&self, index: usize) -> Option<Section> {
+        let header = self.table.get(index * self.size..)?.get(..64)?;
+        Some(Section {
+            name: word(header, 0)? as usize,
+            kind: word(header, 4)?,
+            address: long(header, 16)?,
+            offset: long(header, 24)?,
+            size: long(header, 32)?,
+        })
+    }
+
+    fn contents(&self, section: &Section) -> Option<&'a [u8]> {
+        let start = usize::try_from(section.offset).ok()?;
+        self.file.get(start..)?.get(..usize::try_from(section.size).ok()?)
+    }
+
+    fn name(&self, section: &Section) -> &'a [u8] {
+        let name = self
+            .get(self.names)
+            .and_then(|names| self.contents(&names)?.get(section.name..))
+            .unwrap_or_default();
+        name.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+}
+
+/// Go's function table, which stripped Go programs keep (Go, `src/internal/abi/symtab.go` and `runtime/symtab.go`: `pcHeader`, `functab`), from
+/// Go 1.18 on: pairs of 4-byte offsets, the first from the start of the text.
+fn go_functions(table: &[u8], functions: &mut Vec<(u64, u64)>) -> Option<()> {
+    if !matches!(word(table, 0)?, 0xffff_fff0 | 0xffff_fff1) {
+        return None;
+    }
+    let count = usize::try_from(long(table, 8)?).ok()?;
+    let text = long(table, 24)?;
+    let (entries, _) = table.get(usize::try_from(long(table, 64)?).ok()?..)?.as_chunks::<8>();
+    functions.extend(entries.iter().take(count).filter_map(|entry| Some((text.checked_add(word(entry, 0)?.into())?, 0))));
+    Some(())
+}

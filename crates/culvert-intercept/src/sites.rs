@@ -1,0 +1,278 @@
+//! System-call sites of an object: found by decoding functions from their first byte, and classified by how each can be rewritten.
+//!
+//! A byte pair 0f 05 is only a hint (libcrypto has 53 for one system call). A rewritten range must not be entered in its middle, so the targets of all
+//! jumps that may lead near a site are collected first: those of the function itself, jump tables included, and 4-byte displacements everywhere.
+
+use crate::classify::{self, Surroundings};
+use crate::elf::{Image, Piece, long, word};
+use crate::functions::Functions;
+use crate::scan;
+use alloc::vec::Vec;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+
+/// Bytes of code that a site may change at most.
+pub const REGION: usize = 20;
+/// Instructions that may be moved into a stub at most.
+pub const MOVED: usize = 8;
+/// `jmp rel32`.
+pub const JUMP: usize = 5;
+/// `syscall`.
+pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+/// How a site is rewritten, in the order of preference.
+///
+/// The first two leave the system-call instruction where it is, and calls that nobody wants are made there: glibc from 2.41 on acts on a cancellation
+/// only while the program counter lies in its own range, and unwinders know the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// `mov $number,%eax; syscall`: the five bytes of the mov become a jump.
+    Mov = 1,
+    /// The instructions before the system call, at least five bytes, are moved into the stub and become a jump.
+    Before = 2,
+    /// The system call and what follows are moved and become a jump.
+    Next = 3,
+    /// What is before, the system call and what follows.
+    Around = 4,
+    /// The system call becomes a two-byte jump to unused bytes nearby, which become the jump to the stub.
+    Island = 5,
+    /// The system call becomes `ud2`, which is as long, and the handler of SIGILL goes on in the stub.
+    Trap = 6,
+}
+
+impl Kind {
+    /// All kinds, in the order of preference.
+    pub const ALL: [Self; 6] = [Self::Mov, Self::Before, Self::Next, Self::Around, Self::Island, Self::Trap];
+
+    /// The kind with this number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+}
+
+/// A system-call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The link-time address of its `syscall`.
+    pub address: u64,
+    /// The system-call number, where the instructions before fix it; else -1.
+    pub number: i32,
+    /// How it is rewritten.
+    pub kind: Kind,
+    /// The region that is rewritten starts this many bytes before the `syscall`.
+    pub before: u8,
+    /// The bytes in the region. For [`Kind::Mov`] and [`Kind::Before`] it ends where the `syscall` begins.
+    pub length: u8,
+    /// For [`Kind::Island`], how far from the `syscall` the island begins.
+    pub island: i8,
+    /// The region's bytes as they were found; of an island site followed by the [`JUMP`] bytes of the island. The rest is 0.
+    pub bytes: [u8; REGION],
+    /// The instructions in the region: the low four bits are the length, the high four the offset of a displacement that is relative to the end of the
+    /// instruction, or 0. Jumps tell by their opcodes what they are. The list ends with a 0.
+    pub pieces: [u8; MOVED],
+}
+
+impl Site {
+    /// The link-time address of the region.
+    pub fn start(&self) -> u64 {
+        self.address.wrapping_sub(self.before.into())
+    }
+
+    /// The region's bytes.
+    pub fn region(&self) -> &[u8] {
+        self.bytes.get(..self.length.into()).unwrap_or_default()
+    }
+
+    /// Whether the `syscall` stays in its place.
+    pub fn keeps_syscall(&self) -> bool {
+        matches!(self.kind, Kind::Mov | Kind::Before)
+    }
+}
+
+/// What was found in an object.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The sites, by address.
+    pub sites: Vec<Site>,
+    /// Byte pairs 0f 05 in the code.
+    pub pairs: usize,
+    /// Those of them in no known function: whether they are system calls is not known.
+    pub unknown: usize,
+}
+
+/// Finds and classifies all sites of an object.
+pub fn find(image: &Image<'_>, functions: &Functions<'_>) -> Found {
+    let mut found = Found::default();
+    let mut finder = Finder::default();
+    for piece in image.pieces.iter().filter(|piece| piece.executable) {
+        let pairs = scan::pairs(piece.bytes);
+        found.pairs += pairs.len();
+        if pairs.is_empty() {
+            continue;
+        }
+        let far = far_targets(piece, &pairs);
+        let mut after = 0; // pairs below are in functions that have been decoded
+        for pair in pairs {
+            let address = piece.address + pair as u64;
+            if address < after {
+                continue;
+            }
+            let limit = piece.address + piece.bytes.len() as u64;
+            let function = functions.containing(image, address).map(|(start, end)| (start, end, end));
+            let Some((start, end, gap)) = function.or_else(|| functions.before_gap(image, address)) else {
+                found.unknown += 1;
+                continue;
+            };
+            let function = (start.max(piece.address), end.min(limit), gap.min(limit));
+            after = finder.function(image, piece, functions, &far, function, &mut found.sites);
+            if after <= address {
+                found.unknown += 1; // decoding lost its way before this pair
+            }
+        }
+    }
+    found.sites.sort_unstable_by_key(|site| site.address);
+    found.sites.dedup_by_key(|site| site.address);
+    found
+}
+
+/// The places within [`REGION`] bytes of a pair to which some 4-byte displacement leads, sorted: link-time addresses.
+fn far_targets(piece: &Piece<'_>, pairs: &[usize]) -> Vec<u64> {
+    const GRAIN: usize = 64;
+    let mut near = alloc::vec![0_u64; piece.bytes.len() / (GRAIN * 64) + 1];
+    for pair in pairs {
+        for grain in pair.saturating_sub(REGION) / GRAIN..=(pair + REGION) / GRAIN {
+            if let Some(bits) = near.get_mut(grain / 64) {
+                *bits |= 1 << (grain % 64);
+            }
+        }
+    }
+    let mut targets = Vec::new();
+    scan::branches(piece.bytes, |target| {
+        if let Ok(target) = usize::try_from(target)
+            && near.get(target / GRAIN / 64).is_some_and(|bits| bits & (1 << (target / GRAIN % 64)) != 0)
+        {
+            targets.push(piece.address + target as u64);
+        }
+    });
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+/// A function under examination; kept to reuse its memory.
+#[derive(Default)]
+struct Finder {
+    instructions: Vec<Instruction>,
+    targets: Vec<u64>,
+}
+
+impl Finder {
+    /// Finds the sites of one function, and of the code up to `gap` when the function's last instruction leads there. Returns the address up to which it
+    /// was decoded.
+    fn function(
+        &mut self,
+        image: &Image<'_>,
+        piece: &Piece<'_>,
+        functions: &Functions<'_>,
+        far: &[u64],
+        (start, mut end, gap): (u64, u64, u64),
+        sites: &mut Vec<Site>,
+    ) -> u64 {
+        self.decode(piece, start, end);
+        if gap > end && self.instructions.last().is_some_and(|last| last.next_ip() == end && !classify::ends(last)) {
+            end = gap;
+            self.decode(piece, start, end);
+        }
+        self.collect_targets(image, functions, far, start, end);
+        let code = Surroundings {
+            image,
+            piece,
+            functions,
+            function: (start, end),
+            instructions: &self.instructions,
+            targets: &self.targets,
+        };
+        let first = sites.len();
+        let calls: Vec<usize> = (0..self.instructions.len()).filter(|index| self.instructions[*index].code() == Code::Syscall).collect();
+        // A mov site changes nothing around it, so these choose first; no region may touch the bytes of another site.
+        sites.extend(calls.iter().filter_map(|call| code.mov(*call)));
+        let movs = sites.len();
+        for call in calls {
+            let address = self.instructions[call].ip();
+            if sites.get(first..movs).is_some_and(|movs| movs.iter().any(|site| site.address == address)) {
+                continue;
+            }
+            let taken = sites.get(first..).unwrap_or_default();
+            if let Some(site) = code.classify(call, taken) {
+                sites.push(site);
+            }
+        }
+        self.instructions.last().map_or(start, |last| last.next_ip())
+    }
+
+    fn decode(&mut self, piece: &Piece<'_>, start: u64, end: u64) {
+        self.instructions.clear();
+        let text = offset(piece, start).and_then(|from| piece.bytes.get(from..from + usize::try_from(end.checked_sub(start)?).ok()?));
+        let mut decoder = Decoder::with_ip(64, text.unwrap_or_default(), start, DecoderOptions::NONE);
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            if instruction.is_invalid() {
+                break; // data, or not a function after all
+            }
+            self.instructions.push(instruction);
+        }
+    }
+
+    fn collect_targets(&mut self, image: &Image<'_>, functions: &Functions<'_>, far: &[u64], start: u64, end: u64) {
+        self.targets.clear();
+        let (low, high) = (start.saturating_sub(REGION as u64), end.saturating_add(REGION as u64));
+        let first = far.partition_point(|target| *target < low);
+        self.targets.extend(far.get(first..).unwrap_or_default().iter().take_while(|target| **target < high));
+        self.targets.extend(functions.listed_between(low, high));
+        let mut dispatches = false;
+        for instruction in &self.instructions {
+            match instruction.flow_control() {
+                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::Call | FlowControl::XbeginXabortXend => {
+                    if matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64) {
+                        self.targets.push(instruction.near_branch_target());
+                    }
+                }
+                FlowControl::IndirectBranch => dispatches = true,
+                _ => {}
+            }
+        }
+        if dispatches {
+            for instruction in &self.instructions {
+                jump_table(image, instruction, start, end, &mut self.targets);
+            }
+        }
+        self.targets.sort_unstable();
+        self.targets.dedup();
+    }
+}
+
+/// Appends what a jump table that `instruction` may refer to leads to. Tables are marked neither as such nor with a length, so all entries that lead into
+/// the function count: `lea table(%rip)` for 4-byte entries relative to the table, a table at a fixed address for 8-byte ones.
+fn jump_table(image: &Image<'_>, instruction: &Instruction, start: u64, end: u64, targets: &mut Vec<u64>) {
+    const ENTRIES: usize = 1024;
+    let inside = |target: &u64| (start..end).contains(target);
+    let has_memory = (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    if !has_memory {
+        return;
+    }
+    let table = instruction.memory_displacement64();
+    let Some(entries) = image.tail(table) else { return };
+    if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
+        let (entries, _) = entries.as_chunks::<4>();
+        let decoded = entries.iter().map(|entry| table.wrapping_add_signed(word(entry, 0).unwrap_or(0) as i32 as i64));
+        targets.extend(decoded.take(ENTRIES).filter(inside));
+    } else if instruction.memory_index_scale() == 8 && instruction.memory_base() == Register::None {
+        let (entries, _) = entries.as_chunks::<8>();
+        let decoded = entries.iter().map(|entry| long(entry, 0).unwrap_or(0).wrapping_sub(image.bias));
+        targets.extend(decoded.take(ENTRIES).filter(inside));
+    }
+}
+
+pub(crate) fn offset(piece: &Piece<'_>, address: u64) -> Option<usize> {
+    usize::try_from(address.checked_sub(piece.address)?).ok()
+}

@@ -1,0 +1,342 @@
+//! The code that a rewritten site jumps to.
+//!
+//! A stub has rcx and r11 to itself, as the system call destroys both. It writes no other register but rax where the number is part of the moved
+//! instructions, no memory and no flags: hence lea for subtractions and jrcxz for tests. The fast way through never leaves it:
+//!
+//! ```text
+//!         moved instructions before the syscall, or mov $number,%eax
+//! restart:
+//!         filter: is this call interesting? else forward       (nothing, for calls that always are)
+//! slow:   lea   record(%rip),%r11
+//!         jmp   *entry(%rip)
+//! forward:
+//!         jmp   the site's own syscall                         (when it stayed in its place)
+//!    or:  syscall; resume: moved instructions behind it; jmp behind the region
+//! ```
+
+use crate::sites::{JUMP, Kind, SYSCALL, Site};
+use crate::{Interest, SiteRecord};
+use alloc::vec::Vec;
+
+/// More than any stub takes.
+pub const LONGEST: usize = 192;
+
+/// What stubs refer to: addresses in this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables {
+    /// Eight bytes, in rel32 reach, that hold the address where the slow path goes on.
+    pub entry: u64,
+    /// A byte for each value of the low 16 bits of a descriptor: [`crate::descriptors::FOREIGN`] or something else.
+    pub descriptors: u64,
+    /// An [`Interest`] for each number below 512.
+    pub numbers: u64,
+}
+
+/// A place lies beyond the reach of a 4-byte displacement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfReach;
+
+/// The displacement from the end of an instruction to `to`.
+pub(crate) fn displacement(end: u64, to: u64) -> Result<[u8; 4], OutOfReach> {
+    let distance = i32::try_from(to.wrapping_sub(end) as i64).map_err(|_| OutOfReach)?;
+    Ok(distance.to_le_bytes())
+}
+
+/// Machine code that is being written for the address `base`.
+struct Assembler<'a> {
+    code: &'a mut Vec<u8>,
+    base: u64,
+}
+
+impl Assembler<'_> {
+    fn here(&self) -> u64 {
+        self.base + self.code.len() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.code.extend_from_slice(bytes);
+    }
+
+    /// An opcode and the 4-byte displacement that ends the instruction.
+    fn relative(&mut self, opcode: &[u8], to: u64) -> Result<(), OutOfReach> {
+        let end = self.here() + opcode.len() as u64 + 4;
+        let field = displacement(end, to)?;
+        self.put(opcode);
+        self.put(&field);
+        Ok(())
+    }
+
+    /// `jmp to`
+    fn jump(&mut self, to: u64) -> Result<(), OutOfReach> {
+        self.relative(&[0xe9], to)
+    }
+
+    /// A one-byte opcode and a displacement to be set by [`Self::land`].
+    fn short(&mut self, opcode: u8) -> usize {
+        self.put(&[opcode, 0]);
+        self.code.len()
+    }
+
+    /// Lets the short jump that ends at `end` lead here. All distances in a stub are below 128: its filter takes at most 97 bytes.
+    fn land(&mut self, end: usize) {
+        let distance = self.code.len() - end;
+        debug_assert!(distance < 128);
+        if let Some(field) = self.code.get_mut(end - 1) {
+            *field = distance as u8;
+        }
+    }
+
+    /// `movabs $value,%r11`
+    fn load_r11(&mut self, value: u64) {
+        self.put(&[0x49, 0xbb]);
+        self.put(&value.to_le_bytes());
+    }
+
+    /// `movzbl (%r11,%rcx),%ecx`
+    fn look_up(&mut self) {
+        self.put(&[0x41, 0x0f, 0xb6, 0x0c, 0x0b]);
+    }
+
+    /// `lea -1(%rcx),%ecx`: the upper half of rcx becomes 0.
+    fn decrement(&mut self) {
+        self.put(&[0x8d, 0x49, 0xff]);
+    }
+
+    /// `movzwl` of an argument's low 16 bits to ecx, then its class minus [`crate::descriptors::FOREIGN`] (1); a jump that is taken when that is 0.
+    fn test_descriptor(&mut self, argument: Argument) -> usize {
+        self.put(&[0x0f, 0xb7, argument as u8]);
+        self.look_up();
+        self.decrement();
+        self.short(JRCXZ)
+    }
+}
+
+const JRCXZ: u8 = 0xe3;
+const SHORT_JUMP: u8 = 0xeb;
+
+/// The ModRM byte that reads an argument's register into ecx.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum Argument {
+    Rdi = 0xcf,
+    Rsi = 0xce,
+    Rdx = 0xca,
+}
+
+/// The short jumps out of a filter.
+#[derive(Default)]
+struct Exits {
+    slow: Vec<usize>,
+    forward: Vec<usize>,
+}
+
+/// Writes the filter; falling out of it means slow.
+fn filter(out: &mut Assembler<'_>, number: i32, interest: Interest, tables: &Tables) -> Exits {
+    let mut exits = Exits::default();
+    if number < 0 {
+        any_number(out, tables, &mut exits);
+        return exits;
+    }
+    let second = match interest {
+        Interest::Never | Interest::Always => return exits,
+        Interest::Descriptor0 => None,
+        Interest::Descriptors01 => Some(Argument::Rsi),
+        Interest::Descriptors02 => Some(Argument::Rdx),
+    };
+    out.load_r11(tables.descriptors);
+    let foreign = out.test_descriptor(Argument::Rdi);
+    match second {
+        None => exits.forward.push(foreign),
+        Some(second) => {
+            exits.slow.push(out.short(SHORT_JUMP));
+            out.land(foreign);
+            let foreign = out.test_descriptor(second);
+            exits.forward.push(foreign);
+        }
+    }
+    exits
+}
+
+/// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the number decides. Higher bits (x32, or nonsense) are left
+/// to the entry.
+fn any_number(out: &mut Assembler<'_>, tables: &Tables, exits: &mut Exits) {
+    out.load_r11(tables.numbers);
+    out.put(&[0x0f, 0xb6, 0xcc]); // movzbl %ah,%ecx
+    let low = out.short(JRCXZ);
+    out.decrement();
+    let high = out.short(JRCXZ);
+    exits.forward.push(out.short(SHORT_JUMP));
+    out.land(high);
+    out.put(&[0x4d, 0x8d, 0x9b, 0, 1, 0, 0]); // lea 256(%r11),%r11
+    out.land(low);
+    out.put(&[0x0f, 0xb6, 0xc8]); // movzbl %al,%ecx
+    out.look_up();
+    exits.forward.push(out.short(JRCXZ)); // Never
+    out.decrement();
+    exits.slow.push(out.short(JRCXZ)); // Always
+    out.decrement();
+    let first = out.short(JRCXZ); // Descriptor0
+    exits.slow.push(out.short(SHORT_JUMP)); // the entry looks at both descriptors
+    out.land(first);
+    out.load_r11(tables.descriptors);
+    exits.forward.push(out.test_descriptor(Argument::Rdi));
+}
+
+/// Appends `site`'s stub to `code`, whose first byte will be at `base`, and returns its record and where the stub begins. `record` is where the record
+/// will be. On failure `code` is as before.
+pub fn emit(
+    code: &mut Vec<u8>,
+    base: u64,
+    site: &Site,
+    bias: u64,
+    interest: Interest,
+    tables: &Tables,
+    record: u64,
+) -> Result<(SiteRecord, u64), OutOfReach> {
+    let length = code.len();
+    let mut out = Assembler { code, base };
+    let emitted = write(&mut out, site, bias, interest, tables, record);
+    if emitted.is_err() {
+        code.truncate(length);
+    }
+    emitted
+}
+
+fn write(out: &mut Assembler<'_>, site: &Site, bias: u64, interest: Interest, tables: &Tables, record: u64) -> Result<(SiteRecord, u64), OutOfReach> {
+    let stub = out.here();
+    let syscall = site.address.wrapping_add(bias);
+    let start = site.start().wrapping_add(bias);
+    let behind_region = start + u64::from(site.length);
+    let mut moved = Moved::of(site, start);
+
+    moved.before(out, syscall)?;
+    let restart = match site.kind {
+        // The program's own bytes: loading the number twice does no harm.
+        Kind::Mov => start,
+        Kind::Next | Kind::Island | Kind::Trap => syscall,
+        // What was moved here need not be repeatable.
+        Kind::Before | Kind::Around => out.here(),
+    };
+    let exits = filter(out, site.number, interest, tables);
+    exits.slow.into_iter().for_each(|jump| out.land(jump));
+    out.relative(&[0x4c, 0x8d, 0x1d], record)?; // lea record(%rip),%r11
+    out.relative(&[0xff, 0x25], tables.entry)?; // jmp *entry(%rip)
+    exits.forward.into_iter().for_each(|jump| out.land(jump));
+    let (forward, resume) = if site.keeps_syscall() {
+        out.jump(syscall)?;
+        (syscall, syscall + SYSCALL.len() as u64)
+    } else {
+        let forward = out.here();
+        out.put(&SYSCALL);
+        let resume = out.here();
+        if !moved.after(out)? {
+            out.jump(behind_region)?;
+        }
+        (forward, resume)
+    };
+    let record = SiteRecord {
+        resume: resume as usize,
+        forward: forward as usize,
+        instruction: syscall as usize,
+        restart: restart as usize,
+        number: site.number,
+    };
+    Ok((record, stub))
+}
+
+/// The instructions of a region, in order.
+struct Moved<'a> {
+    bytes: &'a [u8],
+    pieces: core::slice::Iter<'a, u8>,
+    address: u64,
+}
+
+impl<'a> Moved<'a> {
+    fn of(site: &'a Site, address: u64) -> Self {
+        let bytes = site.region();
+        let pieces = site.pieces.iter();
+        Self { bytes, pieces, address }
+    }
+
+    /// The next instruction, its address and the offset of its displacement.
+    fn next(&mut self) -> Option<(&'a [u8], u64, usize)> {
+        let piece = *self.pieces.next().filter(|piece| **piece != 0)?;
+        let (instruction, rest) = self.bytes.split_at_checked(usize::from(piece & 15))?;
+        let address = self.address;
+        self.bytes = rest;
+        self.address += instruction.len() as u64;
+        Some((instruction, address, usize::from(piece >> 4)))
+    }
+
+    /// Writes everything before the `syscall` at address `until`, and skips that.
+    fn before(&mut self, out: &mut Assembler<'_>, until: u64) -> Result<(), OutOfReach> {
+        while self.address < until {
+            let Some((instruction, address, field)) = self.next() else { break };
+            relocate(out, instruction, address, field)?;
+        }
+        if self.address == until {
+            let _syscall = self.next();
+        }
+        Ok(())
+    }
+
+    /// Writes everything behind the `syscall`. True when control never comes out at the end.
+    fn after(&mut self, out: &mut Assembler<'_>) -> Result<bool, OutOfReach> {
+        let mut ended = false;
+        while let Some((instruction, address, field)) = self.next() {
+            relocate(out, instruction, address, field)?;
+            // jmp; ret; jmp *... are only ever the last (see classify). Recognised by what they leave unused: nothing follows them in the list.
+            ended = matches!(instruction, [0xeb | 0xe9 | 0xc3 | 0xc2, ..] | [0xf2 | 0xf3, 0xc3]);
+        }
+        Ok(ended)
+    }
+}
+
+/// Writes an instruction that came from `address` so that it does the same here. Jumps become their long forms.
+fn relocate(out: &mut Assembler<'_>, instruction: &[u8], address: u64, field: usize) -> Result<(), OutOfReach> {
+    let end = address + instruction.len() as u64;
+    let target = |displacement: i32| end.wrapping_add_signed(displacement.into());
+    match *instruction {
+        [0xeb, to] => out.jump(target((to as i8).into())),
+        [0xe9, a, b, c, d] => out.jump(target(i32::from_le_bytes([a, b, c, d]))),
+        [opcode @ 0x70..=0x7f, to] => out.relative(&[0x0f, opcode + 0x10], target((to as i8).into())),
+        [0x0f, opcode @ 0x80..=0x8f, a, b, c, d] => out.relative(&[0x0f, opcode], target(i32::from_le_bytes([a, b, c, d]))),
+        _ => {
+            let here = out.here();
+            let mut moved = [0; 15];
+            let Some(moved) = moved.get_mut(..instruction.len()) else { return Err(OutOfReach) };
+            moved.copy_from_slice(instruction);
+            if field != 0 {
+                let Some(old) = crate::elf::word(instruction, field) else { return Err(OutOfReach) };
+                let new = displacement(here + instruction.len() as u64, target(old as i32))?;
+                if let Some(place) = moved.get_mut(field..field + 4) {
+                    place.copy_from_slice(&new);
+                }
+            }
+            out.put(moved);
+            Ok(())
+        }
+    }
+}
+
+/// The bytes that take the place of the region of `site` (and, second, of its island), given where its stub begins.
+pub fn replacement(site: &Site, bias: u64, stub: u64) -> Result<(Vec<u8>, Option<[u8; JUMP]>), OutOfReach> {
+    let jump_from = |address: u64| -> Result<[u8; JUMP], OutOfReach> {
+        let [a, b, c, d] = displacement(address + JUMP as u64, stub)?;
+        Ok([0xe9, a, b, c, d])
+    };
+    let start = site.start().wrapping_add(bias);
+    match site.kind {
+        Kind::Trap => Ok(([0x0f, 0x0b].into(), None)),
+        Kind::Island => {
+            let island = start.wrapping_add_signed(site.island.into());
+            Ok(([SHORT_JUMP, (site.island - SYSCALL.len() as i8) as u8].into(), Some(jump_from(island)?)))
+        }
+        _ => {
+            let mut bytes = Vec::from(jump_from(start)?);
+            // int3: nothing leads here, and if something did, it should be loud.
+            bytes.resize(usize::from(site.length).max(JUMP), 0xcc);
+            Ok((bytes, None))
+        }
+    }
+}
