@@ -1,0 +1,347 @@
+//! One differential test.
+
+use crate::process::{Finished, run};
+use crate::world::{Native, World, world};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Numeric id of the user and group without rights.
+const NOBODY: u32 = 65534;
+
+/// Who runs the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum User {
+    /// Whoever runs the tests.
+    Me,
+    /// An ordinary user. Only where the tests run as root.
+    Nobody,
+}
+
+/// One mount of a case: the archive on one side, the tree on the other.
+#[derive(Clone)]
+struct Mount {
+    archive: PathBuf,
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+/// A program's surroundings, the same on both sides.
+pub struct Case {
+    world: &'static World,
+    user: User,
+    work: PathBuf,
+    mounts: Vec<Mount>,
+    input: Vec<u8>,
+    environment: Vec<(OsString, OsString)>,
+    strict: bool,
+}
+
+impl Case {
+    /// A case without mounts; `name` names its working directory.
+    pub fn new(name: &str, user: User) -> Self {
+        let world = world();
+        let work = world.path("work").join(name.replace("::", "-"));
+        Self {
+            world,
+            user,
+            work,
+            mounts: Vec::new(),
+            input: Vec::new(),
+            environment: Vec::new(),
+            strict: false,
+        }
+    }
+
+    /// Mounts archive `kind` (`tar`, `tar.gz`, `zip`, ...) of the tree called `tree` at `target` of the base directory.
+    pub fn mount(mut self, tree: &str, kind: &str, target: &str) -> Self {
+        let owner = (self.user == User::Nobody).then_some(NOBODY);
+        let tree = self.world.tree(tree, owner);
+        let target = self.world.path(target);
+        self.mounts.push(Mount {
+            archive: tree.archive(kind),
+            tree: tree.path.clone(),
+            target,
+        });
+        self
+    }
+
+    /// The usual mount: a tar of the tree `odd` at `mnt`.
+    pub fn odd(self) -> Self {
+        self.mount("odd", "tar", "mnt")
+    }
+
+    /// What the program reads from its standard input.
+    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.input = bytes.into();
+        self
+    }
+
+    /// One more environment variable.
+    pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Compares standard error with culvert's own lines left in: nothing may be said at all.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Path of the compiled program `programs/NAME.c`, as text for a script.
+    pub fn program(&self, name: &str) -> String {
+        self.world
+            .program(name)
+            .to_str()
+            .expect("the base directory has a plain name")
+            .to_owned()
+    }
+
+    /// Whether changing calls of the native side meet a read-only mount here.
+    pub fn native_is_read_only(&self) -> bool {
+        self.world.native != Native::InPlace
+    }
+
+    /// Runs `argv` both ways in a fresh working directory and demands the same result.
+    /// The result is returned for further questions.
+    #[track_caller]
+    pub fn same(&self, argv: &[&str]) -> Finished {
+        let native = self.natively(argv);
+        let ours = self.through_culvert(argv);
+        let compared = if self.strict {
+            ours.clone()
+        } else {
+            without_our_lines(ours.clone())
+        };
+        assert!(
+            native == compared,
+            "{}\n====== native {}\n====== culvert {}\n====== first difference: {}",
+            shown(argv),
+            native.report(),
+            ours.report(),
+            difference(&native, &compared)
+        );
+        native
+    }
+
+    /// [`Case::same`] of a shell script. `$B` is the base directory, `$M` the target `mnt`, `$W` the working
+    /// directory, `$O` a tree outside of all mounts, `$P` the directory of compiled programs.
+    #[track_caller]
+    pub fn script(&self, script: &str) -> Finished {
+        self.same(&["bash", "-c", script])
+    }
+
+    /// A script that both sides must end with status 0.
+    #[track_caller]
+    pub fn good(&self, script: &str) -> Finished {
+        let done = self.script(script);
+        assert_eq!(done.status, "exit 0", "{script}\n{}", done.report());
+        done
+    }
+
+    /// Runs `argv` on the unpacked tree.
+    pub fn natively(&self, argv: &[&str]) -> Finished {
+        let mut script = String::from("set -e\n");
+        for mount in &self.mounts {
+            let (tree, target) = (mount.tree.display(), mount.target.display());
+            script += &format!("mkdir -p '{target}' 2>/dev/null || :\n");
+            script +=
+                &format!("mount --bind '{tree}' '{target}'\nmount -o remount,bind,ro '{target}'\n");
+        }
+        let command = match (self.mounts.is_empty(), self.world.native) {
+            (true, _) => self.command(None, argv),
+            (_, Native::BindAsRoot) => self.command(Some(("unshare -m", &script)), argv),
+            (_, Native::BindAsUser) => self.command(
+                Some(("unshare --user --map-current-user --keep-caps -m", &script)),
+                argv,
+            ),
+            (_, Native::InPlace) => return self.in_place(argv),
+        };
+        run(command, &self.input)
+    }
+
+    /// Runs `argv` through `culvert run`.
+    pub fn through_culvert(&self, argv: &[&str]) -> Finished {
+        if self.world.only_native {
+            return self.natively(argv);
+        }
+        let mut all = vec![
+            self.world.culvert.to_str().expect("plain").to_owned(),
+            "run".to_owned(),
+        ];
+        for mount in &self.mounts {
+            all.push("-v".to_owned());
+            all.push(format!(
+                "{}:{}",
+                mount.archive.display(),
+                mount.target.display()
+            ));
+        }
+        all.push("--".to_owned());
+        all.extend(argv.iter().map(|word| (*word).to_owned()));
+        let words: Vec<&str> = all.iter().map(String::as_str).collect();
+        run(self.command(None, &words), &self.input)
+    }
+
+    /// Runs the `culvert` command itself with these arguments.
+    pub fn culvert(&self, arguments: &[&str]) -> Finished {
+        let mut all = vec![self.world.culvert.to_str().expect("plain")];
+        all.extend(arguments);
+        run(self.command(None, &all), &self.input)
+    }
+
+    /// The tree itself in place of the mount, and its path replaced by the target's in all that is said.
+    fn in_place(&self, argv: &[&str]) -> Finished {
+        let plain = |path: &Path| path.to_str().expect("plain").to_owned();
+        let swap = |text: &str, back: bool| {
+            self.mounts.iter().fold(text.to_owned(), |text, mount| {
+                let (tree, target) = (plain(&mount.tree), plain(&mount.target));
+                if back {
+                    text.replace(&tree, &target)
+                } else {
+                    text.replace(&target, &tree)
+                }
+            })
+        };
+        let words: Vec<String> = argv.iter().map(|word| swap(word, false)).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = self.command(None, &words);
+        if let Some(mount) = self.mounts.first() {
+            command.env("M", &mount.tree);
+        }
+        let done = run(command, &self.input);
+        Finished {
+            stdout: swap(&done.text(), true).into_bytes(),
+            stderr: swap(&done.errors(), true).into_bytes(),
+            status: done.status,
+        }
+    }
+
+    /// A command in a fresh working directory with a small known environment. `inside` is a way into a namespace and
+    /// a script to prepare it.
+    fn command(&self, inside: Option<(&str, &str)>, argv: &[&str]) -> Command {
+        let home = self.fresh_work();
+        let mut words: Vec<String> = Vec::new();
+        if let Some((enter, script)) = inside {
+            words.extend(enter.split(' ').map(str::to_owned));
+            words.extend(["bash", "-c"].map(str::to_owned));
+            words.push(format!("{script}cd \"$W\"\nexec \"$@\""));
+            words.push("bash".to_owned());
+        }
+        if self.user == User::Nobody {
+            let drop_rights =
+                format!("setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups --");
+            words.extend(drop_rights.split(' ').map(str::to_owned));
+        }
+        words.extend(argv.iter().map(|word| (*word).to_owned()));
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(&self.work)
+            .env_clear();
+        command.env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        );
+        command
+            .env("LC_ALL", "C.UTF-8")
+            .env("HOME", home)
+            .env("TMPDIR", &self.work)
+            .env("TZ", "UTC");
+        command
+            .env("B", &self.world.base)
+            .env("M", self.world.path("mnt"))
+            .env("W", &self.work);
+        command
+            .env("O", self.world.path("outside"))
+            .env("P", self.world.path("programs"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Empties the working directory. The home directory beside it, where the index cache lies, is kept.
+    fn fresh_work(&self) -> PathBuf {
+        let home = self.world.path(if self.user == User::Nobody {
+            "home-nobody"
+        } else {
+            "home"
+        });
+        remove(&self.work);
+        for directory in [&self.work, &home] {
+            fs::create_dir_all(directory).expect("the base directory is ours");
+            if self.user == User::Nobody {
+                std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))
+                    .expect("we are root");
+            }
+        }
+        home
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        remove(&self.work);
+    }
+}
+
+/// Removes a tree whatever its modes are.
+fn remove(tree: &Path) {
+    if tree.exists() && fs::remove_dir_all(tree).is_err() {
+        let _ = Command::new("chmod")
+            .args(["-R", "u+rwX"])
+            .arg(tree)
+            .output();
+        let _ = fs::remove_dir_all(tree);
+    }
+}
+
+/// Standard error without the warnings of culvert itself ("not intercepted, because ...").
+fn without_our_lines(mut finished: Finished) -> Finished {
+    let kept = finished
+        .stderr
+        .split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| !line.starts_with(b"culvert: "));
+    finished.stderr = kept.flatten().copied().collect();
+    finished
+}
+
+/// A command line for people.
+fn shown(argv: &[&str]) -> String {
+    argv.iter()
+        .map(|word| {
+            if word.contains([' ', '\n', '$']) {
+                format!("'{word}'")
+            } else {
+                (*word).to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The first line in which two results differ.
+fn difference(native: &Finished, ours: &Finished) -> String {
+    for (what, left, right) in [
+        ("standard output", native.text(), ours.text()),
+        ("standard error", native.errors(), ours.errors()),
+        ("status", native.status.clone(), ours.status.clone()),
+    ] {
+        let (mut left_lines, mut right_lines) = (left.lines(), right.lines());
+        let mut number = 1;
+        loop {
+            match (left_lines.next(), right_lines.next()) {
+                (None, None) => break,
+                (a, b) if a == b => number += 1,
+                (a, b) => {
+                    return format!("{what}, line {number}\n  native:  {a:?}\n  culvert: {b:?}");
+                }
+            }
+        }
+        if left != right {
+            return format!("{what}: the end");
+        }
+    }
+    "bytes that are no text".to_owned()
+}

@@ -1,0 +1,45 @@
+//! End-to-end tests of Culvert: the same program twice.
+//!
+//! Every differential test runs a command *natively*, on an unpacked tree that is bind-mounted read-only at the target
+//! path in a private mount namespace, and *through culvert*, on an archive of that tree at the same path. Outputs,
+//! exit statuses and messages must be equal; so paths can be printed, links into the target work on both sides, and a
+//! changing call natively fails the way it fails on any read-only mount.
+//!
+//! The tests need `culvert` and `libculvert.so` of a release build: `CULVERT_BIN` names the command, else
+//! `$CARGO_TARGET_DIR/release/culvert`, else `target/release/culvert` of the workspace. With `CULVERT_E2E_NATIVE=1`
+//! both sides run natively, which tests the tests.
+
+#![forbid(unsafe_code)]
+
+mod case;
+mod fixture;
+mod process;
+mod world;
+
+pub use case::{Case, User};
+pub use fixture::Tree;
+pub use process::{Finished, run};
+pub use world::{Native, World, world};
+
+/// Declares differential tests that run twice: as the user who runs the tests, and (where that is root) as an
+/// ordinary user with no rights at all.
+#[macro_export]
+macro_rules! as_each_user {
+    ($($(#[$meta:meta])* $name:ident $body:expr;)*) => { $(
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+            $(#[$meta])*
+            #[test]
+            fn as_self() { let body: fn($crate::Case) = $body; body($crate::Case::new(concat!(module_path!(), "-self"), $crate::User::Me)); }
+            $(#[$meta])*
+            #[test]
+            fn as_nobody() {
+                if $crate::world().is_root() {
+                    let body: fn($crate::Case) = $body;
+                    body($crate::Case::new(concat!(module_path!(), "-nobody"), $crate::User::Nobody));
+                }
+            }
+        }
+    )* };
+}

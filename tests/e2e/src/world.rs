@@ -1,0 +1,214 @@
+//! What all tests of one run share: fixtures, compiled programs, the binaries under test.
+
+use crate::fixture::{self, Tree};
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// Name of the base directories in the temporary directory; the process id follows.
+const PREFIX: &str = "culvert-e2e-";
+
+/// How the native side gets its tree to the target path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Native {
+    /// `unshare -m`, as root.
+    BindAsRoot,
+    /// `unshare` with a user namespace.
+    BindAsUser,
+    /// Neither is allowed here: the tree stays where it is, and its path is replaced in what is printed.
+    InPlace,
+}
+
+/// The base directory of this run and what lies in it.
+pub struct World {
+    /// Directory of everything; anybody may enter it.
+    pub base: PathBuf,
+    /// The command under test, beside its library, where an ordinary user can reach it.
+    pub culvert: PathBuf,
+    /// How the native side is run.
+    pub native: Native,
+    /// Both sides native: tests the tests.
+    pub only_native: bool,
+    root: bool,
+    programs: Mutex<HashMap<String, Arc<OnceLock<PathBuf>>>>,
+    trees: Mutex<HashMap<String, Arc<OnceLock<Tree>>>>,
+}
+
+/// The world of this process, made at first use.
+pub fn world() -> &'static World {
+    static WORLD: OnceLock<World> = OnceLock::new();
+    WORLD.get_or_init(World::new)
+}
+
+impl World {
+    fn new() -> Self {
+        let base = std::env::temp_dir().join(format!("{PREFIX}{}", std::process::id()));
+        let _ = fs::remove_dir_all(&base);
+        fs::create_dir_all(&base).expect("the temporary directory can be written");
+        open_to_all(&base);
+        remove_when_we_end(&base);
+        for directory in [
+            "mnt", "mnt2", "mnt22", "other", "trees", "programs", "bin", "work",
+        ] {
+            fs::create_dir(base.join(directory)).expect("the base directory is ours");
+            open_to_all(&base.join(directory));
+        }
+        let root = fs::metadata(&base).expect("the base was just made").uid() == 0;
+        fixture::outside(&base);
+        let only_native = std::env::var_os("CULVERT_E2E_NATIVE").is_some();
+        let culvert = base.join("bin/culvert");
+        if !only_native {
+            let built = built_culvert();
+            for file in ["culvert", "libculvert.so"] {
+                let from = built.with_file_name(file);
+                let to = base.join("bin").join(file);
+                fs::copy(&from, &to).unwrap_or_else(|error| {
+                    panic!("{}: {error}: run `cargo build --release` first, or name the command in CULVERT_BIN", from.display())
+                });
+                open_to_all(&to);
+            }
+        }
+        let native = native_way(root);
+        Self {
+            base,
+            culvert,
+            native,
+            only_native,
+            root,
+            programs: Mutex::default(),
+            trees: Mutex::default(),
+        }
+    }
+
+    /// Whether the tests run as root, so that they can also run as somebody else.
+    pub fn is_root(&self) -> bool {
+        self.root
+    }
+
+    /// The path of `name` in the base directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.base.join(name)
+    }
+
+    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked.
+    pub fn program(&self, name: &str) -> PathBuf {
+        let cell = self
+            .programs
+            .lock()
+            .expect("no test panics here")
+            .entry(name.to_owned())
+            .or_default()
+            .clone();
+        cell.get_or_init(|| compile(name, &self.path("programs")))
+            .clone()
+    }
+
+    /// The tree called `name`, see [`Tree::make`], made at first use.
+    pub fn tree(&self, name: &str, owner: Option<u32>) -> Tree {
+        let key = format!(
+            "{name}{}",
+            owner.map(|id| format!("-{id}")).unwrap_or_default()
+        );
+        let cell = self
+            .trees
+            .lock()
+            .expect("no test panics here")
+            .entry(key.clone())
+            .or_default()
+            .clone();
+        cell.get_or_init(|| Tree::make(name, owner, &self.path("trees").join(key), &self.base))
+            .clone()
+    }
+}
+
+/// Compiles one test program.
+fn compile(name: &str, directory: &Path) -> PathBuf {
+    let output = directory.join(name);
+    let (source, linking) = match name.strip_suffix("-static") {
+        Some(stem) => (stem, "-static"),
+        None => (name, "-rdynamic"),
+    };
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    let done = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wno-unused-result",
+            "-Wno-nonnull",
+            "-pthread",
+            linking,
+        ])
+        .arg("-o")
+        .arg(&output)
+        .arg(sources.join(format!("{source}.c")))
+        .arg("-ldl")
+        .output()
+        .expect("the tests need a C compiler called cc");
+    assert!(
+        done.status.success(),
+        "{name}.c does not compile:\n{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    output
+}
+
+/// The release build to test.
+fn built_culvert() -> PathBuf {
+    if let Some(path) = std::env::var_os("CULVERT_BIN") {
+        return fs::canonicalize(&path)
+            .unwrap_or_else(|error| panic!("CULVERT_BIN={}: {error}", path.display()));
+    }
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace.join("target"), |target| workspace.join(target));
+    target.join("release/culvert")
+}
+
+/// The best way of running natively that this machine allows.
+fn native_way(root: bool) -> Native {
+    let works = |arguments: &[&str]| {
+        Command::new("unshare")
+            .args(arguments)
+            .args(["mount", "--bind", "/tmp", "/tmp"])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    if root && works(&["-m"]) {
+        Native::BindAsRoot
+    } else if works(&["--user", "--map-current-user", "--keep-caps", "-m"]) {
+        Native::BindAsUser
+    } else {
+        Native::InPlace
+    }
+}
+
+/// Lets everybody read and enter.
+pub fn open_to_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
+}
+
+/// Removes the base directory when this process ends, however it ends: the shell below reads from a pipe whose other
+/// end is only here.
+fn remove_when_we_end(base: &Path) {
+    use std::process::Stdio;
+    let watcher = Command::new("sh")
+        .args([
+            "-c",
+            r#"read -r _; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
+            "sh",
+        ])
+        .arg(base)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("there is a shell");
+    // Never waited for and never closed: both end with this process.
+    std::mem::forget(watcher);
+}

@@ -1,0 +1,37 @@
+//! Inside a hook we are the kernel: pointers, signals, threads.
+
+use culvert_e2e::{Case, as_each_user};
+
+fn signals(case: Case, group: &str) {
+    let case = case.odd();
+    let signals = case.program("signals");
+    case.good(&format!("cd $M && exec {signals} {group}"));
+}
+
+fn threads(case: Case, count: usize) {
+    let case = case.odd();
+    let threads = case.program("threads");
+    case.good(&format!("cd $M && exec {threads} {count}"));
+}
+
+as_each_user! {
+    a_bad_pointer_is_efault |case| {
+        let case = case.odd();
+        let efault = case.program("efault");
+        case.good(&format!("cd $M && exec {efault}"));
+    };
+    signals_during_io |case| signals(case, "counted");
+    io_in_a_handler |case| signals(case, "handler_io");
+    siglongjmp_out_of_a_read |case| signals(case, "siglongjmp");
+    alternate_stacks |case| signals(case, "altstack");
+    signal_state_is_the_programs_own |case| signals(case, "state");
+    faults_kill_with_the_right_signal |case| signals(case, "killed");
+    waiting_calls_are_interrupted |case| signals(case, "waiting");
+    signals_to_reading_threads |case| signals(case, "threads");
+    two_hundred_threads_with_dlopen_and_fork |case| threads(case, 200);
+}
+
+#[test]
+fn a_thousand_threads_with_dlopen_and_fork() {
+    threads(Case::new("a_thousand_threads", culvert_e2e::User::Me), 1000);
+}

@@ -1,0 +1,595 @@
+//! The `culvert` command itself: its exit statuses, its words about wrong input, and that nothing is left half done.
+
+use culvert_e2e::{Case, Finished, User, world};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+fn case(name: &str) -> Case {
+    Case::new(name, User::Me)
+}
+
+/// A good archive and where it goes.
+fn good_mount() -> String {
+    format!(
+        "{}:{}",
+        hostile().join("good.tar").display(),
+        world().path("other").display()
+    )
+}
+
+/// The directory of hostile archives, written at first use.
+fn hostile() -> &'static PathBuf {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let directory = world().path("hostile");
+        fs::create_dir_all(&directory).expect("the base directory is ours");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/hostile.py");
+        let done = Command::new("python3")
+            .arg(script)
+            .arg(&directory)
+            .output()
+            .expect("there is Python");
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        directory
+    })
+}
+
+#[track_caller]
+fn ends(done: &Finished, status: i32, says: &[&str]) {
+    assert_eq!(done.status, format!("exit {status}"), "{}", done.report());
+    let text = done.errors();
+    for word in says {
+        assert!(
+            text.to_lowercase().contains(&word.to_lowercase()),
+            "{word:?} is not said:\n{}",
+            done.report()
+        );
+    }
+    assert!(
+        !text.contains("panicked") && !text.contains("RUST_BACKTRACE"),
+        "a panic is no message:\n{}",
+        done.report()
+    );
+    if status == 125 {
+        assert!(
+            text.lines().filter(|line| !line.trim().is_empty()).count() <= 6,
+            "one clear message:\n{}",
+            done.report()
+        );
+        assert!(
+            text.starts_with("culvert"),
+            "the message names its sender:\n{}",
+            done.report()
+        );
+    }
+}
+
+/// Runs `culvert run ARGUMENTS` where a marker is printed if the command is started at all.
+fn refused(name: &str, arguments: &[&str], says: &[&str]) {
+    if world().only_native {
+        return;
+    }
+    let case = case(name);
+    let mut all = vec!["run"];
+    all.extend(arguments);
+    all.extend(["--", "sh", "-c", "echo STARTED"]);
+    let done = case.culvert(&all);
+    ends(&done, 125, says);
+    assert!(
+        !done.text().contains("STARTED"),
+        "the command was started:\n{}",
+        done.report()
+    );
+}
+
+#[test]
+fn the_exit_status_is_the_commands() {
+    let case = case("status").odd();
+    for script in [
+        "exit 0",
+        "exit 3",
+        "exit 125",
+        "exit 255",
+        "kill -9 $$",
+        "kill -TERM $$",
+        "kill -SEGV $$",
+    ] {
+        case.script(script);
+    }
+}
+
+#[test]
+fn not_found_is_127_and_not_executable_126() {
+    if world().only_native {
+        return;
+    }
+    let case = case("found");
+    let mount = good_mount();
+    ends(
+        &case.culvert(&["run", "-v", &mount, "--", "no-such-command-at-all"]),
+        127,
+        &["no-such-command-at-all"],
+    );
+    ends(
+        &case.culvert(&["run", "-v", &mount, "--", "/no/such/command"]),
+        127,
+        &["/no/such/command"],
+    );
+    ends(
+        &case.culvert(&["run", "-v", &mount, "--", "/etc/passwd"]),
+        126,
+        &["/etc/passwd"],
+    );
+    ends(
+        &case.culvert(&["run", "-v", &mount, "--", "/tmp"]),
+        126,
+        &["/tmp"],
+    );
+    ends(
+        &case.culvert(&["run", "--", "no-such-command-at-all"]),
+        127,
+        &["no-such-command-at-all"],
+    );
+}
+
+#[test]
+fn wrong_words_are_refused() {
+    let good = hostile().join("good.tar").display().to_string();
+    let other = world().path("other").display().to_string();
+    refused("no-colon", &["-v", &good], &[&good]);
+    refused("empty-target", &["-v", &format!("{good}:")], &["target"]);
+    refused("empty-source", &["-v", &format!(":{other}")], &["source"]);
+    refused(
+        "no-source",
+        &["-v", &format!("/no/such.tar:{other}")],
+        &["/no/such.tar", "No such file"],
+    );
+    refused(
+        "unknown-type",
+        &[
+            "--mount",
+            &format!("type=nosuch,source={good},target={other}"),
+        ],
+        &["nosuch"],
+    );
+    refused(
+        "unknown-option",
+        &["-v", &format!("{good}:{other}:nosuch=1")],
+        &["nosuch"],
+    );
+    refused(
+        "unknown-mount-word",
+        &[
+            "--mount",
+            &format!("type=archive,source={good},target={other},nosuch=1"),
+        ],
+        &["nosuch"],
+    );
+    refused(
+        "no-target-word",
+        &["--mount", &format!("type=archive,source={good}")],
+        &["target"],
+    );
+    refused(
+        "target-is-a-file",
+        &[
+            "-v",
+            &format!("{good}:{}", hostile().join("secret.txt").display()),
+        ],
+        &["secret.txt"],
+    );
+    refused(
+        "target-not-empty",
+        &[
+            "-v",
+            &format!("{good}:{}", world().path("outside").display()),
+        ],
+        &["outside", "empty"],
+    );
+    refused(
+        "source-is-a-device",
+        &["-v", &format!("/dev/null:{other}")],
+        &["/dev/null"],
+    );
+    refused("unknown-flag", &["--no-such-flag"], &["--no-such-flag"]);
+}
+
+#[test]
+fn words_without_a_command() {
+    if world().only_native {
+        return;
+    }
+    let case = case("words");
+    for arguments in [
+        vec!["run"],
+        vec!["run", "--"],
+        vec!["nosuch"],
+        vec![],
+        vec!["drivers", "nosuch"],
+    ] {
+        let done = case.culvert(&arguments);
+        assert_ne!(done.status, "exit 0", "{arguments:?}\n{}", done.report());
+        assert!(
+            !done.errors().contains("panicked"),
+            "{arguments:?}\n{}",
+            done.report()
+        );
+        assert!(!done.stderr.is_empty(), "{arguments:?} says nothing");
+    }
+    for arguments in [
+        vec!["--help"],
+        vec!["run", "--help"],
+        vec!["--version"],
+        vec!["drivers"],
+        vec!["drivers", "archive"],
+        vec!["doctor"],
+    ] {
+        let done = case.culvert(&arguments);
+        assert_eq!(done.status, "exit 0", "{arguments:?}\n{}", done.report());
+        assert!(!done.stdout.is_empty(), "{arguments:?} says nothing");
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    for name in [
+        "text.tar",
+        "noise.tar",
+        "text.zip",
+        "text.tar.gz",
+        "text.tar.xz",
+        "text.tar.zst",
+        "text.tar.bz2",
+        "empty.zip.txt",
+    ] {
+        refused(
+            name,
+            &[
+                "-v",
+                &format!(
+                    "{}:{}",
+                    hostile().join(name).display(),
+                    world().path("other").display()
+                ),
+            ],
+            &[name],
+        );
+    }
+}
+
+#[test]
+fn a_broken_archive_is_refused() {
+    let names = [
+        "cut-header.tar",
+        "cut-data.tar",
+        "cut.tar.gz",
+        "cut-trailer.tar.gz",
+        "cut.zip",
+        "cut-directory.zip",
+        "cut.tar.xz",
+        "cut.tar.zst",
+        "cut.tar.bz2",
+        "bad-checksum.tar",
+        "bad-middle.tar.gz",
+        "bad-crc.tar.gz",
+        "size-2-63.tar",
+        "size-2-63-1.tar",
+        "size-negative.tar",
+        "size-octal.tar",
+        "size-letters.tar",
+        "pax-size.tar",
+        "pax-length.tar",
+        "long-name-huge.tar",
+    ];
+    for name in names {
+        refused(
+            name,
+            &[
+                "-v",
+                &format!(
+                    "{}:{}",
+                    hostile().join(name).display(),
+                    world().path("other").display()
+                ),
+            ],
+            &[name],
+        );
+    }
+}
+
+/// Odd but readable archives, and those whose harm is in single members: the good member reads right, nothing leaves
+/// the mount, and all of it can be walked and read to the end. Or the archive is refused, as any other.
+#[test]
+fn hostile_archives_do_no_harm() {
+    if world().only_native {
+        return;
+    }
+    let target = world().path("other").display().to_string();
+    let names = [
+        "good.tar",
+        "good.zip",
+        "absolute.tar",
+        "dotdot.tar",
+        "dots.tar",
+        "dotdot.zip",
+        "through-link.tar",
+        "duplicates.tar",
+        "duplicates.zip",
+        "conflict.tar",
+        "conflict2.tar",
+        "hard-cycle.tar",
+        "hard-self.tar",
+        "hard-missing.tar",
+        "hard-directory.tar",
+        "hard-out.tar",
+        "symbolic-cycle.tar",
+        "deep.tar",
+        "sparse-huge.tar",
+        "overlap.zip",
+        "bomb.tar.gz",
+        "size.zip",
+        "bad-offset.zip",
+        "encrypted.zip",
+    ];
+    for name in names {
+        let case = case(name);
+        let mount = format!("{}:{target}", hostile().join(name).display());
+        let script = "cd \"$0\" && if test -e ok; then test \"$(cat ok)\" = ok && echo RIGHT; else cat a && echo RIGHT; fi
+            timeout 20 find . -printf '%p %y %s\\n' | head -n 5000 | cut -c 1-200; timeout 20 find . -type f -size -10M -exec cat {} + | wc -c; head -c 10 zeros s 2>/dev/null | wc -c; cat f; cat secret.txt; true";
+        let done = case.culvert(&["run", "-v", &mount, "--", "bash", "-c", script, &target]);
+        if done.status == "exit 125" {
+            ends(&done, 125, &[name]);
+            assert!(
+                ![
+                    "good.tar",
+                    "good.zip",
+                    "duplicates.tar",
+                    "duplicates.zip",
+                    "bomb.tar.gz"
+                ]
+                .contains(&name),
+                "{name} is readable:\n{}",
+                done.report()
+            );
+            continue;
+        }
+        assert_eq!(done.status, "exit 0", "{name}\n{}", done.report());
+        if !["encrypted.zip", "size.zip", "bad-offset.zip", "overlap.zip"].contains(&name) {
+            assert!(
+                done.text().contains("RIGHT"),
+                "{name}: the good member\n{}",
+                done.report()
+            );
+        }
+        if name.starts_with("duplicates") {
+            assert!(
+                done.text().contains("second, the one that counts"),
+                "{name}: the last one counts\n{}",
+                done.report()
+            );
+        }
+        if name == "hard-out.tar" {
+            assert!(
+                !done.text().contains("root:"),
+                "{name}: a file outside was read\n{}",
+                done.report()
+            );
+        }
+        if name == "encrypted.zip" {
+            assert!(
+                !done.text().contains("secret\n") && done.errors().contains("secret.txt"),
+                "{name}\n{}",
+                done.report()
+            );
+        }
+    }
+    assert!(!world().path("escaped").exists() && !world().path("escaped2").exists());
+}
+
+/// `culvert run` in `culvert run` adds its mounts to those inherited.
+#[test]
+fn nested_runs_add_mounts() {
+    if world().only_native {
+        return;
+    }
+    let case = case("nested").odd();
+    let culvert = world().culvert.display().to_string();
+    let script = format!(
+        "cat $M/hello.txt; '{culvert}' run -v {} -- bash -c 'cat $M/hello.txt $B/other/a; cd $M; cat $B/other/a; exec 3<$B/other/a; '{culvert}' run -- cat $M/dir/a.txt $B/other/a <&3'; cat $B/other/a",
+        good_mount()
+    );
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(
+        done.text(),
+        "hello, world\nhello, world\ngood a\ngood a\na\ngood a\n",
+        "{}",
+        done.report()
+    );
+    assert_eq!(
+        done.status,
+        "exit 1",
+        "the inner mount is gone outside\n{}",
+        done.report()
+    );
+    // An archive in a mount is a source, too.
+    let pack = "mkdir in; echo innermost > in/file; tar cf inner.tar in; tar cf outer.tar inner.tar; \
+        exec $B/bin/culvert run -v outer.tar:$B/other -- $B/bin/culvert run -v $B/other/inner.tar:$B/mnt2 -- cat $B/mnt2/in/file";
+    let done = case.natively(&["bash", "-c", pack]);
+    assert_eq!(done.text(), "innermost\n", "{}", done.report());
+}
+
+#[test]
+fn both_ways_of_naming_a_mount() {
+    if world().only_native {
+        return;
+    }
+    let case = case("syntax");
+    let source = hostile().join("good.tar").display().to_string();
+    let target = world().path("other").display().to_string();
+    let read = format!("{target}/a");
+    for arguments in [
+        vec![
+            "run".to_owned(),
+            "-v".to_owned(),
+            format!("{source}:{target}"),
+        ],
+        vec![
+            "run".to_owned(),
+            "-v".to_owned(),
+            format!("{source}:{target}:ro"),
+        ],
+        vec!["run".to_owned(), format!("-v{source}:{target}")],
+        vec![
+            "run".to_owned(),
+            "--mount".to_owned(),
+            format!("type=archive,source={source},target={target}"),
+        ],
+        vec![
+            "run".to_owned(),
+            "--mount".to_owned(),
+            format!("source={source},target={target}"),
+        ],
+        vec![
+            "run".to_owned(),
+            format!("--mount=type=archive,source={source},target={target},ro"),
+        ],
+    ] {
+        let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        words.extend(["--", "cat", &read]);
+        let done = case.culvert(&words);
+        assert_eq!(
+            (done.text().as_str(), done.status.as_str()),
+            ("good a\n", "exit 0"),
+            "{words:?}\n{}",
+            done.report()
+        );
+    }
+    // Without `--`; with relative names; onto a target that does not exist.
+    let done = case.natively(&["bash", "-c", &format!("cp {source} x.tar; $B/bin/culvert run -v x.tar:here cat here/a && $B/bin/culvert run -v ./x.tar:$W/new/deep -- sh -c 'cat new/deep/a; ls new/deep'; find . -type d")]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    assert!(
+        done.text().starts_with("good a\ngood a\na\nd\n"),
+        "{}",
+        done.report()
+    );
+}
+
+/// An ordinary user with the least there is: no home, nothing writable but the temporary directory.
+#[test]
+fn an_ordinary_user_needs_nothing() {
+    if world().only_native || !world().is_root() {
+        return;
+    }
+    let case = Case::new("nobody", User::Nobody);
+    for home in ["HOME=/nonexistent", "HOME=/", "XDG_CACHE_HOME=/proc"] {
+        let culvert = world().culvert.display().to_string();
+        let target = world().path("other");
+        let done = case.natively(&[
+            "env",
+            home,
+            &culvert,
+            "run",
+            "-v",
+            &good_mount(),
+            "--",
+            "cat",
+            &format!("{}/a", target.display()),
+        ]);
+        assert_eq!(
+            (done.text().as_str(), done.status.as_str()),
+            ("good a\n", "exit 0"),
+            "{home}\n{}",
+            done.report()
+        );
+    }
+}
+
+#[test]
+fn the_index_is_built_once_and_follows_the_content() {
+    if world().only_native {
+        return;
+    }
+    let case = case("index");
+    let script = "export XDG_CACHE_HOME=$W/cache; for i in 1 2; do
+            tar czf x.tar.gz --transform 's,.*,name,' --mtime=@0 $O/outside.txt 2>/dev/null; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/name
+            find cache -type f | wc -l; done
+         echo changed > f; tar czf x.tar.gz f; $B/bin/culvert run -v x.tar.gz:$B/other -- sh -c 'ls $B/other; cat $B/other/f'
+         for f in $(find cache -type f); do echo garbage > $f; done; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/f
+         for f in $(find cache -type f); do truncate -s 100 $f; done; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/f
+         for f in $(find cache -type f); do : > $f; done; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/f";
+    let done = case.natively(&["bash", "-c", script]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let text = done.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        (lines[0], lines[2]),
+        ("outside", "outside"),
+        "{}",
+        done.report()
+    );
+    assert_eq!(
+        lines[1],
+        lines[3],
+        "the second run adds no index\n{}",
+        done.report()
+    );
+    assert_eq!(
+        &lines[4..],
+        ["f", "changed", "changed", "changed", "changed"],
+        "{}",
+        done.report()
+    );
+}
+
+/// Run directories go away with their last process.
+#[test]
+fn nothing_is_left_behind() {
+    if world().only_native {
+        return;
+    }
+    let case = case("left");
+    let script = "export XDG_RUNTIME_DIR=$W/run; mkdir -m 700 run; count() { find run /dev/shm/culvert-$(id -u) -mindepth 1 -newer stamp 2>/dev/null | xargs -r grep -ls left-behind-marker 2>/dev/null | wc -l; }
+        touch stamp; mkdir left-behind-marker; $B/bin/culvert run -v $B/hostile/good.tar:$W/left-behind-marker -- bash -c 'cat left-behind-marker/a; (exec 3<left-behind-marker/d/b; busybox head -c 1 <&3 >/dev/null; bash -c \"md5sum <&3\" >/dev/null)'
+        $B/bin/culvert run -v $B/hostile/good.tar:$W/left-behind-marker -- true; $B/bin/culvert run -v $B/hostile/text.tar:$W/left-behind-marker -- true 2>/dev/null; find . -name '*.tmp' -o -name '*.new'; find $HOME -name '*.tmp'; count";
+    hostile();
+    let done = case.natively(&["bash", "-c", script]);
+    let text = done.text();
+    let left: u32 = text
+        .lines()
+        .last()
+        .and_then(|line| line.parse().ok())
+        .unwrap_or(99);
+    // The last process of a run may leave its directory to the next run, which clears it.
+    assert!(
+        text.starts_with("good a\n") && left <= 1,
+        "{}",
+        done.report()
+    );
+}
+
+#[test]
+fn doctor_explains_a_command() {
+    if world().only_native {
+        return;
+    }
+    let case = case("doctor");
+    let done = case.culvert(&["doctor", "--", "git", "--version"]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    for word in ["git", "libc.so.6", "sites"] {
+        assert!(
+            done.text().contains(word),
+            "{word} is missing\n{}",
+            done.report()
+        );
+    }
+    let done = case.culvert(&["doctor", "--", "busybox"]);
+    assert!(done.text().contains("static"), "{}", done.report());
+    let done = case.culvert(&["doctor", "--", "no-such-command"]);
+    assert_eq!(done.status, "exit 127", "{}", done.report());
+}

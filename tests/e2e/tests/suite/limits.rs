@@ -1,0 +1,25 @@
+//! Programs under limits, filters and memory rules of their own: they work as natively.
+
+use culvert_e2e::{Case, as_each_user};
+
+fn limited(case: Case, kind: &str) {
+    let case = case.odd();
+    let limits = case.program("limits");
+    case.good(&format!(
+        "cd $M && {limits} {kind} self && {limits} {kind} cat hello.txt && {limits} {kind} env -i /bin/cat dir/a.txt"
+    ));
+}
+
+as_each_user! {
+    no_limit |case| limited(case, "none");
+    address_space |case| limited(case, "as");
+    few_descriptors |case| limited(case, "nofile");
+    locked_memory |case| limited(case, "mlockall");
+    memory_deny_write_execute |case| limited(case, "mdwe");
+
+    a_seccomp_filter |case| {
+        let case = case.odd();
+        let limits = case.program("limits");
+        case.good(&format!("cd $M && exec {limits} seccomp self"));
+    };
+}

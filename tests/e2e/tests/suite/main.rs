@@ -1,0 +1,12 @@
+//! The end-to-end suite; see the crate's documentation.
+
+mod archives;
+mod boundary;
+mod changing;
+mod command_line;
+mod heritage;
+mod limits;
+mod paths;
+mod programs;
+mod reading;
+mod untouched;
