@@ -1,0 +1,128 @@
+//! Reading path text: components, and the prefix tests.
+
+/// One component of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Component {
+    /// Where it begins.
+    pub start: usize,
+    /// Where it ends, exclusive.
+    pub end: usize,
+    /// Nothing but slashes comes after it.
+    pub is_last: bool,
+    /// At least one slash comes after it.
+    pub slash: bool,
+}
+
+/// The first component of `text` at or after byte `at`.
+pub(super) fn component(text: &[u8], at: usize) -> Option<Component> {
+    let start = at + text[at..].iter().position(|&b| b != b'/')?;
+    Some(component_at(text, start))
+}
+
+/// The component that begins at byte `start`.
+#[inline]
+pub(super) fn component_at(text: &[u8], start: usize) -> Component {
+    let end = end_of_name(text, start);
+    Component {
+        start,
+        end,
+        is_last: text[end..].iter().all(|&b| b == b'/'),
+        slash: end < text.len(),
+    }
+}
+
+/// Where the name that begins at `start` ends.
+#[inline]
+pub(super) fn end_of_name(text: &[u8], start: usize) -> usize {
+    text[start..]
+        .iter()
+        .position(|&b| b == b'/')
+        .map_or(text.len(), |length| start + length)
+}
+
+/// `.` or `..`.
+#[inline]
+pub(super) fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
+/// Whether `path` is `prefix` or lies below it. Both canonical; `prefix` has no trailing slash.
+#[inline]
+pub(super) fn is_below(path: &[u8], prefix: &[u8]) -> bool {
+    let length = prefix.len();
+    // The last bytes are compared first: targets often share their beginning with the paths around them.
+    (path.len() == length || (path.len() > length && path[length] == b'/'))
+        && path[length - 1] == prefix[length - 1]
+        && path[..length] == *prefix
+}
+
+/// Whether `path` has a component that an exact prefix test would misread: an empty one, or one that begins with a dot.
+/// No early exit, so that the compiler makes vector code of it.
+#[inline]
+pub(super) fn needs_care(path: &[u8]) -> bool {
+    let mut odd = path.first() == Some(&b'.');
+    for (&a, &b) in path.iter().zip(path.iter().skip(1)) {
+        odd |= (a == b'/') & ((b == b'/') | (b == b'.'));
+    }
+    odd
+}
+
+/// Whether `path` has a component `..`.
+pub(super) fn climbs(path: &[u8]) -> bool {
+    path.split(|&b| b == b'/').any(|name| name == b"..")
+}
+
+/// Follows path text against one target, by text alone: how far the current position agrees with the target.
+pub(super) struct Tracker<'t> {
+    target: &'t [u8],
+    /// The target's first `agreed` bytes are the position's beginning: whole components.
+    agreed: usize,
+    /// Components of the position beyond those.
+    beyond: usize,
+}
+
+impl<'t> Tracker<'t> {
+    /// At byte `agreed` of `target`, which is 0 (the root) or the place of a slash.
+    pub fn at(target: &'t [u8], agreed: usize) -> Self {
+        Self {
+            target,
+            agreed,
+            beyond: 0,
+        }
+    }
+
+    /// Goes along `path`; true as soon as the position is the target.
+    pub fn enters(&mut self, path: &[u8]) -> bool {
+        path.split(|&b| b == b'/').any(|name| self.step(name))
+    }
+
+    /// Whether the position is neither an ancestor of the target nor the target.
+    pub fn is_astray(&self) -> bool {
+        self.beyond > 0
+    }
+
+    fn step(&mut self, name: &[u8]) -> bool {
+        match name {
+            b"" | b"." => return false,
+            b".." if self.beyond > 0 => self.beyond -= 1,
+            b".." => {
+                self.agreed = self.target[..self.agreed]
+                    .iter()
+                    .rposition(|&b| b == b'/')
+                    .unwrap_or(0);
+            }
+            _ => {
+                // Canonical targets have no component after which neither a slash nor the end comes.
+                let wanted = self.target.get(self.agreed + 1..).unwrap_or(b"");
+                let fits =
+                    wanted.starts_with(name) && matches!(wanted.get(name.len()), None | Some(b'/'));
+                if self.beyond == 0 && fits {
+                    self.agreed += 1 + name.len();
+                } else {
+                    self.beyond += 1;
+                }
+            }
+        }
+        self.beyond == 0 && self.agreed == self.target.len()
+    }
+}

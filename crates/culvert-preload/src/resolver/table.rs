@@ -1,0 +1,284 @@
+//! The mounts of this process and how they nest.
+
+use super::Place;
+use super::scan::is_below;
+use alloc::{boxed::Box, vec::Vec};
+use culvert::{Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
+
+/// A mount, by its place in the table; stable while the process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MountId(pub u16);
+
+/// Makes the driver of a mount, on first use. After an error it is called again at the next use.
+pub type OpenDriver = Box<dyn Fn() -> Result<Box<dyn FileSystem>> + Send + Sync>;
+
+/// Where a mount's target lies in the mount that it was put into.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Covered {
+    /// The directory that holds the target.
+    pub parent: Node,
+    /// The covered directory, if it exists.
+    node: Option<Node>,
+}
+
+struct Mounted {
+    target: Vec<u8>,
+    open: OpenDriver,
+    driver: OnceCell<Box<dyn FileSystem>>,
+    identity: Option<(u64, u64)>,
+    /// The mount that the target lies in.
+    parent: Option<MountId>,
+    /// Some mount's target lies in this one.
+    has_children: bool,
+    covered: OnceCell<Option<Covered>>,
+}
+
+impl Mounted {
+    /// The last component of the target.
+    fn name(&self) -> &[u8] {
+        &self.target[split(&self.target) + 1..]
+    }
+}
+
+/// Where the last slash of a canonical path is.
+fn split(path: &[u8]) -> usize {
+    path.iter().rposition(|&b| b == b'/').unwrap_or(0)
+}
+
+/// All mounts. Built at start, then only read.
+#[derive(Default)]
+pub struct MountTable {
+    mounts: Vec<Mounted>,
+}
+
+/// Who asks when the table itself looks something up.
+const SELF: Caller<'static> = Caller {
+    uid: 0,
+    gid: 0,
+    groups: &[],
+    pid: 0,
+    umask: 0,
+};
+
+impl MountTable {
+    /// A table without mounts.
+    pub const fn new() -> Self {
+        Self { mounts: Vec::new() }
+    }
+
+    /// Adds a mount at `target`, an absolute path without links, `.`, `..` or trailing slash that is not `/` (`EINVAL` otherwise).
+    /// `identity` is `(st_dev, st_ino)` of the real directory there, if there is one. A later mount at the same target hides the earlier.
+    pub fn add(
+        &mut self,
+        target: Vec<u8>,
+        identity: Option<(u64, u64)>,
+        open: OpenDriver,
+    ) -> Result<MountId> {
+        let canonical = target.strip_prefix(b"/").is_some_and(|rest| {
+            rest.split(|&b| b == b'/')
+                .all(|n| !matches!(n, b"" | b"." | b".."))
+        });
+        if !canonical || target.contains(&0) {
+            return Err(Errno::EINVAL.into());
+        }
+        let id = MountId(u16::try_from(self.mounts.len()).map_err(|_| Errno::ENOSPC)?);
+        self.mounts.push(Mounted {
+            target,
+            open,
+            driver: OnceCell::new(),
+            identity,
+            parent: None,
+            has_children: false,
+            covered: OnceCell::new(),
+        });
+        for index in 0..self.mounts.len() {
+            let target = &self.mounts[index].target;
+            let parent = self.deepest(&target[..split(target)]).map(|(id, _)| id);
+            let mount = &mut self.mounts[index];
+            if mount.parent != parent {
+                mount.parent = parent;
+                mount.covered = OnceCell::new();
+            }
+            if let Some(parent) = parent {
+                self.mounts[parent.0 as usize].has_children = true;
+            }
+        }
+        Ok(id)
+    }
+
+    /// Whether there is no mount at all.
+    pub fn is_empty(&self) -> bool {
+        self.mounts.is_empty()
+    }
+
+    /// All mounts in the order they were added.
+    pub fn ids(&self) -> impl Iterator<Item = MountId> + '_ {
+        (0..self.mounts.len()).map(|index| MountId(index as u16))
+    }
+
+    /// The driver of `mount`, made now if this is the first use.
+    #[inline]
+    pub fn driver(&self, mount: MountId) -> Result<&dyn FileSystem> {
+        let mount = self.get(mount);
+        match mount.driver.get() {
+            Some(driver) => Ok(&**driver),
+            None => mount
+                .driver
+                .get_or_try_init(|| (mount.open)())
+                .map(|driver| &**driver),
+        }
+    }
+
+    /// The driver of `mount` if something has used it already.
+    pub fn driver_if_open(&self, mount: MountId) -> Option<&dyn FileSystem> {
+        self.get(mount).driver.get().map(|driver| &**driver)
+    }
+
+    /// Where `mount` is: an absolute path.
+    pub fn target(&self, mount: MountId) -> &[u8] {
+        &self.get(mount).target
+    }
+
+    /// The mount that `mount` was put into, none when its target is outside all mounts.
+    pub fn parent(&self, mount: MountId) -> Option<MountId> {
+        self.get(mount).parent
+    }
+
+    /// The mount whose target's real directory has this `(st_dev, st_ino)`. A call that succeeded natively and ended there reached the
+    /// mount through a link outside: what it means is the mount's root.
+    pub fn is_target(&self, dev: u64, ino: u64) -> Option<MountId> {
+        self.find(|mount| mount.identity == Some((dev, ino)))
+    }
+
+    /// The deepest mount that the canonical `path` is in, by text, and the rest of the path below its root, without leading slash.
+    pub fn deepest<'p>(&self, path: &'p [u8]) -> Option<(MountId, &'p [u8])> {
+        let mut best: Option<(MountId, usize)> = None;
+        for (index, mount) in self.mounts.iter().enumerate() {
+            let length = mount.target.len();
+            if is_below(path, &mount.target) && best.is_none_or(|(_, longest)| longest <= length) {
+                best = Some((MountId(index as u16), length));
+            }
+        }
+        best.map(|(id, length)| (id, path[length..].strip_prefix(b"/").unwrap_or(b"")))
+    }
+
+    /// The directory that the kernel names by the canonical `path` (getcwd, `/proc/self/fd/N`): a target's own directory is the mount's root.
+    pub fn place(&self, path: &[u8]) -> Result<Place> {
+        Ok(match self.at_target(path) {
+            Some(mount) => Place::Mount {
+                mount,
+                node: self.driver(mount)?.root(),
+            },
+            None => Place::Host(path.to_vec()),
+        })
+    }
+
+    /// The absolute path of a directory, for getcwd and `/proc/self/fd`.
+    pub fn path_of(&self, place: &Place) -> Result<Vec<u8>> {
+        match place {
+            Place::Host(path) => Ok(path.clone()),
+            Place::Mount { mount, node } => self.path_of_node(*mount, *node),
+        }
+    }
+
+    /// The absolute path of a node of any kind.
+    pub fn path_of_node(&self, mount: MountId, node: Node) -> Result<Vec<u8>> {
+        let below = self.driver(mount)?.path_of(node)?;
+        let mut path = self.target(mount).to_vec();
+        if !below.is_empty() {
+            path.push(b'/');
+            path.extend_from_slice(&below);
+        }
+        Ok(path)
+    }
+
+    pub(super) fn targets(&self) -> impl Iterator<Item = &[u8]> {
+        self.mounts.iter().map(|mount| &mount.target[..])
+    }
+
+    pub(super) fn has_children(&self, mount: MountId) -> bool {
+        self.get(mount).has_children
+    }
+
+    /// The mount whose target is exactly the canonical `path`.
+    pub(super) fn at_target(&self, path: &[u8]) -> Option<MountId> {
+        self.find(|mount| mount.target == path)
+    }
+
+    /// Whether a target lies below the canonical `path` (root: empty), so that it is a directory without links for certain.
+    pub(super) fn leads_to_target(&self, path: &[u8]) -> bool {
+        path.is_empty() || self.targets().any(|target| is_below(target, path))
+    }
+
+    /// The mount that covers `name` in directory `dir` of `mount`, by the name.
+    pub(super) fn covering_name(&self, mount: MountId, dir: Node, name: &[u8]) -> Option<MountId> {
+        self.find(|child| {
+            child.parent == Some(mount)
+                && child.name() == name
+                && self.covered(child).is_some_and(|c| c.parent == dir)
+        })
+    }
+
+    /// The mount that covers directory `node` of `mount`, for drivers to which several names mean the same.
+    pub(super) fn covering_node(&self, mount: MountId, node: Node) -> Option<MountId> {
+        self.find(|child| {
+            child.parent == Some(mount) && self.covered(child).is_some_and(|c| c.node == Some(node))
+        })
+    }
+
+    /// The directory that `..` of a mount's root is (`ENOENT` when the mount around it lost that directory).
+    pub(super) fn above(&self, mount: MountId) -> Result<Place> {
+        let mount = self.get(mount);
+        match mount.parent {
+            None => Ok(Place::Host(
+                mount.target[..split(&mount.target).max(1)].to_vec(),
+            )),
+            Some(parent) => match self.covered(mount) {
+                Some(covered) => Ok(Place::Mount {
+                    mount: parent,
+                    node: covered.parent,
+                }),
+                None => Err(Errno::ENOENT.into()),
+            },
+        }
+    }
+
+    fn get(&self, mount: MountId) -> &Mounted {
+        &self.mounts[mount.0 as usize]
+    }
+
+    /// The latest mount that fits: of two at one target the later one hides the earlier.
+    fn find(&self, fits: impl Fn(&Mounted) -> bool) -> Option<MountId> {
+        let index = self.mounts.iter().rposition(fits)?;
+        Some(MountId(index as u16))
+    }
+
+    /// Where the target of `child` lies in its parent mount; none when there is no parent, or no directory to hold it.
+    fn covered(&self, child: &Mounted) -> Option<Covered> {
+        let parent = child.parent?;
+        let find = || -> Result<Option<Covered>> {
+            let driver = self.driver(parent)?;
+            let below = &child.target[self.target(parent).len()..];
+            let mut directory = driver.root();
+            let way = below[..split(below)].strip_prefix(b"/").unwrap_or(b"");
+            if !way.is_empty() {
+                let walked = driver.walk(&SELF, directory, way)?;
+                match walked.entry {
+                    Some(entry)
+                        if walked.consumed == way.len()
+                            && entry.attributes.kind == FileKind::Directory =>
+                    {
+                        directory = entry.attributes.node; // its reference is kept: the mount lies in it
+                    }
+                    _ => return Ok(None),
+                }
+            }
+            let entry = driver.lookup(&SELF, directory, child.name());
+            Ok(Some(Covered {
+                parent: directory,
+                node: entry.ok().map(|entry| entry.attributes.node),
+            }))
+        };
+        *child.covered.get_or_try_init(find).unwrap_or(&None)
+    }
+}

@@ -1,0 +1,620 @@
+//! Path resolution proper, with the kernel's rules (path_resolution(7); `fs/namei.c`: `link_path_walk`, `step_into`, `handle_dots`).
+
+use super::scan::{Component, climbs, component, component_at, end_of_name, is_dots};
+use super::{
+    Host, HostKind, Inside, Last, LastStep, Magic, MountId, MountTable, Place, Resolved,
+    Restrictions,
+};
+use alloc::{borrow::Cow, vec::Vec};
+use culvert::{Access, Caller, Entry, Errno, FileKind, Node, Result};
+
+/// `PATH_MAX` without the final NUL (limits.h of Linux).
+const LONGEST_PATH: usize = 4095;
+/// `NAME_MAX`.
+const LONGEST_NAME: usize = 255;
+/// `MAXSYMLINKS` of the kernel (`include/linux/namei.h`): the 41st link is `ELOOP`.
+const MOST_LINKS: u32 = 40;
+
+impl MountTable {
+    /// Resolves `path` from `base` as if the mounts were the kernel's own, on behalf of `caller`.
+    ///
+    /// Errors are those of path_resolution(7), plus whatever the driver answers. A path that enters no mount is
+    /// [`Resolved::Untouched`], whatever else is wrong with it: the kernel says so itself.
+    pub fn walk<'p>(
+        &self,
+        host: &dyn Host,
+        caller: &Caller<'_>,
+        base: &Place,
+        path: &'p [u8],
+        last: LastStep,
+        restrictions: Restrictions,
+    ) -> Result<Resolved<'p>> {
+        if path.is_empty() {
+            return Err(Errno::ENOENT.into());
+        }
+        if path.len() > LONGEST_PATH {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let absolute = path[0] == b'/';
+        let mut walker = Walker {
+            table: self,
+            host,
+            caller,
+            step: last,
+            restrictions,
+            text: Cow::Borrowed(path),
+            at: 0,
+            position: Position::Host(Vec::new()),
+            last: Last::Root,
+            scope: None,
+            links: 0,
+            touched: false,
+            searchable: None,
+            dev: None,
+        };
+        let scoped = restrictions.has(Restrictions::BENEATH | Restrictions::IN_ROOT);
+        if !absolute || scoped {
+            walker.start_at(base)?;
+            // A base is where the caller already is: not a step, so no mount is crossed.
+            walker.last = Last::Dot;
+        }
+        if scoped {
+            walker.scope = Some(walker.position.clone());
+        }
+        if absolute {
+            walker.jump_to_root(true)?;
+        }
+        walker.run()
+    }
+
+    /// The last word on a path that the kernel answered with `ENOENT` or `ENOTDIR`: a link outside may lead into a mount. `Untouched`
+    /// confirms the kernel's answer. Arguments as for [`MountTable::walk`].
+    pub fn after_miss<'p>(
+        &self,
+        host: &dyn Host,
+        caller: &Caller<'_>,
+        base: &Place,
+        path: &'p [u8],
+        last: LastStep,
+        restrictions: Restrictions,
+    ) -> Result<Resolved<'p>> {
+        if self.is_empty() || path.is_empty() || path.len() > LONGEST_PATH {
+            return Ok(Resolved::Untouched);
+        }
+        // Without links and `..` text decides, and `quick` has looked at that.
+        let absolute = path[0] == b'/';
+        if !climbs(path) {
+            let free = match base {
+                _ if absolute => host.link_free(path),
+                Place::Host(base) => {
+                    let mut full = base.clone();
+                    full.push(b'/');
+                    full.extend_from_slice(path);
+                    host.link_free(&full)
+                }
+                Place::Mount { .. } => false,
+            };
+            if free {
+                return Ok(Resolved::Untouched);
+            }
+        }
+        self.walk(host, caller, base, path, last, restrictions)
+    }
+}
+
+/// Where a walk is: always a directory. The host's root is the empty path.
+#[derive(Clone, PartialEq, Eq)]
+enum Position {
+    Host(Vec<u8>),
+    Mount(MountId, Node),
+}
+
+struct Walker<'t, 'p> {
+    table: &'t MountTable,
+    host: &'t dyn Host,
+    caller: &'t Caller<'t>,
+    step: LastStep,
+    restrictions: Restrictions,
+    /// What is being read: the path, or the target of a link with the rest of the path behind it.
+    text: Cow<'p, [u8]>,
+    /// How much of it has been read.
+    at: usize,
+    position: Position,
+    /// What the last component read was, when it was no name.
+    last: Last<'p>,
+    /// The directory that must not be left, under `RESOLVE_BENEATH` and `RESOLVE_IN_ROOT`.
+    scope: Option<Position>,
+    links: u32,
+    /// The walk has been in a mount: the original call means nothing to the kernel any more.
+    touched: bool,
+    /// Whether the caller may search the current directory of a mount, where that is known without asking.
+    searchable: Option<bool>,
+    /// Device of the host directory last looked at, for `RESOLVE_NO_XDEV`.
+    dev: Option<u64>,
+}
+
+/// What a step did: the answer, or on with the next component.
+type Step<'p> = Result<Option<Resolved<'p>>>;
+
+impl<'p> Walker<'_, 'p> {
+    fn run(mut self) -> Result<Resolved<'p>> {
+        while let Some(next) = component(&self.text, self.at) {
+            self.at = next.end;
+            let done = match &self.text[next.start..next.end] {
+                name if is_dots(name) => {
+                    let up = name.len() == 2;
+                    self.dots(up, next.is_last)?
+                }
+                name => match &self.position {
+                    Position::Mount(mount, node) => self.step_in_mount(*mount, *node, next)?,
+                    Position::Host(dir) => {
+                        let path = [&dir[..], b"/", name].concat();
+                        self.step_outside(path, next)?
+                    }
+                },
+            };
+            if let Some(answer) = done {
+                return Ok(answer);
+            }
+        }
+        let slash = self.text.last() == Some(&b'/');
+        match self.position {
+            Position::Host(ref path) => Ok(self.outside(path.clone(), false)),
+            Position::Mount(mount, node) => {
+                let attributes = self.table.driver(mount)?.attributes(node)?;
+                Ok(Resolved::Inside(Inside {
+                    mount,
+                    parent: node,
+                    last: self.last,
+                    entry: Some(Entry { attributes }),
+                    trailing_slash: slash,
+                }))
+            }
+        }
+    }
+
+    /// Goes to a directory that is known already.
+    fn start_at(&mut self, place: &Place) -> Result<()> {
+        self.position = match place {
+            Place::Mount { mount, node } => Position::Mount(*mount, *node),
+            Place::Host(path) => match self.table.at_target(path) {
+                Some(mount) => Position::Mount(mount, self.table.driver(mount)?.root()),
+                None if path == b"/" => Position::Host(Vec::new()),
+                None => Position::Host(path.clone()),
+            },
+        };
+        self.touched |= matches!(self.position, Position::Mount(..));
+        self.searchable = None;
+        Ok(())
+    }
+
+    /// Starts over at the root for an absolute text (`nd_jump_root`): `as_argument`, or out of a link.
+    fn jump_to_root(&mut self, as_argument: bool) -> Result<()> {
+        if self.restrictions.has(Restrictions::BENEATH) {
+            return Err(Errno::EXDEV.into());
+        }
+        self.last = Last::Root;
+        self.dev = None;
+        if let Some(root) = &self.scope {
+            let crosses = !as_argument && !same_mount(root, &self.position);
+            if crosses && self.restrictions.has(Restrictions::NO_XDEV) {
+                return Err(Errno::EXDEV.into());
+            }
+            self.position = root.clone();
+            self.searchable = None;
+            return Ok(());
+        }
+        if !as_argument && matches!(self.position, Position::Mount(..)) {
+            self.check_crossing()?;
+        }
+        // The way to a target has no links: most absolute paths get to their mount in one step. Others than the superuser go the
+        // long way through outer mounts, which check their permission.
+        if let Some((mount, rest)) = self.table.deepest_by_text(&self.text)
+            && (self.caller.is_superuser() || self.table.parent(mount).is_none())
+        {
+            self.at = self.text.len() - rest.len();
+            return self.enter(mount);
+        }
+        self.position = Position::Host(Vec::new());
+        Ok(())
+    }
+
+    /// Steps onto a target.
+    fn enter(&mut self, mount: MountId) -> Result<()> {
+        self.check_crossing()?;
+        let root = self.table.driver(mount)?.root();
+        self.go_to(mount, root);
+        self.last = Last::MountPoint;
+        self.touched = true;
+        Ok(())
+    }
+
+    fn check_crossing(&self) -> Result<()> {
+        if self.restrictions.has(Restrictions::NO_XDEV) {
+            return Err(Errno::EXDEV.into());
+        }
+        Ok(())
+    }
+
+    /// `.` and `..`.
+    fn dots(&mut self, up: bool, is_last: bool) -> Step<'p> {
+        match self.position {
+            Position::Mount(mount, node) => self.may_search(mount, node)?,
+            Position::Host(ref path) => {
+                if !self.caller.is_superuser() && !self.table.leads_to_target(path) {
+                    let mut itself = path.clone();
+                    itself.extend_from_slice(b"/.");
+                    if let Err(errno) = self.host.lstat(&itself) {
+                        return self.give_up(errno);
+                    }
+                }
+            }
+        }
+        let before = (is_last && self.step == LastStep::Parent).then(|| self.position.clone());
+        if up {
+            self.last = Last::DotDot;
+            self.climb()?;
+        } else {
+            self.last = Last::Dot;
+        }
+        // A call that works on the name must show the kernel the dots, for its errno.
+        if let (Some(before), Position::Host(path)) = (before, &self.position) {
+            let shown = match before {
+                Position::Host(before) if up => [&before[..], b"/.."].concat(),
+                Position::Mount(mount, _) if self.host.lstat(self.table.target(mount)).is_ok() => {
+                    [self.table.target(mount), b"/.."].concat()
+                }
+                _ => [&path[..], b"/."].concat(),
+            };
+            return Ok(Some(self.outside(shown, false)));
+        }
+        Ok(None)
+    }
+
+    /// To the parent directory, which is above the target for a mount's root.
+    fn climb(&mut self) -> Result<()> {
+        if self.scope.as_ref() == Some(&self.position) {
+            return if self.restrictions.has(Restrictions::BENEATH) {
+                Err(Errno::EXDEV.into())
+            } else {
+                Ok(())
+            };
+        }
+        match &mut self.position {
+            Position::Host(path) => {
+                let parent = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
+                path.truncate(parent);
+                self.dev = None;
+            }
+            Position::Mount(mount, node) => {
+                let (mount, node) = (*mount, *node);
+                let driver = self.table.driver(mount)?;
+                if node == driver.root() {
+                    self.check_crossing()?;
+                    let above = self.table.above(mount)?;
+                    self.start_at(&above)?;
+                } else {
+                    let parent = driver.parent(node)?;
+                    self.go_to(mount, parent);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From directory `dir` of `mount` through `next`, and as many components more as the driver walks in one call.
+    fn step_in_mount(&mut self, mount: MountId, dir: Node, next: Component) -> Step<'p> {
+        self.may_search(mount, dir)?;
+        if next.is_last && next.slash && self.step.creates() {
+            return Err(Errno::EISDIR.into());
+        }
+        if next.end - next.start > LONGEST_NAME {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let driver = self.table.driver(mount)?;
+        let mounted_on = self.table.has_children(mount);
+        // The default `walk` does not look at permissions: where they matter, each directory is looked at here.
+        let one_call =
+            !mounted_on && (self.caller.is_superuser() || driver.capabilities().checks_permissions);
+        if one_call && !next.is_last {
+            let end = run_end(&self.text, next, !self.step.wants_parent());
+            let run = &self.text[next.start..end];
+            let walked = driver.walk(self.caller, dir, run)?;
+            if walked.consumed > run.len() {
+                return Err(Errno::EIO.into());
+            }
+            // Nothing consumed: the driver cannot take several at once here, so one is looked up below.
+            if let (Some(entry), 1..) = (walked.entry, walked.consumed) {
+                let start = run[..walked.consumed]
+                    .iter()
+                    .rposition(|&b| b == b'/')
+                    .map_or(next.start, |slash| next.start + slash + 1);
+                let last = component_at(&self.text, start);
+                if walked.parent != dir {
+                    driver.forget(walked.parent, 1);
+                }
+                return self.arrive(mount, walked.parent, entry, last);
+            }
+        }
+        let name = &self.text[next.start..next.end];
+        if mounted_on && let Some(child) = self.table.covering_name(mount, dir, name) {
+            self.enter(child)?;
+            return Ok(None);
+        }
+        let entry = match driver.lookup(self.caller, dir, name) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let may_be_made = next.is_last && self.step.wants_parent();
+                return match error.errno() {
+                    Errno::ENOENT if may_be_made => Ok(Some(self.inside(mount, dir, next, None))),
+                    _ => Err(error),
+                };
+            }
+        };
+        if mounted_on && let Some(child) = self.table.covering_node(mount, entry.attributes.node) {
+            driver.forget(entry.attributes.node, 1);
+            self.enter(child)?;
+            return Ok(None);
+        }
+        self.arrive(mount, dir, entry, next)
+    }
+
+    /// Judges what `next` named: an answer, a directory to go on from, or a link to follow.
+    fn arrive(&mut self, mount: MountId, parent: Node, entry: Entry, next: Component) -> Step<'p> {
+        self.at = next.end;
+        let kind = entry.attributes.kind;
+        let follow =
+            !next.is_last || (self.step != LastStep::Parent && (next.slash || self.step.follows()));
+        let must_be_directory = !next.is_last || (next.slash && self.step != LastStep::Parent);
+        let wrong = must_be_directory && kind != FileKind::Directory;
+        let link = kind == FileKind::Symlink && follow;
+        if next.is_last && !link && !wrong {
+            return Ok(Some(self.inside(mount, parent, next, Some(entry))));
+        }
+        // From here on the entry is only passed through, and its reference goes back: what has a name stays valid.
+        let driver = self.table.driver(mount)?;
+        let node = entry.attributes.node;
+        let target = if link {
+            self.count_link().and_then(|()| driver.readlink(node))
+        } else {
+            Ok(Vec::new())
+        };
+        driver.forget(node, 1);
+        if link {
+            self.go_to(mount, parent);
+            self.follow(target?)?;
+        } else if wrong {
+            return Err(Errno::ENOTDIR.into());
+        } else {
+            self.go_to(mount, node);
+            if !driver.capabilities().checks_permissions {
+                self.searchable = Some(self.caller.may(Access::EXECUTE, &entry.attributes).is_ok());
+            }
+        }
+        Ok(None)
+    }
+
+    fn go_to(&mut self, mount: MountId, directory: Node) {
+        self.position = Position::Mount(mount, directory);
+        self.searchable = None;
+    }
+
+    fn inside(
+        &mut self,
+        mount: MountId,
+        parent: Node,
+        next: Component,
+        entry: Option<Entry>,
+    ) -> Resolved<'p> {
+        let name = match &self.text {
+            Cow::Borrowed(text) => Cow::Borrowed(&text[next.start..next.end]),
+            Cow::Owned(text) => Cow::Owned(text[next.start..next.end].to_vec()),
+        };
+        Resolved::Inside(Inside {
+            mount,
+            parent,
+            last: Last::Name(name),
+            entry,
+            trailing_slash: next.slash,
+        })
+    }
+
+    fn count_link(&mut self) -> Result<()> {
+        self.links += 1;
+        if self.links > MOST_LINKS || self.restrictions.has(Restrictions::NO_SYMLINKS) {
+            return Err(Errno::ELOOP.into());
+        }
+        Ok(())
+    }
+
+    /// Reads on in a link's target; what was left of the text comes after it.
+    fn follow(&mut self, mut target: Vec<u8>) -> Result<()> {
+        if target.is_empty() {
+            return Err(Errno::ENOENT.into());
+        }
+        target.extend_from_slice(&self.text[self.at..]);
+        self.text = Cow::Owned(target);
+        self.at = 0;
+        self.last = Last::Dot;
+        if self.text[0] == b'/' {
+            self.jump_to_root(false)?;
+        }
+        Ok(())
+    }
+
+    /// From a directory of the host through `next`, which is `path` there.
+    fn step_outside(&mut self, path: Vec<u8>, next: Component) -> Step<'p> {
+        if let Some(mount) = self.table.at_target(&path) {
+            self.enter(mount)?;
+            return Ok(None);
+        }
+        let follow =
+            !next.is_last || (self.step != LastStep::Parent && (next.slash || self.step.follows()));
+        if self.table.leads_to_target(&path) {
+            if next.is_last {
+                return Ok(Some(self.outside(path, next.slash)));
+            }
+            self.dev = None;
+            self.position = Position::Host(path);
+            return Ok(None);
+        }
+        if !follow {
+            if self.step == LastStep::NoFollow && path.starts_with(b"/proc/") {
+                let magic = self.host.magic(&path);
+                if is_ours(&magic) {
+                    return Ok(Some(Resolved::MagicLink(magic)));
+                }
+            }
+            return Ok(Some(self.outside(path, next.slash)));
+        }
+        match self.host.lstat(&path) {
+            Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
+            Ok(file) if file.kind == HostKind::Directory => {
+                if self.dev.is_some_and(|dev| dev != file.dev) {
+                    self.check_crossing()?;
+                }
+                if next.is_last {
+                    return Ok(Some(self.outside(path, next.slash)));
+                }
+                self.dev = Some(file.dev);
+                self.position = Position::Host(path);
+                Ok(None)
+            }
+            _ if next.is_last => Ok(Some(self.outside(path, next.slash))),
+            Ok(_) => self.give_up(Errno::ENOTDIR),
+            Err(errno) => self.give_up(errno),
+        }
+    }
+
+    /// Follows the link at `path` outside.
+    fn follow_outside(&mut self, mut path: Vec<u8>, next: Component) -> Step<'p> {
+        let magic = match path.starts_with(b"/proc/") {
+            true => self.host.magic(&path),
+            false => Magic::No,
+        };
+        if self.links >= MOST_LINKS || self.restrictions.has(Restrictions::NO_SYMLINKS) {
+            return self.give_up(Errno::ELOOP);
+        }
+        self.count_link()?;
+        if magic == Magic::No {
+            return match self.host.readlink(&path) {
+                Ok(target) => self.follow(target).map(|()| None),
+                Err(errno) => self.give_up(errno),
+            };
+        }
+        // nd_jump_link: never out of a scope, and not where it is forbidden.
+        if self.restrictions.has(Restrictions::NO_MAGICLINKS) {
+            return Err(Errno::ELOOP.into());
+        }
+        if self.scope.is_some() {
+            return Err(Errno::EXDEV.into());
+        }
+        self.last = Last::Magic;
+        match magic {
+            Magic::Directory(place) => {
+                self.check_crossing()?;
+                self.start_at(&place)?;
+                self.dev = None;
+                Ok(None)
+            }
+            Magic::File { mount, node } => {
+                self.check_crossing()?;
+                if next.slash {
+                    return Err(Errno::ENOTDIR.into());
+                }
+                let attributes = self.table.driver(mount)?.attributes(node)?;
+                Ok(Some(Resolved::Inside(Inside {
+                    mount,
+                    parent: node,
+                    last: Last::Magic,
+                    entry: Some(Entry { attributes }),
+                    trailing_slash: false,
+                })))
+            }
+            Magic::Kernel | Magic::No => {
+                path.extend_from_slice(&self.text[next.end..]);
+                Ok(Some(self.outside(path, false)))
+            }
+        }
+    }
+
+    /// The kernel's business: its own call if no mount played a part, else the path that the walk found.
+    fn outside(&self, mut path: Vec<u8>, slash: bool) -> Resolved<'p> {
+        if !self.touched {
+            return Resolved::Untouched;
+        }
+        if slash || path.is_empty() {
+            path.push(b'/');
+        }
+        Resolved::Outside { path }
+    }
+
+    /// An error outside: the kernel says it itself when no mount played a part.
+    fn give_up(&self, errno: Errno) -> Step<'p> {
+        if self.touched {
+            Err(errno.into())
+        } else {
+            Ok(Some(Resolved::Untouched))
+        }
+    }
+
+    /// Search permission on directory `dir` (`may_lookup`). The superuser has it everywhere.
+    #[inline]
+    fn may_search(&self, mount: MountId, dir: Node) -> Result<()> {
+        if self.caller.is_superuser() {
+            return Ok(());
+        }
+        let driver = self.table.driver(mount)?;
+        match self.searchable {
+            Some(true) => Ok(()),
+            Some(false) => Err(Errno::EACCES.into()),
+            None if driver.capabilities().checks_permissions => {
+                driver.access(self.caller, dir, Access::EXECUTE)
+            }
+            None => self.caller.may(Access::EXECUTE, &driver.attributes(dir)?),
+        }
+    }
+}
+
+impl MountTable {
+    /// [`MountTable::deepest`] for a path as written; the rest keeps its leading slashes.
+    #[inline]
+    fn deepest_by_text<'x>(&self, text: &'x [u8]) -> Option<(MountId, &'x [u8])> {
+        let (mount, _) = self.deepest(text)?;
+        Some((mount, &text[self.target(mount).len()..]))
+    }
+}
+
+/// Whether both are in one mount, all of the host counting as one.
+fn same_mount(a: &Position, b: &Position) -> bool {
+    match (a, b) {
+        (Position::Host(_), Position::Host(_)) => true,
+        (Position::Mount(a, _), Position::Mount(b, _)) => a == b,
+        _ => false,
+    }
+}
+
+fn is_ours(magic: &Magic) -> bool {
+    matches!(
+        magic,
+        Magic::Directory(Place::Mount { .. }) | Magic::File { .. }
+    )
+}
+
+/// Where the run of plain components that begins with `first` ends; the last component of the text belongs to it only `with_last`.
+fn run_end(text: &[u8], first: Component, with_last: bool) -> usize {
+    let mut end = first.end;
+    // One slash and a plain name after it: else the run ends here.
+    while end + 1 < text.len() && text[end + 1] != b'/' {
+        let name_end = end_of_name(text, end + 1);
+        let name = &text[end + 1..name_end];
+        if is_dots(name) || name.len() > LONGEST_NAME {
+            break;
+        }
+        if !with_last && text[name_end..].iter().all(|&b| b == b'/') {
+            break;
+        }
+        end = name_end;
+    }
+    end
+}
