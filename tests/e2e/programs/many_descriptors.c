@@ -17,6 +17,7 @@ int main(int argc, char **argv)
         printf("after exec: wrong %d\n", wrong);
         return 0;
     }
+    close_range(3, ~0u, 0);
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < (rlim_t)n + 100) {

@@ -6,7 +6,12 @@
 static long openat2_call(int dir, const char *path, uint64_t flags, uint64_t resolve)
 {
     struct open_how how = { .flags = flags, .resolve = resolve };
-    return syscall(SYS_openat2, dir, path, &how, sizeof how);
+    long fd;
+    /* The kernel says EAGAIN to scoped lookups of .. while anybody mounts or renames anything. */
+    do
+        fd = syscall(SYS_openat2, dir, path, &how, sizeof how);
+    while (fd == -1 && errno == EAGAIN);
+    return fd;
 }
 
 static void one(int dir, const char *path)

@@ -173,7 +173,7 @@ static void group_altstack(void)
 
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
-    printf("handler: signal %d code %d address %lx\n", signal, info->si_code, (long)info->si_addr & 0xffff);
+    printf("handler: signal %d code %d address %lx\n", signal, info->si_code, (long)info->si_addr & 0xfff);
     fflush(stdout);
     siglongjmp(jump, 1);
 }

@@ -93,7 +93,8 @@ impl World {
         self.base.join(name)
     }
 
-    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked.
+    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked. A
+    /// name that ends in `.py` is a Python program as it stands.
     pub fn program(&self, name: &str) -> PathBuf {
         let cell = self
             .programs
@@ -127,11 +128,16 @@ impl World {
 /// Compiles one test program.
 fn compile(name: &str, directory: &Path) -> PathBuf {
     let output = directory.join(name);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    if name.ends_with(".py") {
+        fs::copy(sources.join(name), &output).unwrap_or_else(|error| panic!("{name}: {error}"));
+        open_to_all(&output);
+        return output;
+    }
     let (source, linking) = match name.strip_suffix("-static") {
         Some(stem) => (stem, "-static"),
         None => (name, "-rdynamic"),
     };
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let done = Command::new("cc")
         .args([
             "-std=gnu11",
