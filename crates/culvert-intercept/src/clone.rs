@@ -1,4 +1,32 @@
 //! clone, clone3, fork and vfork.
+//!
+//! The system call itself is executed by the assembly in `entry.rs`, on the program's own stack. Here is what comes before and after.
+//!
+//! | child | block | actions |
+//! |---|---|---|
+//! | thread, or process that shares memory and runs beside its parent | a new one, prepared by the parent | shared, or a copy |
+//! | process with memory of its own | its copy of the parent's | its copy |
+//! | vfork: shares memory, the parent sleeps | the parent's; what it overwrites is kept (`Kept`) | a copy |
+
+use crate::{
+    Call, Outcome,
+    dispatch::{self, Verdict, config},
+    quiesce,
+    signal::{
+        actions::{self, Actions},
+        deliver::Restart,
+    },
+    thread::{self, Frame, INSIDE, ThreadBlock},
+    user,
+};
+use core::{
+    ptr::{from_ref, null_mut},
+    sync::atomic::Ordering::*,
+};
+use culvert_sys::{Errno, nr, syscall};
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_VFORK: u64 = 0x4000;
 
 /// The flags of a clone (clone(2)); fork is 0, vfork is CLONE_VM | CLONE_VFORK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,4 +64,251 @@ impl CloneFlags {
     pub const fn clear_sighand(self) -> bool {
         self.has(0x1_0000_0000)
     }
+}
+
+/// A clone between its two halves.
+pub(crate) struct InProgress {
+    flags: CloneFlags,
+    /// Whether others are kept out of hooks.
+    exclusive: bool,
+    /// What the vforks in progress have put aside, the innermost first.
+    kept: *mut Kept,
+    /// Memory for the next one.
+    spare: *mut Kept,
+}
+
+impl InProgress {
+    pub(crate) const NONE: Self = Self {
+        flags: CloneFlags(0),
+        exclusive: false,
+        kept: null_mut(),
+        spare: null_mut(),
+    };
+}
+
+/// What a vfork child overwrites in the block that it shares with its parent.
+struct Kept {
+    previous: *mut Kept,
+    frame: Frame,
+    flags: CloneFlags,
+    blocked: u64,
+    /// The parent's actions.
+    actions: *mut Actions,
+    /// The child's.
+    own: Actions,
+}
+
+fn new_kept() -> *mut Kept {
+    let length = size_of::<Kept>().next_multiple_of(4096);
+    // SAFETY: a fresh mapping, readable and writable, private and anonymous.
+    unsafe { syscall::call(nr::MMAP, [0, length, 3, 0x22, usize::MAX, 0]) }
+        .map_or(null_mut(), |address| address as *mut Kept)
+}
+
+/// What the call asks for; `None` when the kernel will refuse it.
+fn requested(call: &Call) -> Option<CloneFlags> {
+    match call.number {
+        nr::FORK => Some(CloneFlags(0)),
+        nr::VFORK => Some(CloneFlags(CLONE_VM | CLONE_VFORK)),
+        // The lowest byte is the signal at the end.
+        nr::CLONE => Some(CloneFlags(call.args[0] as u64 & 0xffff_ff00)),
+        // CLONE_ARGS_SIZE_VER0
+        _ if call.args[1] < 64 => None,
+        // SAFETY: any bytes are flags.
+        _ => unsafe { user::read(call.args[0]) }.ok().map(CloneFlags),
+    }
+}
+
+/// Prepares what the call asks for.
+pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
+    let Some(flags) = requested(call) else {
+        return Verdict::Outcome(Outcome::Forward);
+    };
+    // SAFETY: the thread's own block, in a hook.
+    let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
+    let exclusive = !flags.vm();
+    let mut child = block;
+    if flags.vm() && !flags.vfork() {
+        quiesce::before_thread();
+        let Some(new) = thread::take() else {
+            return Verdict::Outcome(Outcome::Return(Errno::EAGAIN.negated()));
+        };
+        child = new;
+        inherit(block, child, frame, flags);
+    }
+    if exclusive {
+        quiesce::begin(block);
+    }
+    if !flags.thread() {
+        (config().fork.before)(flags);
+    }
+    if flags.vm() && flags.vfork() && !put_aside(block, frame, progress, flags) {
+        (config().fork.parent)(flags, Errno::ENOMEM.negated());
+        return Verdict::Outcome(Outcome::Return(Errno::ENOMEM.negated()));
+    }
+    progress.flags = flags;
+    progress.exclusive = exclusive;
+    frame.child = from_ref(child) as usize;
+    Verdict::Clone
+}
+
+/// Fills the block of a child that will run beside its parent: it leaves a hook, as its parent does.
+fn inherit(block: &ThreadBlock, child: &ThreadBlock, frame: &Frame, flags: CloneFlags) {
+    // SAFETY: nobody uses the child's block yet.
+    let (own, progress) = unsafe { (&mut *child.frame.get(), &mut *child.clone.get()) };
+    own.record = frame.record;
+    own.flags = frame.flags;
+    own.rflags = frame.rflags;
+    own.saved = frame.saved;
+    own.number = frame.number;
+    own.mxcsr = frame.mxcsr;
+    own.vectors = frame.vectors;
+    own.restart = Restart::No;
+    progress.flags = flags;
+    progress.exclusive = false;
+    child.needed.inherit(block.needed.blocked());
+    let table = block.actions.load(Relaxed);
+    child.actions.store(table, Relaxed);
+    if !flags.sighand() {
+        let kept = new_kept();
+        if !kept.is_null() {
+            // SAFETY: memory for it; the table is that of a running process.
+            unsafe {
+                (*table).copy_to(&raw mut (*kept).own);
+                child.actions.store(&raw mut (*kept).own, Relaxed);
+            }
+        }
+    }
+    child.state().store(INSIDE, Release);
+}
+
+/// Puts aside what the vfork child will overwrite.
+fn put_aside(
+    block: &ThreadBlock,
+    frame: &Frame,
+    progress: &mut InProgress,
+    flags: CloneFlags,
+) -> bool {
+    let kept = if progress.spare.is_null() {
+        new_kept()
+    } else {
+        core::mem::replace(&mut progress.spare, null_mut())
+    };
+    if kept.is_null() {
+        return false;
+    }
+    let actions = block.actions.load(Relaxed);
+    // SAFETY: memory for one; frames are plain values, copied while the thread is here.
+    unsafe {
+        (&raw mut (*kept).previous).write(progress.kept);
+        core::ptr::copy_nonoverlapping(from_ref(frame), &raw mut (*kept).frame, 1);
+        (&raw mut (*kept).flags).write(flags);
+        (&raw mut (*kept).blocked).write(block.needed.blocked());
+        (&raw mut (*kept).actions).write(actions);
+        if !flags.sighand() {
+            (*actions).copy_to(&raw mut (*kept).own);
+            block.actions.store(&raw mut (*kept).own, Relaxed);
+        }
+    }
+    progress.kept = kept;
+    block.vforks.fetch_add(1, Relaxed);
+    // The parent holds no lock while it sleeps, so others may fork.
+    block.waits.store(1, SeqCst);
+    true
+}
+
+/// Brings it back.
+fn bring_back(block: &ThreadBlock, frame: &mut Frame, progress: &mut InProgress) {
+    let kept = progress.kept;
+    // SAFETY: the innermost vfork in progress is this one.
+    unsafe {
+        let from = &(*kept).frame;
+        frame.rsp = from.rsp;
+        frame.record = from.record;
+        frame.flags = from.flags;
+        frame.rflags = from.rflags;
+        frame.saved = from.saved;
+        frame.number = from.number;
+        frame.mxcsr = from.mxcsr;
+        frame.vectors = from.vectors;
+        frame.alternate_base = from.alternate_base;
+        frame.alternate_size = from.alternate_size;
+        frame.alternate_flags = from.alternate_flags;
+        frame.restart = Restart::No;
+        // A signal of the parent's may have been recorded since.
+        block
+            .pending()
+            .fetch_or(from.pending.load(Relaxed), Relaxed);
+        block.needed.inherit((*kept).blocked);
+        block.actions.store((*kept).actions, Relaxed);
+        progress.exclusive = false;
+        progress.kept = (*kept).previous;
+    }
+    progress.spare = kept;
+    block.vforks.fetch_sub(1, Relaxed);
+    quiesce::come_back(block);
+}
+
+/// In the parent, after the system call; its result is in the frame.
+pub(crate) extern "C" fn parent(block: &'static ThreadBlock) {
+    // SAFETY: the thread's own block, in a hook.
+    let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
+    let result = frame.result;
+    end(block, frame, progress, result);
+    // SAFETY: records live for ever.
+    frame.resume = unsafe { (*frame.record).resume };
+}
+
+/// Signals came before the system call: everything is undone, and the program makes the call again after them.
+pub(crate) extern "C" fn abandon(block: &'static ThreadBlock) {
+    // SAFETY: the thread's own block, in a hook.
+    let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
+    end(block, frame, progress, Errno::EINTR.negated());
+    dispatch::restart(block, Restart::Always);
+}
+
+fn end(block: &'static ThreadBlock, frame: &mut Frame, progress: &mut InProgress, result: isize) {
+    let flags = progress.flags;
+    if flags.vm() && flags.vfork() {
+        bring_back(block, frame, progress);
+    } else if result < 0 && flags.vm() {
+        // SAFETY: the block that `begin` took; no thread has come to use it.
+        thread::give_back(unsafe { &*(frame.child as *const ThreadBlock) });
+    }
+    if !flags.thread() {
+        (config().fork.parent)(flags, result);
+    }
+    if progress.exclusive {
+        progress.exclusive = false;
+        quiesce::end();
+    }
+    // SAFETY: kept for a vfork whose child this thread is; its parent finds its own flags again.
+    if let Some(kept) = unsafe { progress.kept.as_ref() } {
+        progress.flags = kept.flags;
+    }
+}
+
+/// In the child, on its hook stack.
+pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
+    // SAFETY: the thread's own block, in a hook.
+    let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
+    let flags = progress.flags;
+    if !flags.vm() {
+        thread::only_one_left(block);
+        block.vforks.store(0, Relaxed);
+        progress.kept = null_mut();
+        progress.exclusive = false;
+        actions::adopt(block);
+        quiesce::end();
+    } else if flags.vfork() {
+        quiesce::come_back(block);
+    }
+    if flags.clear_sighand() {
+        actions::of(Some(block)).clear_handlers();
+    }
+    if !flags.thread() {
+        (config().fork.child)(flags);
+    }
+    // SAFETY: records live for ever.
+    frame.resume = unsafe { (*frame.record).resume };
 }

@@ -1,7 +1,11 @@
 //! Starting the engine.
 
-use crate::{Call, CloneFlags, Interest, Outcome};
-use culvert_sys::Errno;
+use crate::{
+    Call, CloneFlags, Interest, Outcome, dispatch,
+    signal::{self, actions, mask},
+    thread,
+};
+use culvert_sys::{Errno, nr, syscall};
 
 /// Answers a call, on the hook stack of the thread that makes it.
 pub type Handler = fn(&mut Call) -> Outcome;
@@ -49,8 +53,58 @@ pub struct Error {
 /// # Safety
 /// Once per process, by a thread that runs no code the patching changes, best before the program has others.
 pub unsafe fn install(config: Config) -> Result<(), Error> {
-    let _ = config;
+    if !has_gs_base() {
+        return Err(Error {
+            errno: Errno::EOPNOTSUPP,
+            what: "the processor or kernel does not let programs set the GS base (FSGSBASE, Linux 5.9)",
+        });
+    }
+    if thread::gs_base() != 0 {
+        return Err(Error {
+            errno: Errno::EBUSY,
+            what: "the program uses the GS base itself",
+        });
+    }
+    // SAFETY: no hook has run yet.
+    unsafe { dispatch::configure(config) };
+    let block = thread::take_first();
+    signal::adopt_alternate_stack(block);
+    thread::set_gs_base(core::ptr::from_ref(block) as usize);
+    actions::install();
+    if config.patch {
+        patch_everything()
+    } else {
+        Ok(())
+    }
+}
+
+fn patch_everything() -> Result<(), Error> {
     Ok(())
+}
+
+/// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`), from prctl(PR_GET_AUXV) where there is one (Linux 6.4), else from /proc.
+fn has_gs_base() -> bool {
+    const PR_GET_AUXV: usize = 0x4155_5856;
+    const AT_HWCAP2: usize = 26;
+    let mut vector = [[0usize; 2]; 64];
+    let size = size_of_val(&vector);
+    let at = vector.as_mut_ptr() as usize;
+    // SAFETY: both write at most `size` bytes into the vector.
+    unsafe {
+        if syscall::call(nr::PRCTL, [PR_GET_AUXV, at, size, 0, 0]).is_err() {
+            let Ok(file) = syscall::call(
+                nr::OPEN,
+                [c"/proc/self/auxv".as_ptr() as usize, 0x8_0000, 0],
+            ) else {
+                return false;
+            };
+            let _ = syscall::call(nr::READ, [file, at, size]);
+            let _ = syscall::call(nr::CLOSE, [file]);
+        }
+    }
+    vector
+        .iter()
+        .any(|[kind, value]| *kind == AT_HWCAP2 && value & 2 != 0)
 }
 
 /// Patches what a handler itself has mapped executable.
@@ -60,7 +114,19 @@ pub fn code_mapped(start: usize, length: usize) {
 
 /// To be called inside a hook right before an execve that replaces the program: makes real in the kernel what the engine keeps virtual (SIG_IGN and
 /// blocking of SIGSEGV, SIGBUS and SIGILL).
-pub fn before_exec() {}
+///
+/// The execve itself goes through [`wait::interruptible`](crate::wait::interruptible): once a signal is pending all are blocked, and the new
+/// program would inherit that. After [`Interrupted`](crate::wait::Interrupted) the handler calls [`exec_failed`] and returns
+/// [`Outcome::Restart`](crate::Outcome::Restart), which for an exec never ends in EINTR.
+pub fn before_exec() {
+    let block = thread::current();
+    actions::before_exec(block);
+    mask::before_exec(block);
+}
 
 /// To be called when that execve has failed: undoes [`before_exec`].
-pub fn exec_failed() {}
+pub fn exec_failed() {
+    let block = thread::current();
+    mask::exec_failed(block);
+    actions::exec_failed(block);
+}

@@ -8,14 +8,50 @@ use culvert_sys::nr;
 pub(crate) const NUMBERS: usize = 512;
 
 /// An [`Interest`] per number.
-pub(crate) static TABLE: [AtomicU8; NUMBERS] = [const { AtomicU8::new(Interest::Never as u8) }; NUMBERS];
+pub(crate) static TABLE: [AtomicU8; NUMBERS] =
+    [const { AtomicU8::new(Interest::Never as u8) }; NUMBERS];
 
 /// Calls that the engine itself has to see: those that make threads and processes, change signals, map code or move the GS base.
-const OWN: [usize; 21] = [
-    nr::CLONE, nr::CLONE3, nr::FORK, nr::VFORK, nr::EXIT, nr::RT_SIGACTION, nr::RT_SIGPROCMASK, nr::RT_SIGSUSPEND, nr::SIGALTSTACK,
-    nr::PPOLL, nr::PSELECT6, nr::EPOLL_PWAIT, nr::EPOLL_PWAIT2, nr::MMAP, nr::MPROTECT, nr::PKEY_MPROTECT, nr::MREMAP, nr::SHMAT,
-    nr::ARCH_PRCTL, nr::EXECVE, nr::EXECVEAT,
+const OWN: [usize; 19] = [
+    nr::CLONE,
+    nr::CLONE3,
+    nr::FORK,
+    nr::VFORK,
+    nr::EXIT,
+    nr::RT_SIGACTION,
+    nr::RT_SIGPROCMASK,
+    nr::RT_SIGSUSPEND,
+    nr::SIGALTSTACK,
+    nr::PPOLL,
+    nr::PSELECT6,
+    nr::EPOLL_PWAIT,
+    nr::EPOLL_PWAIT2,
+    nr::MMAP,
+    nr::MPROTECT,
+    nr::PKEY_MPROTECT,
+    nr::ARCH_PRCTL,
+    nr::EXECVE,
+    nr::EXECVEAT,
 ];
+
+/// A bit per number.
+static OWN_BITS: [u64; NUMBERS / 64] = {
+    let mut bits = [0; NUMBERS / 64];
+    let mut i = 0;
+    while i < OWN.len() {
+        bits[OWN[i] / 64] |= 1 << (OWN[i] % 64);
+        i += 1;
+    }
+    bits
+};
+
+/// Whether the engine itself has something to do about it.
+#[inline]
+pub(crate) fn is_own(number: usize) -> bool {
+    OWN_BITS
+        .get(number / 64)
+        .is_some_and(|bits| bits >> (number % 64) & 1 != 0)
+}
 
 /// Fills the table.
 pub(crate) fn initialise(wished: fn(usize) -> Interest) {
@@ -32,7 +68,10 @@ pub(crate) fn initialise(wished: fn(usize) -> Interest) {
 /// When calls of this number are offered.
 #[inline]
 pub(crate) fn of(number: usize) -> Interest {
-    match TABLE.get(number).map_or(0, |interest| interest.load(Relaxed)) {
+    match TABLE
+        .get(number)
+        .map_or(0, |interest| interest.load(Relaxed))
+    {
         1 => Interest::Always,
         2 => Interest::Descriptor0,
         3 => Interest::Descriptors01,

@@ -9,17 +9,34 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod analysis;
+mod classify;
 mod clone;
 pub mod descriptors;
+mod dispatch;
+pub mod elf;
+mod entry;
+pub mod functions;
 mod install;
 pub(crate) mod interest;
+pub mod maps;
+mod quiesce;
+mod scan;
+mod signal;
 mod site;
+pub mod sites;
+pub mod stub;
+#[cfg(test)]
+mod tests;
 mod thread;
+mod trap;
 pub mod user;
 pub mod wait;
 
 pub use clone::CloneFlags;
-pub use install::{Config, Error, ForkHooks, Handler, before_exec, code_mapped, exec_failed, install};
+pub use install::{
+    Config, Error, ForkHooks, Handler, before_exec, code_mapped, exec_failed, install,
+};
 pub use site::SiteRecord;
 pub use thread::{ThreadBlock, current};
 

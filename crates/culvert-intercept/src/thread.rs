@@ -1,26 +1,411 @@
-//! What the engine keeps for each thread.
+//! What the engine keeps for each thread: a block that the GS base points to, and the stack that hooks run on.
+//!
+//! The GS base is free on x86-64 Linux: libcs use FS. A thread that has none gets a block at its first hook (`adopt`); a thread or process that is
+//! made by an intercepted clone gets it before it runs. Blocks are never unmapped: a block whose thread has ended is used again.
 
-use core::sync::atomic::AtomicUsize;
+use crate::{
+    Call, SiteRecord,
+    signal::{self, Recorded, actions::Actions, deliver::Restart, mask::Needed},
+};
+use core::{
+    arch::asm,
+    cell::UnsafeCell,
+    ptr::null_mut,
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*},
+};
+use culvert_sys::{nr, syscall};
+
+/// Bytes of a hook stack; touched lazily, so most of it never exists.
+const STACK: usize = 256 << 10;
+const PAGE: usize = 4096;
+
+/// [`Frame::state`]: the program is running.
+pub(crate) const OUTSIDE: u32 = 0;
+/// [`Frame::state`]: a hook is running; asynchronous signals are recorded.
+pub(crate) const INSIDE: u32 = 1;
+/// [`Frame::state`]: at a system call of the engine that the program's signals may interrupt, all of the program's registers being in the frame.
+pub(crate) const BOUNDARY: u32 = 2;
+
+/// [`Frame::pending`]: signals were recorded.
+pub(crate) const SIGNALS: u32 = 1;
+/// [`Frame::pending`]: the alternate stack is to be given back to the kernel.
+pub(crate) const ALTERNATE_STACK: u32 = 2;
+
+/// An xmm register, where `movaps` may put it.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+pub(crate) struct Vector(pub [u64; 2]);
+
+/// The part of a block that the assembly of `entry.rs` knows: the registers of the program while a hook runs, and the state of the hook.
+#[repr(C, align(64))]
+pub(crate) struct Frame {
+    /// Its own address: how the entry recognises that the GS base is ours.
+    pub this: usize,
+    /// Top of the hook stack.
+    pub stack: usize,
+    /// [`OUTSIDE`], [`INSIDE`] or [`BOUNDARY`].
+    pub state: AtomicU32,
+    /// What the way out has to do besides restoring registers: [`SIGNALS`], [`ALTERNATE_STACK`].
+    pub pending: AtomicU32,
+    /// The program's registers, from here to `vectors`.
+    pub rsp: usize,
+    pub record: *const SiteRecord,
+    /// Carry, parity, adjust, zero and sign as `lahf` has them in bits 8 to 15, overflow in bit 0.
+    pub flags: usize,
+    /// All flags; the six above are not the program's here.
+    pub rflags: usize,
+    /// rdi, rsi, rdx, r10, r8, r9.
+    pub saved: [usize; 6],
+    /// The call, for the handler to read and to change.
+    pub call: Call,
+    /// What goes into rax on the way out.
+    pub result: isize,
+    /// Where the program goes on.
+    pub resume: usize,
+    pub mxcsr: u32,
+    pub mxcsr_now: u32,
+    pub vectors: [Vector; 16],
+    /// The alternate signal stack that the program has set; `alternate_size` is 0 without one.
+    pub alternate_base: usize,
+    pub alternate_size: usize,
+    /// The signal mask before all signals were blocked to take the alternate stack away.
+    pub alternate_mask: u64,
+    /// Nonzero: all signals are blocked since the entry, because the program runs on its alternate stack.
+    pub alternate_held: u32,
+    /// Nonzero while a thread owns this block.
+    pub used: AtomicU32,
+    /// The signal mask that the way out restores when signals were recorded.
+    pub mask: u64,
+    /// The block of the child that a clone is about to make.
+    pub child: usize,
+    /// The call's number as the program made it.
+    pub number: usize,
+    /// What is decided about making the call again when the pending signals are known.
+    pub restart: Restart,
+    /// The flags of the alternate stack.
+    pub alternate_flags: i32,
+}
 
 /// A thread's block. The GS base points to it.
-#[repr(C, align(64))]
-#[derive(Debug)]
+#[repr(C)]
 pub struct ThreadBlock {
+    pub(crate) frame: UnsafeCell<Frame>,
+    /// Nonzero while the thread, though inside a hook, waits where a fork may go on (`wait`, `quiesce`).
+    pub(crate) waits: AtomicU32,
+    /// How often vfork was called without its child having gone yet: nonzero means that the child is running.
+    pub(crate) vforks: AtomicU32,
+    /// Signal actions as this process set them: the process's own table, or that of a child that shares memory only.
+    pub(crate) actions: AtomicPtr<Actions>,
+    /// SIGSEGV, SIGBUS and SIGILL as the program has blocked them.
+    pub(crate) needed: Needed,
+    /// Signals that came while a hook was running.
+    pub(crate) recorded: UnsafeCell<Recorded>,
+    /// A mask, or pselect6's pair and a mask, lent to the kernel instead of the program's.
+    pub(crate) lent: UnsafeCell<[u64; 3]>,
+    /// How the clone in progress was asked for.
+    pub(crate) clone: UnsafeCell<crate::clone::InProgress>,
+    next: AtomicPtr<ThreadBlock>,
     /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork child *shares* them with its parent.
     pub slot: [AtomicUsize; 4],
 }
 
-impl ThreadBlock {
-    /// Whether this thread runs as a vfork child: it shares memory, and this very block, with its parent, but not the table of descriptors.
-    pub fn is_vfork_child(&self) -> bool {
-        false
+// SAFETY: a block belongs to one thread; what others look at (state, waits, used, next) is atomic.
+unsafe impl Sync for ThreadBlock {}
+
+impl core::fmt::Debug for ThreadBlock {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("ThreadBlock")
+            .field("slot", &self.slot)
+            .finish_non_exhaustive()
     }
 }
 
-static FIRST: ThreadBlock = ThreadBlock { slot: [const { AtomicUsize::new(0) }; 4] };
+impl ThreadBlock {
+    const fn new() -> Self {
+        Self {
+            frame: UnsafeCell::new(Frame {
+                this: 0,
+                stack: 0,
+                state: AtomicU32::new(OUTSIDE),
+                pending: AtomicU32::new(0),
+                rsp: 0,
+                record: core::ptr::null(),
+                flags: 0,
+                rflags: 0,
+                saved: [0; 6],
+                call: Call {
+                    number: 0,
+                    args: [0; 6],
+                },
+                result: 0,
+                resume: 0,
+                mxcsr: 0,
+                mxcsr_now: 0,
+                vectors: [Vector([0; 2]); 16],
+                alternate_base: 0,
+                alternate_size: 0,
+                alternate_mask: 0,
+                alternate_held: 0,
+                used: AtomicU32::new(0),
+                mask: 0,
+                child: 0,
+                number: 0,
+                restart: Restart::No,
+                alternate_flags: 0,
+            }),
+            waits: AtomicU32::new(0),
+            vforks: AtomicU32::new(0),
+            actions: AtomicPtr::new(null_mut()),
+            needed: Needed::NONE,
+            recorded: UnsafeCell::new(Recorded::NONE),
+            lent: UnsafeCell::new([0; 3]),
+            clone: UnsafeCell::new(crate::clone::InProgress::NONE),
+            next: AtomicPtr::new(null_mut()),
+            slot: [const { AtomicUsize::new(0) }; 4],
+        }
+    }
+
+    /// Whether this thread runs as a vfork child: it shares memory, and this very block, with its parent, but not the table of descriptors.
+    pub fn is_vfork_child(&self) -> bool {
+        self.vforks.load(Relaxed) != 0
+    }
+
+    pub(crate) fn state(&self) -> &AtomicU32 {
+        // SAFETY: atomic, and inside a block that lives for ever.
+        unsafe { &(*self.frame.get()).state }
+    }
+
+    pub(crate) fn pending(&self) -> &AtomicU32 {
+        // SAFETY: as `state`.
+        unsafe { &(*self.frame.get()).pending }
+    }
+
+    /// Whether a thread owns it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.used().load(Acquire) != 0
+    }
+
+    fn used(&self) -> &AtomicU32 {
+        // SAFETY: as `state`.
+        unsafe { &(*self.frame.get()).used }
+    }
+
+    /// Makes an owned block that of a new thread.
+    fn prepare(&self) {
+        let frame = self.frame.get();
+        // SAFETY: the caller has just taken the block, so nobody else looks at it; plain fields of a live object.
+        unsafe {
+            (*frame).this = core::ptr::from_ref(self) as usize;
+            (*frame).alternate_size = 0;
+            (*frame).alternate_held = 0;
+            (*self.recorded.get()).forget();
+        }
+        self.needed.inherit(0);
+        self.state().store(OUTSIDE, Relaxed);
+        self.pending().store(0, Relaxed);
+        self.waits.store(0, Relaxed);
+        self.vforks.store(0, Relaxed);
+        self.actions.store(signal::actions::of_process(), Relaxed);
+        for slot in &self.slot {
+            slot.store(0, Relaxed);
+        }
+    }
+}
+
+#[repr(C, align(4096))]
+struct FirstStack(UnsafeCell<[u8; STACK]>);
+// SAFETY: used as a stack by one thread at a time.
+unsafe impl Sync for FirstStack {}
+
+static FIRST: ThreadBlock = ThreadBlock::new();
+static FIRST_STACK: FirstStack = FirstStack(UnsafeCell::new([0; STACK]));
+
+/// All blocks there are, the newest first.
+static ALL: AtomicPtr<ThreadBlock> = AtomicPtr::new(null_mut());
+/// How many of them have an owner.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// How many there are.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// All blocks, used or not.
+pub(crate) fn all() -> impl Iterator<Item = &'static ThreadBlock> {
+    let mut next = ALL.load(Acquire);
+    core::iter::from_fn(move || {
+        // SAFETY: blocks are never freed.
+        let block = unsafe { next.as_ref() }?;
+        next = block.next.load(Relaxed);
+        Some(block)
+    })
+}
+
+/// How many threads have a block.
+pub(crate) fn used() -> usize {
+    USED.load(SeqCst)
+}
+
+fn link(block: &'static ThreadBlock) {
+    let mut head = ALL.load(Relaxed);
+    loop {
+        block.next.store(head, Relaxed);
+        match ALL.compare_exchange_weak(
+            head,
+            core::ptr::from_ref(block).cast_mut(),
+            Release,
+            Relaxed,
+        ) {
+            Ok(_) => break,
+            Err(now) => head = now,
+        }
+    }
+    COUNT.fetch_add(1, Relaxed);
+}
+
+/// A block for a new thread; `None` without memory.
+pub(crate) fn take() -> Option<&'static ThreadBlock> {
+    let block = take_used().or_else(make)?;
+    USED.fetch_add(1, SeqCst);
+    block.prepare();
+    Some(block)
+}
+
+fn take_used() -> Option<&'static ThreadBlock> {
+    if COUNT.load(Relaxed) <= USED.load(Relaxed) {
+        return None;
+    }
+    all().find(|block| {
+        block
+            .used()
+            .compare_exchange(0, 1, Acquire, Relaxed)
+            .is_ok()
+    })
+}
+
+fn make() -> Option<&'static ThreadBlock> {
+    const PROT_READ_WRITE: usize = 3;
+    const MAP_PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
+    let head = size_of::<ThreadBlock>().next_multiple_of(PAGE);
+    let length = PAGE + STACK + head;
+    // SAFETY: a fresh mapping; its lowest page becomes the guard below the stack, the block lies above the stack.
+    unsafe {
+        let base = syscall::call(
+            nr::MMAP,
+            [
+                0,
+                length,
+                PROT_READ_WRITE,
+                MAP_PRIVATE_ANONYMOUS_NORESERVE,
+                usize::MAX,
+                0,
+            ],
+        )
+        .ok()?;
+        let _ = syscall::call(nr::MPROTECT, [base, PAGE, 0]);
+        let block = (base + PAGE + STACK) as *mut ThreadBlock;
+        block.write(ThreadBlock::new());
+        (*(*block).frame.get()).stack = base + PAGE + STACK;
+        (*block).used().store(1, Relaxed);
+        let block = &*block;
+        link(block);
+        Some(block)
+    }
+}
+
+/// Makes the first block that of the calling thread, which has none.
+pub(crate) fn take_first() -> &'static ThreadBlock {
+    // SAFETY: called once, before any hook; nobody uses the block yet.
+    unsafe { (*FIRST.frame.get()).stack = FIRST_STACK.0.get() as usize + STACK };
+    FIRST.used().store(1, Relaxed);
+    link(&FIRST);
+    USED.fetch_add(1, SeqCst);
+    FIRST.prepare();
+    &FIRST
+}
+
+/// Gives up a block whose thread never came to be.
+pub(crate) fn give_back(block: &ThreadBlock) {
+    USED.fetch_sub(1, SeqCst);
+    block.state().store(OUTSIDE, Relaxed);
+    block.used().store(0, Release);
+}
+
+/// The first half of giving up one's own block: it is counted as free, but `used` stays set until the last instruction of the thread.
+pub(crate) fn about_to_end() {
+    USED.fetch_sub(1, SeqCst);
+}
+
+/// In a forked child: all blocks but `own` have lost their threads.
+pub(crate) fn only_one_left(own: &ThreadBlock) {
+    for block in all() {
+        if !core::ptr::eq(block, own) {
+            block.used().store(0, Relaxed);
+            block.state().store(OUTSIDE, Relaxed);
+        }
+    }
+    USED.store(1, SeqCst);
+}
+
+/// Sets the GS base of the calling thread.
+pub(crate) fn set_gs_base(base: usize) {
+    // SAFETY: FSGSBASE was found by `install`; nothing but the engine uses the GS base.
+    unsafe { asm!("wrgsbase {}", in(reg) base, options(nostack, preserves_flags)) };
+}
+
+/// The GS base of the calling thread.
+pub(crate) fn gs_base() -> usize {
+    let base;
+    // SAFETY: FSGSBASE was found by `install`.
+    unsafe { asm!("rdgsbase {}", out(reg) base, options(nostack, preserves_flags, nomem)) };
+    base
+}
+
+/// The calling thread's block, when the GS base is ours; fault-checked, as a program may have put anything there.
+pub(crate) fn own() -> Option<&'static ThreadBlock> {
+    let base = gs_base();
+    if base == 0 {
+        return None;
+    }
+    // SAFETY: any bytes make a usize.
+    let this = unsafe { crate::user::read::<usize>(base) };
+    // SAFETY: only blocks begin with their own address.
+    (this == Ok(base)).then(|| unsafe { &*(base as *const ThreadBlock) })
+}
+
+/// Finds a block for a thread that the engine has not seen yet: one that was there before it, or was made by code that is not patched. Called on the
+/// program's stack; returns 0 when there is no memory, and the call is then executed without a hook.
+pub(crate) extern "C" fn adopt() -> usize {
+    let everything = !0u64;
+    let mut mask = 0u64;
+    // SAFETY: masks of ours; signals wait, so that no handler of this thread comes here a second time meanwhile.
+    unsafe {
+        let _ = syscall::call(
+            nr::RT_SIGPROCMASK,
+            [
+                2,
+                (&raw const everything) as usize,
+                (&raw mut mask) as usize,
+                8,
+            ],
+        );
+        let block = if gs_base() == 0 { take() } else { own() };
+        if let Some(block) = block {
+            signal::adopt_alternate_stack(block);
+            set_gs_base(core::ptr::from_ref(block) as usize);
+        }
+        let _ = syscall::call(nr::RT_SIGPROCMASK, [2, (&raw const mask) as usize, 0, 8]);
+        block.is_some() as usize
+    }
+}
 
 /// The block of the thread that is in a hook.
 #[inline]
 pub fn current() -> &'static ThreadBlock {
-    &FIRST
+    // SAFETY: inside a hook the GS base is a block, whose first word is its own address. Outside (tests, an embedder that is starting) it need not be.
+    unsafe {
+        let base = gs_base();
+        if base == 0 {
+            &FIRST
+        } else {
+            &*(base as *const ThreadBlock)
+        }
+    }
 }

@@ -196,12 +196,18 @@ pub(crate) fn landing_takes_address(landing: usize) -> bool {
 const USER_END: usize = 1 << 63;
 
 fn in_user_half(address: usize, length: usize) -> bool {
-    address.checked_add(length).is_some_and(|end| end <= USER_END)
+    address
+        .checked_add(length)
+        .is_some_and(|end| end <= USER_END)
 }
 
 fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyError> {
     if !in_user_half(user, length) {
-        return Err(CopyError { address: user, side: Side::User, done: 0 });
+        return Err(CopyError {
+            address: user,
+            side: Side::User,
+            done: 0,
+        });
     }
     let mut address = 0;
     // SAFETY: a fault on either side ends the routine early; what is written is the caller's buffer, or the program's memory on its own behalf.
@@ -210,8 +216,16 @@ fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyEr
         return Ok(());
     }
     let ours = if user == dst { src } else { dst };
-    let side = if address.wrapping_sub(ours) < length && address != 0 { Side::Ours } else { Side::User };
-    Err(CopyError { address, side, done: length - left })
+    let side = if address.wrapping_sub(ours) < length && address != 0 {
+        Side::Ours
+    } else {
+        Side::User
+    };
+    Err(CopyError {
+        address,
+        side,
+        done: length - left,
+    })
 }
 
 /// Copies `dst.len()` bytes from the program's address `src`.
@@ -227,7 +241,11 @@ pub fn copy_out(dst: usize, src: &[u8]) -> Result<(), CopyError> {
 /// Writes `length` zero bytes to the program's address `dst`.
 pub fn zero_out(dst: usize, length: usize) -> Result<(), CopyError> {
     if !in_user_half(dst, length) {
-        return Err(CopyError { address: dst, side: Side::User, done: 0 });
+        return Err(CopyError {
+            address: dst,
+            side: Side::User,
+            done: 0,
+        });
     }
     // SAFETY: as in `copy`.
     let left = unsafe { culvert_user_zero(dst, length) };
@@ -235,7 +253,11 @@ pub fn zero_out(dst: usize, length: usize) -> Result<(), CopyError> {
         Ok(())
     } else {
         let done = length - left;
-        Err(CopyError { address: dst + done, side: Side::User, done })
+        Err(CopyError {
+            address: dst + done,
+            side: Side::User,
+            done,
+        })
     }
 }
 
@@ -254,7 +276,12 @@ pub unsafe fn read<T: Copy>(src: usize) -> Result<T, Fault> {
 /// Writes `value` to the program's address `dst`, which need not be aligned.
 #[inline]
 pub fn write<T: Copy>(dst: usize, value: &T) -> Result<(), Fault> {
-    Ok(copy(dst, core::ptr::from_ref(value) as usize, size_of::<T>(), dst)?)
+    Ok(copy(
+        dst,
+        core::ptr::from_ref(value) as usize,
+        size_of::<T>(),
+        dst,
+    )?)
 }
 
 /// Reads the NUL-terminated string at the program's address `src` into `buffer` and returns its length without the NUL, which is in the buffer too.

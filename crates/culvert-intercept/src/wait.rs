@@ -1,18 +1,84 @@
 //! Blocking system calls inside a hook, ended by signals as they would be natively.
 
-use culvert_sys::syscall;
+use crate::thread::{Frame, SIGNALS, current};
+use core::{arch::global_asm, mem::offset_of, sync::atomic::Ordering::SeqCst};
 
 /// A signal for the program is pending: the hook is to end, with [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
+// A signal between the test and the system call would be noticed by neither; so the signal handler moves an instruction pointer in between
+// to the end (musl's `__syscall_cp_asm` does the same for cancellation). It finds it at the instruction itself also when the kernel wants
+// to restart the call.
+global_asm!(
+    r#"
+    .pushsection .text.culvert_wait, "ax", @progbits
+    .globl culvert_wait, culvert_wait_test, culvert_wait_call, culvert_wait_interrupted
+    .hidden culvert_wait, culvert_wait_test, culvert_wait_call, culvert_wait_interrupted
+    .type culvert_wait, @function
+    # (number rdi, *arguments rsi, *interrupted rdx) -> result
+culvert_wait:
+    push rbx
+    mov rbx, rdx
+    mov rax, rdi
+    mov r11, rsi
+    mov rdi, [r11]
+    mov rsi, [r11 + 8]
+    mov rdx, [r11 + 16]
+    mov r10, [r11 + 24]
+    mov r8, [r11 + 32]
+    mov r9, [r11 + 40]
+culvert_wait_test:
+    test dword ptr gs:[{PENDING}], {SIGNALS}
+    jnz culvert_wait_interrupted
+culvert_wait_call:
+    syscall
+    pop rbx
+    ret
+culvert_wait_interrupted:
+    mov dword ptr [rbx], 1
+    pop rbx
+    ret
+    .size culvert_wait, . - culvert_wait
+    .popsection
+    "#,
+    PENDING = const offset_of!(Frame, pending),
+    SIGNALS = const SIGNALS,
+);
+
+unsafe extern "C" {
+    fn culvert_wait(number: usize, args: *const [usize; 6], interrupted: *mut u32) -> isize;
+    static culvert_wait_test: u8;
+    static culvert_wait_call: u8;
+    static culvert_wait_interrupted: u8;
+}
+
+/// Where a signal handler makes the thread go on that it has interrupted at `rip`, before the system call began.
+pub(crate) fn landing(rip: usize) -> Option<usize> {
+    let test = (&raw const culvert_wait_test) as usize;
+    let call = (&raw const culvert_wait_call) as usize;
+    (test..=call)
+        .contains(&rip)
+        .then_some((&raw const culvert_wait_interrupted) as usize)
+}
+
 /// Executes system call `number`; a signal that the program would see, pending before or arriving during it, ends it.
 ///
-/// No lock may be held: while the thread waits here it counts as outside the hook when another thread forks.
+/// To be called inside a hook, with no lock held: while the thread waits here it counts as outside the hook when another thread forks.
 ///
 /// # Safety
-/// As [`syscall::raw`].
+/// As [`culvert_sys::syscall::raw`].
 pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, Interrupted> {
-    // SAFETY: the caller's promise.
-    Ok(unsafe { syscall::raw(number, args) })
+    const EINTR: isize = culvert_sys::Errno::EINTR.negated();
+    let block = current();
+    let mut interrupted = 0;
+    block.waits.store(1, SeqCst);
+    // SAFETY: the caller's promise; inside a hook the GS base is a block.
+    let result = unsafe { culvert_wait(number, &args, &mut interrupted) };
+    crate::quiesce::come_back(block);
+    if interrupted != 0 || result == EINTR && block.pending().load(SeqCst) & SIGNALS != 0 {
+        Err(Interrupted)
+    } else {
+        Ok(result)
+    }
 }

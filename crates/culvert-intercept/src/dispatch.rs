@@ -1,0 +1,228 @@
+//! From the entry to the handler, and what the engine itself does about a call.
+
+use crate::{
+    Call, Config, Interest, Outcome, clone, descriptors, entry, interest, quiesce,
+    signal::{actions, alternate, deliver::Restart, deliver::set_mask, mask},
+    thread::{self, ThreadBlock},
+    wait,
+};
+use core::cell::UnsafeCell;
+use culvert_sys::{Errno, nr, syscall};
+
+/// What becomes of a call that the engine has a say in.
+pub(crate) enum Verdict {
+    /// As the handler says.
+    Outcome(Outcome),
+    /// It has not happened: deliver the pending signals, then make it again, whatever SA_RESTART says.
+    Again,
+    /// It makes a process or thread; everything is prepared.
+    Clone,
+    /// It ends the thread.
+    Exit,
+}
+
+pub(crate) struct Installed(UnsafeCell<Config>);
+// SAFETY: written once by `install`, before the first hook.
+unsafe impl Sync for Installed {}
+
+fn nothing(_: &mut Call) -> Outcome {
+    Outcome::Forward
+}
+
+static CONFIG: Installed = Installed(UnsafeCell::new(Config {
+    handler: nothing,
+    interest: |_| Interest::Never,
+    fork: crate::ForkHooks {
+        before: |_| (),
+        parent: |_, _| (),
+        child: |_| (),
+    },
+    patch: false,
+    cache_directories: &[],
+    log: |_| (),
+}));
+
+/// What the embedder has asked for.
+#[inline]
+pub(crate) fn config() -> &'static Config {
+    // SAFETY: written before anybody reads.
+    unsafe { &*CONFIG.0.get() }
+}
+
+/// Sets it.
+///
+/// # Safety
+/// Before the first hook.
+pub(crate) unsafe fn configure(config: Config) {
+    // SAFETY: the caller's promise.
+    unsafe { *CONFIG.0.get() = config };
+    interest::initialise(config.interest);
+}
+
+/// Called by the entry, on the hook stack. Leaves in the frame what the way out needs and returns which one.
+pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
+    // SAFETY: the thread's own frame; the handler gets a reference to the call in it and nothing else.
+    let frame = unsafe { &mut *block.frame.get() };
+    if frame.alternate_held != 0 {
+        alternate::take_away(block);
+    }
+    if quiesce::is_forking() {
+        quiesce::wait(block);
+    }
+    // SAFETY: records live for ever.
+    let record = unsafe { &*frame.record };
+    let number = frame.call.number;
+    frame.number = number;
+    let verdict = if record.number < 0 && !is_offered(&frame.call) {
+        Verdict::Outcome(Outcome::Forward)
+    } else if interest::is_own(number) {
+        own(block, &mut frame.call)
+    } else {
+        Verdict::Outcome((config().handler)(&mut frame.call))
+    };
+    match verdict {
+        Verdict::Outcome(Outcome::Return(value)) => {
+            frame.result = value;
+            frame.resume = record.resume;
+        }
+        Verdict::Outcome(Outcome::Forward) => {
+            if frame.call.number != number || differ(&frame.call.args, &frame.saved) {
+                frame.resume = record.resume;
+                return entry::EXECUTE;
+            }
+            frame.result = number as isize;
+            frame.resume = record.forward;
+        }
+        Verdict::Outcome(Outcome::Restart) => restart(block, Restart::Allowed),
+        Verdict::Again => restart(block, Restart::Always),
+        Verdict::Clone => return entry::CLONE,
+        Verdict::Exit => return entry::EXIT,
+    }
+    entry::LEAVE
+}
+
+/// In registers, not by memcmp: this is on every forwarded call's way.
+#[inline]
+fn differ(one: &[usize; 6], other: &[usize; 6]) -> bool {
+    one.iter()
+        .zip(other)
+        .fold(0, |bits, (one, other)| bits | (one ^ other))
+        != 0
+}
+
+/// Signals came before the call began: the program makes it again after them.
+pub(crate) extern "C" fn again(block: &'static ThreadBlock) {
+    restart(block, Restart::Always);
+}
+
+/// Makes the way out lead to the site again; `deliver` may change that to EINTR.
+pub(crate) fn restart(block: &ThreadBlock, restart: Restart) {
+    // SAFETY: the thread's own frame; records live for ever.
+    unsafe {
+        let frame = &mut *block.frame.get();
+        frame.restart = restart;
+        frame.resume = (*frame.record).restart;
+        frame.result = frame.number as isize;
+    }
+}
+
+/// The filter of stubs, for sites whose number they do not know.
+fn is_offered(call: &Call) -> bool {
+    let foreign =
+        |position: usize| descriptors::get(call.args[position] as i32) == descriptors::FOREIGN;
+    match interest::of(call.number) {
+        Interest::Never => false,
+        Interest::Always => true,
+        Interest::Descriptor0 => !foreign(0),
+        Interest::Descriptors01 => !(foreign(0) && foreign(1)),
+        Interest::Descriptors02 => !(foreign(0) && foreign(2)),
+    }
+}
+
+/// Calls that the engine must see. The embedder's handler comes first; what it forwards is done here.
+fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
+    let number = call.number;
+    let outcome = match (config().interest)(number) {
+        Interest::Never => Outcome::Forward,
+        _ => (config().handler)(call),
+    };
+    if outcome == Outcome::Restart && matches!(number, nr::EXECVE | nr::EXECVEAT) {
+        return Verdict::Again; // no exec fails with EINTR
+    }
+    if outcome != Outcome::Forward || call.number != number {
+        return Verdict::Outcome(outcome);
+    }
+    match number {
+        nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => return clone::begin(block, call),
+        nr::EXIT => {
+            set_mask(!0);
+            thread::about_to_end();
+            return Verdict::Exit;
+        }
+        nr::RT_SIGACTION => {
+            let done = actions::of(Some(block)).sigaction(&call.args);
+            return Verdict::Outcome(Outcome::Return(done.map_or_else(Errno::negated, |()| 0)));
+        }
+        nr::RT_SIGPROCMASK => return mask::sigprocmask(block, &call.args),
+        nr::RT_SIGSUSPEND | nr::PPOLL | nr::PSELECT6 | nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => {
+            mask::lend(block, number, &mut call.args)
+        }
+        nr::SIGALTSTACK => alternate::note(block, call.args[0]),
+        nr::MMAP | nr::MPROTECT | nr::PKEY_MPROTECT => return map(call),
+        nr::EXECVE | nr::EXECVEAT => return execute(call),
+        nr::ARCH_PRCTL => return arch_prctl(call),
+        _ => {}
+    }
+    Verdict::Outcome(Outcome::Forward)
+}
+
+/// Code that becomes executable is patched before anybody can run it.
+fn map(call: &Call) -> Verdict {
+    const PROT_EXEC: usize = 4;
+    if call.args[2] & PROT_EXEC == 0 || !config().patch {
+        return Verdict::Outcome(Outcome::Forward);
+    }
+    // SAFETY: the program's own call.
+    let result = unsafe { syscall::raw(call.number, call.args) };
+    if let Ok(value) = Errno::check(result) {
+        let start = if call.number == nr::MMAP {
+            value
+        } else {
+            call.args[0]
+        };
+        crate::code_mapped(start, call.args[1]);
+    }
+    Verdict::Outcome(Outcome::Return(result))
+}
+
+/// An exec that the embedder leaves alone.
+fn execute(call: &Call) -> Verdict {
+    crate::before_exec();
+    // Not after a signal was recorded: the new program would inherit the mask, and miss the signal.
+    // SAFETY: the program's own call; when it succeeds nothing of the engine is left.
+    let result = unsafe { wait::interruptible(call.number, call.args) };
+    crate::exec_failed();
+    result.map_or(Verdict::Again, |result| {
+        Verdict::Outcome(Outcome::Return(result))
+    })
+}
+
+/// The program wants the GS base for itself: it gets it, and its thread is not intercepted any more.
+fn arch_prctl(call: &Call) -> Verdict {
+    const ARCH_SET_GS: usize = 0x1001;
+    const ARCH_GET_GS: usize = 0x1004;
+    match call.args[0] {
+        ARCH_SET_GS => (config().log)(
+            b"a thread uses the GS base itself (arch_prctl): it is not intercepted any more",
+        ),
+        // It has never set one.
+        ARCH_GET_GS => {
+            let written = crate::user::write(call.args[1], &0usize);
+            return Verdict::Outcome(Outcome::Return(
+                written.map_or(Errno::EFAULT.negated(), |()| 0),
+            ));
+        }
+        _ => {}
+    }
+    Verdict::Outcome(Outcome::Forward)
+}

@@ -1,0 +1,94 @@
+//! No other thread is inside a hook while the process forks, so no lock of the engine or the embedder is ever copied held.
+//!
+//! Entering a hook costs nothing for this but one load: the thread sets its state, then looks whether somebody forks. The one who forks makes all
+//! processors order these two (membarrier(2)) and looks at every thread's state.
+
+use crate::thread::{self, INSIDE, ThreadBlock};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+use culvert_sys::{nr, sync, syscall};
+
+const MEMBARRIER_CMD_GLOBAL: usize = 1;
+const MEMBARRIER_CMD_PRIVATE_EXPEDITED: usize = 8;
+const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: usize = 16;
+
+/// 1 while a thread forks.
+static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether some thread forks.
+#[inline]
+pub(crate) fn is_forking() -> bool {
+    FORKING.load(Relaxed) != 0
+}
+
+/// Waits at the beginning of a hook until nobody forks.
+#[cold]
+pub(crate) fn wait(block: &ThreadBlock) {
+    block.waits.store(1, SeqCst);
+    come_back(block);
+}
+
+/// Ends a time in which the thread counted as outside.
+pub(crate) fn come_back(block: &ThreadBlock) {
+    loop {
+        block.waits.store(0, SeqCst);
+        if FORKING.load(SeqCst) == 0 {
+            return;
+        }
+        block.waits.store(1, SeqCst);
+        sync::futex_wait(&FORKING, 1);
+    }
+}
+
+/// Before the first further thread is made: registering is cheap only while there is one.
+pub(crate) fn before_thread() {
+    if thread::used() == 1 {
+        let _ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    }
+}
+
+fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
+    // SAFETY: numbers only.
+    unsafe { syscall::call(nr::MEMBARRIER, [command, 0, 0]) }
+}
+
+/// Returns when the calling thread is the only one inside a hook; others wait from now on at the beginning of theirs.
+pub(crate) fn begin(own: &ThreadBlock) {
+    while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+        wait(own);
+    }
+    if thread::used() <= 1 {
+        return;
+    }
+    if membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED).is_err()
+        && (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED).is_err()
+            || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED).is_err())
+        && membarrier(MEMBARRIER_CMD_GLOBAL).is_err()
+    {
+        // A kernel or seccomp filter without it: a store buffer is empty long before this has passed.
+        pause(1_000_000);
+    }
+    for block in thread::all() {
+        let mut nanoseconds = 0;
+        while !core::ptr::eq(block, own)
+            && block.is_used()
+            && block.state().load(Acquire) == INSIDE
+            && block.waits.load(Acquire) == 0
+        {
+            // A hook's way out wakes nobody, so look again, soon at first.
+            pause(nanoseconds);
+            nanoseconds = (nanoseconds * 2 + 1_000).min(200_000);
+        }
+    }
+}
+
+fn pause(nanoseconds: u64) {
+    let time = [0u64, nanoseconds];
+    // SAFETY: a timespec of ours.
+    let _ = unsafe { syscall::call(nr::NANOSLEEP, [time.as_ptr() as usize, 0]) };
+}
+
+/// Lets the others go on.
+pub(crate) fn end() {
+    FORKING.store(0, SeqCst);
+    sync::futex_wake(&FORKING, i32::MAX as usize);
+}

@@ -1,0 +1,327 @@
+//! What the program wants done with each signal (rt_sigaction), and what the kernel is told instead.
+
+use super::{NEEDED, SIGKILL, SIGSTOP, bit, handler};
+use crate::{thread::ThreadBlock, user};
+use core::{
+    ptr::{null_mut, write},
+    sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, fence},
+};
+use culvert_sys::{Errno, nr, sync::Mutex, syscall};
+
+/// One more than the highest signal.
+const SIGNALS: usize = 65;
+const SIG_DFL: usize = 0;
+const SIG_IGN: usize = 1;
+
+const SA_SIGINFO: u64 = 4;
+const SA_RESTORER: u64 = 0x0400_0000;
+const SA_ONSTACK: u64 = 0x0800_0000;
+const SA_RESTART: u64 = 0x1000_0000;
+const SA_NODEFER: u64 = 0x4000_0000;
+pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
+/// `UAPI_SA_FLAGS` of `include/linux/signal_types.h`, NOCLDSTOP, NOCLDWAIT and EXPOSE_TAGBITS besides those above; the kernel drops all others.
+const SA_KNOWN: u64 =
+    1 | 2 | SA_SIGINFO | 0x800 | SA_RESTORER | SA_ONSTACK | SA_RESTART | SA_NODEFER | SA_RESETHAND;
+
+/// `struct kernel_sigaction` of x86-64.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Action {
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+impl Action {
+    const DEFAULT: Self = Self {
+        handler: SIG_DFL,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    Default,
+    Ignore,
+    Handler,
+}
+
+impl Disposition {
+    pub(crate) fn of(handler: usize) -> Self {
+        match handler {
+            SIG_DFL => Self::Default,
+            SIG_IGN => Self::Ignore,
+            _ => Self::Handler,
+        }
+    }
+}
+
+/// An action that signal handlers read while other threads change it: a sequence lock, odd during a change.
+struct Entry {
+    sequence: AtomicUsize,
+    handler: AtomicUsize,
+    flags: AtomicU64,
+    restorer: AtomicUsize,
+    mask: AtomicU64,
+}
+
+impl Entry {
+    const fn new() -> Self {
+        Self {
+            sequence: AtomicUsize::new(0),
+            handler: AtomicUsize::new(SIG_DFL),
+            flags: AtomicU64::new(0),
+            restorer: AtomicUsize::new(0),
+            mask: AtomicU64::new(0),
+        }
+    }
+
+    fn get(&self) -> Action {
+        loop {
+            let sequence = self.sequence.load(Acquire);
+            let action = Action {
+                handler: self.handler.load(Relaxed),
+                flags: self.flags.load(Relaxed),
+                restorer: self.restorer.load(Relaxed),
+                mask: self.mask.load(Relaxed),
+            };
+            fence(Acquire);
+            if sequence & 1 == 0 && self.sequence.load(Relaxed) == sequence {
+                return action;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Only under the table's lock, in a hook, so that no handler of the same thread can read meanwhile.
+    fn set(&self, action: &Action) {
+        let sequence = self.sequence.load(Relaxed);
+        self.sequence.store(sequence + 1, Relaxed);
+        fence(Release);
+        self.handler.store(action.handler, Relaxed);
+        self.flags.store(action.flags, Relaxed);
+        self.restorer.store(action.restorer, Relaxed);
+        self.mask.store(action.mask, Relaxed);
+        self.sequence.store(sequence + 2, Release);
+    }
+}
+
+/// The actions of a process.
+pub(crate) struct Actions {
+    lock: Mutex<()>,
+    entries: [Entry; SIGNALS],
+}
+
+/// Those of the process that the engine was installed in, or forked from it.
+static PROCESS: Actions = Actions::new();
+/// The table that threads without a block use: [`PROCESS`], or in a child of a vfork child the copy it began with.
+static CURRENT: AtomicPtr<Actions> = AtomicPtr::new(null_mut());
+
+impl Actions {
+    const fn new() -> Self {
+        Self {
+            lock: Mutex::new(()),
+            entries: [const { Entry::new() }; SIGNALS],
+        }
+    }
+
+    pub(crate) fn get(&self, signal: usize) -> Action {
+        self.entries[signal].get()
+    }
+
+    /// SA_RESTART, or nothing that could interrupt.
+    pub(crate) fn restarts(&self, signal: usize) -> bool {
+        let action = self.get(signal);
+        Disposition::of(action.handler) != Disposition::Handler || action.flags & SA_RESTART != 0
+    }
+
+    /// SA_RESETHAND: the handler was called, the next signal finds the default.
+    pub(crate) fn reset(&self, signal: usize) {
+        let action = Action {
+            handler: SIG_DFL,
+            ..self.get(signal)
+        };
+        // From a signal handler, outside hooks, so the lock might be held by a thread that waits for this one; two writers at once are
+        // two signals of one number at once, and both write the same.
+        self.entries[signal].set(&action);
+        tell_kernel(signal, &action);
+    }
+
+    /// Writes a copy to `place`, for a child that shares memory but not actions.
+    ///
+    /// # Safety
+    /// `place` is writable memory for a table.
+    pub(crate) unsafe fn copy_to(&self, place: *mut Self) {
+        // SAFETY: the caller's promise.
+        let copy = unsafe {
+            write(place, Self::new());
+            &*place
+        };
+        for (from, to) in self.entries.iter().zip(&copy.entries) {
+            to.set(&from.get());
+        }
+    }
+
+    /// CLONE_CLEAR_SIGHAND: handlers become SIG_DFL, in the kernel they are already.
+    pub(crate) fn clear_handlers(&self) {
+        for (signal, entry) in self.entries.iter().enumerate().skip(1) {
+            if Disposition::of(entry.get().handler) == Disposition::Handler {
+                entry.set(&Action::DEFAULT);
+            }
+            if bit(signal) & NEEDED != 0 {
+                tell_kernel(signal, &entry.get());
+            }
+        }
+    }
+
+    /// rt_sigaction(2) as the kernel would do it (`SYSCALL_DEFINE4(rt_sigaction)`, `do_sigaction`): read, change, then write the old action.
+    pub(crate) fn sigaction(&self, args: &[usize; 6]) -> Result<(), Errno> {
+        let [signal, new, old, size, ..] = *args;
+        let signal = signal as u32 as usize;
+        if size != 8 {
+            return Err(Errno::EINVAL);
+        }
+        // SAFETY: any bytes are an action.
+        let new = if new == 0 {
+            None
+        } else {
+            Some(unsafe { user::read::<Action>(new) }.map_err(|_| Errno::EFAULT)?)
+        };
+        if signal == 0
+            || signal >= SIGNALS
+            || new.is_some() && (signal == SIGKILL || signal == SIGSTOP)
+        {
+            return Err(Errno::EINVAL);
+        }
+        let before = {
+            let _guard = self.lock.lock();
+            let before = self.get(signal);
+            if let Some(mut new) = new {
+                new.flags &= SA_KNOWN;
+                new.mask &= !(bit(SIGKILL) | bit(SIGSTOP));
+                // Whoever comes between the two finds a handler to call, or one that says "default" or "ignore".
+                if Disposition::of(new.handler) == Disposition::Handler {
+                    self.entries[signal].set(&new);
+                    tell_kernel(signal, &new);
+                } else {
+                    tell_kernel(signal, &new);
+                    self.entries[signal].set(&new);
+                }
+            }
+            before
+        };
+        if old != 0 {
+            user::write(old, &before).map_err(|_| Errno::EFAULT)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn set_in_kernel(signal: usize, action: &Action) {
+    // SAFETY: a complete action; handler and restorer are the engine's or those the program gave.
+    let _ = unsafe {
+        syscall::call(
+            nr::RT_SIGACTION,
+            [signal, core::ptr::from_ref(action) as usize, 0, 8],
+        )
+    };
+}
+
+/// Installs for `signal` what serves `action`.
+fn tell_kernel(signal: usize, action: &Action) {
+    let needed = bit(signal) & NEEDED != 0;
+    let translated = match Disposition::of(action.handler) {
+        Disposition::Handler => Action {
+            handler: handler::address(),
+            // A needed signal must arrive from within its own handler too: that may make a call with a bad pointer.
+            flags: (action.flags & !SA_RESETHAND)
+                | SA_SIGINFO
+                | SA_RESTORER
+                | if needed { SA_NODEFER } else { 0 },
+            restorer: if action.flags & SA_RESTORER != 0 {
+                action.restorer
+            } else {
+                handler::restorer()
+            },
+            mask: action.mask & !NEEDED,
+        },
+        _ if needed => Action {
+            handler: handler::address(),
+            flags: SA_SIGINFO | SA_RESTORER | SA_NODEFER,
+            restorer: handler::restorer(),
+            mask: 0,
+        },
+        _ => *action,
+    };
+    set_in_kernel(signal, &translated);
+}
+
+/// Makes the kernel do what it does without any handler, whatever the program wants.
+pub(crate) fn fall_to_default(signal: usize) {
+    set_in_kernel(signal, &Action::DEFAULT);
+}
+
+/// SIG_IGN for the needed signals, as an exec has to find it in the kernel.
+pub(crate) fn before_exec(block: &ThreadBlock) {
+    for (signal, action) in needed(of(Some(block))) {
+        if Disposition::of(action.handler) == Disposition::Ignore {
+            set_in_kernel(signal, &action);
+        }
+    }
+}
+
+/// Undoes [`before_exec`].
+pub(crate) fn exec_failed(block: &ThreadBlock) {
+    for (signal, action) in needed(of(Some(block))) {
+        if Disposition::of(action.handler) == Disposition::Ignore {
+            tell_kernel(signal, &action);
+        }
+    }
+}
+
+fn needed(table: &Actions) -> impl Iterator<Item = (usize, Action)> {
+    (1..SIGNALS)
+        .filter(|signal| bit(*signal) & NEEDED != 0)
+        .map(|signal| (signal, table.get(signal)))
+}
+
+/// The actions that hold for a thread.
+pub(crate) fn of(block: Option<&ThreadBlock>) -> &'static Actions {
+    let table = block.map_or(of_process(), |block| block.actions.load(Relaxed));
+    // SAFETY: tables in use are never freed.
+    unsafe { table.as_ref() }.unwrap_or(&PROCESS)
+}
+
+/// The actions of the process.
+pub(crate) fn of_process() -> *mut Actions {
+    let current = CURRENT.load(Relaxed);
+    if current.is_null() {
+        (&raw const PROCESS).cast_mut()
+    } else {
+        current
+    }
+}
+
+/// In a forked child: the table of the thread that forked is the process's.
+pub(crate) fn adopt(block: &ThreadBlock) {
+    CURRENT.store(block.actions.load(Relaxed), Relaxed);
+}
+
+/// Takes over the actions that the process has.
+pub(crate) fn install() {
+    for signal in (1..SIGNALS).filter(|signal| *signal != SIGKILL && *signal != SIGSTOP) {
+        let mut action = Action::DEFAULT;
+        // SAFETY: writes one action.
+        let _ =
+            unsafe { syscall::call(nr::RT_SIGACTION, [signal, 0, (&raw mut action) as usize, 8]) };
+        PROCESS.entries[signal].set(&action);
+        if Disposition::of(action.handler) == Disposition::Handler || bit(signal) & NEEDED != 0 {
+            tell_kernel(signal, &action);
+        }
+    }
+}

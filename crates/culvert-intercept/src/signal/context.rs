@@ -1,0 +1,138 @@
+//! The interrupted registers as the kernel lays them on the stack (`struct ucontext`, `struct sigcontext_64` of `arch/x86/include/uapi/asm/sigcontext.h`).
+
+use crate::{
+    entry,
+    thread::{ALTERNATE_STACK, OUTSIDE, ThreadBlock},
+};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// `stack_t`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AlternateStack {
+    pub base: usize,
+    pub flags: i32,
+    pub size: usize,
+}
+
+/// `struct ucontext` up to the signal mask.
+#[repr(C)]
+pub(crate) struct Context {
+    flags: u64,
+    link: usize,
+    pub stack: AlternateStack,
+    pub r8: usize,
+    pub r9: usize,
+    pub r10: usize,
+    pub r11: usize,
+    r12: usize,
+    r13: usize,
+    r14: usize,
+    r15: usize,
+    pub rdi: usize,
+    pub rsi: usize,
+    rbp: usize,
+    rbx: usize,
+    pub rdx: usize,
+    pub rax: usize,
+    pub rcx: usize,
+    pub rsp: usize,
+    pub rip: usize,
+    pub eflags: usize,
+    segments: u64,
+    error: u64,
+    trap: u64,
+    old_mask: u64,
+    cr2: u64,
+    vectors: usize,
+    reserved: [u64; 8],
+    pub mask: u64,
+}
+
+const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
+
+/// What a context shows when the program's registers are in the frame of its thread ([`BOUNDARY`](crate::thread::BOUNDARY)).
+pub(crate) enum Boundary {
+    /// The call is done; rax is this.
+    Done(isize),
+    /// The call has not happened: it is made again after the handler.
+    Before,
+}
+
+/// Whether an interruption at `rip` with the state BOUNDARY is one at the boundary itself; `None` inside a signal handler of the engine on top of it.
+pub(crate) fn boundary(block: &ThreadBlock, context: &Context) -> Option<Boundary> {
+    let rip = context.rip;
+    if (entry::boundary_done()..entry::boundary_end()).contains(&rip) {
+        // SAFETY: the frame of the thread that was interrupted.
+        Some(Boundary::Done(unsafe { (*block.frame.get()).result }))
+    } else if (entry::execute()..=entry::execute_call()).contains(&rip) {
+        Some(Boundary::Before)
+    } else if (entry::execute_call()..entry::execute_end()).contains(&rip) {
+        // rax is untouched until the state changes.
+        Some(Boundary::Done(context.rax as isize))
+    } else {
+        None
+    }
+}
+
+/// Makes the context that of the program, and the thread one that is outside.
+pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Boundary) {
+    // SAFETY: the thread itself was interrupted, so its frame is not in use.
+    let frame = unsafe { &mut *block.frame.get() };
+    [
+        context.rdi,
+        context.rsi,
+        context.rdx,
+        context.r10,
+        context.r8,
+        context.r9,
+    ] = frame.saved;
+    context.rsp = frame.rsp;
+    context.eflags = (frame.rflags & !0x8d5) | arithmetic_flags(frame.flags);
+    // SAFETY: records live for ever.
+    let record = unsafe { &*frame.record };
+    match boundary {
+        Boundary::Done(result) => {
+            context.rax = *result as usize;
+            context.rip = frame.resume;
+        }
+        Boundary::Before => {
+            context.rax = frame.number;
+            context.rip = record.restart;
+        }
+    }
+    context.rcx = context.rip;
+    context.r11 = context.eflags;
+    if block.pending().load(Relaxed) & ALTERNATE_STACK != 0 {
+        // rt_sigreturn gives it back.
+        context.stack = AlternateStack {
+            base: frame.alternate_base,
+            flags: frame.alternate_flags,
+            size: frame.alternate_size,
+        };
+        block.pending().fetch_and(!ALTERNATE_STACK, Relaxed);
+    }
+    block.state().store(OUTSIDE, Relaxed);
+}
+
+/// Flags as `lahf` and `seto` left them, in their places in rflags.
+fn arithmetic_flags(saved: usize) -> usize {
+    (saved >> 8 & 0xd5) | (saved & 1) << 11
+}
+
+/// A signal outside hooks, but in the first or last instructions of the engine: the context becomes that of the program at its site.
+pub(crate) fn step_out(context: &mut Context) {
+    let rip = context.rip;
+    if (entry::exit_done()..entry::exit_end()).contains(&rip) {
+        context.rip = context.r11;
+    } else if (entry::address()..entry::inside()).contains(&rip) {
+        if rip >= entry::swapped() {
+            if rip >= entry::probe() {
+                context.eflags = (context.eflags & !0x8d5) | arithmetic_flags(context.rax & 0xffff);
+            }
+            context.rax = context.rax.swap_bytes() as u32 as usize;
+        }
+        // SAFETY: r11 holds the site's record until the state is set, and records live for ever.
+        context.rip = unsafe { (*(context.r11 as *const crate::SiteRecord)).restart };
+    }
+}

@@ -1,0 +1,303 @@
+//! The handler that the kernel knows, for all signals.
+
+use super::{
+    ASYNCHRONOUS, NEEDED, SIGILL,
+    actions::{self, Action, Disposition},
+    bit,
+    context::{self, Context},
+    deliver, mask,
+};
+use crate::{
+    entry,
+    thread::{self, BOUNDARY, INSIDE, OUTSIDE, SIGNALS, ThreadBlock},
+    user, wait,
+};
+use core::{
+    arch::global_asm,
+    cell::UnsafeCell,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+/// `siginfo_t`: 128 bytes; the address of a fault is at 16.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Information {
+    pub signal: i32,
+    pub errno: i32,
+    pub code: i32,
+    padding: i32,
+    pub address: usize,
+    rest: [u64; 13],
+}
+
+impl Information {
+    const NONE: Self = Self {
+        signal: 0,
+        errno: 0,
+        code: 0,
+        padding: 0,
+        address: 0,
+        rest: [0; 13],
+    };
+
+    /// Raised by the kernel for an instruction, not sent by anybody (`SI_FROMUSER` of `include/linux/signal_types.h`).
+    fn is_fault(&self) -> bool {
+        self.code > 0
+    }
+}
+
+/// How many signals can come before the first one's return blocks all others: those that were delivered at the same moment.
+const CAPACITY: usize = 32;
+
+/// Signals that came while a hook was running.
+pub(crate) struct Recorded {
+    count: AtomicUsize,
+    information: UnsafeCell<[Information; CAPACITY]>,
+}
+
+impl Recorded {
+    pub(crate) const NONE: Self = Self {
+        count: AtomicUsize::new(0),
+        information: UnsafeCell::new([Information::NONE; CAPACITY]),
+    };
+
+    /// Adds one. A handler may be interrupted here by another, which takes the next place and is done before.
+    fn add(&self, information: &Information) {
+        let place = self.count.fetch_add(1, Relaxed);
+        if place < CAPACITY {
+            // SAFETY: the place is this handler's alone.
+            unsafe { (*self.information.get())[place] = *information };
+        }
+    }
+
+    /// Those recorded so far; only while no signal can arrive.
+    pub(crate) fn all(&self) -> &[Information] {
+        // SAFETY: no handler runs.
+        unsafe { &(&*self.information.get())[..self.count.load(Relaxed).min(CAPACITY)] }
+    }
+
+    pub(crate) fn forget(&self) {
+        self.count.store(0, Relaxed);
+    }
+}
+
+global_asm!(
+    r#"
+    .pushsection .text.culvert_signal, "ax", @progbits
+    .balign 16
+    .globl culvert_signal, culvert_signal_return
+    .hidden culvert_signal, culvert_signal_return
+    .type culvert_signal, @function
+culvert_signal:
+    push rdi
+    push rsi
+    push rdx
+    call {on_signal}
+    pop rdx
+    pop rsi
+    pop rdi
+    test rax, rax
+    jz 2f
+    mov r11, rax
+    xor eax, eax
+    jmp r11
+2:  ret
+    .size culvert_signal, . - culvert_signal
+
+    # For signals whose frame is not the program's: where a handler returns to.
+    .balign 16
+    nop
+    .type culvert_signal_return, @function
+culvert_signal_return:
+    mov rax, 15
+    syscall
+    .size culvert_signal_return, . - culvert_signal_return
+    .popsection
+    "#,
+    on_signal = sym on_signal,
+);
+
+unsafe extern "C" {
+    static culvert_signal: u8;
+    static culvert_signal_return: u8;
+}
+
+/// The address of the handler.
+pub(crate) fn address() -> usize {
+    (&raw const culvert_signal) as usize
+}
+
+/// The address of the engine's own restorer.
+pub(crate) fn restorer() -> usize {
+    (&raw const culvert_signal_return) as usize
+}
+
+/// Returns the program's handler to jump to on the same frame, or 0 to return.
+extern "C" fn on_signal(
+    signal: usize,
+    information: &mut Information,
+    context: &mut Context,
+) -> usize {
+    let fault = bit(signal) & NEEDED != 0 && information.is_fault();
+    if fault && fix_up(signal, information, context) {
+        return 0;
+    }
+    let block = interrupted(context);
+    if let Some(block) = block {
+        if fault && block.state().load(Relaxed) != OUTSIDE {
+            // A defect of ours or of a driver: let it be seen.
+            actions::fall_to_default(signal);
+            return 0;
+        }
+        if parent_after_clone(context) {
+            // What a vfork child has left in the block.
+            block.state().store(INSIDE, Relaxed);
+        }
+        match block.state().load(Relaxed) {
+            OUTSIDE => context::step_out(context),
+            BOUNDARY => match context::boundary(block, context) {
+                Some(boundary) => {
+                    context::leave(block, context, &boundary);
+                    return after_boundary(block, signal, information, context);
+                }
+                None => {
+                    record(block, information, context);
+                    return 0;
+                }
+            },
+            _ => {
+                record(block, information, context);
+                return 0;
+            }
+        }
+    }
+    run(block, signal, information, context, fault)
+}
+
+/// A fault that is the engine's own business: in a user copy, at a `ud2` site, at a GS base that is not ours.
+fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bool {
+    if signal == SIGILL {
+        // A site too short for a jump: go where its stub would have gone.
+        let Some(record) = crate::trap::site(context.rip) else {
+            return false;
+        };
+        context.r11 = core::ptr::from_ref(record) as usize;
+        context.rip = entry::address();
+        if record.number >= 0 {
+            context.rax = record.number as usize;
+        }
+        return true;
+    }
+    if let Some(landing) = user::landing(context.rip) {
+        if user::landing_takes_address(landing) {
+            context.rdx = information.address;
+        }
+        context.rip = landing;
+        return true;
+    }
+    if context.rip == entry::probe() {
+        context.rip = entry::foreign();
+        return true;
+    }
+    false
+}
+
+/// The block of the thread that was interrupted; `None` when it has none.
+fn interrupted(context: &Context) -> Option<&'static ThreadBlock> {
+    // A new thread starts with its maker's GS base, its own block being in r9. Signals delivered at the same moment lie on top of each other:
+    // the upper one interrupts the first instruction of this handler, whose third argument is the lower context.
+    let mut context = context;
+    while context.rip == address() {
+        // SAFETY: at its first instruction the handler's arguments are as the kernel set them.
+        context = unsafe { &*(context.rdx as *const Context) };
+    }
+    if (entry::clone_after()..entry::clone_child_end()).contains(&context.rip) && context.rax == 0 {
+        // SAFETY: `clone::begin` has put it there.
+        return Some(unsafe { &*(context.r9 as *const ThreadBlock) });
+    }
+    thread::own()
+}
+
+fn parent_after_clone(context: &Context) -> bool {
+    (entry::clone_after()..entry::clone_child_end()).contains(&context.rip) && context.rax != 0
+}
+
+/// A signal inside a hook: for later. Everything asynchronous is blocked from the return of this handler on.
+fn record(block: &ThreadBlock, information: &Information, context: &mut Context) {
+    // SAFETY: only handlers of this thread write here; the values are plain.
+    unsafe {
+        (*block.recorded.get()).add(information);
+        let mask = &raw mut (*block.frame.get()).mask;
+        // A handler that interrupted another handler sees a larger mask, so the intersection of all is the program's own.
+        *mask = if block.pending().load(Relaxed) & SIGNALS == 0 {
+            context.mask
+        } else {
+            *mask & context.mask
+        };
+    }
+    block.pending().fetch_or(SIGNALS, Relaxed);
+    context.mask |= ASYNCHRONOUS;
+    let rip = context.rip;
+    if (entry::exit()..entry::exit_done()).contains(&rip)
+        || (entry::exit_rare()..entry::exit_rare_end()).contains(&rip)
+    {
+        context.rip = entry::exit();
+    } else if let Some(landing) = wait::landing(rip) {
+        context.rip = landing;
+    } else if (entry::clone_check()..=entry::clone_call()).contains(&rip) {
+        context.rip = entry::clone_retry();
+    }
+}
+
+/// The signal has met the program at the boundary. Others that interrupted this handler before the thread was outside were recorded.
+fn after_boundary(
+    block: &ThreadBlock,
+    signal: usize,
+    information: &mut Information,
+    context: &mut Context,
+) -> usize {
+    let handler = run(Some(block), signal, information, context, false);
+    if block.pending().load(Relaxed) & SIGNALS != 0 {
+        deliver::on_top(block);
+    }
+    handler
+}
+
+fn run(
+    block: Option<&ThreadBlock>,
+    signal: usize,
+    information: &Information,
+    context: &mut Context,
+    fault: bool,
+) -> usize {
+    let table = actions::of(block);
+    let Action { handler, flags, .. } = table.get(signal);
+    let needed = bit(signal) & NEEDED != 0;
+    if needed && block.is_some_and(|block| mask::is_blocked(block, signal)) {
+        if fault {
+            // As `force_sig_info_to_task` does with a blocked signal.
+            actions::fall_to_default(signal);
+        } else if let Some(block) = block {
+            mask::keep_back(block, information);
+        }
+        return 0;
+    }
+    match Disposition::of(handler) {
+        Disposition::Ignore if !fault => 0,
+        Disposition::Handler => {
+            if flags & actions::SA_RESETHAND != 0 {
+                table.reset(signal);
+            }
+            let _ = context;
+            handler
+        }
+        _ => {
+            // Let it happen natively. A fault repeats itself, other signals are raised again.
+            actions::fall_to_default(signal);
+            if !fault {
+                deliver::raise(information);
+            }
+            0
+        }
+    }
+}

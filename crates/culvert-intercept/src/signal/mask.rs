@@ -1,0 +1,176 @@
+//! SIGSEGV, SIGBUS and SIGILL in signal masks: never blocked in the kernel, but the program reads back what it has set.
+
+use super::{NEEDED, SIGBUS, SIGILL, SIGSEGV, bit, deliver, handler::Information};
+use crate::{Outcome, dispatch::Verdict, thread::ThreadBlock, user, wait};
+use core::cell::UnsafeCell;
+use culvert_sys::{Errno, nr, syscall};
+
+const SIG_BLOCK: usize = 0;
+const SIG_UNBLOCK: usize = 1;
+const SIG_SETMASK: usize = 2;
+
+/// What a thread has blocked of the needed signals, and those of them that were sent meanwhile.
+pub(crate) struct Needed {
+    blocked: UnsafeCell<u64>,
+    kept: UnsafeCell<[Option<Information>; 3]>,
+}
+
+impl Needed {
+    pub(crate) const NONE: Self = Self {
+        blocked: UnsafeCell::new(0),
+        kept: UnsafeCell::new([None; 3]),
+    };
+
+    /// For a new thread: the mask is inherited, pending signals are not.
+    pub(crate) fn inherit(&self, blocked: u64) {
+        // SAFETY: the block's thread does not run yet.
+        unsafe {
+            *self.blocked.get() = blocked;
+            *self.kept.get() = [None; 3];
+        }
+    }
+
+    pub(crate) fn blocked(&self) -> u64 {
+        // SAFETY: a plain value of the thread's own.
+        unsafe { *self.blocked.get() }
+    }
+}
+
+pub(crate) fn is_blocked(block: &ThreadBlock, signal: usize) -> bool {
+    block.needed.blocked() & bit(signal) != 0
+}
+
+fn place(signal: usize) -> usize {
+    match signal {
+        SIGILL => 0,
+        SIGBUS => 1,
+        _ => 2,
+    }
+}
+
+/// A needed signal was sent while the program blocks it: it stays pending.
+pub(crate) fn keep_back(block: &ThreadBlock, information: &Information) {
+    // SAFETY: the thread's own, in its signal handler outside hooks.
+    unsafe {
+        (*block.needed.kept.get())[place(information.signal as usize)].get_or_insert(*information)
+    };
+}
+
+fn set_blocked(block: &ThreadBlock, blocked: u64) {
+    // SAFETY: the thread's own, in a hook, where `keep_back` does not run.
+    unsafe { *block.needed.blocked.get() = blocked };
+    for signal in [SIGILL, SIGBUS, SIGSEGV] {
+        if blocked & bit(signal) == 0 {
+            // SAFETY: as above.
+            if let Some(information) = unsafe { (*block.needed.kept.get())[place(signal)].take() } {
+                deliver::raise(&information); // recorded at once
+            }
+        }
+    }
+}
+
+/// rt_sigprocmask. Masks without the needed signals go to the kernel as they are.
+pub(crate) fn sigprocmask(block: &ThreadBlock, args: &[usize; 6]) -> Verdict {
+    let [how, set, old, size, ..] = *args;
+    // SAFETY: any bytes are a mask.
+    let new = if set == 0 {
+        None
+    } else {
+        unsafe { user::read::<u64>(set) }.ok()
+    };
+    let blocked = block.needed.blocked();
+    let plain = blocked == 0 && new.is_none_or(|new| new & NEEDED == 0);
+    if plain || size != 8 || set != 0 && (new.is_none() || how as u32 as usize > SIG_SETMASK) {
+        return Verdict::Outcome(Outcome::Forward);
+    }
+    let real = new.unwrap_or(0) & !NEEDED;
+    let mut before = 0u64;
+    let real_at = if set == 0 {
+        0
+    } else {
+        (&raw const real) as usize
+    };
+    // Not after a signal was recorded: the mask is not the program's then.
+    // SAFETY: two masks of ours.
+    let done = unsafe {
+        wait::interruptible(
+            nr::RT_SIGPROCMASK,
+            [how, real_at, (&raw mut before) as usize, 8, 0, 0],
+        )
+    };
+    if done.is_err() {
+        return Verdict::Again;
+    }
+    if let Some(new) = new {
+        let new = new & NEEDED;
+        set_blocked(
+            block,
+            match how as u32 as usize {
+                SIG_BLOCK => blocked | new,
+                SIG_UNBLOCK => blocked & !new,
+                _ => new,
+            },
+        );
+    }
+    if old != 0 && user::write(old, &(before | blocked)).is_err() {
+        return Verdict::Outcome(Outcome::Return(Errno::EFAULT.negated()));
+    }
+    Verdict::Outcome(Outcome::Return(0))
+}
+
+/// Replaces the temporary mask of a call by one without the needed signals, if it has any.
+pub(crate) fn lend(block: &ThreadBlock, number: usize, args: &mut [usize; 6]) {
+    // SAFETY: the thread's own; the kernel reads it before the thread comes here again.
+    let lent = unsafe { &mut *block.lent.get() };
+    let (position, size) = match number {
+        nr::RT_SIGSUSPEND => (0, args[1]),
+        nr::PPOLL => (3, args[4]),
+        nr::EPOLL_PWAIT | nr::EPOLL_PWAIT2 => (4, args[5]),
+        _ => {
+            // pselect6 points to an address and a size.
+            // SAFETY: any bytes are numbers.
+            if let Ok([mask, size]) = unsafe { user::read::<[usize; 2]>(args[5]) } {
+                if let Some(mask) = stripped(lent, mask, size) {
+                    lent[0] = mask as u64;
+                    lent[1] = 8;
+                    args[5] = lent.as_ptr() as usize;
+                }
+            }
+            return;
+        }
+    };
+    if let Some(mask) = stripped(lent, args[position], size) {
+        args[position] = mask;
+    }
+}
+
+fn stripped(lent: &mut [u64; 3], mask: usize, size: usize) -> Option<usize> {
+    if mask == 0 || size != 8 {
+        return None;
+    }
+    // SAFETY: any bytes are a mask.
+    let mask = unsafe { user::read::<u64>(mask) }.ok()?;
+    if mask & NEEDED == 0 {
+        return None;
+    }
+    lent[2] = mask & !NEEDED;
+    Some((&raw const lent[2]) as usize)
+}
+
+/// Blocks in the kernel what the program has blocked, for an exec, which keeps the mask.
+pub(crate) fn before_exec(block: &ThreadBlock) {
+    change(SIG_BLOCK, block.needed.blocked());
+}
+
+/// Undoes [`before_exec`].
+pub(crate) fn exec_failed(block: &ThreadBlock) {
+    change(SIG_UNBLOCK, block.needed.blocked());
+}
+
+fn change(how: usize, mask: u64) {
+    if mask != 0 {
+        // SAFETY: a mask of ours.
+        let _ =
+            unsafe { syscall::call(nr::RT_SIGPROCMASK, [how, (&raw const mask) as usize, 0, 8]) };
+    }
+}

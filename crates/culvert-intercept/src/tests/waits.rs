@@ -1,0 +1,1 @@
+//! Blocking calls inside hooks.
