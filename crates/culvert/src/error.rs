@@ -1,6 +1,6 @@
 //! The one error type: an errno for the program, a cause for the log.
 
-use alloc::{borrow::Cow, boxed::Box, string::String};
+use alloc::{borrow::Cow, boxed::Box};
 use core::fmt;
 pub use culvert_sys::Errno;
 
@@ -48,7 +48,7 @@ impl Error {
         };
         Self {
             errno: self.errno,
-            cause: Some(Box::new(Cow::<'static, str>::Owned(String::from(cause)))),
+            cause: Some(Box::new(Cow::Owned(cause))),
         }
     }
 }

@@ -1,66 +1,15 @@
 //! An open file: what `open` returns and what a driven file does.
 
-use crate::{Attributes, Errno, Result, SetAttributes};
-use alloc::boxed::Box;
-
-/// Where a read puts its bytes: the program's memory (checked copy), a reply buffer, or a slice.
-pub trait Sink {
-    /// How many bytes are still wanted.
-    fn remaining(&self) -> usize;
-    /// Takes up to `remaining` bytes of `bytes` and returns how many. `EFAULT` when the program's memory is bad and nothing
-    /// was taken by this call. A fault while *reading* `bytes` (a mapping that was truncated) is `EIO`.
-    fn put(&mut self, bytes: &[u8]) -> Result<usize>;
-    /// Takes up to `count` zero bytes (holes) and returns how many.
-    fn put_zeroes(&mut self, count: usize) -> Result<usize>;
-}
-
-/// Where a write finds its bytes.
-pub trait Source {
-    /// How many bytes are left.
-    fn remaining(&self) -> usize;
-    /// Copies the next bytes into `into` and returns how many, fewer only at the end.
-    fn take(&mut self, into: &mut [u8]) -> Result<usize>;
-}
-
-/// A sink over a slice.
-impl Sink for &mut [u8] {
-    fn remaining(&self) -> usize {
-        self.len()
-    }
-    fn put(&mut self, bytes: &[u8]) -> Result<usize> {
-        let count = bytes.len().min(self.len());
-        let (head, tail) = core::mem::take(self).split_at_mut(count);
-        head.copy_from_slice(&bytes[..count]);
-        *self = tail;
-        Ok(count)
-    }
-    fn put_zeroes(&mut self, count: usize) -> Result<usize> {
-        let count = count.min(self.len());
-        let (head, tail) = core::mem::take(self).split_at_mut(count);
-        head.fill(0);
-        *self = tail;
-        Ok(count)
-    }
-}
-
-/// A source over a slice.
-impl Source for &[u8] {
-    fn remaining(&self) -> usize {
-        self.len()
-    }
-    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
-        let count = into.len().min(self.len());
-        let (head, tail) = self.split_at(count);
-        into[..count].copy_from_slice(head);
-        *self = tail;
-        Ok(count)
-    }
-}
+use crate::{
+    Attributes, Errno, Lock, LockKind, LockOwner, Result, SetAttributes, Sink, Source, Wait,
+};
+use alloc::{boxed::Box, vec::Vec};
+use core::{any::Any, task::Waker};
 
 /// What `open` found.
 pub enum Opened {
     /// The descriptor *is* the data: the program gets it, the kernel transport makes it FUSE passthrough. A raw descriptor number,
-    /// owned by the receiver.
+    /// owned by the receiver, opened with the access mode that was asked for, close-on-exec.
     Backed(i32),
     /// The driver serves reads and writes itself.
     Driven(Box<dyn File>),
@@ -69,11 +18,12 @@ pub enum Opened {
 /// Bytes of a file that lie in a shareable descriptor: may be mapped, and read, without a copy through the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
-    /// The descriptor, borrowed from the file.
+    /// The descriptor, borrowed from the file: valid while the [`File`] lives. Readable, and writable only if stores through a shared
+    /// mapping of it *are* writes to the file.
     pub fd: i32,
     /// Where the file's byte `offset` of the request lies in it.
     pub offset: u64,
-    /// How many bytes from there on are contiguous.
+    /// How many bytes from there on are contiguous: at least 1, not beyond the file's end.
     pub length: u64,
 }
 
@@ -86,48 +36,123 @@ pub enum Whence {
     Hole,
 }
 
-/// One open file served by the driver. Offsets are in bytes from the start; the description's own offset, O_APPEND and access modes are
-/// the transport's business. Calls may come from several threads at once.
+/// How the pages of a file may be cached (by a kernel mount, or by a program that maps a driven file).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Caching {
+    /// Until a later open, which drops them when size or modification time have changed.
+    #[default]
+    UntilChanged,
+    /// Across opens: only the driver's own notice drops them (`FOPEN_KEEP_CACHE`).
+    Keep,
+    /// Not at all: every read asks the driver, and mapping the file shared fails with `ENODEV` (`FOPEN_DIRECT_IO`). For files whose
+    /// content depends on the moment or the reader.
+    Never,
+}
+
+/// What poll(2) reports of a file, in its bits (`POLLIN` 1, `POLLPRI` 2, `POLLOUT` 4, `POLLERR` 8, `POLLHUP` 16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness(pub u16);
+
+impl Readiness {
+    /// What poll(2) says of every regular file: `POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM` (`DEFAULT_POLLMASK`, include/linux/poll.h).
+    pub const ALWAYS: Self = Self(0x145);
+}
+
+/// One open file served by the driver.
+///
+/// # What the driver may assume
+///
+/// - Offsets are in bytes from the start; `offset` plus the bytes wanted never passes `i64::MAX` (the transport ends them there, and
+///   refuses larger offsets with `EINVAL`). The description's own offset, its access mode, `O_APPEND` and `RLIMIT_FSIZE` are the
+///   transport's business: reads come only through descriptions open for reading, changes only through those open for writing.
+/// - The file lives while this value does, whatever happens to its names: [`File::attributes`] then says 0 links.
+/// - The value is dropped when the last descriptor of the description is closed, in every process that has it; nothing
+///   can be reported any more then (see [`File::flush`]). A process that is killed drops nothing.
+///
+/// # What the driver owes
+///
+/// - Calls come from several threads at once. A read and a write that overlap do not mix: the read shows each byte of the write or none
+///   (POSIX, "Thread Interactions with Regular File Operations").
+/// - What one open of a file writes, every other open of it reads at once, in all processes that this driver serves.
+/// - Times: a read may move `atime` (relatime, mount(8)); a write or truncation that changes anything sets `mtime` and `ctime`.
+/// - Set-user-ID and set-group-ID: a write or a change of size clears set-user-ID, clears set-group-ID where the group may execute,
+///   and removes `security.capability`, unless the caller of the open was the superuser (`file_remove_privs`, fs/inode.c). Nobody else does it:
+///   the kernel mount runs with `FUSE_HANDLE_KILLPRIV_V2`.
+///
+/// # Errors of every method
+///
+/// - `EIO`: the back end failed or its data are damaged; with a cause.
+/// - `EINTR`: waited, was interrupted, and nothing was done (signal(7)).
+/// - `ENOMEM`: no memory for the operation.
+/// - `ESTALE`: the back end has lost the file (a server that was restarted).
 pub trait File: Send + Sync {
     /// Reads from `offset` on into `out` until it is full or the file ends, and returns the bytes put: 0 only at or past the end or
     /// when nothing is wanted. An error after some bytes is reported as a short read, and met again by the next.
+    ///
+    /// Holes are put as zeroes ([`Sink::put_zeroes`]). Any `offset` up to `i64::MAX` is fine; past the end it gives 0, not an error (read(2)).
+    ///
+    /// - `EFAULT`: the sink's, handed on when nothing was put (read(2)).
+    /// - `EIO`, `EINTR`: as above.
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize>;
 
     /// Writes all of `from` at `offset` and returns the bytes written; fewer only when space or the size limit ends (`ENOSPC`, `EFBIG` when
     /// nothing was written). `EROFS` never comes here: a read-only mount refuses the open.
+    ///
+    /// A gap between the old end and `offset` reads as zeroes. Nothing to write changes nothing, not even times (write(2)).
+    ///
+    /// - `EBADF`: the default: this driver writes nothing (write(2): not open for writing).
+    /// - `EDQUOT`, `ENOSPC`: quota or device full (write(2)).
+    /// - `EFBIG`: past the largest file of this driver (write(2); the process's own limit is the transport's).
+    /// - `EFAULT`: the source's, when nothing was written.
+    /// - `EPERM`: sealed or immutable (write(2), `FS_IMMUTABLE_FL` in ioctl_iflags(2)).
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
         let _ = (offset, from);
         Err(Errno::EBADF.into())
     }
 
     /// Appends atomically: finds the end and writes there, no other write between; returns the offset written at and the count.
+    ///
+    /// The default is atomic only if nobody else writes: a driver that writes overrides it. Errors as [`File::write_at`].
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
         let end = self.attributes()?.size;
         Ok((end, self.write_at(end, from)?))
     }
 
-    /// fstat(2), also after the last link is gone.
+    /// fstat(2), also after the last link is gone. Agrees with [`FileSystem::attributes`](crate::FileSystem::attributes) of the same node.
     fn attributes(&self) -> Result<Attributes>;
 
-    /// fchmod, fchown, ftruncate, futimens; returns the attributes after the change.
+    /// fchmod, fchown, ftruncate, futimens; returns the attributes after the change. Contract and errors of
+    /// [`FileSystem::set_attributes`](crate::FileSystem::set_attributes), but it also reaches a file without a name.
+    ///
+    /// The default `ENOSYS` makes the transport call that one with the node, which fails for files without a name.
     fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
         let _ = changes;
         Err(Errno::ENOSYS.into())
     }
 
-    /// fsync(2), or fdatasync(2) with `data_only`.
+    /// fsync(2), or fdatasync(2) with `data_only`: content and what is needed to find it are durable when this returns.
+    ///
+    /// - `EIO`, `ENOSPC`, `EDQUOT`: an earlier write could not be stored; reported once to each description (fsync(2)).
     fn sync(&self, data_only: bool) -> Result<()> {
         let _ = data_only;
         Ok(())
     }
 
-    /// fallocate(2); `mode` as there. `EOPNOTSUPP` for a mode that the driver has not.
+    /// fallocate(2); `mode` as there (0 extends the file, `FALLOC_FL_*` bits do the rest). `length` is not 0.
+    ///
+    /// - `EOPNOTSUPP`: the default: not this `mode`. posix_fallocate(3) then writes zeroes.
+    /// - `EFBIG`, `ENOSPC`, `EDQUOT`: as [`File::write_at`].
+    /// - `EINVAL`: collapse or insert at an offset that is not a multiple of the block size, or reaching the end (fallocate(2)).
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
         let _ = (mode, offset, length);
         Err(Errno::EOPNOTSUPP.into())
     }
 
     /// lseek with SEEK_DATA or SEEK_HOLE from `offset`; `ENXIO` past the end. The default knows no holes.
+    ///
+    /// What is reported as a hole reads as zeroes; not every run of zeroes is a hole.
+    ///
+    /// - `ENXIO`: `offset` is at or past the end, or, for data, only a hole follows (lseek(2)).
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
         let size = self.attributes()?.size;
         if offset >= size {
@@ -139,20 +164,89 @@ pub trait File: Send + Sync {
         })
     }
 
-    /// Where the bytes from `offset` on lie in a shareable descriptor, if they do.
+    /// Copies up to `length` bytes from `offset` to `to_offset` of `to`, another open file of this same file system (perhaps of the same
+    /// node), inside the back end; returns how many, fewer only at the end of this file or as for a short write (copy_file_range(2)).
+    ///
+    /// - `EOPNOTSUPP`: the default: the transport reads and writes instead.
+    /// - `EXDEV`: not between these two; likewise.
+    /// - `EINVAL`: the same file, and the ranges overlap (copy_file_range(2)).
+    /// - `EFBIG`, `ENOSPC`, `EDQUOT`, `EPERM`: as [`File::write_at`].
+    fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
+        let _ = (offset, to, to_offset, length);
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    /// This file as what it is, for a driver that gets one of its own back ([`File::copy_range`]). A layer answers for the file it wraps.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+
+    /// Where the bytes from `offset` on lie in a shareable descriptor, if they do. None past the end.
     fn mapping(&self, offset: u64) -> Option<Mapping> {
         let _ = offset;
         None
     }
 
-    /// One descriptor of this description is being closed (FUSE's FLUSH): report delayed errors now.
+    /// How its pages may be cached. Asked once, after the open.
+    fn caching(&self) -> Caching {
+        Caching::default()
+    }
+
+    /// One descriptor of this description is being closed (FUSE's FLUSH): report delayed errors now. May come several times (dup, fork)
+    /// or never (a killed process): nothing is freed here.
+    ///
+    /// - `EIO`, `ENOSPC`, `EDQUOT`: what close(2) shall return; the descriptor is closed all the same.
     fn flush(&self) -> Result<()> {
         Ok(())
     }
 
-    /// An ioctl(2) the transport does not know: `ENOTTY` by default.
+    /// An ioctl(2) the transport does not know: `ENOTTY` by default. `argument` holds the bytes that the size in `request` says (`_IOC_SIZE`),
+    /// read from the program if the direction says so, and goes back to it likewise. Returns what ioctl returns.
+    ///
+    /// - `ENOTTY`: no such request for this file (ioctl(2)).
+    /// - `EINVAL`: the argument makes no sense (ioctl(2)).
     fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
         let _ = (request, argument);
         Err(Errno::ENOTTY.into())
+    }
+
+    /// poll(2): what may be done now without waiting. With a `waker`, the driver wakes it once when more becomes possible, and drops it
+    /// unused when this file is dropped. The default: always ready, as regular files are.
+    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
+        let _ = waker;
+        Ok(Readiness::ALWAYS)
+    }
+
+    /// `F_GETLK`: a lock of another owner that stands in the way of `lock`, none if it could be set.
+    ///
+    /// - `ENOSYS`: the default, of this and the next two: the transport keeps locks itself, for all processes on this machine.
+    fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
+        let _ = (owner, lock);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// `F_SETLK`, `F_SETLKW` and their OFD kin: sets, replaces or (`Unlock`) releases the owner's locks in the range, splitting and merging as
+    /// fcntl(2) says. The transport releases a process's locks itself at its first close (with `Unlock` for the whole file).
+    ///
+    /// - `EAGAIN`: held by another, and `wait` is never (fcntl(2)).
+    /// - `EINTR`: interrupted while waiting.
+    /// - `EDEADLK`: waiting would be for ever (fcntl(2)).
+    /// - `ENOLCK`: too many locks, or the lock server is away (fcntl(2)).
+    fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
+        let _ = (owner, lock, wait);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// flock(2): one lock on the whole file, independent of record locks. A change between shared and exclusive is not atomic
+    /// (flock(2)). Errors as [`File::set_lock`], without `EDEADLK`.
+    fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
+        let _ = (owner, kind, wait);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// What [`FileSystem::restore`](crate::FileSystem::restore) needs, beyond the node and the flags, to continue this open file in another
+    /// process: after exec, or where a descriptor was sent. Up to 4 KiB; nothing by default.
+    fn save(&self) -> Result<Vec<u8>> {
+        Ok(Vec::new())
     }
 }

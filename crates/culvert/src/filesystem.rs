@@ -1,191 +1,221 @@
 //! The trait a driver implements.
 
-use crate::{Attributes, Errno, FileKind, Opened, Result, SetAttributes, StatFs};
+use crate::{
+    Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink, DirectorySink,
+    Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
+    SetAttributes, StatFs, Validity, Walked,
+};
 use alloc::vec::Vec;
 
-/// A file, directory or link that stays itself when it is renamed. Numbers are stable while the mount lives and the same in every
-/// process and transport that serves it. 0 is never a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Node(pub u64);
-
-/// On whose behalf an operation runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
-    /// Effective (file-system) user.
-    pub uid: u32,
-    /// Effective (file-system) group.
-    pub gid: u32,
-    /// Supplementary groups.
-    pub groups: &'a [u32],
-    /// Process, for logs.
-    pub pid: u32,
-    /// umask(2), already applied to modes that reach the driver; for drivers with default ACLs.
-    pub umask: u32,
-}
-
-/// What lookup and its relatives return.
-#[derive(Clone, Copy, Debug)]
-pub struct Entry {
-    /// The attributes, the node among them.
-    pub attributes: Attributes,
-}
-
-/// How far [`FileSystem::walk`] came.
-#[derive(Clone, Copy, Debug)]
-pub struct Walked {
-    /// The entry reached: the last one, or the symbolic link that stopped the walk. None: nothing was consumed.
-    pub entry: Option<Entry>,
-    /// The directory that holds `entry` (`from` itself when only one component was consumed).
-    pub parent: Node,
-    /// Bytes of the path consumed, up to and without the next slash.
-    pub consumed: usize,
-}
-
-/// open(2) flags that reach a driver, as the kernel's bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenFlags(pub u32);
-
-impl OpenFlags {
-    /// O_RDONLY or O_RDWR.
-    pub const fn read(self) -> bool {
-        matches!(self.0 & 3, 0 | 2)
-    }
-    /// O_WRONLY or O_RDWR.
-    pub const fn write(self) -> bool {
-        matches!(self.0 & 3, 1 | 2)
-    }
-    /// O_TRUNC.
-    pub const fn truncate(self) -> bool {
-        self.0 & 0o1000 != 0
-    }
-    /// O_EXCL.
-    pub const fn exclusive(self) -> bool {
-        self.0 & 0o200 != 0
-    }
-    /// O_APPEND.
-    pub const fn append(self) -> bool {
-        self.0 & 0o2000 != 0
-    }
-}
-
-/// renameat2(2) flags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RenameFlags(pub u32);
-
-impl RenameFlags {
-    /// RENAME_NOREPLACE.
-    pub const NO_REPLACE: u32 = 1;
-    /// RENAME_EXCHANGE.
-    pub const EXCHANGE: u32 = 2;
-    /// RENAME_WHITEOUT.
-    pub const WHITEOUT: u32 = 4;
-}
-
-/// What a driver can and cannot do, stated instead of asked by name.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Capabilities {
-    /// Every change is refused with EROFS before it reaches the driver.
-    pub read_only: bool,
-    /// Names are looked up without regard to case.
-    pub case_insensitive: bool,
-    /// May run only in a server, never inside a program's process.
-    pub server_only: bool,
-    /// The tree never changes while the mount lives: entries may be kept without asking again.
-    pub immutable: bool,
-    /// Has extended attributes.
-    pub xattrs: bool,
-    /// Has hard links.
-    pub hard_links: bool,
-    /// Checks permissions itself, with more than the mode bits ([`FileSystem::access`] is overridden): the transport asks `access`
-    /// instead of judging by the attributes, and leaves the rest to the operation itself.
-    pub checks_permissions: bool,
-}
-
-/// One entry of a directory.
-#[derive(Clone, Copy, Debug)]
-pub struct DirectoryEntry<'a> {
-    /// `d_ino`.
-    pub inode: u64,
-    /// Where the listing goes on *after* this entry (`d_off`): never 0, stable while the directory is open.
-    pub next: u64,
-    /// The type, for `d_type`.
-    pub kind: FileKind,
-    /// The name: 1 to 255 bytes, no slash, no NUL.
-    pub name: &'a [u8],
-}
-
-/// Takes directory entries; returns false when the entry did not fit and the listing must stop *before* it.
-pub type DirectorySink<'a> = dyn FnMut(DirectoryEntry<'_>) -> bool + 'a;
-
-/// A file system. Names are single components: 1 to 255 bytes, no slash, no NUL, never `.` or `..`; the transport has checked that, has resolved
-/// links and `..`, and has checked permission bits unless the capability says otherwise. All calls may come from several threads at once.
+/// A file system.
+///
+/// # What the driver may assume
+///
+/// - **Names** are single components: 1 to 255 bytes, no slash, no NUL, never `.` or `..`; otherwise any bytes, UTF-8 or not. The
+///   transport has resolved symbolic links, `..`, trailing slashes and mount points.
+/// - **Permissions** were checked by the transport against the attributes (`inode_permission` and `may_delete`, fs/namei.c: search in every directory
+///   passed, write in a directory that changes, the sticky bit, ownership for chmod), unless [`Capabilities::checks_permissions`].
+///   `EACCES` and `EPERM` for these reasons are therefore the transport's, and a driver returns them only for reasons of its own.
+/// - **Flags and modes** are valid as the manual page of the call says; `mode` has the umask applied.
+/// - **Read-only** drivers get no changes: the transport answers `EROFS`.
+///
+/// # What the driver owes
+///
+/// - **Threads.** All calls may come from several threads at once; none may block another for long.
+/// - **Atomicity.** Each operation happens at one moment: no other call sees it half done, and one that fails has changed nothing.
+/// - **Times.** The driver keeps them: a change of content sets `mtime` and `ctime`, a change of attributes or links `ctime`, a new or lost
+///   name `mtime` and `ctime` of its directory (inode(7)). The transport never does.
+/// - **Files in use.** A node that is open stays fully usable when its last name is removed, until the last description is closed.
+/// - **New nodes** belong to the caller's uid, and to the caller's gid, or to the directory's gid when the directory has set-group-ID; a
+///   new directory then has set-group-ID too, and another new file loses it where its group may execute and the caller is not in that group
+///   (`inode_init_owner`, `mode_strip_sgid`, fs/inode.c).
+///
+/// # Nodes
+///
+/// A [`Node`] names a file itself, not its path: it stays the same when the file is renamed, and equal numbers mean the same file (hard
+/// links). Every [`Entry`] that a call returns gives the transport one reference; [`FileSystem::forget`] takes references back. A node is valid
+/// while it has a name, a reference or an open file. Drivers whose node numbers are the back end's own need not
+/// count. A number that is not, or no longer, valid is answered with `ESTALE`, never with another file or a panic.
+///
+/// # Errors of every method
+///
+/// - `EIO`: the back end failed or its data are damaged; with a cause for the log.
+/// - `ESTALE`: the node is not valid (any more).
+/// - `ENOMEM`: no memory for the operation.
+/// - `EINTR`: waited, was interrupted, and nothing was done (signal(7)).
+/// - `EACCES`, `EPERM`: the back end refuses this caller; with a cause where it is not the file's own mode.
+/// - `ENOSYS`: the default of most changes: this driver never has the operation. `EROFS` in its place on read-only drivers.
+///
+/// The lists below name what else a method returns, with the manual page or the kernel source that gives the errno its meaning.
 pub trait FileSystem: Send + Sync {
     /// What this driver can do. Constant while the mount lives.
     fn capabilities(&self) -> Capabilities;
 
-    /// The root directory. Constant while the mount lives.
+    /// The root directory. Constant while the mount lives; needs no reference.
     fn root(&self) -> Node;
 
-    /// Finds `name` in directory `dir`. `ENOENT` when there is none, `ENOTDIR` when `dir` is no directory.
+    /// Finds `name` in directory `dir`.
+    ///
+    /// - `ENOENT`: no such name (path_resolution(7)).
+    /// - `ENOTDIR`: `dir` is no directory (path_resolution(7)).
+    /// - `ENAMETOOLONG`: longer than the back end's names may be, below 255 bytes (path_resolution(7)).
+    /// - `EILSEQ`, `EINVAL`: bytes that a name of the back end can never hold (open(2)).
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry>;
 
-    /// Walks several components of `path` (relative, no empty components, no `.` or `..`) at once, as far as plain directories
+    /// Walks several components of `path` (relative, not empty, no empty components, no `.` or `..`) at once, as far as plain directories
     /// lead: stops at the last component, or at a symbolic link on the way. Overridden by drivers that can walk themselves.
-    /// `ENOENT`, `ENOTDIR` as in path_resolution(7).
+    ///
+    /// A driver that overrides it may stop early, at the end of any component. It checks the caller's right to search the directories passed
+    /// itself, or stops at them. Gives one reference on the entry, and one on `parent` unless that is `from`.
+    ///
+    /// - `ENOENT`, `ENOTDIR`: a component is missing, or is no directory though not the last (path_resolution(7)).
+    /// - `EACCES`: a directory on the way may not be searched (path_resolution(7)).
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
-        let (mut dir, mut consumed) = (from, 0);
-        loop {
-            let rest = &path[consumed..];
-            let name = &rest[..rest.iter().position(|&b| b == b'/').unwrap_or(rest.len())];
-            let entry = self.lookup(caller, dir, name)?;
-            consumed += name.len();
-            if consumed == path.len() || entry.attributes.kind == FileKind::Symlink {
-                return Ok(Walked {
-                    entry: Some(entry),
-                    parent: dir,
-                    consumed,
-                });
-            }
-            dir = entry.attributes.node;
-            consumed += 1;
-        }
+        let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
+        derived::walk(lookup, |node| self.forget(node, 1), from, path)
     }
 
-    /// The parent of directory `dir`; of the root the root.
+    /// The parent of directory `dir`; of the root the root. Gives no reference: the parent is valid while `dir` is.
+    ///
+    /// - `ENOTDIR`: `dir` is no directory.
+    /// - `ENOENT`: `dir` was removed (`..` of a removed directory; `ESTALE` where the driver has forgotten it).
     fn parent(&self, dir: Node) -> Result<Node>;
 
     /// A path of `node` below the root, without leading slash, empty for the root; for getcwd, `/proc/self/fd` and logs. Of several hard links any.
+    ///
+    /// - `ENOENT`: the node has no name any more (getcwd(2); proc(5) then shows "(deleted)").
     fn path_of(&self, node: Node) -> Result<Vec<u8>>;
 
-    /// stat(2) of a node.
+    /// stat(2) of a node. Needs no permission on it.
     fn attributes(&self, node: Node) -> Result<Attributes>;
 
+    /// Whether `caller` may do `access` to `node` (access(2), and every check that an operation needs when
+    /// [`Capabilities::checks_permissions`]). The default judges by the mode bits, [`Caller::may`].
+    ///
+    /// - `EACCES`: denied (access(2)).
+    /// - `EROFS`: writing to a file, directory or link of a read-only driver (access(2), `sb_permission`, fs/namei.c).
+    fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        derived::access(caller, &self.attributes(node)?, access, self.capabilities())
+    }
+
     /// Target of a symbolic link, 1 to 4095 bytes; `EINVAL` when it is none.
+    ///
+    /// - `EINVAL`: not a symbolic link (readlink(2)).
     fn readlink(&self, node: Node) -> Result<Vec<u8>>;
 
     /// Opens a regular file. `EISDIR` never comes here. `EROFS` when opened for writing on a read-only driver.
+    ///
+    /// `O_TRUNC` empties the file before this returns, with what a change of size owes; `O_CREAT` never comes here; `O_EXCL`, `O_NOFOLLOW`,
+    /// `O_CLOEXEC`, `O_NONBLOCK` mean nothing here. Each open is a description of its own. Gives no reference.
+    ///
+    /// - `EROFS`: write access on a read-only driver (open(2)).
+    /// - `EISDIR`: a directory (open(2)). The transport does not ask; a driver asked all the same answers so.
+    /// - `ELOOP`: a symbolic link, as with `O_NOFOLLOW` (open(2)); likewise never asked.
+    /// - `ENXIO`: a device, socket or FIFO that the driver cannot open (open(2)). Transports open these themselves.
+    /// - `ETXTBSY`: write access to a program that is being executed, where the back end knows (open(2)).
+    /// - `EFBIG`, `EOVERFLOW`: larger than offsets reach (open(2)).
+    /// - `ENFILE`, `EMFILE`: the back end has no descriptor left (open(2)).
+    /// - `EPERM`: `O_NOATIME` by another than the owner; not appending to an append-only file (open(2)).
+    /// - `EINVAL`: `O_DIRECT` where the back end cannot (open(2)).
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened>;
+
+    /// Continues in another process an open file whose [`File::save`](crate::File::save) gave `state`: `open` without a new permission check and
+    /// without truncation. The default opens anew. Errors as [`FileSystem::open`].
+    fn restore(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        flags: OpenFlags,
+        state: &[u8],
+    ) -> Result<Opened> {
+        let _ = state;
+        self.open(caller, node, flags.without(OpenFlags::TRUNCATE))
+    }
+
+    /// Opens a directory for listing. The default keeps nothing.
+    ///
+    /// - `ENOTDIR`: no directory (open(2) with `O_DIRECTORY`).
+    /// - `ENFILE`, `EMFILE`: the back end has no descriptor left (open(2)).
+    fn open_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+    ) -> Result<OpenedDirectory> {
+        let _ = (caller, dir, flags);
+        Ok(OpenedDirectory::Stateless)
+    }
 
     /// Lists `dir` from position `from` on: 0 for the start, else a `next` that it gave. `.` and `..` are added by the transport. A listing that
     /// runs while entries come and go must show every entry that stays exactly once.
+    ///
+    /// Returns when the sink refuses an entry (which then comes again first, from the `next` before it) or when there are no more. The sink copies
+    /// to the program's memory and may look names up: it is called with no lock held that [`FileSystem::lookup`] needs. A position that
+    /// was never given, or whose entry is gone, goes on somewhere sensible; it is no error.
+    ///
+    /// - `ENOTDIR`: no directory (getdents(2)).
+    /// - `ENOENT`: the directory was removed (getdents(2)); an empty listing will do as well.
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()>;
+
+    /// As [`FileSystem::read_directory`], with what [`FileSystem::lookup`] would say of every name (FUSE's READDIRPLUS). Each entry taken is one
+    /// reference. Overridden by drivers that have the attributes at hand; the default looks up each name.
+    fn read_directory_plus(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectoryPlusSink<'_>,
+    ) -> Result<()> {
+        self.read_directory(dir, from, &mut |entry: DirectoryEntry<'_>| {
+            let found = self.lookup(caller, dir, entry.name).ok();
+            derived::offer(entry, found, sink, |node| self.forget(node, 1))
+        })
+    }
+
+    /// fsync(2) of a directory: its names are durable when this returns. The default is [`FileSystem::sync`].
+    ///
+    /// - `ENOTDIR`: no directory. `EIO`, `ENOSPC`, `EDQUOT` as [`File::sync`](crate::File::sync).
+    fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        let _ = (dir, data_only);
+        self.sync()
+    }
 
     /// statfs(2).
     fn statfs(&self) -> Result<StatFs>;
 
-    /// Extended attribute `name` of `node`: `ENODATA` when it has none, `EOPNOTSUPP` when the driver has none at all.
+    /// How long this driver's answers may be believed. Constant while the mount lives. The default: for ever when the tree is
+    /// immutable, else not at all.
+    fn validity(&self) -> Validity {
+        match self.capabilities().immutable {
+            true => Validity::FOREVER,
+            false => Validity::NONE,
+        }
+    }
+
+    /// Extended attribute `name` of `node`, at most 64 KiB; the caller compares with the program's buffer (`ERANGE`). Names are 1 to 255
+    /// bytes without NUL, with their prefix (`user.`).
+    ///
+    /// - `ENODATA`: there is none of this name (getxattr(2)).
+    /// - `EOPNOTSUPP`: the default: the driver has none at all, or not of this prefix (getxattr(2)).
     fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         let _ = (node, name);
         Err(Errno::EOPNOTSUPP.into())
     }
 
-    /// Names of all extended attributes, each ended by NUL.
+    /// Names of all extended attributes, each ended by NUL; at most 64 KiB. Empty by default.
     fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
         let _ = node;
         Ok(Vec::new())
     }
 
-    /// Sets an extended attribute; `flags` as in setxattr(2).
+    /// Sets an extended attribute; `flags` as in setxattr(2) (`XATTR_CREATE` 1, `XATTR_REPLACE` 2).
+    ///
+    /// - `EEXIST`: `XATTR_CREATE`, and it exists (setxattr(2)).
+    /// - `ENODATA`: `XATTR_REPLACE`, and there is none (setxattr(2)).
+    /// - `EOPNOTSUPP`: the default; as for [`FileSystem::get_xattr`].
+    /// - `EPERM`: a `user.` attribute on anything but files and directories (xattr(7)).
+    /// - `ENOSPC`, `EDQUOT`, `E2BIG`: no room (setxattr(2)).
+    /// - `ERANGE`: the name is longer than the back end's may be (setxattr(2)).
     fn set_xattr(
         &self,
         caller: &Caller<'_>,
@@ -195,16 +225,31 @@ pub trait FileSystem: Send + Sync {
         flags: u32,
     ) -> Result<()> {
         let _ = (caller, node, name, value, flags);
-        Err(Errno::EOPNOTSUPP.into())
+        Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
     /// Removes an extended attribute.
+    ///
+    /// - `ENODATA`: there is none of this name (removexattr(2)).
+    /// - `EOPNOTSUPP`: the default.
     fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
         let _ = (caller, node, name);
-        Err(Errno::EOPNOTSUPP.into())
+        Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
-    /// chmod, chown, truncate, utimensat by node; returns the attributes after the change.
+    /// chmod, chown, truncate, utimensat by node; returns the attributes after the change. All of `changes` or none.
+    ///
+    /// A new size cuts off or adds zeroes, also under open files, and owes what a write owes. A change of owner or group of a regular
+    /// file clears set-user-ID, set-group-ID where the group may execute, and `security.capability`, whoever asks (chown(2),
+    /// `setattr_prepare`, fs/attr.c). chmod by a caller outside the file's group who is not the superuser loses set-group-ID (chmod(2)).
+    ///
+    /// - `EISDIR`: a size for a directory (truncate(2)).
+    /// - `EINVAL`: a size for what is neither file nor directory (truncate(2)); an owner the back end cannot store (chown(2)).
+    /// - `EFBIG`: a size beyond the largest file of this driver (truncate(2)).
+    /// - `ENOSPC`, `EDQUOT`: no room (truncate(2), chown(2)).
+    /// - `EPERM`: immutable or append-only (chmod(2)); the back end keeps no owners (chown(2)).
+    /// - `ETXTBSY`: a size for a program that is being executed (truncate(2)).
+    /// - `EOPNOTSUPP`: permissions of a symbolic link (fchmodat(2)).
     fn set_attributes(
         &self,
         caller: &Caller<'_>,
@@ -212,10 +257,24 @@ pub trait FileSystem: Send + Sync {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         let _ = (caller, node, changes);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
     /// Creates and opens a regular file atomically (open(2) with O_CREAT): `EEXIST` only with O_EXCL, else an existing one is opened.
+    ///
+    /// `mode` holds permission bits only. They do not bind this first open: a file created with mode 0 can be written through it (open(2)). An
+    /// existing file is opened as [`FileSystem::open`] would (`O_TRUNC` included), its mode left alone; the driver checks the caller's permission on
+    /// it with [`FileSystem::access`], for the transport could not know of it.
+    ///
+    /// - `EEXIST`: `O_EXCL`, and the name exists, as whatever (open(2)).
+    /// - `EISDIR`: the name is a directory (open(2)).
+    /// - `ELOOP`: the name is a symbolic link: the transport follows it (open(2)).
+    /// - `ENXIO`: the name is a device, socket or FIFO.
+    /// - `ENOTDIR`: `dir` is no directory.
+    /// - `ENOENT`: `dir` was removed (open(2)).
+    /// - `ENAMETOOLONG`, `EILSEQ`, `EINVAL`: as [`FileSystem::lookup`].
+    /// - `ENOSPC`, `EDQUOT`: no room for the file or its name (open(2)).
+    /// - `EACCES`, `ETXTBSY`, `ENFILE`, `EMFILE`: as [`FileSystem::open`].
     fn create(
         &self,
         caller: &Caller<'_>,
@@ -225,16 +284,23 @@ pub trait FileSystem: Send + Sync {
         mode: u32,
     ) -> Result<(Entry, Opened)> {
         let _ = (caller, dir, name, flags, mode);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// mkdir(2).
+    /// mkdir(2). `mode`: permission bits and sticky.
+    ///
+    /// - `EEXIST`: the name exists, as whatever (mkdir(2)).
+    /// - `ENOTDIR`, `ENOENT`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::create`] (mkdir(2)).
+    /// - `EMLINK`: `dir` can hold no more directories (mkdir(2)).
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
         let _ = (caller, dir, name, mode);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// mknod(2); the type is in `mode`.
+    /// mknod(2); the type is in `mode` (a regular file, device, FIFO or socket), `rdev` counts for devices only.
+    ///
+    /// - `EPERM`: the default: this driver has no such type (mknod(2)).
+    /// - `EEXIST`, `ENOTDIR`, `ENOENT`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::mkdir`].
     fn mknod(
         &self,
         caller: &Caller<'_>,
@@ -244,34 +310,65 @@ pub trait FileSystem: Send + Sync {
         rdev: u64,
     ) -> Result<Entry> {
         let _ = (caller, dir, name, mode, rdev);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::EPERM))
     }
 
-    /// symlink(2).
+    /// symlink(2). `target` is 1 to 4095 bytes without NUL, stored and given back as it is.
+    ///
+    /// - `EPERM`: the default: this driver has no symbolic links (symlink(2)).
+    /// - `ENAMETOOLONG`: the target is longer than the back end's may be (symlink(2)).
+    /// - `EEXIST`, `ENOTDIR`, `ENOENT`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::mkdir`].
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
         let _ = (caller, dir, name, target);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::EPERM))
     }
 
-    /// link(2): another name for `node`.
+    /// link(2): another name for `node`, which may be an unnamed file of [`FileSystem::tmpfile`] unless that was opened with `O_EXCL`.
+    ///
+    /// - `EPERM`: the default: this driver has no hard links; or `node` is a directory (link(2)).
+    /// - `EMLINK`: too many links (link(2)).
+    /// - `ENOENT`: `node` has lost its last name, or must never get one (link(2), `vfs_link` in fs/namei.c).
+    /// - `EEXIST`, `ENOTDIR`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::mkdir`].
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
         let _ = (caller, node, dir, name);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::EPERM))
     }
 
     /// unlink(2). An open file stays usable until its last description is gone.
+    ///
+    /// - `ENOENT`: no such name (unlink(2)).
+    /// - `EISDIR`: a directory (unlink(2)).
+    /// - `ENOTDIR`: `dir` is no directory.
+    /// - `EBUSY`: in use where the back end cannot keep open files without a name (unlink(2)).
+    /// - `EPERM`: immutable or append-only (unlink(2)).
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         let _ = (caller, dir, name);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// rmdir(2).
+    /// rmdir(2). A directory in use (open, or somebody's cwd) stays as an empty one that nothing can be created in (`ENOENT`).
+    ///
+    /// - `ENOENT`: no such name (rmdir(2)).
+    /// - `ENOTDIR`: the name is no directory, or `dir` is none (rmdir(2)).
+    /// - `ENOTEMPTY`: not empty (rmdir(2)).
+    /// - `EBUSY`, `EPERM`: as [`FileSystem::unlink`].
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
         let _ = (caller, dir, name);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// renameat2(2).
+    /// renameat2(2): the node keeps its identity, and all below it theirs; what the new name meant is replaced, or exchanged with
+    /// `RENAME_EXCHANGE`; at no moment does the new name mean nothing. A replaced file stays usable where it is open. Two names of one
+    /// node: nothing happens. A directory that changes its parent changes the link counts of both.
+    ///
+    /// - `ENOENT`: no such name; with exchange, on either side; a directory was removed (rename(2)).
+    /// - `EEXIST`: `RENAME_NOREPLACE`, and the new name exists (rename(2)).
+    /// - `EINVAL`: a directory into itself or below; a flag that the driver has not (rename(2)).
+    /// - `EISDIR`: no directory onto a directory (rename(2)).
+    /// - `ENOTDIR`: a directory onto what is none; `from.0` or `to.0` is none (rename(2)).
+    /// - `ENOTEMPTY`: onto a directory with entries; with exchange, if the old name lies below the new one: `EINVAL` (rename(2)).
+    /// - `EXDEV`: not between these directories of the back end (rename(2)): mv(1) then copies.
+    /// - `EMLINK`, `EBUSY`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`, `EPERM`: as [`FileSystem::mkdir`] and [`FileSystem::unlink`].
     fn rename(
         &self,
         caller: &Caller<'_>,
@@ -280,10 +377,13 @@ pub trait FileSystem: Send + Sync {
         flags: RenameFlags,
     ) -> Result<()> {
         let _ = (caller, from, to, flags);
-        Err(Errno::ENOSYS.into())
+        Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// An unnamed file in `dir` (O_TMPFILE).
+    /// An unnamed file in `dir` (O_TMPFILE): 0 links; `O_EXCL` in `flags` means that it never gets one.
+    ///
+    /// - `EOPNOTSUPP`: the default: this driver has none (open(2)).
+    /// - Others as [`FileSystem::create`].
     fn tmpfile(
         &self,
         caller: &Caller<'_>,
@@ -292,17 +392,99 @@ pub trait FileSystem: Send + Sync {
         mode: u32,
     ) -> Result<(Entry, Opened)> {
         let _ = (caller, dir, flags, mode);
-        Err(Errno::EOPNOTSUPP.into())
+        Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
     /// The transport drops `count` of the references that lookup, create and the like gave it on `node`. Drivers whose
     /// node numbers are the back end's own need not count.
+    ///
+    /// Cannot fail; a count too large is all of them. Open files are counted apart: they keep the node alive without references. A
+    /// transport that ends drops all of its references without a call.
     fn forget(&self, node: Node, count: u64) {
         let _ = (node, count);
     }
 
-    /// syncfs(2).
+    /// syncfs(2): everything written before is durable when this returns.
+    ///
+    /// - `EIO`, `ENOSPC`, `EDQUOT`: something could not be stored (syncfs(2)).
     fn sync(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// The mount ends in this process: it exits or execs, or the server unmounts. Open files may still be dropped after. A killed process does
+    /// not come here.
+    fn finish(&self) {}
+}
+
+/// What the defaults are made of: one place for drivers and layers.
+pub(crate) mod derived {
+    use super::*;
+
+    /// What a change that the driver does not have is answered with: `EROFS` when it is read-only, else `errno`.
+    pub(crate) fn lacks(capabilities: Capabilities, errno: Errno) -> Error {
+        match capabilities.read_only {
+            true => Errno::EROFS.into(),
+            false => errno.into(),
+        }
+    }
+
+    /// A walk by single lookups; `forget` gives back one reference on a directory passed.
+    pub(crate) fn walk(
+        lookup: impl Fn(Node, &[u8]) -> Result<Entry>,
+        forget: impl Fn(Node),
+        from: Node,
+        path: &[u8],
+    ) -> Result<Walked> {
+        let (mut dir, mut consumed) = (from, 0);
+        let passed = |dir| {
+            if dir != from {
+                forget(dir);
+            }
+        };
+        loop {
+            let rest = &path[consumed..];
+            let name = &rest[..rest.iter().position(|&b| b == b'/').unwrap_or(rest.len())];
+            let entry = lookup(dir, name).inspect_err(|_| passed(dir))?;
+            consumed += name.len();
+            if consumed == path.len() || entry.attributes.kind == FileKind::Symlink {
+                return Ok(Walked {
+                    entry: Some(entry),
+                    parent: dir,
+                    consumed,
+                });
+            }
+            passed(dir);
+            dir = entry.attributes.node;
+            consumed += 1;
+        }
+    }
+
+    /// Whether the mode bits, and a read-only file system, allow `access`.
+    pub(crate) fn access(
+        caller: &Caller<'_>,
+        attributes: &Attributes,
+        access: Access,
+        capabilities: Capabilities,
+    ) -> Result<()> {
+        use FileKind::{Directory, Regular, Symlink};
+        let stored = matches!(attributes.kind, Regular | Directory | Symlink);
+        if access.write() && stored && capabilities.read_only {
+            return Err(Errno::EROFS.into());
+        }
+        caller.may(access, attributes)
+    }
+
+    /// Offers an entry with what a lookup found; one that was not taken is no reference.
+    pub(crate) fn offer(
+        entry: DirectoryEntry<'_>,
+        found: Option<Entry>,
+        sink: &mut DirectoryPlusSink<'_>,
+        forget: impl Fn(Node),
+    ) -> bool {
+        let taken = sink(entry, found);
+        if let (false, Some(found)) = (taken, found) {
+            forget(found.attributes.node);
+        }
+        taken
     }
 }

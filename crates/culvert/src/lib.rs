@@ -3,6 +3,12 @@
 //! A *driver* implements [`FileSystem`]; an open file that the driver serves itself implements [`File`]. The same driver runs
 //! inside a program's process (bypass), behind a kernel mount (FUSE) or behind a socket (wire) and never knows which.
 //!
+//! | to write | implement | see |
+//! |---|---|---|
+//! | a driver | [`FileSystem`], [`File`] | `docs/writing-a-driver.md` |
+//! | a driver that wraps another | [`Layer`], [`FileLayer`] | [`layer`] |
+//! | the proof that it is right | a test that calls the kit | `testing` (feature) |
+//!
 //! The crate is `no_std`: a driver that is too can be called inside any process without that process's libc.
 #![no_std]
 #![warn(missing_docs)]
@@ -12,16 +18,27 @@ extern crate alloc;
 extern crate std;
 
 mod attributes;
+mod caller;
+mod directory;
+mod entry;
 mod error;
 mod file;
 mod filesystem;
+mod flags;
+mod io;
+pub mod layer;
+mod lock;
 pub mod mount;
 
 pub use attributes::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
+pub use caller::{Access, Caller};
 pub use culvert_sys::{Errno, sync};
+pub use directory::{Directory, OpenedDirectory};
+pub use entry::{DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, Node, Walked};
 pub use error::{Error, Result};
-pub use file::{File, Mapping, Opened, Sink, Source, Whence};
-pub use filesystem::{
-    Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, FileSystem, Node, OpenFlags,
-    RenameFlags, Walked,
-};
+pub use file::{Caching, File, Mapping, Opened, Readiness, Whence};
+pub use filesystem::FileSystem;
+pub use flags::{Capabilities, OpenFlags, RenameFlags, Validity};
+pub use io::{Sink, Source};
+pub use layer::{FileLayer, Layer, Layered, LayeredFile};
+pub use lock::{Lock, LockKind, LockOwner, Wait};

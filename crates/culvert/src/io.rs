@@ -1,0 +1,75 @@
+//! Where reads put their bytes and where writes find theirs.
+
+use crate::Result;
+
+/// Where a read puts its bytes: the program's memory (checked copy), a reply buffer, or a slice.
+///
+/// A driver that gets an error, or fewer bytes taken than it offered and than remained, stops: it returns the bytes put so far as a short
+/// read, or the error when there are none.
+pub trait Sink {
+    /// How many bytes are still wanted.
+    fn remaining(&self) -> usize;
+
+    /// Takes up to `remaining` bytes of `bytes` and returns how many. `EFAULT` when the program's memory is bad and nothing
+    /// was taken by this call. A fault while *reading* `bytes` (a mapping that was truncated) is `EIO`.
+    fn put(&mut self, bytes: &[u8]) -> Result<usize>;
+
+    /// Takes up to `count` zero bytes (holes) and returns how many; errors as [`Sink::put`].
+    fn put_zeroes(&mut self, count: usize) -> Result<usize>;
+
+    /// Whether the one who waits for this read has been interrupted (a signal; FUSE's INTERRUPT). A driver about to wait long asks it, and
+    /// again when a system call of its own ends with `EINTR`; when true and nothing was put it returns `EINTR` (signal(7)).
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// Where a write finds its bytes.
+pub trait Source {
+    /// How many bytes are left.
+    fn remaining(&self) -> usize;
+
+    /// Copies the next bytes into `into` and returns how many, fewer only at the end. `EFAULT` when the program's memory is bad and
+    /// nothing was copied by this call.
+    fn take(&mut self, into: &mut [u8]) -> Result<usize>;
+
+    /// As [`Sink::interrupted`], when nothing was taken.
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// A sink over a slice.
+impl Sink for &mut [u8] {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+    fn put(&mut self, bytes: &[u8]) -> Result<usize> {
+        let count = bytes.len().min(self.len());
+        let (head, tail) = core::mem::take(self).split_at_mut(count);
+        head.copy_from_slice(&bytes[..count]);
+        *self = tail;
+        Ok(count)
+    }
+    fn put_zeroes(&mut self, count: usize) -> Result<usize> {
+        let count = count.min(self.len());
+        let (head, tail) = core::mem::take(self).split_at_mut(count);
+        head.fill(0);
+        *self = tail;
+        Ok(count)
+    }
+}
+
+/// A source over a slice.
+impl Source for &[u8] {
+    fn remaining(&self) -> usize {
+        self.len()
+    }
+    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
+        let count = into.len().min(self.len());
+        let (head, tail) = self.split_at(count);
+        into[..count].copy_from_slice(head);
+        *self = tail;
+        Ok(count)
+    }
+}

@@ -1,0 +1,295 @@
+//! Drivers that wrap another driver.
+//!
+//! A layer implements [`Layer`], overriding only what it changes; everything else goes straight to [`Layer::inner`]. Wrapped in
+//! [`Layered`] it is a [`FileSystem`] like any other, so layers stack. Where `Inner` is a concrete type the forwarding calls are inlined
+//! away; where it is `dyn FileSystem` each costs one indirect call. [`FileLayer`] does the same for open files.
+//!
+//! Two hooks save most overriding: [`Layer::seen`] changes the attributes in everything that returns them, [`Layer::opened`] wraps
+//! every file that is opened, however it is.
+//!
+//! What the driver API derives from other operations is derived for a layer too, from the layer's own operations: `walk` and
+//! `read_directory_plus` look up, `access` judges the attributes. So a name hidden in `lookup` stays hidden when several components are walked
+//! at once. A layer that leaves names alone and wants the inner driver's own `walk` forwards it in one line.
+//!
+//! ```
+//! use culvert::{Caller, Entry, Errno, FileSystem, Layer, Layered, Node, Result};
+//! use std::sync::Arc;
+//!
+//! /// Hides names that start with a dot from lookups.
+//! struct NoDots(Arc<dyn FileSystem>);
+//!
+//! impl Layer for NoDots {
+//!     type Inner = dyn FileSystem;
+//!     fn inner(&self) -> &Self::Inner {
+//!         &*self.0
+//!     }
+//!     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+//!         if name.starts_with(b".") {
+//!             return Err(Errno::ENOENT.into());
+//!         }
+//!         self.inner().lookup(caller, dir, name)
+//!     }
+//! }
+//!
+//! fn hide(inner: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
+//!     Arc::new(Layered(NoDots(inner)))
+//! }
+//! ```
+
+use crate::{
+    Access, Attributes, Caching, Caller, Capabilities, DirectoryPlusSink, DirectorySink, Entry,
+    File, FileSystem, Lock, LockKind, LockOwner, Mapping, Node, OpenFlags, Opened, OpenedDirectory,
+    Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked,
+    Whence, filesystem::derived,
+};
+use alloc::vec::Vec;
+use core::{any::Any, task::Waker};
+
+/// A [`Layer`] as a [`FileSystem`].
+pub struct Layered<L>(pub L);
+
+/// A [`FileLayer`] as a [`File`].
+pub struct LayeredFile<L>(pub L);
+
+/// From one table: the layer trait with its defaults, and for the wrapper the trait that it is a layer of.
+macro_rules! layer_trait {
+    (
+        $(#[$doc:meta])*
+        trait $layer:ident of $trait:ident as $wrapper:ident {
+            $($own:item)*
+        }
+        $(fn $name:ident(&$self:ident $(, $arg:ident: $type:ty)* $(,)?) $(-> $result:ty)? $body:block)*
+    ) => {
+        $(#[$doc])*
+        pub trait $layer: Send + Sync {
+            /// What this layer wraps, `dyn` or concrete.
+            type Inner: $trait + ?Sized;
+
+            /// The one that everything not overridden goes to.
+            fn inner(&self) -> &Self::Inner;
+
+            $($own)*
+
+            $(
+                #[doc = concat!("As [`", stringify!($trait), "::", stringify!($name), "`].")]
+                #[inline]
+                fn $name(&$self $(, $arg: $type)*) $(-> $result)? $body
+            )*
+        }
+
+        impl<L: $layer> $trait for $wrapper<L> {
+            $(
+                #[inline]
+                fn $name(&$self $(, $arg: $type)*) $(-> $result)? {
+                    $self.0.$name($($arg),*)
+                }
+            )*
+        }
+    };
+}
+
+layer_trait! {
+    /// A driver that wraps another and overrides only what it changes.
+    trait Layer of FileSystem as Layered {
+        /// What the layer makes of attributes that the inner driver reports, in every operation that returns them.
+        #[inline]
+        fn seen(&self, attributes: Attributes) -> Attributes {
+            attributes
+        }
+
+        /// What the layer makes of a file that the inner driver opened on `node`, in every operation that opens one.
+        #[inline]
+        fn opened(&self, node: Node, flags: OpenFlags, opened: Opened) -> Opened {
+            let _ = (node, flags);
+            opened
+        }
+
+        /// [`Layer::seen`] for an entry.
+        #[inline]
+        fn seen_entry(&self, entry: Entry) -> Entry {
+            Entry { attributes: self.seen(entry.attributes) }
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner().capabilities()
+    }
+    fn root(&self) -> Node {
+        self.inner().root()
+    }
+    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        Ok(self.seen_entry(self.inner().lookup(caller, dir, name)?))
+    }
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
+        derived::walk(lookup, |node| self.forget(node, 1), from, path)
+    }
+    fn parent(&self, dir: Node) -> Result<Node> {
+        self.inner().parent(dir)
+    }
+    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        self.inner().path_of(node)
+    }
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        Ok(self.seen(self.inner().attributes(node)?))
+    }
+    fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        if self.inner().capabilities().checks_permissions {
+            return self.inner().access(caller, node, access);
+        }
+        derived::access(caller, &self.attributes(node)?, access, self.capabilities())
+    }
+    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+        self.inner().readlink(node)
+    }
+    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        Ok(self.opened(node, flags, self.inner().open(caller, node, flags)?))
+    }
+    fn restore(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags, state: &[u8]) -> Result<Opened> {
+        Ok(self.opened(node, flags, self.inner().restore(caller, node, flags, state)?))
+    }
+    fn open_directory(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags) -> Result<OpenedDirectory> {
+        self.inner().open_directory(caller, dir, flags)
+    }
+    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        self.inner().read_directory(dir, from, sink)
+    }
+    fn read_directory_plus(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectoryPlusSink<'_>) -> Result<()> {
+        self.read_directory(dir, from, &mut |entry| {
+            let found = self.lookup(caller, dir, entry.name).ok();
+            derived::offer(entry, found, sink, |node| self.forget(node, 1))
+        })
+    }
+    fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        self.inner().sync_directory(dir, data_only)
+    }
+    fn statfs(&self) -> Result<StatFs> {
+        self.inner().statfs()
+    }
+    fn validity(&self) -> Validity {
+        self.inner().validity()
+    }
+    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        self.inner().get_xattr(node, name)
+    }
+    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+        self.inner().list_xattr(node)
+    }
+    fn set_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8], value: &[u8], flags: u32) -> Result<()> {
+        self.inner().set_xattr(caller, node, name, value, flags)
+    }
+    fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+        self.inner().remove_xattr(caller, node, name)
+    }
+    fn set_attributes(&self, caller: &Caller<'_>, node: Node, changes: &SetAttributes) -> Result<Attributes> {
+        Ok(self.seen(self.inner().set_attributes(caller, node, changes)?))
+    }
+    fn create(&self, caller: &Caller<'_>, dir: Node, name: &[u8], flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
+        let (entry, opened) = self.inner().create(caller, dir, name, flags, mode)?;
+        Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
+    }
+    fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
+        Ok(self.seen_entry(self.inner().mkdir(caller, dir, name, mode)?))
+    }
+    fn mknod(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32, rdev: u64) -> Result<Entry> {
+        Ok(self.seen_entry(self.inner().mknod(caller, dir, name, mode, rdev)?))
+    }
+    fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
+        Ok(self.seen_entry(self.inner().symlink(caller, dir, name, target)?))
+    }
+    fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        Ok(self.seen_entry(self.inner().link(caller, node, dir, name)?))
+    }
+    fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.inner().unlink(caller, dir, name)
+    }
+    fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.inner().rmdir(caller, dir, name)
+    }
+    fn rename(&self, caller: &Caller<'_>, from: (Node, &[u8]), to: (Node, &[u8]), flags: RenameFlags) -> Result<()> {
+        self.inner().rename(caller, from, to, flags)
+    }
+    fn tmpfile(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
+        let (entry, opened) = self.inner().tmpfile(caller, dir, flags, mode)?;
+        Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
+    }
+    fn forget(&self, node: Node, count: u64) {
+        self.inner().forget(node, count)
+    }
+    fn sync(&self) -> Result<()> {
+        self.inner().sync()
+    }
+    fn finish(&self) {
+        self.inner().finish()
+    }
+}
+
+layer_trait! {
+    /// An open file that wraps another and overrides only what it changes. Wrap `Box<dyn File>` of the inner driver, and answer `as_any` with
+    /// the inner one's (the default), so that `copy_range` meets files it knows.
+    trait FileLayer of File as LayeredFile {
+        /// What the layer makes of the attributes that the inner file reports; as [`Layer::seen`].
+        #[inline]
+        fn seen(&self, attributes: Attributes) -> Attributes {
+            attributes
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        self.inner().read_at(offset, out)
+    }
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        self.inner().write_at(offset, from)
+    }
+    fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        self.inner().append(from)
+    }
+    fn attributes(&self) -> Result<Attributes> {
+        Ok(self.seen(self.inner().attributes()?))
+    }
+    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+        Ok(self.seen(self.inner().set_attributes(changes)?))
+    }
+    fn sync(&self, data_only: bool) -> Result<()> {
+        self.inner().sync(data_only)
+    }
+    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
+        self.inner().allocate(mode, offset, length)
+    }
+    fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
+        self.inner().seek(offset, whence)
+    }
+    fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
+        self.inner().copy_range(offset, to, to_offset, length)
+    }
+    fn as_any(&self) -> Option<&dyn Any> {
+        self.inner().as_any()
+    }
+    fn mapping(&self, offset: u64) -> Option<Mapping> {
+        self.inner().mapping(offset)
+    }
+    fn caching(&self) -> Caching {
+        self.inner().caching()
+    }
+    fn flush(&self) -> Result<()> {
+        self.inner().flush()
+    }
+    fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
+        self.inner().ioctl(request, argument)
+    }
+    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
+        self.inner().poll(waker)
+    }
+    fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
+        self.inner().get_lock(owner, lock)
+    }
+    fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
+        self.inner().set_lock(owner, lock, wait)
+    }
+    fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
+        self.inner().flock(owner, kind, wait)
+    }
+    fn save(&self) -> Result<Vec<u8>> {
+        self.inner().save()
+    }
+}
