@@ -198,13 +198,32 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Adds a point behind all others; `store` appends its stored bytes.
-    pub fn add(&mut self, mut point: Point, store: impl FnOnce(&mut Vec<u8>)) {
+    /// Adds a point behind all others; `store` appends its stored bytes. Returns how many bytes the table grew by.
+    pub fn add(&mut self, mut point: Point, store: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.stored.len();
         store(&mut self.stored);
         point.stored_at = start as u64;
         point.stored = (self.stored.len() - start) as u32;
         self.points.push(point);
+        u64::from(point.stored) + POINT as u64
+    }
+
+    /// What there is now, for [`Builder::roll_back`].
+    pub fn mark(&self) -> (usize, usize) {
+        (self.points.len(), self.stored.len())
+    }
+
+    /// Drops what was added since `mark`; returns how many bytes.
+    pub fn roll_back(&mut self, mark: (usize, usize)) -> u64 {
+        let dropped = (self.points.len() - mark.0) * POINT + self.stored.len() - mark.1;
+        self.points.truncate(mark.0);
+        self.stored.truncate(mark.1);
+        dropped as u64
+    }
+
+    /// Kind of the last point.
+    pub fn last_kind(&self) -> Option<u32> {
+        self.points.last().map(|point| point.kind)
     }
 
     /// Plain offset of the last point.

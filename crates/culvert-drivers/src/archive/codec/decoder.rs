@@ -12,6 +12,11 @@ pub trait Decoder: Send {
     /// is of no further use.
     fn next(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]>;
 
+    /// Whether it can go on only anew, from another point.
+    fn ended(&self) -> bool {
+        false
+    }
+
     /// Heap held, bytes.
     fn memory(&self) -> usize;
 }

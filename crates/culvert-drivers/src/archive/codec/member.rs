@@ -7,7 +7,10 @@ use super::{
     damaged,
     decoder::Decoder,
     deflate::Deflate,
+    lzma::Lzma,
     stream::{Cached, Opener},
+    xz::Xz,
+    zstd::Zstd,
 };
 use crate::archive::bytes::Bytes;
 use alloc::{boxed::Box, format, sync::Arc};
@@ -22,6 +25,9 @@ enum Method {
     Deflate,
     Deflate64,
     Bzip2,
+    Lzma,
+    Zstd,
+    Xz,
 }
 
 impl Method {
@@ -30,6 +36,9 @@ impl Method {
             8 => Self::Deflate,
             9 => Self::Deflate64,
             12 => Self::Bzip2,
+            14 => Self::Lzma,
+            93 => Self::Zstd,
+            95 => Self::Xz,
             _ => return None,
         })
     }
@@ -77,6 +86,9 @@ impl Opener for Source {
                 let deflate64 = self.method == Method::Deflate64;
                 self.checked(Deflate::new(start, end, self.plain_len, deflate64))
             }
+            Method::Zstd => self.checked(Zstd::new(start, end, 0)),
+            Method::Xz => self.checked(Xz::new(raw, start, end)?),
+            Method::Lzma => self.checked(Lzma::new(raw, start, end, self.plain_len)?),
             Method::Bzip2 => self.checked(Bzip2::new(start, end, raw)?),
         })
     }

@@ -7,6 +7,10 @@
 //! |---|---|---|
 //! | gzip | at any byte: points are set every 512 KiB, and at members' starts | 640 KiB |
 //! | bzip2 | at blocks | one block: 900 kB, more where bytes repeat |
+//! | zstd | at frames; those from 32 MiB on are stored once more in the table | 64 KiB, or a shorter frame |
+//! | xz | at blocks; those from 4 MiB on are stored once more in the table | 64 KiB, or a shorter block |
+//!
+//! What is stored once more is bounded by [`Options::spool`]; behind that a frame or block is decoded from its start, and decoders that stand nearer are used.
 //!
 //! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded whatever the input claims.
 
@@ -19,8 +23,12 @@ mod gzip;
 mod inflate;
 mod input;
 mod lz;
+mod lzma;
 mod member;
+mod spool;
 mod stream;
+mod xz;
+mod zstd;
 #[cfg(test)]
 mod tests;
 
@@ -106,20 +114,46 @@ pub fn detect(prefix: &[u8]) -> Option<Format> {
     }
 }
 
+/// How a seek table is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How many bytes the table may take for plain data, packed, that could else be decoded only from far before: long zstd frames and
+    /// xz blocks. 0 stores none.
+    pub spool: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { spool: 512 << 20 }
+    }
+}
+
 /// Decodes all of `raw` once: the plain bytes go to `sink` in order, the seek table comes out; `progress` is told now and then how many bytes of `raw` are done.
 ///
-/// Checksums are verified on the way. `EIO` with a cause for damaged or truncated data (what came before has gone to `sink`), and whatever
-/// `sink` refuses with.
+/// Checksums are verified on the way. `EIO` with a cause for damaged or truncated data (what came before has gone to `sink`), `EOPNOTSUPP` with
+/// a cause for data that needs a dictionary or too much memory, and whatever `sink` refuses with.
 pub fn build(
     format: Format,
     raw: &dyn Bytes,
     sink: &mut dyn FnMut(&[u8]) -> Result<()>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Checkpoints> {
+    build_with(format, raw, &Options::default(), sink, progress)
+}
+
+/// As [`build`], with options.
+pub fn build_with(
+    format: Format,
+    raw: &dyn Bytes,
+    options: &Options,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Checkpoints> {
     match format {
         Format::Gzip => gzip::build(raw, sink, progress),
         Format::Bzip2 => bzip2::build(raw, sink, progress),
-        _ => Err(Error::because(Errno::EOPNOTSUPP, "not yet")),
+        Format::Zstd => zstd::build(raw, options, sink, progress),
+        Format::Xz => xz::build(raw, options, sink, progress),
     }
 }
 

@@ -7,6 +7,9 @@ use super::{
     damaged,
     decoder::Decoder,
     gzip::Gzip,
+    spool::{CHUNK_HERE, STRETCH, Spooled},
+    xz::Block,
+    zstd::Zstd,
 };
 use crate::archive::bytes::Bytes;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -39,10 +42,12 @@ struct Chunk {
     bytes: Arc<Vec<u8>>,
 }
 
-/// A decoder, and what it decoded of the chunk it stands in (from that chunk's start), if it was kept.
+/// A decoder, and what it decoded of a chunk that is not yet whole.
 struct Reader {
     decoder: Box<dyn Decoder>,
     begun: Vec<u8>,
+    /// Plain offset behind `begun`.
+    behind: u64,
     used: u64,
 }
 
@@ -110,6 +115,7 @@ impl<O: Opener> Cached<O> {
             None => Reader {
                 decoder: self.opener.open(&*self.raw, &point)?,
                 begun: Vec::new(),
+                behind: 0,
                 used: 0,
             },
         };
@@ -129,14 +135,16 @@ impl<O: Opener> Cached<O> {
     /// The kept reader nearest before `target`, unless starting at `point` is nearer.
     fn take_reader(&self, point: &Point, target: u64) -> Option<Reader> {
         let kept = &mut *self.kept.lock();
-        let start = |reader: &Reader| reader.decoder.position() - reader.begun.len() as u64;
+        let can = |reader: &Reader| {
+            let at = reader.decoder.position();
+            let begun = at == reader.behind && at - (reader.begun.len() as u64) <= target;
+            at >= point.plain && (at <= target || begun)
+        };
         let (best, _) = kept
             .readers
             .iter()
             .enumerate()
-            .filter(|(_, reader)| {
-                start(reader) <= target && reader.decoder.position() >= point.plain
-            })
+            .filter(|(_, reader)| can(reader))
             .max_by_key(|(_, reader)| reader.decoder.position())?;
         Some(kept.readers.swap_remove(best))
     }
@@ -166,6 +174,7 @@ impl<O: Opener> Cached<O> {
         let keep_from = wanted.saturating_sub(KEPT_ON_THE_WAY.min(self.chunks as u64 / 2));
         let mut found = None;
         while found.is_none() {
+            self.go_on(reader)?;
             let mut at = reader.decoder.position();
             let end = length.min((wanted + 1).saturating_mul(CHUNK as u64));
             let step = end.saturating_sub(at).clamp(1, 1 << 20) as usize;
@@ -182,12 +191,22 @@ impl<O: Opener> Cached<O> {
                 };
                 let part = piece.split_off(..missing.min(piece.len())).unwrap_or(&[]);
                 at += part.len() as u64;
+                let start = at - part.len() as u64;
                 // A chunk that was entered in its middle, or lies far before what is wanted, is not kept.
-                if index >= keep_from && within == reader.begun.len() {
-                    reader.begun.reserve_exact(whole - within);
-                    reader.begun.extend_from_slice(part);
+                if reader.begun.is_empty() || start > reader.behind || index < keep_from {
+                    reader.begun.clear();
+                    reader.behind = start;
                 }
-                if part.len() == missing {
+                // A decoder that took over may have started before what is known.
+                if reader.behind - reader.begun.len() as u64 == index * CHUNK as u64
+                    && index >= keep_from
+                    && let Some(news) = part.get((reader.behind - start) as usize..)
+                {
+                    reader.begun.reserve_exact(whole - reader.begun.len());
+                    reader.begun.extend_from_slice(news);
+                    reader.behind = at;
+                }
+                if part.len() == missing && reader.behind >= at {
                     let bytes = core::mem::take(&mut reader.begun);
                     if bytes.len() == whole {
                         let bytes = Arc::new(bytes);
@@ -200,6 +219,19 @@ impl<O: Opener> Cached<O> {
             }
         }
         found.ok_or_else(|| damaged("the compressed data does not fit its index"))
+    }
+
+    /// Where a decoder has come to its end, opens the one that follows.
+    fn go_on(&self, reader: &mut Reader) -> Result<()> {
+        let at = reader.decoder.position();
+        if reader.decoder.ended() {
+            let point = self.opener.find(at)?;
+            reader.decoder = self.opener.open(&*self.raw, &point)?;
+            if reader.decoder.ended() {
+                return Err(damaged("the compressed data does not fit its index"));
+            }
+        }
+        Ok(())
     }
 
     fn keep_chunk(&self, index: u64, bytes: Arc<Vec<u8>>) {
@@ -225,14 +257,24 @@ impl Opener for Table {
     }
 
     fn find(&self, plain: u64) -> Result<Point> {
-        Ok(self.0.find(plain)?.1)
+        let (_, mut point) = self.0.find(plain)?;
+        if matches!(self.0.format(), Format::Zstd | Format::Xz) && point.kind as u8 == STRETCH as u8 {
+            // Behind the stored chunks decoding starts where the stretch does.
+            point.plain = point.plain.min(point.extra);
+        }
+        Ok(point)
     }
 
     fn open(&self, raw: &dyn Bytes, point: &Point) -> Result<Box<dyn Decoder>> {
         match self.0.format() {
             Format::Gzip => Ok(Box::new(Gzip::open(raw, &self.0, point)?)),
             Format::Bzip2 => Ok(Box::new(Bzip2::open(raw, point)?)),
-            _ => Err(damaged("not yet")),
+            _ if point.kind == CHUNK_HERE => {
+                let (index, point) = self.0.find(point.plain)?;
+                Ok(Box::new(Spooled::open(&self.0, index, &point)))
+            }
+            Format::Zstd => Ok(Box::new(Zstd::open(raw, point))),
+            Format::Xz => Ok(Box::new(Block::open(raw, point)?)),
         }
     }
 }

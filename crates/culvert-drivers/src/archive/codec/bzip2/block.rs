@@ -5,7 +5,7 @@ use crate::archive::{
     bytes::Bytes,
     codec::{damaged, input::Input},
 };
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, vec::Vec};
 use culvert::Result;
 
 /// Longest code, bits.

@@ -1,0 +1,170 @@
+//! Long stretches that can be decoded only from their start (a zstd frame, an xz block) are stored in the seek table once more, in chunks of 64 KiB that a
+//! fast compression makes small: else every process that reads a byte near the end would decode all that lies before.
+//!
+//! Short stretches are not worth it, and the budget bounds the table; what lies behind it is decoded from the start of its stretch.
+
+use super::{
+    checkpoints::{Builder, Checkpoints, Point},
+    damaged,
+    decoder::Decoder,
+    lz,
+};
+use crate::archive::bytes::Bytes;
+use alloc::vec::Vec;
+use culvert::Result;
+
+/// Plain bytes of a chunk.
+const CHUNK: usize = lz::LONGEST;
+
+/// Lower eight bits of `Point::kind` of a place in a stretch: decoding starts at `raw`, where the plain offset is `extra`.
+pub const STRETCH: u32 = 1;
+/// `Point::kind` of a stored chunk; `extra` is its plain length.
+pub const CHUNK_HERE: u32 = 2;
+
+/// Adds stretches to a table.
+pub struct Spooler {
+    builder: Builder,
+    /// Stretches shorter than this are decoded from their start.
+    least: u64,
+    /// Bytes that may still be stored.
+    budget: u64,
+    /// The present stretch, and what the table was before it.
+    stretch: Point,
+    before: (usize, usize),
+    plain: u64,
+    chunk: Vec<u8>,
+    spools: bool,
+}
+
+impl Spooler {
+    /// Spools stretches of `least` plain bytes or more, as long as no more than `budget` bytes are stored.
+    pub fn new(least: u64, budget: u64) -> Self {
+        Self {
+            builder: Builder::default(),
+            least,
+            budget,
+            stretch: Point::default(),
+            before: (0, 0),
+            plain: 0,
+            chunk: Vec::new(),
+            spools: false,
+        }
+    }
+
+    /// A stretch starts at `raw`, its kind [`STRETCH`] and what else the format has to say; `length` is its plain length where it is known.
+    pub fn begin(&mut self, kind: u32, raw: u64, length: Option<u64>) {
+        self.stretch = Point {
+            plain: self.plain,
+            raw,
+            extra: self.plain,
+            kind,
+            ..Point::default()
+        };
+        self.builder.add(self.stretch, |_| {});
+        self.before = self.builder.mark();
+        self.spools = self.budget > 0 && length.is_none_or(|length| length >= self.least);
+    }
+
+    /// The next plain bytes of the stretch.
+    pub fn feed(&mut self, mut piece: &[u8]) {
+        if !self.spools {
+            self.plain += piece.len() as u64;
+            return;
+        }
+        self.chunk.reserve_exact(CHUNK - self.chunk.len());
+        while let Some(part) = piece.split_off(..piece.len().min(CHUNK - self.chunk.len()))
+            && !part.is_empty()
+        {
+            self.chunk.extend_from_slice(part);
+            self.plain += part.len() as u64;
+            if self.chunk.len() == CHUNK {
+                self.store();
+            }
+        }
+    }
+
+    /// The stretch has ended.
+    pub fn end(&mut self) {
+        if self.plain - self.stretch.plain < self.least {
+            self.budget += self.builder.roll_back(self.before);
+            self.chunk.clear();
+        } else if self.spools && !self.chunk.is_empty() {
+            self.store();
+        }
+        self.spools = false;
+    }
+
+    fn store(&mut self) {
+        let plain = self.plain - self.chunk.len() as u64;
+        if self.budget < CHUNK as u64 * 2 {
+            // Enough: from here on decoding starts where the stretch does.
+            if self.builder.last_kind() == Some(CHUNK_HERE) {
+                let point = Point {
+                    plain,
+                    ..self.stretch
+                };
+                self.builder.add(point, |_| {});
+            }
+        } else {
+            let point = Point {
+                plain,
+                extra: self.chunk.len() as u64,
+                kind: CHUNK_HERE,
+                ..Point::default()
+            };
+            let chunk = &self.chunk;
+            self.budget -= self.builder.add(point, |stored| lz::compress(chunk, stored));
+        }
+        self.chunk.clear();
+    }
+
+    /// The builder, with all that was added.
+    pub fn finish(self) -> Builder {
+        self.builder
+    }
+}
+
+/// Reads stored chunks.
+pub struct Spooled {
+    table: Checkpoints,
+    index: u64,
+    plain: u64,
+    chunk: Vec<u8>,
+}
+
+impl Spooled {
+    /// From chunk number `index` of the table on, as far as chunks follow each other.
+    pub fn open(table: &Checkpoints, index: u64, point: &Point) -> Self {
+        Self {
+            table: table.clone(),
+            index,
+            plain: point.plain,
+            chunk: Vec::new(),
+        }
+    }
+}
+
+impl Decoder for Spooled {
+    fn position(&self) -> u64 {
+        self.plain
+    }
+
+    fn next(&mut self, _raw: &dyn Bytes, _wanted: usize) -> Result<&[u8]> {
+        let point = self.table.point(self.index)?;
+        if point.kind != CHUNK_HERE || point.plain != self.plain || point.extra > CHUNK as u64 {
+            return Err(damaged("the index is damaged: a stored chunk is missing"));
+        }
+        self.chunk = lz::decompress(&self.table.stored(&point)?, point.extra as usize)?;
+        self.plain += self.chunk.len() as u64;
+        self.index += 1;
+        Ok(&self.chunk)
+    }
+
+    fn ended(&self) -> bool {
+        !self.table.point(self.index).is_ok_and(|point| point.kind == CHUNK_HERE)
+    }
+
+    fn memory(&self) -> usize {
+        CHUNK
+    }
+}
