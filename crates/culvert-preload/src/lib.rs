@@ -1,1 +1,24 @@
+//! The kernel's part, played inside a program's own process.
+//!
+//! Data flows one way: the engine offers a system call ([`table`]), a function of [`calls`] answers it, with the [`resolver`] for paths and
+//! [`descriptors`] and [`description`] for open files, by asking a driver.
 #![no_std]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod calls;
+pub mod description;
+pub mod descriptors;
+pub mod exec;
+pub mod log;
+pub mod memory;
+pub mod node_locks;
+pub mod process;
+pub mod resolver;
+pub mod run;
+pub mod shadow;
+pub mod start;
+pub mod table;

@@ -1,2 +1,82 @@
-//! `libculvert.so`: loaded by ld.so as an auditor before the program's own libraries. Freestanding: no libc, no thread-local storage.
+//! `libculvert.so`: the shared object that is loaded into programs.
+//!
+//! Freestanding: no libc, no thread-local storage, no constructors of others. ld.so loads it as an auditor (LD_AUDIT) before it opens any library
+//! of the program, and calls [`la_version`]; where there is no LD_AUDIT (musl) it is preloaded, and its initialiser is called.
 #![no_std]
+
+extern crate alloc;
+
+mod heap;
+mod memory_functions;
+mod stack;
+
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_preload::start::{Environment, start};
+use culvert_sys::{nr, syscall};
+
+/// Both ways in may be taken by the same object (an auditor's initialiser runs too).
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The handshake of rtld-audit(7): called before ld.so opens the program's libraries, by the only thread.
+///
+/// # Safety
+/// Only ld.so calls this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn la_version(version: u32) -> u32 {
+    if let Some(environment) = stack::environment() {
+        // SAFETY: found on the stack where the kernel put it; ld.so has read what it wants from it.
+        unsafe { begin(environment) };
+    }
+    version
+}
+
+/// # Safety
+/// As [`start`]; more calls than one are ignored.
+unsafe fn begin(environment: *mut *mut u8) {
+    if !STARTED.swap(true, Relaxed) {
+        // SAFETY: the caller's promise.
+        unsafe { start(Environment::new(environment)) };
+    }
+}
+
+/// The preloaded way in: ld.so gives initialisers the arguments of main.
+unsafe extern "C" fn initialise(_count: i32, _arguments: *mut *mut u8, environment: *mut *mut u8) {
+    // As an auditor, `la_version` comes after the initialiser and before any library of the program: wait for it, ld.so is not relocated fully yet.
+    if stack::is_audited(environment) {
+        return;
+    }
+    // SAFETY: glibc and musl both pass the environment; single-threaded, before main.
+    unsafe { begin(environment) };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INITIALISER: unsafe extern "C" fn(i32, *mut *mut u8, *mut *mut u8) = initialise;
+
+/// A panic is a defect of Culvert. The program cannot go on with half an operation done: it ends as by abort(3), with the reason in the log.
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    culvert_preload::log!("a defect of Culvert: {info}");
+    const SIGABRT: usize = 6;
+    // SAFETY: restores the default action of SIGABRT and sends it to this thread; exits should that not end it.
+    unsafe {
+        let default = [0usize; 4];
+        syscall::raw(nr::RT_SIGACTION, [SIGABRT, default.as_ptr() as usize, 0, 8, 0, 0]);
+        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
+        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
+        syscall::raw(nr::TGKILL, [process, thread, SIGABRT, 0, 0, 0]);
+        loop {
+            syscall::raw(nr::EXIT_GROUP, [134, 0, 0, 0, 0, 0]);
+        }
+    }
+}
+
+// Named by the precompiled `core`, never called: this crate aborts on panic. Hidden, so that a preloaded libculvert.so does not stand in for
+// the program's own unwinder.
+core::arch::global_asm!(
+    ".globl rust_eh_personality, _Unwind_Resume",
+    ".hidden rust_eh_personality, _Unwind_Resume",
+    "rust_eh_personality:",
+    "_Unwind_Resume:",
+    "ud2",
+);

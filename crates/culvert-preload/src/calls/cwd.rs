@@ -1,0 +1,112 @@
+//! The working directory.
+//!
+//! One in a mount is kept here by node; the kernel's is then an empty directory of the run directory that stands for it, so that it survives fork and exec.
+
+use super::path::{At, native, on_path};
+use super::stat::existing;
+use super::{Answer, descriptor, done, permits};
+use crate::process;
+use crate::resolver::{LastStep, MountId, Place};
+use crate::run::{ShadowName, stat_path};
+use culvert::{Attributes, Errno, FileKind};
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::{nr, syscall};
+
+/// Goes to directory `attributes` of `mount`.
+fn enter(mount: MountId, attributes: &Attributes) -> Answer {
+    if attributes.kind != FileKind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    if !permits(&process::caller(), attributes, 1) {
+        return Err(Errno::EACCES);
+    }
+    let process = process::get();
+    let stand_in = process.run.working_directory(ShadowName { mount: mount.0, node: attributes.node });
+    // SAFETY: all paths end in NUL.
+    unsafe {
+        if syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize]).is_err() {
+            let _ = syscall::call(nr::MKDIR, [process.run.file("cwd").as_ptr() as usize, 0o700]);
+            let _ = syscall::call(nr::MKDIR, [stand_in.as_ptr() as usize, 0o700]);
+            syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize])?;
+        }
+    }
+    process.set_working_directory(Some(Place::Mount { mount, node: attributes.node }));
+    Ok(0)
+}
+
+/// The identity of the working directory that the kernel has gone to.
+fn identity_of_here(_: &Call) -> Option<(u64, u64)> {
+    let process = process::get();
+    if !process.targets_exist {
+        return None;
+    }
+    stat_path(b".\0").ok().map(|found| (found.st_dev, found.st_ino))
+}
+
+/// chdir(2)
+pub fn chdir(call: &mut Call) -> Outcome {
+    let outcome = on_path(call, At::new(0, LastStep::Follow), Some(identity_of_here), |_, found| {
+        let attributes = existing(&found)?;
+        enter(found.mount, &attributes)?;
+        Ok(INSIDE)
+    });
+    match outcome {
+        Outcome::Return(INSIDE_RESULT) => done(Ok(0)),
+        Outcome::Return(0) => {
+            process::get().set_working_directory(None);
+            done(Ok(0))
+        }
+        other => other,
+    }
+}
+
+/// Tells a change that was made here from one that the kernel made; no system call returns it.
+const INSIDE: usize = 1 << 62;
+const INSIDE_RESULT: isize = INSIDE as isize;
+
+/// fchdir(2)
+pub fn fchdir(call: &mut Call) -> Outcome {
+    if let Some(held) = descriptor(call.args[0]) {
+        return done(super::stat::described(&held).and_then(|attributes| enter(held.mount, &attributes)));
+    }
+    let answer = native(call);
+    if answer.is_ok() {
+        let process = process::get();
+        process.set_working_directory(None);
+        let mount = identity_of_here(call).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
+        if let Some(mount) = mount {
+            let root = process::file_system(mount).and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
+            return done(root.and_then(|attributes| enter(mount, &attributes)));
+        }
+    }
+    done(answer)
+}
+
+/// getcwd(2)
+pub fn getcwd(call: &mut Call) -> Outcome {
+    let [buffer, size, ..] = call.args;
+    let process = process::get();
+    let here = process.with_working_directory(|place| match place {
+        Some(place @ Place::Mount { .. }) => Some(place.clone()),
+        _ => None,
+    });
+    let Some(place) = here else { return Outcome::Forward };
+    done((|| {
+        let mut path = process.mounts.path_of(&place).map_err(|error| error.errno())?;
+        path.push(0);
+        if path.len() > size {
+            return Err(Errno::ERANGE);
+        }
+        user::copy_out(buffer, &path).map(|()| path.len()).map_err(|_| Errno::EFAULT)
+    })())
+}
+
+/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach.
+pub fn chroot(call: &mut Call) -> Outcome {
+    let outcome = super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EOPNOTSUPP);
+    if outcome == Outcome::Return(0) {
+        crate::log!("chroot: the mounts are out of reach from here on");
+        process::get().leave();
+    }
+    outcome
+}

@@ -1,0 +1,181 @@
+//! Calls about descriptors themselves: close, dup and its family, fcntl.
+
+use super::{Answer, descriptor, done};
+use crate::description::{Held, Object};
+use crate::descriptors::dup_from;
+use crate::process;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+/// close(2). The table is cleared before the kernel frees the number, so that no other thread's new descriptor is ever taken for the old one.
+pub fn close(call: &mut Call) -> Outcome {
+    let fd = call.args[0] as i32;
+    let table = &process::get().table;
+    if table.is_internal(fd) {
+        return done(Err(Errno::EBADF));
+    }
+    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
+    let flushed = match &held.object {
+        Object::File(file) => file.flush(),
+        _ => Ok(()),
+    };
+    let result = flushed.map(|()| 0).map_err(|error| super::io::report(&held, "close", &error));
+    drop(held);
+    table.remove(fd);
+    // A shared description loses this process's POSIX locks with any descriptor of its file: the kernel sees to that on the shadow.
+    // SAFETY: the program closes its own descriptor.
+    let closed = unsafe { syscall::call(nr::CLOSE, [fd as usize]) };
+    done(result.and(closed))
+}
+
+/// dup(2)
+pub fn dup(call: &mut Call) -> Outcome {
+    if descriptor(call.args[0]).is_none() {
+        return Outcome::Forward;
+    }
+    done(dup_ours(call.args[0] as i32, 0, false))
+}
+
+/// A dup of a descriptor of ours at the lowest number from `from` on.
+fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
+    let table = &process::get().table;
+    let description = table.reference(fd).ok_or(Errno::EBADF)?;
+    let new = dup_from(fd, from, close_on_exec)?;
+    table.install(new, description);
+    Ok(new as usize)
+}
+
+/// dup2(2), dup3(2)
+pub fn dup_to(call: &mut Call) -> Outcome {
+    let (old, new) = (call.args[0] as i32, call.args[1] as i32);
+    let table = &process::get().table;
+    if table.is_internal(old) {
+        return done(Err(Errno::EBADF));
+    }
+    if new >= 0 && table.is_internal(new) && old != new {
+        if let Err(error) = table.move_internal(new) {
+            return done(Err(error));
+        }
+    }
+    let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
+    if (source.is_none() && !target) || old == new {
+        return Outcome::Forward;
+    }
+    if let Some(Object::File(file)) = table.reference(new).as_ref().map(|held| &held.object) {
+        let _ = file.flush(); // dup2(2): errors of the implied close are lost.
+    }
+    // SAFETY: the program's own call, with its own arguments.
+    let result = unsafe { syscall::call(call.number, [call.args[0], call.args[1], call.args[2]]) };
+    if result.is_ok() {
+        match source {
+            Some(description) => table.install(new, description),
+            None => table.remove(new),
+        }
+    }
+    done(result)
+}
+
+/// fcntl(2)
+pub fn fcntl(call: &mut Call) -> Outcome {
+    let [fd, command, argument, ..] = call.args;
+    let Some(held) = descriptor(fd) else { return Outcome::Forward };
+    const F_DUPFD: u32 = 0;
+    const F_GETFD: u32 = 1;
+    const F_SETFD: u32 = 2;
+    const F_GETFL: u32 = 3;
+    const F_SETFL: u32 = 4;
+    const F_SETLK: u32 = 6;
+    const F_SETLKW: u32 = 7;
+    const F_DUPFD_QUERY: u32 = 1027;
+    const F_DUPFD_CLOEXEC: u32 = 1030;
+    const F_CREATED_QUERY: u32 = 1028;
+    const F_SETPIPE_SZ: u32 = 1031;
+    const F_GETPIPE_SZ: u32 = 1032;
+    const F_ADD_SEALS: u32 = 1033;
+    const F_GET_SEALS: u32 = 1034;
+    let path_only = matches!(held.object, Object::Path);
+    match command as u32 {
+        F_DUPFD | F_DUPFD_CLOEXEC => done(dup_ours(fd as i32, argument as i32, command as u32 == F_DUPFD_CLOEXEC)),
+        F_GETFD | F_SETFD => Outcome::Forward,
+        F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
+        _ if path_only => done(Err(Errno::EBADF)),
+        F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
+        F_DUPFD_QUERY => done(Ok(usize::from(same(&held, argument as i32)))),
+        F_CREATED_QUERY => done(Ok(0)),
+        F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
+        F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
+        // A lock would be lost when the shadow is opened and closed to be filled for a mapping later: it is filled before.
+        F_SETLK | F_SETLKW => {
+            let ready = process::get().table.promote(fd as i32).and_then(|()| match &held.object {
+                Object::File(_) => crate::shadow::mappable(&held, fd as i32).map(|_| ()).map_err(|error| super::io::report(&held, "lock", &error)),
+                _ => Ok(()),
+            });
+            if let Err(error) = ready { done(Err(error)) } else { Outcome::Forward }
+        }
+        // Other locks, owners, signals, leases, hints: the kernel keeps them, on the shadow.
+        _ => match process::get().table.promote(fd as i32) {
+            Ok(()) => Outcome::Forward,
+            Err(error) => done(Err(error)),
+        },
+    }
+}
+
+fn same(held: &Held, other: i32) -> bool {
+    process::get().table.get(other).is_some_and(|other| core::ptr::eq::<crate::description::Description>(&**held, &*other))
+}
+
+/// close_range(2): everything in the range but Culvert's own descriptors.
+pub fn close_range(call: &mut Call) -> Outcome {
+    const CLOSE_RANGE_UNSHARE: usize = 2;
+    const CLOSE_RANGE_CLOEXEC: usize = 4;
+    let (first, last, flags) = (call.args[0] as u32, call.args[1] as u32, call.args[2]);
+    if first > last || flags & !(CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC) != 0 {
+        return Outcome::Forward;
+    }
+    let table = &process::get().table;
+    let mut internal: alloc::vec::Vec<u32> = process::get().internal_descriptors().into_iter().filter(|fd| (first..=last).contains(fd)).collect();
+    internal.sort_unstable();
+    let mut from = first;
+    let mut result = Ok(0);
+    for stop in internal.into_iter().map(Some).chain([None]) {
+        let to = stop.map_or(Some(last), |fd| fd.checked_sub(1));
+        if let Some(to) = to.filter(|&to| from <= to) {
+            if flags & CLOSE_RANGE_CLOEXEC == 0 {
+                for fd in from..=to.min(table.end().max(0) as u32) {
+                    if table.get_known(fd as i32) {
+                        table.remove(fd as i32);
+                    }
+                }
+            }
+            // SAFETY: the program closes its own descriptors.
+            result = unsafe { syscall::call(nr::CLOSE_RANGE, [from as usize, to as usize, flags]) };
+        }
+        from = match stop {
+            Some(fd) => fd.saturating_add(1),
+            None => break,
+        };
+    }
+    done(result)
+}
+
+/// pidfd_getfd(2): a descriptor of another process may be a shadow.
+pub fn pidfd_getfd(call: &mut Call) -> Outcome {
+    // SAFETY: the program's own call, with its own arguments.
+    let result = unsafe { syscall::call(nr::PIDFD_GETFD, [call.args[0], call.args[1], call.args[2]]) };
+    if let Ok(fd) = result {
+        process::get().table.forget(fd as i32);
+    }
+    done(result)
+}
+
+/// kcmp(2) of files: private descriptions are dups of one memfd, so the kernel must be told them apart first.
+pub fn kcmp(call: &mut Call) -> Outcome {
+    const KCMP_FILE: usize = 0;
+    if call.args[2] == KCMP_FILE {
+        if let Err(error) = process::get().table.promote_all(false) {
+            return done(Err(error));
+        }
+    }
+    Outcome::Forward
+}

@@ -1,0 +1,108 @@
+//! Listing directories: getdents64 and its old form, and the listing of `/proc/self/fd`'s hidden entries.
+
+use super::{Answer, descriptor, done};
+use crate::description::{Held, Object};
+use culvert::{DirectoryEntry, Errno, FileKind};
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+
+/// `.` and `..` come before the driver's entries, whose positions are moved by two.
+const OWN_ENTRIES: u64 = 2;
+
+/// One `struct linux_dirent64`, or the old `struct linux_dirent` with the type in the last byte, in `record`; returns its length.
+fn encode(entry: &DirectoryEntry<'_>, old: bool, record: &mut [u8; 288]) -> usize {
+    let header = if old { 18 } else { 19 };
+    let length = (header + entry.name.len() + if old { 2 } else { 1 }).next_multiple_of(8);
+    record[..length].fill(0);
+    record[0..8].copy_from_slice(&entry.inode.to_ne_bytes());
+    record[8..16].copy_from_slice(&entry.next.to_ne_bytes());
+    record[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
+    if old {
+        record[length - 1] = entry.kind.directory_type();
+    } else {
+        record[18] = entry.kind.directory_type();
+    }
+    record[header..header + entry.name.len()].copy_from_slice(entry.name);
+    length
+}
+
+/// getdents64(2), getdents(2)
+pub fn getdents(call: &mut Call) -> Outcome {
+    let [fd, buffer, size, ..] = call.args;
+    let Some(held) = descriptor(fd) else { return super::path::list_foreign(call) };
+    done(list(&held, fd as i32, buffer, size as u32 as usize, call.number == nr::GETDENTS))
+}
+
+fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
+    match held.object {
+        Object::Directory => {}
+        Object::File(_) => return Err(Errno::ENOTDIR),
+        Object::Path => return Err(Errno::EBADF),
+    }
+    let file_system = held.file_system()?;
+    held.at_offset(fd, |offset| {
+        let mut used = 0;
+        let mut failure = None;
+        let mut record = [0u8; 288];
+        let mut put = |entry: &DirectoryEntry<'_>, offset: &mut u64| -> bool {
+            let length = encode(entry, old, &mut record);
+            if used + length > size {
+                if used == 0 {
+                    failure = Some(Errno::EINVAL);
+                }
+                return false;
+            }
+            if user::copy_out(buffer + used, &record[..length]).is_err() {
+                if used == 0 {
+                    failure = Some(Errno::EFAULT);
+                }
+                return false;
+            }
+            used += length;
+            *offset = entry.next;
+            true
+        };
+        let mut open = true;
+        while open && *offset < OWN_ENTRIES {
+            let name: &[u8] = if *offset == 0 { b"." } else { b".." };
+            let node = if *offset == 0 { held.node } else { file_system.parent(held.node).unwrap_or(held.node) };
+            let inode = file_system.attributes(node).map_or(node.0, |attributes| attributes.inode);
+            open = put(&DirectoryEntry { inode, next: *offset + 1, kind: FileKind::Directory, name }, offset);
+        }
+        if open {
+            let listed = file_system.read_directory(held.node, *offset - OWN_ENTRIES, &mut |entry| {
+                put(&DirectoryEntry { next: entry.next + OWN_ENTRIES, ..entry }, offset)
+            });
+            if let Err(error) = listed {
+                let errno = super::io::report(held, "getdents64", &error);
+                if used == 0 {
+                    failure = Some(errno);
+                }
+            }
+        }
+        failure.map_or(Ok(used), Err)
+    })?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_laid_out_as_the_kernel_does() {
+        let mut record = [0; 288];
+        let entry = DirectoryEntry { inode: 7, next: 9, kind: FileKind::Directory, name: b"abc" };
+        assert_eq!(encode(&entry, false, &mut record), 24);
+        assert_eq!(&record[..24], &[7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 24, 0, 4, b'a', b'b', b'c', 0, 0]);
+        assert_eq!(encode(&entry, true, &mut record), 24);
+        assert_eq!(&record[16..24], &[24, 0, b'a', b'b', b'c', 0, 0, 4]);
+    }
+
+    #[test]
+    fn the_longest_name_fits() {
+        let entry = DirectoryEntry { inode: 1, next: 2, kind: FileKind::Regular, name: &[b'x'; 255] };
+        for old in [false, true] {
+            assert!(encode(&entry, old, &mut [0; 288]) <= 288);
+        }
+    }
+}

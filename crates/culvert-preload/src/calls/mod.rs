@@ -1,0 +1,49 @@
+//! The system calls, one module for each family. Which function answers which call is in [`crate::table`].
+
+pub mod attributes;
+pub mod changes;
+pub mod cwd;
+pub mod descriptor;
+pub mod directory;
+pub mod io;
+pub mod memory_map;
+pub mod open;
+pub mod path;
+pub mod proc_files;
+pub mod process;
+pub mod socket;
+pub mod stat;
+pub mod xattr;
+
+use crate::description::Held;
+use crate::process as state;
+use culvert::{Attributes, Caller, Errno};
+use culvert_intercept::{Call, Outcome};
+
+/// What a call comes to: what goes into rax, or an errno.
+pub type Answer = Result<usize, Errno>;
+
+/// The answer as the engine wants it.
+#[inline]
+pub fn done(answer: Answer) -> Outcome {
+    Outcome::Return(match answer {
+        Ok(value) => value as isize,
+        Err(errno) => errno.negated(),
+    })
+}
+
+/// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits only.
+#[inline]
+pub fn descriptor(argument: usize) -> Option<Held> {
+    state::get().table.get(argument as i32)
+}
+
+/// Refuses a descriptor call on our files.
+pub fn refuse(call: &mut Call, errno: Errno) -> Outcome {
+    if descriptor(call.args[0]).is_some() { done(Err(errno)) } else { Outcome::Forward }
+}
+
+/// Whether `caller` may do `wanted` (4 read, 2 write, 1 execute or search) to something with `attributes`.
+pub fn permits(caller: &Caller<'_>, attributes: &Attributes, wanted: u32) -> bool {
+    caller.may(culvert::Access(wanted), attributes).is_ok()
+}

@@ -1,0 +1,244 @@
+//! open and its relatives.
+
+use super::path::{At, Found, look_again, outside};
+use super::stat::existing;
+use super::{Answer, done, permits};
+use crate::description::{Description, O_PATH, Object};
+use crate::memory::{self, PathBuffer};
+use crate::process;
+use crate::resolver::{Inside, Last, LastStep, Restrictions};
+use crate::run::stat_descriptor;
+use culvert::{Attributes, Errno, FileKind, OpenFlags, Opened};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+const O_ACCMODE: u32 = 3;
+const O_CREAT: u32 = 0o100;
+const O_EXCL: u32 = 0o200;
+const O_TRUNC: u32 = 0o1000;
+const O_DIRECT: u32 = 0o40000;
+const O_DIRECTORY: u32 = 0o200000;
+const O_NOFOLLOW: u32 = 0o400000;
+const O_NOATIME: u32 = 0o1000000;
+const O_CLOEXEC: u32 = 0o2000000;
+const O_TMPFILE: u32 = 0o20000000 | O_DIRECTORY;
+/// `VALID_OPEN_FLAGS`: open and openat ignore the rest, openat2 refuses it.
+const VALID: u32 = 0o37777703;
+/// What O_PATH leaves of the flags (`O_PATH_FLAGS`).
+const PATH_FLAGS: u32 = O_DIRECTORY | O_NOFOLLOW | O_PATH | O_CLOEXEC;
+
+/// open(2)
+pub fn open(call: &mut Call) -> Outcome {
+    let (flags, mode) = (call.args[1] as u32, call.args[2] as u32);
+    open_at(call, At::new(0, LastStep::Follow), flags & VALID, mode)
+}
+
+/// creat(2)
+pub fn creat(call: &mut Call) -> Outcome {
+    let mode = call.args[1] as u32;
+    open_at(call, At::new(0, LastStep::Follow), O_CREAT | O_TRUNC | 1, mode)
+}
+
+/// openat(2)
+pub fn openat(call: &mut Call) -> Outcome {
+    let (flags, mode) = (call.args[2] as u32, call.args[3] as u32);
+    open_at(call, At::below(0, LastStep::Follow), flags & VALID, mode)
+}
+
+/// openat2(2)
+pub fn openat2(call: &mut Call) -> Outcome {
+    let [_, _, how, size, ..] = call.args;
+    if size < 24 {
+        return Outcome::Forward;
+    }
+    let (Ok(flags), Ok(mode), Ok(resolve)) = (memory::get::<u64>(how), memory::get::<u64>(how + 8), memory::get::<u64>(how + 16)) else { return Outcome::Forward };
+    // What the kernel refuses, it refuses itself.
+    if flags & !u64::from(VALID | O_PATH) != 0 || resolve & !0x3f != 0 || mode & !0o7777 != 0 {
+        return Outcome::Forward;
+    }
+    let at = At { restrictions: Restrictions(resolve), ..At::below(0, LastStep::Follow) };
+    open_at(call, at, flags as u32, mode as u32)
+}
+
+fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
+    let flags = if flags & O_PATH != 0 { flags & PATH_FLAGS } else { flags };
+    let creates = flags & O_CREAT != 0;
+    let last = match (creates, flags & O_NOFOLLOW != 0 || (creates && flags & O_EXCL != 0)) {
+        (true, true) => LastStep::CreateNoFollow,
+        (true, false) => LastStep::Create,
+        (false, true) => LastStep::NoFollow,
+        (false, false) => LastStep::Follow,
+    };
+    let at = At { last, ..at };
+    let Ok(buffer) = PathBuffer::read(call.args[at.path]) else { return Outcome::Forward };
+    let path = buffer.bytes();
+    let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+    match super::path::find(directory, path, last, at.restrictions) {
+        Err(errno) => return done(Err(errno)),
+        Ok(Found::Inside(found)) => return done(open_inside(&found, flags, mode)),
+        Ok(Found::Outside(path)) => return open_outside(call, at, &path),
+        Ok(Found::MagicLink(_) | Found::Kernel) => {}
+    }
+    if let Some(answer) = super::proc_files::open(path, flags) {
+        return done(answer);
+    }
+    if path.is_empty() {
+        return Outcome::Forward;
+    }
+    let process = process::get();
+    let certain = creates && process.targets_exist && super::path::parent_is_target(directory, path);
+    let answer = if certain {
+        Err(Errno::ENOENT)
+    } else {
+        // SAFETY: the program's own call with its own arguments. It may wait (a FIFO), and signals must end that.
+        match unsafe { culvert_intercept::wait::interruptible(call.number, call.args) } {
+            Ok(result) => Errno::check(result),
+            Err(_) => return Outcome::Restart,
+        }
+    };
+    match answer {
+        Ok(fd) => {
+            process.table.opened_by_kernel(fd as i32);
+            if flags & (O_DIRECTORY | O_PATH) != 0 && process.targets_exist {
+                if let Some(mount) = stat_descriptor(fd as i32).ok().and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino)) {
+                    return match super::path::adopt_target(fd as i32, mount) {
+                        Ok(()) => done(Ok(fd)),
+                        Err(errno) => done(Err(errno)),
+                    };
+                }
+            }
+            done(Ok(fd))
+        }
+        Err(Errno::ENOENT | Errno::ENOTDIR) => match look_again(directory, path, last, at.restrictions, certain) {
+            Ok(Found::Inside(found)) => done(open_inside(&found, flags, mode)),
+            Ok(Found::Outside(path)) => open_outside(call, at, &path),
+            Err(errno) => done(Err(errno)),
+            _ => done(answer),
+        },
+        Err(_) => done(answer),
+    }
+}
+
+/// The open with an absolute path that leaves the mounts.
+fn open_outside(call: &Call, at: At, path: &[u8]) -> Outcome {
+    if let Some(answer) = super::proc_files::open(&path[..path.len() - 1], call.args[if at.directory.is_some() { 2 } else { 1 }] as u32) {
+        return done(answer);
+    }
+    if call.number != nr::OPENAT2 {
+        return outside(call, at, path);
+    }
+    // BENEATH and IN_ROOT have been obeyed and would refuse the absolute path.
+    let Ok(flags) = memory::get::<u64>(call.args[2]) else { return Outcome::Forward };
+    let mode = memory::get::<u64>(call.args[2] + 8).unwrap_or(0);
+    let how = [flags, mode, at.restrictions.0 & !0x18];
+    let args = [super::path::AT_FDCWD as usize, path.as_ptr() as usize, how.as_ptr() as usize, 24, 0, 0];
+    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
+    done(unsafe { syscall::call(nr::OPENAT2, args) })
+}
+
+/// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order of errors).
+pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
+    let file_system = process::file_system(found.mount)?;
+    let read_only = file_system.capabilities().read_only;
+    let caller = process::caller();
+    if flags & O_TMPFILE == O_TMPFILE && flags & O_PATH == 0 {
+        let attributes = existing(found)?;
+        return match attributes.kind {
+            FileKind::Directory if read_only => Err(Errno::EROFS),
+            FileKind::Directory => {
+                let (entry, opened) = file_system.tmpfile(&caller, attributes.node, OpenFlags(flags), mode & 0o7777).map_err(|error| error.errno())?;
+                give(found, entry.attributes, opened, flags)
+            }
+            _ => Err(Errno::ENOTDIR),
+        };
+    }
+    let Some(entry) = &found.entry else {
+        if read_only {
+            return Err(Errno::EROFS);
+        }
+        let Last::Name(name) = &found.last else { return Err(Errno::EISDIR) };
+        may_change(found, file_system.attributes(found.parent).map_err(|error| error.errno())?)?;
+        let mode = mode & 0o7777 & !caller.umask;
+        let (entry, opened) = file_system.create(&caller, found.parent, name, OpenFlags(flags), mode).map_err(|error| error.errno())?;
+        return give(found, entry.attributes, opened, flags);
+    };
+    let attributes = entry.attributes;
+    if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
+        return Err(Errno::EEXIST);
+    }
+    if flags & O_CREAT != 0 && attributes.kind == FileKind::Directory {
+        return Err(Errno::EISDIR);
+    }
+    if flags & O_PATH != 0 {
+        if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR);
+        }
+        return add(found, attributes, Object::Path, flags);
+    }
+    if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
+        return Err(Errno::ENOTDIR);
+    }
+    let access = flags & O_ACCMODE;
+    let wanted = match access {
+        0 => 4,
+        1 => 2,
+        _ => 6,
+    } | if flags & O_TRUNC != 0 { 2 } else { 0 };
+    match attributes.kind {
+        FileKind::Symlink => return Err(Errno::ELOOP),
+        FileKind::Directory if wanted & 2 != 0 => return Err(Errno::EISDIR),
+        FileKind::Regular | FileKind::Directory if wanted & 2 != 0 && read_only => return Err(Errno::EROFS),
+        _ => {}
+    }
+    if !permits(&caller, &attributes, wanted) {
+        return Err(Errno::EACCES);
+    }
+    if flags & O_NOATIME != 0 && caller.uid != 0 && caller.uid != attributes.uid {
+        return Err(Errno::EPERM);
+    }
+    match attributes.kind {
+        FileKind::Directory => add(found, attributes, Object::Directory, flags),
+        FileKind::Regular => {
+            if flags & O_DIRECT != 0 {
+                return Err(Errno::EINVAL);
+            }
+            let opened = file_system.open(&caller, attributes.node, OpenFlags(flags)).map_err(|error| {
+                if let Some(cause) = error.cause() {
+                    crate::log!("open of node {:x} of mount {}: {cause}", attributes.node.0, found.mount.0);
+                }
+                error.errno()
+            })?;
+            give(found, attributes, opened, flags)
+        }
+        // No device driver, no pipe behind a name in an archive (`nodev`).
+        FileKind::Fifo | FileKind::Socket => Err(Errno::ENXIO),
+        FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
+        FileKind::Symlink => Err(Errno::ELOOP),
+    }
+}
+
+/// Whether the caller may add or remove names in the directory.
+pub fn may_change(found: &Inside<'_>, directory: Attributes) -> Result<(), Errno> {
+    let _ = found;
+    if permits(&process::caller(), &directory, 3) { Ok(()) } else { Err(Errno::EACCES) }
+}
+
+fn give(found: &Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
+    match opened {
+        Opened::Driven(file) => add(found, attributes, Object::File(file), flags),
+        Opened::Backed(fd) => {
+            let fd = crate::shadow::Descriptor(fd);
+            // The lowest number, with the close-on-exec flag that the program asked for.
+            let given = crate::descriptors::dup_from(fd.0, 0, flags & O_CLOEXEC != 0)?;
+            Ok(given as usize)
+        }
+    }
+}
+
+fn add(found: &Inside<'_>, attributes: Attributes, object: Object, flags: u32) -> Answer {
+    let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
+    // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
+    let keep = if flags & O_PATH != 0 { keep } else { keep | 0o100000 };
+    let description = Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    process::get().table.add(description, 0, flags & O_CLOEXEC != 0).map(|fd| fd as usize)
+}

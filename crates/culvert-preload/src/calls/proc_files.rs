@@ -1,0 +1,142 @@
+//! The files in which the kernel lists mounts: ours are added.
+
+use super::Answer;
+use crate::process;
+use crate::resolver::MountId;
+use alloc::{format, string::String, vec::Vec};
+use culvert_sys::{nr, syscall};
+
+/// The mount's number, as in the first field of mountinfo and in statx.
+pub fn mount_number(mount: MountId) -> u64 {
+    (1 << 30) + u64::from(mount.0)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    MountInfo,
+    Mounts,
+    MountStats,
+}
+
+fn table(path: &[u8]) -> Option<Table> {
+    if path == b"/etc/mtab" {
+        return Some(Table::Mounts);
+    }
+    let rest = path.strip_prefix(b"/proc/")?;
+    let (who, name) = match rest.iter().position(|&b| b == b'/') {
+        None => (&b"self"[..], rest),
+        Some(slash) => (&rest[..slash], &rest[slash + 1..]),
+    };
+    // SAFETY: getpid has no arguments.
+    let mine = || unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) };
+    if who != b"self" && who != b"thread-self" && who != mine().as_bytes() {
+        return None;
+    }
+    match name {
+        b"mountinfo" => Some(Table::MountInfo),
+        b"mounts" => Some(Table::Mounts),
+        b"mountstats" => Some(Table::MountStats),
+        _ => None,
+    }
+}
+
+/// Blanks and backslashes as the kernel writes them (`mangle_path`).
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    for &byte in text {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' | b'#' => out.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+            _ => out.push(byte),
+        }
+    }
+    out
+}
+
+/// Opens one of the lists with our mounts in it; none for any other path, or one opened for writing.
+pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
+    if !(path.starts_with(b"/proc/") || path == b"/etc/mtab") || flags & (3 | crate::description::O_PATH) != 0 {
+        return None;
+    }
+    let table = table(path)?;
+    let process = process::get();
+    if process.has_left() || process.mounts.is_empty() {
+        return None;
+    }
+    let mut content = crate::run::read_file(&crate::memory::c_string(path)).ok()?;
+    for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
+        let (source, target) = (escaped(&specification.source), escaped(&specification.target));
+        let driver = &specification.driver;
+        let mode = if process::file_system(mount).is_ok_and(|fs| !fs.capabilities().read_only) { "rw" } else { "ro" };
+        let minor = 0xc0000 + u32::from(mount.0);
+        let line = |parts: &[&[u8]]| parts.concat();
+        content.extend(match table {
+            Table::MountInfo => {
+                let parent = process.mounts.parent(mount).map_or_else(|| parent_number(&content, &target), mount_number);
+                let head = format!("{} {parent} 0:{minor} / ", mount_number(mount));
+                line(&[head.as_bytes(), &target, format!(" {mode},nosuid,nodev,relatime - culvert.{driver} ").as_bytes(), &source, format!(" {mode}\n").as_bytes()])
+            }
+            Table::Mounts => line(&[&source, b" ", &target, format!(" culvert.{driver} {mode},nosuid,nodev,relatime 0 0\n").as_bytes()]),
+            Table::MountStats => line(&[b"device ", &source, b" mounted on ", &target, format!(" with fstype culvert.{driver}\n").as_bytes()]),
+        });
+    }
+    Some(memory_file(&content, flags))
+}
+
+/// The number of the kernel's mount that `target` lies on, by the longest mount point.
+fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
+    let mut best = (0, 0);
+    for line in mountinfo.split(|&b| b == b'\n') {
+        let mut fields = line.split(|&b| b == b' ');
+        let (Some(number), Some(point)) = (fields.next(), fields.nth(3)) else { continue };
+        let below = point == b"/" || target.strip_prefix(point).is_some_and(|rest| rest.first() == Some(&b'/'));
+        if below && point.len() >= best.0 {
+            if let Some(number) = core::str::from_utf8(number).ok().and_then(|number: &str| number.parse().ok()) {
+                best = (point.len(), number);
+            }
+        }
+    }
+    best.1
+}
+
+/// A descriptor that reads `content`.
+fn memory_file(content: &[u8], flags: u32) -> Answer {
+    const MFD_CLOEXEC: usize = 1;
+    let name = String::from("mounts\0");
+    let flag = if flags & 0o2000000 != 0 { MFD_CLOEXEC } else { 0 };
+    // SAFETY: the name ends in NUL; the content is given with its length; the descriptor is new.
+    unsafe {
+        let fd = crate::shadow::Descriptor(syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, flag])? as i32);
+        let mut done = 0;
+        while done < content.len() {
+            done += syscall::call(nr::PWRITE64, [fd.0 as usize, content[done..].as_ptr() as usize, content.len() - done, done])?;
+        }
+        process::get().table.opened_by_kernel(fd.0);
+        Ok(fd.release() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_lists() {
+        let own = std::format!("/proc/{}/mounts", std::process::id());
+        for (path, is_list) in [("/proc/self/mountinfo", true), ("/proc/mounts", true), (own.as_str(), true), ("/etc/mtab", true), ("/proc/1/mounts", false), ("/proc/self/maps", false), ("/proc/self/task/1/mounts", false)] {
+            assert_eq!(table(path.as_bytes()).is_some(), is_list, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_parent_is_the_deepest_mount_above() {
+        let info = b"20 1 0:1 / / rw - ext4 a rw\n30 20 0:2 / /mnt rw - tmpfs b rw\n40 30 0:3 / /mntx rw - tmpfs c rw\n";
+        assert_eq!(parent_number(info, b"/mnt/a"), 30);
+        assert_eq!(parent_number(info, b"/other"), 20);
+        assert_eq!(parent_number(info, b"/mnty"), 20);
+    }
+
+    #[test]
+    fn blanks_are_escaped() {
+        assert_eq!(escaped(b"a b\\c"), b"a\\040b\\134c");
+    }
+}

@@ -1,0 +1,355 @@
+//! stat and its relatives, access, readlink, statfs.
+
+use super::path::{At, Found, adopt_target, find, magic_text, on_path};
+use super::{Answer, descriptor, done, permits};
+use crate::description::Held;
+use crate::memory::{self, PathBuffer};
+use crate::process;
+use crate::resolver::{Inside, LastStep, MountId, Restrictions};
+use culvert::{Attributes, Errno, FileKind};
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+const AT_EACCESS: usize = 0x200;
+const AT_NO_AUTOMOUNT: usize = 0x800;
+const AT_EMPTY_PATH: usize = 0x1000;
+const AT_STATX_SYNC_TYPE: usize = 0x6000;
+
+/// `st_dev` of a mount: anonymous (major 0), with minors that the kernel's own counter never reaches.
+pub fn device(mount: MountId) -> u64 {
+    let minor = 0xc0000 + u64::from(mount.0);
+    (minor & 0xff) | (minor & !0xff) << 12
+}
+
+/// The bytes of a `struct stat` (x86-64, 144 bytes).
+pub fn stat_bytes(mount: MountId, attributes: &Attributes) -> [u8; 144] {
+    let mut out = [0u8; 144];
+    let mut put = |at: usize, value: u64| out[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+    put(0, device(mount));
+    put(8, attributes.inode);
+    put(16, u64::from(attributes.links));
+    put(24, u64::from(attributes.mode()) | u64::from(attributes.uid) << 32);
+    put(32, u64::from(attributes.gid));
+    put(40, attributes.rdev);
+    put(48, attributes.size);
+    put(56, u64::from(attributes.block_size));
+    put(64, attributes.blocks);
+    for (at, time) in [(72, attributes.atime), (88, attributes.mtime), (104, attributes.ctime)] {
+        put(at, time.seconds as u64);
+        put(at + 8, u64::from(time.nanoseconds));
+    }
+    out
+}
+
+fn give_stat(address: usize, mount: MountId, attributes: &Attributes) -> Answer {
+    user::copy_out(address, &stat_bytes(mount, attributes)).map(|()| 0).map_err(|_| Errno::EFAULT)
+}
+
+/// The bytes of a `struct statx` (256 bytes).
+fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 256] {
+    const BASIC: u32 = 0x7ff;
+    const BTIME: u32 = 0x800;
+    const MNT_ID: u32 = 0x1000;
+    const ATTR_MOUNT_ROOT: u64 = 0x2000;
+    let mut out = [0u8; 256];
+    let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+    let mask = BASIC | MNT_ID | if attributes.btime.is_some() { BTIME } else { 0 };
+    put(0, &mask.to_ne_bytes());
+    put(4, &attributes.block_size.to_ne_bytes());
+    put(8, &(if is_root { ATTR_MOUNT_ROOT } else { 0 }).to_ne_bytes());
+    put(16, &attributes.links.to_ne_bytes());
+    put(20, &attributes.uid.to_ne_bytes());
+    put(24, &attributes.gid.to_ne_bytes());
+    put(28, &(attributes.mode() as u16).to_ne_bytes());
+    put(32, &attributes.inode.to_ne_bytes());
+    put(40, &attributes.size.to_ne_bytes());
+    put(48, &attributes.blocks.to_ne_bytes());
+    put(56, &ATTR_MOUNT_ROOT.to_ne_bytes());
+    for (at, time) in [(64, Some(attributes.atime)), (80, attributes.btime), (96, Some(attributes.ctime)), (112, Some(attributes.mtime))] {
+        let time = time.unwrap_or_default();
+        put(at, &time.seconds.to_ne_bytes());
+        put(at + 8, &time.nanoseconds.to_ne_bytes());
+    }
+    let split = |dev: u64| (((dev >> 8) & 0xfff | (dev >> 32) & !0xfff) as u32, ((dev & 0xff) | (dev >> 12) & !0xff) as u32);
+    for (at, dev) in [(128, attributes.rdev), (136, device(mount))] {
+        let (major, minor) = split(dev);
+        put(at, &major.to_ne_bytes());
+        put(at + 4, &minor.to_ne_bytes());
+    }
+    put(144, &super::proc_files::mount_number(mount).to_ne_bytes());
+    out
+}
+
+fn give_statx(address: usize, mount: MountId, attributes: &Attributes) -> Answer {
+    let is_root = process::file_system(mount).is_ok_and(|fs| fs.root() == attributes.node);
+    user::copy_out(address, &statx_bytes(mount, attributes, is_root)).map(|()| 0).map_err(|_| Errno::EFAULT)
+}
+
+/// What is there, or ENOENT.
+pub fn existing(found: &Inside<'_>) -> Result<Attributes, Errno> {
+    found.entry.as_ref().map(|entry| entry.attributes).ok_or(Errno::ENOENT)
+}
+
+/// Attributes of a description, logged when they cannot be had.
+pub fn described(held: &Held) -> Result<Attributes, Errno> {
+    held.attributes().map_err(|error| super::io::report(held, "stat", &error))
+}
+
+fn identity_in(address: usize) -> Option<(u64, u64)> {
+    Some((memory::get(address).ok()?, memory::get(address + 8).ok()?))
+}
+
+/// stat(2)
+pub fn stat(call: &mut Call) -> Outcome {
+    on_path(call, At::new(0, LastStep::Follow), Some(|call| identity_in(call.args[1])), |call, found| give_stat(call.args[1], found.mount, &existing(&found)?))
+}
+
+/// lstat(2)
+pub fn lstat(call: &mut Call) -> Outcome {
+    on_path(call, At::new(0, LastStep::NoFollow), Some(|call| identity_in(call.args[1])), |call, found| give_stat(call.args[1], found.mount, &existing(&found)?))
+}
+
+/// fstat(2)
+pub fn fstat(call: &mut Call) -> Outcome {
+    let Some(held) = descriptor(call.args[0]) else { return fstat_foreign(call) };
+    done(described(&held).and_then(|attributes| give_stat(call.args[1], held.mount, &attributes)))
+}
+
+/// fstat of a foreign descriptor: one on the empty directory under a mount becomes the mount's root.
+fn fstat_foreign(call: &mut Call) -> Outcome {
+    let process = process::get();
+    if !process.targets_exist {
+        return Outcome::Forward;
+    }
+    let answer = super::path::native(call);
+    let mount = answer.ok().and_then(|_| identity_in(call.args[1])).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
+    match mount {
+        Some(mount) if adopt_target(call.args[0] as i32, mount).is_ok() => fstat(call),
+        _ => done(answer),
+    }
+}
+
+const fn last_step(flags: usize) -> LastStep {
+    if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow }
+}
+
+/// Whether the path argument is empty (or null, which AT_EMPTY_PATH allows since 6.11).
+fn is_empty(address: usize) -> bool {
+    address == 0 || memory::get::<u8>(address) == Ok(0)
+}
+
+/// The attributes of what an empty path means: the descriptor itself, or the working directory. None: foreign.
+fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
+    if fd == super::path::AT_FDCWD {
+        let here = process::get().with_working_directory(|place| place.cloned());
+        let Some(crate::resolver::Place::Mount { mount, node }) = here else { return None };
+        return Some(process::file_system(mount).and_then(|fs| fs.attributes(node).map_err(|error| error.errno())).map(|attributes| (mount, attributes)));
+    }
+    let held = descriptor(fd as usize)?;
+    Some(described(&held).map(|attributes| (held.mount, attributes)))
+}
+
+/// newfstatat(2)
+pub fn newfstatat(call: &mut Call) -> Outcome {
+    let [fd, path, buffer, flags, ..] = call.args;
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
+        return match empty_path(fd as i32) {
+            Some(found) => done(found.and_then(|(mount, attributes)| give_stat(buffer, mount, &attributes))),
+            None if fd as i32 >= 0 => {
+                let mut plain = Call { number: nr::FSTAT, args: [fd, buffer, 0, 0, 0, 0] };
+                match fstat_foreign(&mut plain) {
+                    Outcome::Forward => Outcome::Forward,
+                    other => other,
+                }
+            }
+            None => Outcome::Forward,
+        };
+    }
+    on_path(call, At::below(0, last_step(flags)), Some(|call| identity_in(call.args[2])), |call, found| give_stat(call.args[2], found.mount, &existing(&found)?))
+}
+
+/// statx(2)
+pub fn statx(call: &mut Call) -> Outcome {
+    let [fd, path, flags, mask, buffer, _] = call.args;
+    const STATX_RESERVED: usize = 0x8000_0000;
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE) != 0 || mask & STATX_RESERVED != 0 || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
+        return Outcome::Forward;
+    }
+    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
+        return match empty_path(fd as i32) {
+            Some(found) => done(found.and_then(|(mount, attributes)| give_statx(buffer, mount, &attributes))),
+            None => Outcome::Forward,
+        };
+    }
+    on_path(call, At::below(0, last_step(flags)), Some(identity_of_statx), |call, found| give_statx(call.args[4], found.mount, &existing(&found)?))
+}
+
+fn identity_of_statx(call: &Call) -> Option<(u64, u64)> {
+    let buffer = call.args[4];
+    let (inode, major, minor): (u64, u32, u32) = (memory::get(buffer + 32).ok()?, memory::get(buffer + 136).ok()?, memory::get(buffer + 140).ok()?);
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    Some(((minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32, inode))
+}
+
+/// What access(2) says of something in a mount.
+fn accessible(found: &Inside<'_>, mode: usize, effective: bool) -> Answer {
+    let attributes = existing(found)?;
+    check_access(found.mount, &attributes, mode, effective)
+}
+
+fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective: bool) -> Answer {
+    let mode = mode as u32;
+    if mode == 0 {
+        return Ok(0);
+    }
+    let read_only = process::file_system(mount)?.capabilities().read_only;
+    let on_disk = matches!(attributes.kind, FileKind::Regular | FileKind::Directory | FileKind::Symlink);
+    let real;
+    let effective_caller = process::caller();
+    let caller = if effective {
+        &effective_caller
+    } else {
+        real = process::real_caller();
+        &real
+    };
+    if mode & 2 != 0 && read_only && on_disk {
+        return Err(Errno::EROFS);
+    }
+    if permits(caller, attributes, mode) { Ok(0) } else { Err(Errno::EACCES) }
+}
+
+/// access(2)
+pub fn access(call: &mut Call) -> Outcome {
+    if call.args[1] & !7 != 0 {
+        return Outcome::Forward;
+    }
+    on_path(call, At::new(0, LastStep::Follow), None, |call, found| accessible(&found, call.args[1], false))
+}
+
+/// faccessat(2) and faccessat2(2)
+pub fn faccessat(call: &mut Call) -> Outcome {
+    let [fd, path, mode, ..] = call.args;
+    let flags = if call.number == nr::FACCESSAT2 { call.args[3] } else { 0 };
+    if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    let effective = flags & AT_EACCESS != 0;
+    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
+        return match empty_path(fd as i32) {
+            Some(found) => done(found.and_then(|(mount, attributes)| check_access(mount, &attributes, mode, effective))),
+            None => Outcome::Forward,
+        };
+    }
+    on_path(call, At::below(0, last_step(flags)), None, |call, found| accessible(&found, call.args[2], effective))
+}
+
+fn give_link(found: &Inside<'_>, buffer: usize, size: usize) -> Answer {
+    let attributes = existing(found)?;
+    if attributes.kind != FileKind::Symlink {
+        return Err(Errno::EINVAL);
+    }
+    let target = process::file_system(found.mount)?.readlink(attributes.node).map_err(|error| error.errno())?;
+    give_text(&target, buffer, size)
+}
+
+fn give_text(text: &[u8], buffer: usize, size: usize) -> Answer {
+    let count = text.len().min(size);
+    user::copy_out(buffer, &text[..count]).map(|()| count).map_err(|_| Errno::EFAULT)
+}
+
+/// readlink(2)
+pub fn readlink(call: &mut Call) -> Outcome {
+    let [_, buffer, size, ..] = call.args;
+    read_link(call, At::new(0, LastStep::NoFollow), buffer, size)
+}
+
+/// readlinkat(2)
+pub fn readlinkat(call: &mut Call) -> Outcome {
+    let [fd, path, buffer, size, ..] = call.args;
+    if is_empty(path) && path != 0 {
+        return match descriptor(fd) {
+            Some(held) => done((|| {
+                if held.kind != FileKind::Symlink {
+                    return Err(Errno::ENOENT);
+                }
+                let target = held.file_system()?.readlink(held.node).map_err(|error| error.errno())?;
+                give_text(&target, buffer, size)
+            })()),
+            None => Outcome::Forward,
+        };
+    }
+    read_link(call, At::below(0, LastStep::NoFollow), buffer, size)
+}
+
+fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
+    if (size as i32) <= 0 {
+        return Outcome::Forward;
+    }
+    let Ok(path) = PathBuffer::read(call.args[at.path]) else { return Outcome::Forward };
+    let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+    if let Ok(Found::MagicLink(magic)) = find(directory, path.bytes(), at.last, Restrictions(0)) {
+        if let Ok(text) = magic_text(&magic) {
+            return done(give_text(&text, buffer, size));
+        }
+    }
+    on_path(call, at, None, |_, found| give_link(&found, buffer, size))
+}
+
+/// The bytes of a `struct statfs` (120 bytes).
+fn give_statfs(mount: MountId, buffer: usize) -> Answer {
+    const ST_RDONLY: u64 = 1;
+    const ST_VALID: u64 = 0x20;
+    let of = process::file_system(mount)?.statfs().map_err(|error| error.errno())?;
+    let words: [u64; 15] = [
+        of.magic,
+        u64::from(of.block_size),
+        of.blocks,
+        of.blocks_free,
+        of.blocks_available,
+        of.files,
+        of.files_free,
+        device(mount),
+        u64::from(of.name_max),
+        u64::from(of.block_size),
+        ST_VALID | if of.read_only { ST_RDONLY } else { 0 },
+        0,
+        0,
+        0,
+        0,
+    ];
+    let mut bytes = [0u8; 120];
+    for (i, word) in words.iter().enumerate() {
+        bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_ne_bytes());
+    }
+    user::copy_out(buffer, &bytes).map(|()| 0).map_err(|_| Errno::EFAULT)
+}
+
+/// statfs(2)
+pub fn statfs(call: &mut Call) -> Outcome {
+    on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
+        existing(&found)?;
+        give_statfs(found.mount, call.args[1])
+    })
+}
+
+/// fstatfs(2)
+pub fn fstatfs(call: &mut Call) -> Outcome {
+    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
+    done(give_statfs(held.mount, call.args[1]))
+}
+
+/// name_to_handle_at(2): no handles on mounts.
+pub fn name_to_handle_at(call: &mut Call) -> Outcome {
+    const AT_SYMLINK_FOLLOW: usize = 0x400;
+    let [fd, path, .., flags, _] = call.args;
+    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
+        return if descriptor(fd).is_some() { done(Err(Errno::EOPNOTSUPP)) } else { Outcome::Forward };
+    }
+    let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastStep::Follow } else { LastStep::NoFollow };
+    super::path::refuse_inside(call, At::below(0, last), Errno::EOPNOTSUPP)
+}
+

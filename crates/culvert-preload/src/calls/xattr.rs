@@ -1,0 +1,140 @@
+//! Extended attributes.
+
+use super::path::{At, on_path};
+use super::stat::existing;
+use super::{Answer, descriptor, done};
+use crate::description::{Held, Object};
+use crate::memory;
+use crate::process;
+use crate::resolver::{LastStep, MountId};
+use alloc::vec::Vec;
+use culvert::{Errno, Node};
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+
+/// `XATTR_NAME_MAX` and `XATTR_SIZE_MAX` (xattr(7)).
+const NAME_MAX: usize = 255;
+const SIZE_MAX: usize = 65536;
+
+/// What a call wants to do, with its arguments at `first` and after.
+#[derive(Clone, Copy)]
+enum Request {
+    Get,
+    List,
+    Set,
+    Remove,
+}
+
+/// The name at `address`, and its length; ERANGE for an empty or long one (`strncpy_from_user` in fs/xattr.c).
+fn name_at(address: usize, buffer: &mut [u8; NAME_MAX + 1]) -> Result<usize, Errno> {
+    match user::string_in(address, buffer) {
+        Ok(0) | Err(user::StringError::TooLong) => Err(Errno::ERANGE),
+        Ok(length) => Ok(length),
+        Err(user::StringError::Fault) => Err(Errno::EFAULT),
+    }
+}
+
+fn give(value: &[u8], buffer: usize, size: usize) -> Answer {
+    if size == 0 {
+        return Ok(value.len());
+    }
+    if value.len() > size {
+        return Err(Errno::ERANGE);
+    }
+    user::copy_out(buffer, value).map(|()| value.len()).map_err(|_| Errno::EFAULT)
+}
+
+fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) -> Answer {
+    let file_system = process::file_system(mount)?;
+    let read_only = file_system.capabilities().read_only;
+    let mut name = [0u8; NAME_MAX + 1];
+    let errno = |error: culvert::Error| error.errno();
+    match request {
+        Request::List => give(&file_system.list_xattr(node).map_err(errno)?, arguments[0], arguments[1]),
+        Request::Get => {
+            let length = name_at(arguments[0], &mut name)?;
+            give(&file_system.get_xattr(node, &name[..length]).map_err(errno)?, arguments[1], arguments[2])
+        }
+        Request::Set | Request::Remove if read_only => Err(Errno::EROFS),
+        Request::Set => {
+            let length = name_at(arguments[0], &mut name)?;
+            if arguments[2] > SIZE_MAX {
+                return Err(Errno::E2BIG);
+            }
+            let mut value = Vec::new();
+            value.resize(arguments[2], 0);
+            user::copy_in(&mut value, arguments[1]).map_err(|_| Errno::EFAULT)?;
+            set(file_system, node, &name[..length], &value, arguments[3] as u32)
+        }
+        Request::Remove => {
+            let length = name_at(arguments[0], &mut name)?;
+            file_system.remove_xattr(&process::caller(), node, &name[..length]).map(|()| 0).map_err(errno)
+        }
+    }
+}
+
+fn set(file_system: &dyn culvert::FileSystem, node: Node, name: &[u8], value: &[u8], flags: u32) -> Answer {
+    file_system.set_xattr(&process::caller(), node, name, value, flags).map(|()| 0).map_err(|error| error.errno())
+}
+
+fn of_number(number: usize) -> Request {
+    match number {
+        nr::GETXATTR | nr::LGETXATTR | nr::FGETXATTR => Request::Get,
+        nr::LISTXATTR | nr::LLISTXATTR | nr::FLISTXATTR => Request::List,
+        nr::SETXATTR | nr::LSETXATTR | nr::FSETXATTR => Request::Set,
+        _ => Request::Remove,
+    }
+}
+
+/// getxattr(2), listxattr(2), setxattr(2), removexattr(2) and their l-forms.
+pub fn by_path(call: &mut Call) -> Outcome {
+    let follow = matches!(call.number, nr::GETXATTR | nr::LISTXATTR | nr::SETXATTR | nr::REMOVEXATTR);
+    let last = if follow { LastStep::Follow } else { LastStep::NoFollow };
+    on_path(call, At::new(0, last), None, |call, found| perform(found.mount, existing(&found)?.node, of_number(call.number), &call.args[1..]))
+}
+
+fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
+    if matches!(held.object, Object::Path) {
+        return Err(Errno::EBADF);
+    }
+    perform(held.mount, held.node, request, arguments)
+}
+
+/// The f-forms.
+pub fn by_descriptor(call: &mut Call) -> Outcome {
+    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
+    done(by_held(&held, of_number(call.number), &call.args[1..]))
+}
+
+/// getxattrat(2) and its kin (since 6.13).
+pub fn at(call: &mut Call) -> Outcome {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    const AT_EMPTY_PATH: usize = 0x1000;
+    let [fd, path, flags, ..] = call.args;
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    let request = match call.number {
+        nr::GETXATTRAT => Request::Get,
+        nr::LISTXATTRAT => Request::List,
+        nr::SETXATTRAT => Request::Set,
+        _ => Request::Remove,
+    };
+    let arguments = match request {
+        Request::List => [call.args[3], call.args[4], 0, 0],
+        Request::Remove => [call.args[3], 0, 0, 0],
+        Request::Get | Request::Set => {
+            // struct xattr_args: value, size, flags.
+            let (Ok(value), Ok(size), Ok(flags)) = (memory::get::<usize>(call.args[4]), memory::get::<u32>(call.args[4] + 8), memory::get::<u32>(call.args[4] + 12)) else { return Outcome::Forward };
+            [call.args[3], value, size as usize, flags as usize]
+        }
+    };
+    if flags & AT_EMPTY_PATH != 0 && (path == 0 || memory::get::<u8>(path) == Ok(0)) {
+        return match descriptor(fd) {
+            Some(held) => done(perform(held.mount, held.node, request, &arguments)),
+            None => Outcome::Forward,
+        };
+    }
+    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow };
+    on_path(call, At::below(0, last), None, |_, found| perform(found.mount, existing(&found)?.node, request, &arguments))
+}

@@ -1,0 +1,207 @@
+//! Open file descriptions of driven files and directories (DESIGN section 8).
+//!
+//! A description is *private* while only this process holds it: offset and status flags live here. It is *shared* once it was promoted: then its kernel
+//! descriptor is an open file description on the node's shadow file, and the kernel keeps the offset and the flags.
+
+use crate::process;
+use crate::resolver::MountId;
+use alloc::{boxed::Box, sync::Arc};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
+use culvert_sys::{nr, sync::Mutex, syscall};
+
+/// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change (`SETFL_MASK`, fs/fcntl.c).
+const SETTABLE: u32 = 0o2000 | 0o4000 | 0o40000 | 0o1000000 | 0o20000;
+/// O_PATH.
+pub const O_PATH: u32 = 0o10000000;
+
+/// What a description serves.
+pub enum Object {
+    /// A driven regular file.
+    File(Box<dyn File>),
+    /// A directory.
+    Directory,
+    /// A description opened with O_PATH, of any kind of node.
+    Path,
+}
+
+/// An open file description.
+pub struct Description {
+    /// The mount.
+    pub mount: MountId,
+    /// The node.
+    pub node: Node,
+    /// Its type.
+    pub kind: FileKind,
+    /// What it serves.
+    pub object: Object,
+    /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
+    flags: AtomicU32,
+    offset: Offset,
+    shared: AtomicBool,
+}
+
+/// The offset of a private description. While the process has one thread its lock costs nothing.
+struct Offset {
+    lock: Mutex<()>,
+    value: UnsafeCell<u64>,
+}
+
+// SAFETY: the value is touched under the lock, or while only one thread exists.
+unsafe impl Sync for Offset {}
+
+impl Offset {
+    fn with<R>(&self, run: impl FnOnce(&mut u64) -> R) -> R {
+        let _guard = culvert_intercept::multi_threaded().then(|| self.lock.lock());
+        // SAFETY: exclusive: the lock is held, or no other thread exists, and a hook is never re-entered by the same thread
+        // (signals are deferred to its end).
+        run(unsafe { &mut *self.value.get() })
+    }
+}
+
+impl Description {
+    /// A private description at offset 0.
+    pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
+        Self {
+            mount,
+            node,
+            kind,
+            object,
+            flags: AtomicU32::new(flags),
+            offset: Offset { lock: Mutex::new(()), value: UnsafeCell::new(0) },
+            shared: AtomicBool::new(false),
+        }
+    }
+
+    /// The same, of a descriptor that is a shadow already.
+    pub fn shared(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
+        let description = Self::new(mount, node, kind, object, flags);
+        description.shared.store(true, Relaxed);
+        description
+    }
+
+    /// Whether the kernel keeps offset and flags.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Relaxed)
+    }
+
+    /// The file system that serves it.
+    pub fn file_system(&self) -> Result<&'static dyn FileSystem, Errno> {
+        process::file_system(self.mount)
+    }
+
+    /// The driven file; EISDIR for a directory, EBADF for O_PATH (read(2), open(2)).
+    #[inline]
+    pub fn file(&self) -> Result<&dyn File, Errno> {
+        match &self.object {
+            Object::File(file) => Ok(&**file),
+            Object::Directory => Err(Errno::EISDIR),
+            Object::Path => Err(Errno::EBADF),
+        }
+    }
+
+    /// The driven file, when it is open for reading: EBADF otherwise.
+    #[inline]
+    pub fn readable(&self) -> Result<&dyn File, Errno> {
+        if self.flags.load(Relaxed) & 3 == 1 { Err(Errno::EBADF) } else { self.file() }
+    }
+
+    /// The driven file, when it is open for writing: EBADF otherwise.
+    pub fn writable(&self) -> Result<&dyn File, Errno> {
+        match &self.object {
+            Object::File(file) if self.flags.load(Relaxed) & 3 != 0 => Ok(&**file),
+            _ => Err(Errno::EBADF),
+        }
+    }
+
+    /// fstat.
+    pub fn attributes(&self) -> culvert::Result<Attributes> {
+        match &self.object {
+            Object::File(file) => file.attributes(),
+            _ => self.file_system()?.attributes(self.node),
+        }
+    }
+
+    /// Access mode and status flags, as F_GETFL gives them.
+    pub fn flags(&self, fd: i32) -> Result<u32, Errno> {
+        let mine = self.flags.load(Relaxed);
+        if !self.is_shared() || matches!(self.object, Object::Path) {
+            return Ok(mine);
+        }
+        const F_GETFL: usize = 3;
+        // SAFETY: F_GETFL only reads the flags of the descriptor.
+        let kernel = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
+        Ok(mine & !SETTABLE | kernel & SETTABLE)
+    }
+
+    /// F_SETFL.
+    pub fn set_flags(&self, fd: i32, flags: u32) -> Result<(), Errno> {
+        if matches!(self.object, Object::Path) {
+            return Err(Errno::EBADF);
+        }
+        if self.is_shared() {
+            const F_SETFL: usize = 4;
+            // SAFETY: changes status flags of a descriptor that is the program's own.
+            unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFL, flags as usize & !0o40000]) }?;
+        }
+        let old = self.flags.load(Relaxed);
+        self.flags.store(old & !SETTABLE | flags & SETTABLE, Relaxed);
+        Ok(())
+    }
+
+    /// Runs `io` at the description's offset, exclusively, and leaves the offset where it says; the result is passed on. `fd` is one of the
+    /// description's descriptors.
+    #[inline]
+    pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
+        if !self.is_shared() {
+            return Ok(self.offset.with(io));
+        }
+        let _lock = process::get().node_locks.lock(self.mount, self.node);
+        let mut offset = kernel_seek(fd, 0, 1)?;
+        let before = offset;
+        let result = io(&mut offset);
+        if offset != before {
+            kernel_seek(fd, offset as i64, 0)?;
+        }
+        Ok(result)
+    }
+
+    /// Makes the kernel the keeper: `fd`, the first of the description's descriptors to become one on the shadow, is at offset 0 there.
+    pub fn hand_over(&self, fd: i32) -> Result<(), Errno> {
+        let offset = self.offset.with(|offset| *offset);
+        if !matches!(self.object, Object::Path) && offset != 0 {
+            kernel_seek(fd, offset as i64, 0)?;
+        }
+        self.shared.store(true, Relaxed);
+        Ok(())
+    }
+}
+
+/// lseek of the kernel descriptor.
+pub fn kernel_seek(fd: i32, offset: i64, whence: usize) -> Result<u64, Errno> {
+    // SAFETY: moves the offset of a descriptor that stands for ours.
+    unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence]) }.map(|at| at as u64)
+}
+
+/// A description in use by the running hook.
+pub enum Held {
+    /// No other thread can close it meanwhile.
+    Alone(*const Description),
+    /// Kept alive by its own reference.
+    Counted(Arc<Description>),
+}
+
+impl core::ops::Deref for Held {
+    type Target = Description;
+    #[inline]
+    fn deref(&self) -> &Description {
+        match self {
+            // SAFETY: made only in a process with one thread, from the table's own reference, which this hook does not drop while it
+            // holds the value (close and dup2 take the table's reference out and keep it to their end).
+            Self::Alone(description) => unsafe { &**description },
+            Self::Counted(description) => description,
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! Which of the program's descriptors are ours.
+//!
+//! Every descriptor is a real one with the number the kernel chose. A private description's descriptors are dups of one sealed, write-only memfd, so that
+//! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
+
+use crate::description::{Description, Held, Object};
+use crate::process;
+use crate::run::{ShadowName, descriptor_path, stat_descriptor};
+use crate::shadow::{self, Descriptor};
+use alloc::{alloc::alloc_zeroed, sync::Arc};
+use core::alloc::Layout;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
+use culvert::{Errno, FileKind, OpenFlags};
+use culvert_intercept::descriptors as classes;
+use culvert_sys::{nr, sync::Mutex, syscall};
+
+/// The class of a descriptor with a description in our table.
+pub const OURS: u8 = 2;
+const CHUNK: usize = 1024;
+const CHUNKS: usize = 1024;
+/// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
+const LIMIT: usize = CHUNK * CHUNKS;
+
+type Chunk = [AtomicPtr<Description>; CHUNK];
+
+/// From descriptor to description. A slot holds a reference ([`Arc::into_raw`]) or null.
+pub struct Table {
+    chunks: [AtomicPtr<Chunk>; CHUNKS],
+    lock: Mutex<()>,
+    /// One more than the highest descriptor that ever was ours.
+    end: AtomicI32,
+    /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits, must then never say "foreign".
+    wide: AtomicBool,
+    placeholder: AtomicI32,
+}
+
+impl Table {
+    /// An empty table.
+    pub const fn new() -> Self {
+        Self {
+            chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS],
+            lock: Mutex::new(()),
+            end: AtomicI32::new(0),
+            wide: AtomicBool::new(false),
+            placeholder: AtomicI32::new(-1),
+        }
+    }
+
+    fn slot(&self, fd: i32) -> Option<&AtomicPtr<Description>> {
+        let fd = fd as usize;
+        if fd >= LIMIT {
+            return None;
+        }
+        let chunk = self.chunks[fd / CHUNK].load(Acquire);
+        // SAFETY: a chunk, once stored, lives for ever.
+        unsafe { chunk.as_ref() }.map(|chunk| &chunk[fd % CHUNK])
+    }
+
+    fn slot_made(&self, fd: i32) -> Option<&AtomicPtr<Description>> {
+        if (fd as usize) < LIMIT && self.chunks[fd as usize / CHUNK].load(Acquire).is_null() {
+            // SAFETY: the layout has a size; zeroed memory is an array of null pointers.
+            let fresh = unsafe { alloc_zeroed(Layout::new::<Chunk>()) }.cast::<Chunk>();
+            if fresh.is_null() {
+                return None;
+            }
+            let place = &self.chunks[fd as usize / CHUNK];
+            if place.compare_exchange(core::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
+                // SAFETY: made above with this layout and seen by nobody.
+                unsafe { alloc::alloc::dealloc(fresh.cast(), Layout::new::<Chunk>()) };
+            }
+        }
+        self.slot(fd)
+    }
+
+    /// The description behind `fd`, if it is ours. One that was inherited is recognised here, once.
+    #[inline]
+    pub fn get(&self, fd: i32) -> Option<Held> {
+        if let Some(child) = process::vfork_child() {
+            return child.descriptor(fd, || self.find(fd));
+        }
+        self.find(fd)
+    }
+
+    fn find(&self, fd: i32) -> Option<Held> {
+        if let Some(slot) = self.slot(fd) {
+            if !culvert_intercept::multi_threaded() {
+                let found = slot.load(Relaxed);
+                if !found.is_null() {
+                    return Some(Held::Alone(found));
+                }
+            } else if !slot.load(Relaxed).is_null() {
+                let _guard = self.lock.lock();
+                let found = slot.load(Relaxed);
+                if !found.is_null() {
+                    // SAFETY: the slot holds a reference, and under the lock nobody takes it away.
+                    return Some(Held::Counted(unsafe {
+                        Arc::increment_strong_count(found);
+                        Arc::from_raw(found)
+                    }));
+                }
+            }
+        }
+        if fd >= 0 && classes::get(fd) != classes::FOREIGN { self.recognise(fd) } else { None }
+    }
+
+    /// Looks at a descriptor that nobody has told us of.
+    fn recognise(&self, fd: i32) -> Option<Held> {
+        let found = stat_descriptor(fd).ok()?;
+        let run = &process::get().run;
+        let name = (found.st_dev == run.device).then(|| descriptor_path(fd).ok()).flatten().and_then(|path| run.parse(&path));
+        let Some(name) = name else {
+            self.set_class(fd, classes::FOREIGN);
+            return None;
+        };
+        match self.adopt(fd, name) {
+            Ok(description) => {
+                self.install(fd, Arc::new(description));
+                self.find(fd)
+            }
+            Err(error) => {
+                crate::log!("descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}", name.node.0, name.mount);
+                None
+            }
+        }
+    }
+
+    fn adopt(&self, fd: i32, name: ShadowName) -> culvert::Result<Description> {
+        const F_GETFL: usize = 3;
+        // SAFETY: F_GETFL only reads.
+        let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
+        let mount = crate::resolver::MountId(name.mount);
+        let file_system = process::file_system(mount)?;
+        let kind = file_system.attributes(name.node)?.kind;
+        let object = match kind {
+            _ if flags & crate::description::O_PATH != 0 => Object::Path,
+            FileKind::Directory => Object::Directory,
+            _ => match file_system.open(&process::caller(), name.node, OpenFlags(flags & 3))? {
+                culvert::Opened::Driven(file) => Object::File(file),
+                culvert::Opened::Backed(fd) => {
+                    drop(Descriptor(fd));
+                    return Err(culvert::Error::because(Errno::EIO, "a shadow of a backed file"));
+                }
+            },
+        };
+        Ok(Description::shared(mount, name.node, kind, object, flags & !0o100000))
+    }
+
+    fn set_class(&self, fd: i32, class: u8) {
+        if class == classes::FOREIGN && (self.wide.load(Relaxed) || process::vfork_children_alive()) {
+            return;
+        }
+        if class == OURS && fd > 0xffff {
+            self.wide.store(true, Relaxed);
+        }
+        classes::set(fd, class);
+    }
+
+    /// A new descriptor for a private description, the lowest number free from `from` on.
+    pub fn add(&self, description: Description, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
+        self.add_reference(Arc::new(description), from, close_on_exec)
+    }
+
+    /// The same, for another reference to an existing private description.
+    fn add_reference(&self, description: Arc<Description>, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
+        let fd = dup_from(self.placeholder()?, from, close_on_exec)?;
+        self.install(fd, description);
+        Ok(fd)
+    }
+
+    /// Records that `fd` now is `description`.
+    pub fn install(&self, fd: i32, description: Arc<Description>) {
+        if let Some(child) = process::vfork_child() {
+            child.install(fd, Some(description));
+            classes::set(fd, classes::UNKNOWN);
+            return;
+        }
+        let Some(slot) = self.slot_made(fd) else { return };
+        self.set_class(fd, OURS);
+        self.end.fetch_max(fd + 1, Relaxed);
+        let old = {
+            let _guard = self.lock.lock();
+            slot.swap(Arc::into_raw(description).cast_mut(), AcqRel)
+        };
+        drop_reference(old);
+    }
+
+    /// Records that `fd` is not ours any more (closed or replaced by a foreign one).
+    pub fn remove(&self, fd: i32) {
+        if let Some(child) = process::vfork_child() {
+            child.install(fd, None);
+            return;
+        }
+        let Some(slot) = self.slot(fd) else { return };
+        let old = {
+            let _guard = self.lock.lock();
+            slot.swap(core::ptr::null_mut(), AcqRel)
+        };
+        self.set_class(fd, classes::FOREIGN);
+        drop_reference(old);
+    }
+
+    /// Records that the kernel has just opened something foreign at `fd`.
+    pub fn opened_by_kernel(&self, fd: i32) {
+        if process::vfork_child().is_none() && classes::get(fd) == classes::UNKNOWN {
+            self.set_class(fd, classes::FOREIGN);
+        }
+    }
+
+    /// Whether `fd` is in the table, without a look at descriptors that nobody knows.
+    pub fn get_known(&self, fd: i32) -> bool {
+        match process::vfork_child() {
+            Some(_) => true,
+            None => self.slot(fd).is_some_and(|slot| !slot.load(Relaxed).is_null()),
+        }
+    }
+
+    /// Records that nobody knows what `fd` is: it came from another process.
+    pub fn forget(&self, fd: i32) {
+        self.remove(fd);
+        classes::set(fd, classes::UNKNOWN);
+    }
+
+    /// Another reference to the description of `fd`.
+    pub fn reference(&self, fd: i32) -> Option<Arc<Description>> {
+        match self.get(fd)? {
+            Held::Counted(description) => Some(description),
+            Held::Alone(description) => {
+                // SAFETY: the pointer came from `Arc::into_raw` in the slot, whose reference is still there.
+                Some(unsafe {
+                    Arc::increment_strong_count(description);
+                    Arc::from_raw(description)
+                })
+            }
+        }
+    }
+
+    /// The sealed memfd that private descriptors are dups of.
+    fn placeholder(&self) -> Result<i32, Errno> {
+        let fd = self.placeholder.load(Acquire);
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        let made = make_placeholder()?;
+        match self.placeholder.compare_exchange(-1, made, AcqRel, Acquire) {
+            Ok(_) => Ok(made),
+            Err(first) => {
+                drop(Descriptor(made));
+                Ok(first)
+            }
+        }
+    }
+
+    /// Whether `fd` is one that Culvert itself holds open in this process.
+    pub fn is_internal(&self, fd: i32) -> bool {
+        fd >= 0 && (fd == self.placeholder.load(Relaxed) || fd == process::get().lock_descriptor.load(Relaxed))
+    }
+
+    /// Moves an internal descriptor out of the way of a program that wants its number.
+    pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
+        for (holder, close_on_exec) in [(&self.placeholder, true), (&process::get().lock_descriptor, false)] {
+            if holder.load(Relaxed) == fd {
+                let moved = dup_from(fd, internal_floor(), close_on_exec).or_else(|_| dup_from(fd, 3, close_on_exec))?;
+                holder.store(moved, Release);
+                drop(Descriptor(fd));
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with every descriptor that is ours, and its description.
+    pub fn each(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
+        for fd in 0..self.end.load(Relaxed) {
+            if let Some(description) = self.reference(fd) {
+                visit(fd, &description);
+            }
+        }
+    }
+
+    /// One more than the highest descriptor that may be ours.
+    pub fn end(&self) -> i32 {
+        self.end.load(Relaxed)
+    }
+
+    /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and the kernel keeps the offset.
+    pub fn promote(&self, fd: i32) -> Result<(), Errno> {
+        let Some(description) = self.reference(fd) else { return Ok(()) };
+        if description.is_shared() {
+            return Ok(());
+        }
+        let mut first = None;
+        let mut result = Ok(());
+        self.each(|other, candidate| {
+            if result.is_ok() && Arc::ptr_eq(candidate, &description) {
+                result = promote_one(other, candidate, &mut first);
+            }
+        });
+        result
+    }
+
+    /// Promotes every private description (before fork); with `keep_close_on_exec` false, those only that survive exec.
+    pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
+        for fd in 0..self.end.load(Relaxed) {
+            let Some(description) = self.reference(fd) else { continue };
+            if description.is_shared() || (only_inheritable && close_on_exec(fd)?) {
+                continue;
+            }
+            drop(description);
+            self.promote(fd)?;
+        }
+        Ok(())
+    }
+}
+
+fn promote_one(fd: i32, description: &Description, first: &mut Option<i32>) -> Result<(), Errno> {
+    let flag = if close_on_exec(fd)? { 0o2000000 } else { 0 };
+    match *first {
+        None => {
+            let name = ShadowName { mount: description.mount.0, node: description.node };
+            let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
+            // SAFETY: replaces the placeholder's dup by the shadow, both ours, at the program's number.
+            unsafe { syscall::call(nr::DUP3, [opened.0 as usize, fd as usize, flag]) }?;
+            description.hand_over(fd)?;
+            *first = Some(fd);
+        }
+        Some(first) => {
+            // SAFETY: as above.
+            unsafe { syscall::call(nr::DUP3, [first as usize, fd as usize, flag]) }?;
+        }
+    }
+    Ok(())
+}
+
+fn drop_reference(old: *mut Description) {
+    if !old.is_null() {
+        // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
+        drop(unsafe { Arc::from_raw(old.cast_const()) });
+    }
+}
+
+/// The FD_CLOEXEC flag of `fd`.
+pub fn close_on_exec(fd: i32) -> Result<bool, Errno> {
+    const F_GETFD: usize = 1;
+    // SAFETY: F_GETFD only reads.
+    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFD]) }.map(|flags| flags & 1 != 0)
+}
+
+/// A dup of `fd` at the lowest free number from `from` on.
+pub fn dup_from(fd: i32, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
+    let command = if close_on_exec { 1030 /* F_DUPFD_CLOEXEC */ } else { 0 /* F_DUPFD */ };
+    // SAFETY: makes a new descriptor, nothing else.
+    unsafe { syscall::call(nr::FCNTL, [fd as usize, command, from as usize]) }.map(|fd| fd as i32)
+}
+
+/// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.
+pub fn internal_floor() -> i32 {
+    let mut limits = [0u64; 2];
+    const RLIMIT_NOFILE: usize = 7;
+    // SAFETY: prlimit64 of this process writes two words.
+    let asked = unsafe { syscall::call(nr::PRLIMIT64, [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize]) };
+    let limit = if asked.is_ok() { limits[0].min(1024) as i32 } else { 1024 };
+    (limit - 8).max(3)
+}
+
+fn make_placeholder() -> Result<i32, Errno> {
+    let path;
+    // SAFETY: plain system calls on a descriptor made here; the names end in NUL.
+    let fd = unsafe {
+        const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
+        const F_ADD_SEALS: usize = 1033;
+        const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
+        let made = Descriptor(syscall::call(nr::MEMFD_CREATE, [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING])? as i32);
+        syscall::call(nr::FCNTL, [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE])?;
+        path = alloc::format!("/proc/self/fd/{}\0", made.0);
+        shadow::open(path.as_bytes(), 1 /* O_WRONLY */, 0)?
+    };
+    let high = dup_from(fd.0, internal_floor(), true).or_else(|_| dup_from(fd.0, 3, true))?;
+    Ok(high)
+}

@@ -1,0 +1,463 @@
+//! Starting programs: execve and execveat, transactional, with our environment, from mounts too.
+//!
+//! A program that will be intercepted finds its inherited descriptors as shadows. One that will not (static, set-user-ID, another C library without
+//! LD_PRELOAD) gets filled shadows, so that it reads the right bytes at the shared offset.
+
+use crate::description::{Description, Object};
+use crate::memory::{self, c_string};
+use crate::process::{self, Process};
+use crate::run::ShadowName;
+use crate::shadow::{self, Descriptor};
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use culvert::Errno;
+use culvert_intercept::user;
+use culvert_sys::{nr, syscall};
+
+/// How a program file will take to interception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loader {
+    /// glibc's ld.so: LD_AUDIT.
+    Glibc,
+    /// musl's: LD_PRELOAD.
+    Musl,
+    /// None: the reason.
+    None(&'static str),
+}
+
+/// What the first bytes of a program file say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// An ELF program and what loads it.
+    Elf(Loader),
+    /// `#!`: interpreter and the one argument.
+    Script {
+        /// Path of the interpreter.
+        interpreter: Vec<u8>,
+        /// Everything after it on the line, if anything.
+        argument: Option<Vec<u8>>,
+    },
+    /// Neither: the kernel says ENOEXEC, or knows better (binfmt_misc).
+    Other,
+}
+
+/// `BINPRM_BUF_SIZE`: what the kernel looks at to tell formats apart.
+const HEAD: usize = 256;
+
+/// Reads the format from the first bytes of a file; `read_at` gives more of it.
+pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Format {
+    if let Some(rest) = head.strip_prefix(b"#!") {
+        return script(&rest[..rest.len().min(HEAD - 2)]);
+    }
+    if head.len() < 64 || head[..4] != *b"\x7fELF" {
+        return Format::Other;
+    }
+    if head[4] != 2 || head[18..20] != [0x3e, 0] {
+        return Format::Elf(Loader::None("it is not an x86-64 program"));
+    }
+    let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let u64_of = |bytes: &[u8], at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+    let (table, size, count) = (u64_of(head, 32), u16_at(54), u16_at(56));
+    if size != 56 {
+        return Format::Other;
+    }
+    for i in 0..u64::from(count.min(128)) {
+        let mut header = [0u8; 56];
+        if read_at(table.saturating_add(i * 56), &mut header) != 56 {
+            return Format::Other;
+        }
+        const PT_INTERP: [u8; 4] = [3, 0, 0, 0];
+        if header[..4] != PT_INTERP {
+            continue;
+        }
+        let (offset, length) = (u64_of(&header, 8), u64_of(&header, 32).min(4096) as usize);
+        let mut name = vec![0u8; length];
+        let got = read_at(offset, &mut name);
+        name.truncate(got);
+        let name = name.strip_suffix(b"\0").unwrap_or(&name);
+        let base = name.rsplit(|&b| b == b'/').next().unwrap_or(name);
+        return Format::Elf(if base.starts_with(b"ld-linux") {
+            Loader::Glibc
+        } else if base.starts_with(b"ld-musl") {
+            Loader::Musl
+        } else {
+            Loader::None("its dynamic loader is neither glibc's nor musl's")
+        });
+    }
+    // A program without PT_INTERP may be the dynamic loader itself, which loads others: it honours LD_AUDIT too.
+    Format::Elf(Loader::None("it is statically linked"))
+}
+
+/// The `#!` line as `load_script` (fs/binfmt_script.c) reads it.
+fn script(line: &[u8]) -> Format {
+    let line = &line[..line.iter().position(|&b| b == b'\n' || b == 0).unwrap_or(line.len())];
+    let blank = |b: &u8| *b == b' ' || *b == b'\t';
+    let trimmed = {
+        let start = line.iter().position(|b| !blank(b)).unwrap_or(line.len());
+        let end = line.iter().rposition(|b| !blank(b)).map_or(start, |end| end + 1);
+        &line[start..end]
+    };
+    if trimmed.is_empty() {
+        return Format::Other;
+    }
+    let end = trimmed.iter().position(blank).unwrap_or(trimmed.len());
+    let rest = &trimmed[end..];
+    let argument = rest.iter().position(|b| !blank(b)).map(|start| rest[start..].to_vec());
+    Format::Script { interpreter: trimmed[..end].to_vec(), argument }
+}
+
+/// The environment's entries that carry a run, for the next program.
+fn carriers(process: &Process, loader: Loader, others: &[Vec<u8>; 2]) -> Vec<Vec<u8>> {
+    let mut entries = Vec::new();
+    let list = |name: &[u8], old: &[u8]| {
+        let mut entry = name.to_vec();
+        entry.push(b'=');
+        entry.extend_from_slice(&process.library);
+        if !old.is_empty() {
+            entry.push(b':');
+            entry.extend_from_slice(old);
+        }
+        entry.push(0);
+        entry
+    };
+    match loader {
+        Loader::Musl => entries.push(list(b"LD_PRELOAD", &others[1])),
+        _ => entries.push(list(b"LD_AUDIT", &others[0])),
+    }
+    entries.push(carrier(process));
+    entries
+}
+
+/// `CULVERT_RUN=<directory>:<lock descriptor>:<strict>`.
+fn carrier(process: &Process) -> Vec<u8> {
+    let mut entry = crate::run::VARIABLE.to_vec();
+    entry.push(b'=');
+    entry.extend_from_slice(&process.run.path);
+    let lock = process.lock_descriptor.load(core::sync::atomic::Ordering::Relaxed);
+    entry.extend_from_slice(alloc::format!(":{lock}:{}", u8::from(process.strict)).as_bytes());
+    if let Some(path) = crate::log::path() {
+        entry.push(b':');
+        entry.extend_from_slice(path);
+    }
+    entry.push(0);
+    entry
+}
+
+/// Everything that the new program's image is made of; must outlive the system call.
+struct Image {
+    path: Vec<u8>,
+    arguments: Vec<usize>,
+    environment: Vec<usize>,
+    strings: Vec<Vec<u8>>,
+}
+
+/// Where a program file is.
+pub enum Program {
+    /// In the real file system: the path for the kernel (NUL-terminated).
+    Host(Vec<u8>),
+    /// On a mount: path there, its node's shadow.
+    Mount {
+        /// The path as the program sees it.
+        path: Vec<u8>,
+        /// Which node.
+        name: ShadowName,
+    },
+}
+
+/// The pointers of a NULL-terminated array in the program's memory (E2BIG beyond a million).
+fn pointers(address: usize) -> Result<Vec<usize>, Errno> {
+    let mut list = Vec::new();
+    if address == 0 {
+        return Ok(list);
+    }
+    loop {
+        let pointer: usize = memory::get(address + list.len() * 8)?;
+        if pointer == 0 {
+            return Ok(list);
+        }
+        if list.len() >= 1 << 20 {
+            return Err(Errno::E2BIG);
+        }
+        list.push(pointer);
+    }
+}
+
+fn starts_with(address: usize, prefix: &[u8]) -> Result<bool, Errno> {
+    let mut head = [0u8; 16];
+    for (i, wanted) in prefix.iter().enumerate() {
+        let byte: u8 = memory::get(address + i)?;
+        head[i] = byte;
+        if byte != *wanted {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The program file `path` on the real file system or a mount, opened for a look.
+struct Look {
+    file: Descriptor,
+}
+
+impl Look {
+    fn open(path: &[u8]) -> Result<Self, Errno> {
+        Ok(Self { file: shadow::open(path, 0o4000 /* O_NONBLOCK: a FIFO is no program */, 0)? })
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
+        // SAFETY: the slice is given with its length.
+        unsafe { syscall::call(nr::PREAD64, [self.file.0 as usize, into.as_mut_ptr() as usize, into.len(), offset as usize]) }.unwrap_or(0)
+    }
+
+    fn format(&self) -> Format {
+        let mut head = [0u8; HEAD];
+        let got = self.read_at(0, &mut head);
+        format(&head[..got], &mut |offset, into| self.read_at(offset, into))
+    }
+
+    /// Whether the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so ignores LD_AUDIT.
+    fn is_privileged(&self) -> bool {
+        let Ok(found) = crate::run::stat_descriptor(self.file.0) else { return false };
+        let caller = process::caller();
+        let set_uid = found.st_mode & 0o4000 != 0 && found.st_uid != caller.uid;
+        let set_gid = found.st_mode & 0o2010 == 0o2010 && found.st_gid != caller.gid;
+        set_uid || set_gid || (caller.uid != 0 && self.has_capabilities())
+    }
+
+    /// Whether the file has capabilities (capabilities(7)).
+    fn has_capabilities(&self) -> bool {
+        // SAFETY: the name ends in NUL; a size of zero asks for the length only.
+        unsafe { syscall::call(nr::FGETXATTR, [self.file.0 as usize, c"security.capability".as_ptr() as usize, 0, 0]) }.is_ok()
+    }
+}
+
+/// Finds where the program at absolute or relative `path` is. Given by the path calls.
+pub type Locate<'a> = dyn Fn(&[u8]) -> Result<Program, Errno> + 'a;
+
+/// The path that the kernel is given for a program on a mount: its filled shadow, under the path it has on the mount, so that `/proc/self/exe` and
+/// `$ORIGIN` still say where it came from.
+fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
+    let process = process::get();
+    let file_system = process::file_system(crate::resolver::MountId(name.mount))?;
+    let attributes = file_system.attributes(name.node).map_err(|error| error.errno())?;
+    if attributes.kind != culvert::FileKind::Regular || attributes.permissions & 0o111 == 0 {
+        return Err(Errno::EACCES);
+    }
+    let file = match file_system.open(&process::caller(), name.node, culvert::OpenFlags(0)).map_err(|error| error.errno())? {
+        culvert::Opened::Driven(file) => file,
+        culvert::Opened::Backed(fd) => return Ok(c_string(&crate::run::descriptor_path(Descriptor(fd).0)?)),
+    };
+    shadow::fill(name, &*file).map_err(|error| error.errno())?;
+    let mut target = process.run.path.clone();
+    target.extend_from_slice(b"/exe");
+    for part in path.split(|&b| b == b'/').filter(|part| !part.is_empty()) {
+        // SAFETY: the path ends in NUL. One that exists already is fine.
+        let _ = unsafe { syscall::call(nr::MKDIR, [c_string(&target).as_ptr() as usize, 0o700]) };
+        target.push(b'/');
+        target.extend_from_slice(part);
+    }
+    target.push(0);
+    // SAFETY: both paths end in NUL.
+    match unsafe { syscall::call(nr::LINK, [process.run.shadow(name).as_ptr() as usize, target.as_ptr() as usize]) } {
+        Ok(_) | Err(Errno::EEXIST) => Ok(target),
+        Err(error) => Err(error),
+    }
+}
+
+/// The path below a mount that `path` of an executed shadow stands for.
+pub fn origin(path: &[u8]) -> Option<&[u8]> {
+    path.strip_prefix(&process::get().run.path[..])?.strip_prefix(b"/exe")
+}
+
+/// execve(2) of the program at `path`, with the argument and environment arrays at the program's addresses. Returns only on failure, with nothing changed.
+pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Errno {
+    match prepare(path, arguments, environment, locate) {
+        Ok((image, loader)) => start(image, loader),
+        Err(errno) => errno,
+    }
+}
+
+fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Result<(Box<Image>, Loader), Errno> {
+    let process = process::get();
+    let mut image = Box::new(Image { path: Vec::new(), arguments: pointers(arguments)?, environment: Vec::new(), strings: Vec::new() });
+    let mut shown = path.to_vec();
+    let mut depth = 0;
+    let loader = loop {
+        let program = locate(&shown)?;
+        let (host, on_mount) = match program {
+            Program::Host(host) => (host, false),
+            Program::Mount { path, name } => (materialise(&path, name)?, true),
+        };
+        if image.path.is_empty() || on_mount || depth > 0 {
+            image.path.clone_from(&host);
+        }
+        let Ok(look) = Look::open(&host) else {
+            // Executable but not readable, or not there: the kernel knows what to say.
+            break Loader::None("it cannot be read");
+        };
+        match look.format() {
+            Format::Script { interpreter, argument } => {
+                depth += 1;
+                if depth > 5 {
+                    return Err(Errno::ELOOP);
+                }
+                let mut list = vec![c_string(&interpreter)];
+                list.extend(argument.as_deref().map(c_string));
+                list.push(c_string(&shown));
+                let mut start: Vec<usize> = list.iter().map(|string| string.as_ptr() as usize).collect();
+                image.strings.extend(list);
+                start.extend(image.arguments.iter().skip(1));
+                image.arguments = start;
+                shown = interpreter;
+            }
+            Format::Elf(loader) if look.is_privileged() => {
+                let _ = loader;
+                break Loader::None("it changes its user or group (set-user-ID)");
+            }
+            Format::Elf(loader) => break loader,
+            Format::Other => break Loader::None("its format is unknown"),
+        }
+    };
+    if let Loader::None(reason) = loader {
+        crate::log!("{} is not intercepted: {reason}", alloc::string::String::from_utf8_lossy(path));
+        if process.strict {
+            return Err(Errno::EACCES);
+        }
+    }
+    let mut others = [Vec::new(), Vec::new()];
+    for pointer in pointers(environment)? {
+        if starts_with(pointer, b"CULVERT_RUN=")? {
+            continue;
+        }
+        let taken = match loader {
+            Loader::Glibc if starts_with(pointer, b"LD_AUDIT=")? => Some((0, 9)),
+            Loader::Musl if starts_with(pointer, b"LD_PRELOAD=")? => Some((1, 11)),
+            _ => None,
+        };
+        if let Some((which, skip)) = taken {
+            let mut value = vec![0u8; 4096];
+            let length = user::string_in(pointer + skip, &mut value).map_err(|_| Errno::E2BIG)?;
+            value.truncate(length);
+            others[which] = value;
+            continue;
+        }
+        image.environment.push(pointer);
+    }
+    // Ours come last: start-up hides them by ending the array earlier.
+    for entry in carriers(process, loader, &others) {
+        image.environment.push(entry.as_ptr() as usize);
+        image.strings.push(entry);
+    }
+    image.environment.push(0);
+    image.arguments.push(0);
+    Ok((image, loader))
+}
+
+fn start(image: Box<Image>, loader: Loader) -> Errno {
+    let process = process::get();
+    if let Err(errno) = hand_down(process, loader) {
+        return errno;
+    }
+    let call = [image.path.as_ptr() as usize, image.arguments.as_ptr() as usize, image.environment.as_ptr() as usize, 0, 0, 0];
+    // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
+    let kept = match process::vfork_child() {
+        Some(child) => {
+            child.keep(image);
+            None
+        }
+        None => Some(image),
+    };
+    culvert_intercept::before_exec();
+    // SAFETY: path and arrays end as the kernel wants them and live until it has copied them; pointers that are the program's own may be bad,
+    // which the kernel answers with EFAULT.
+    let result = unsafe { syscall::raw(nr::EXECVE, call) };
+    culvert_intercept::exec_failed();
+    drop(kept);
+    Errno::check(result).err().unwrap_or(Errno::EIO)
+}
+
+/// Makes every descriptor that survives exec one that the next program can use.
+fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
+    process.table.promote_all(true)?;
+    if !matches!(loader, Loader::None(_)) {
+        return Ok(());
+    }
+    // What this process has inherited and never used is not in the table yet.
+    for fd in open_descriptors() {
+        process.table.get(fd);
+    }
+    let mut inherited: Vec<Arc<Description>> = Vec::new();
+    process.table.each(|fd, description| {
+        if matches!(description.object, Object::File(_)) && !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
+            inherited.push(description.clone());
+        }
+    });
+    if let Some(child) = process::vfork_child() {
+        inherited.extend(child.installed().into_iter().filter_map(|(_, description)| description).filter(|d| matches!(d.object, Object::File(_))));
+    }
+    for description in inherited {
+        if let Object::File(file) = &description.object {
+            let name = ShadowName { mount: description.mount.0, node: description.node };
+            shadow::fill(name, &**file).map_err(|error| crate::calls::io::report(&description, "exec", &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// All open descriptors of this process, from `/proc/self/fd`.
+fn open_descriptors() -> Vec<i32> {
+    let mut list = Vec::new();
+    let Ok(directory) = shadow::open(b"/proc/self/fd\0", 0o200000, 0) else { return list };
+    let mut buffer = vec![0u8; 4096];
+    loop {
+        // SAFETY: the buffer is given with its length.
+        let got = unsafe { syscall::call(nr::GETDENTS64, [directory.0 as usize, buffer.as_mut_ptr() as usize, buffer.len()]) }.unwrap_or(0);
+        if got == 0 {
+            return list;
+        }
+        let mut at = 0;
+        while at + 19 < got {
+            let length = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
+            let name = &buffer[at + 19..at + length.max(20)];
+            let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
+            list.extend(core::str::from_utf8(name).ok().and_then(|name| name.parse::<i32>().ok()).filter(|&fd| fd != directory.0));
+            at += length.max(20);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(head: &[u8]) -> Format {
+        format(head, &mut |offset, into| {
+            let from = head.get(offset as usize..).unwrap_or(&[]);
+            let count = from.len().min(into.len());
+            into[..count].copy_from_slice(&from[..count]);
+            count
+        })
+    }
+
+    #[test]
+    fn script_lines_are_split_as_the_kernel_splits_them() {
+        let script = |interpreter: &[u8], argument: Option<&[u8]>| Format::Script { interpreter: interpreter.to_vec(), argument: argument.map(<[u8]>::to_vec) };
+        for (line, wanted) in [
+            (&b"#!/bin/sh\necho"[..], script(b"/bin/sh", None)),
+            (b"#! /bin/sh -e  x \n", script(b"/bin/sh", Some(b"-e  x"))),
+            (b"#!\t/usr/bin/env\tpython3\n", script(b"/usr/bin/env", Some(b"python3"))),
+            (b"#!/bin/sh", script(b"/bin/sh", None)),
+            (b"#!\n", Format::Other),
+            (b"#!   ", Format::Other),
+            (b"plain", Format::Other),
+        ] {
+            assert_eq!(of(line), wanted, "{:?}", std::string::String::from_utf8_lossy(line));
+        }
+    }
+
+    #[test]
+    fn loaders_are_told_apart() {
+        let this = std::fs::read("/proc/self/exe").unwrap();
+        assert_eq!(of(&this), Format::Elf(Loader::Glibc));
+        assert_eq!(of(&this[..40]), Format::Other);
+    }
+}

@@ -1,0 +1,208 @@
+//! The program's memory as sinks and sources for drivers: every touch is a checked copy (DESIGN section 7).
+
+use alloc::vec::Vec;
+use culvert::{Errno, Error, Result, Sink, Source};
+use culvert_intercept::user;
+
+/// One stretch of the program's memory, as in `struct iovec`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Span {
+    /// Its address.
+    pub base: usize,
+    /// Its length in bytes.
+    pub length: usize,
+}
+
+/// More vectors than this are refused with EINVAL (`UIO_MAXIOV`, readv(2)).
+const UIO_MAXIOV: usize = 1024;
+/// One read or write moves at most this many bytes (`MAX_RW_COUNT`, read(2)).
+pub const MAX_RW_COUNT: usize = 0x7fff_f000;
+
+/// The vectors of readv and writev, read from the program: EINVAL for too many or a negative length, EFAULT for bad memory; the total is
+/// cut to `MAX_RW_COUNT` as `import_iovec` does.
+pub fn spans(address: usize, count: usize) -> core::result::Result<Vec<Span>, Errno> {
+    if count > UIO_MAXIOV {
+        return Err(Errno::EINVAL);
+    }
+    let mut spans = Vec::with_capacity(count);
+    let mut room = MAX_RW_COUNT;
+    for i in 0..count {
+        let mut raw = [0u8; 16];
+        user::copy_in(&mut raw, address + i * 16).map_err(|_| Errno::EFAULT)?;
+        let word = |at: usize| usize::from_ne_bytes(core::array::from_fn(|k| raw[at + k]));
+        let (base, length) = (word(0), word(8));
+        if length as isize <= -1 {
+            return Err(Errno::EINVAL);
+        }
+        let length = length.min(room);
+        room -= length;
+        spans.push(Span { base, length });
+    }
+    Ok(spans)
+}
+
+/// A walk over spans, shared by both directions.
+struct Cursor<'a> {
+    spans: &'a [Span],
+    done: usize,
+}
+
+impl Cursor<'_> {
+    fn remaining(&self) -> usize {
+        self.spans.iter().map(|s| s.length).sum::<usize>() - self.done
+    }
+
+    /// The rest of the current span.
+    fn here(&mut self) -> Option<Span> {
+        while let Some(first) = self.spans.first() {
+            if self.done < first.length {
+                return Some(Span { base: first.base + self.done, length: first.length - self.done });
+            }
+            self.spans = &self.spans[1..];
+            self.done = 0;
+        }
+        None
+    }
+}
+
+/// Program memory that a read fills.
+pub struct UserSink<'a>(Cursor<'a>);
+
+impl<'a> UserSink<'a> {
+    /// A sink over `spans`, filled in order.
+    pub fn new(spans: &'a [Span]) -> Self {
+        Self(Cursor { spans, done: 0 })
+    }
+}
+
+impl Sink for UserSink<'_> {
+    fn remaining(&self) -> usize {
+        self.0.remaining()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<usize> {
+        let mut put = 0;
+        while put < bytes.len() {
+            let Some(span) = self.0.here() else { break };
+            let count = span.length.min(bytes.len() - put);
+            if let Err(fault) = user::copy_out(span.base, &bytes[put..put + count]) {
+                put += fault.done;
+                self.0.done += fault.done;
+                if put > 0 {
+                    return Ok(put);
+                }
+                return Err(match fault.side {
+                    user::Side::User => Error::new(Errno::EFAULT),
+                    user::Side::Ours => Error::because(Errno::EIO, "the mapped source vanished while it was read (truncated?)"),
+                });
+            }
+            put += count;
+            self.0.done += count;
+        }
+        Ok(put)
+    }
+
+    fn put_zeroes(&mut self, count: usize) -> Result<usize> {
+        let mut put = 0;
+        while put < count {
+            let Some(span) = self.0.here() else { break };
+            let step = span.length.min(count - put);
+            if user::zero_out(span.base, step).is_err() {
+                return if put > 0 { Ok(put) } else { Err(Errno::EFAULT.into()) };
+            }
+            put += step;
+            self.0.done += step;
+        }
+        Ok(put)
+    }
+}
+
+/// Program memory that a write empties.
+pub struct UserSource<'a>(Cursor<'a>);
+
+impl<'a> UserSource<'a> {
+    /// A source over `spans`, read in order.
+    pub fn new(spans: &'a [Span]) -> Self {
+        Self(Cursor { spans, done: 0 })
+    }
+}
+
+impl Source for UserSource<'_> {
+    fn remaining(&self) -> usize {
+        self.0.remaining()
+    }
+
+    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
+        let mut taken = 0;
+        while taken < into.len() {
+            let Some(span) = self.0.here() else { break };
+            let count = span.length.min(into.len() - taken);
+            if user::copy_in(&mut into[taken..taken + count], span.base).is_err() {
+                return if taken > 0 { Ok(taken) } else { Err(Errno::EFAULT.into()) };
+            }
+            taken += count;
+            self.0.done += count;
+        }
+        Ok(taken)
+    }
+}
+
+/// A path or name from the program, held on the hook's stack.
+pub struct PathBuffer {
+    bytes: [u8; 4096],
+    length: usize,
+}
+
+impl PathBuffer {
+    /// Reads the string at `address`: EFAULT for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
+    #[inline]
+    pub fn read(address: usize) -> core::result::Result<Self, Errno> {
+        let mut path = core::mem::MaybeUninit::<Self>::uninit();
+        // SAFETY: u8 and usize accept any bit pattern only once written; `string_in` is given raw bytes that it writes before `length`
+        // of them are read back, and `bytes()` never looks past `length`.
+        let buffer = unsafe { &mut *path.as_mut_ptr() };
+        let length = user::string_in(address, &mut buffer.bytes).map_err(|error| match error {
+            user::StringError::Fault => Errno::EFAULT,
+            user::StringError::TooLong => Errno::ENAMETOOLONG,
+        })?;
+        buffer.length = length;
+        // SAFETY: `length` bytes and the length are written; the rest is never read.
+        Ok(unsafe { path.assume_init() })
+    }
+
+    /// The path without its NUL.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// `path` with a NUL behind it, for a system call of our own.
+pub fn c_string(path: &[u8]) -> Vec<u8> {
+    let mut owned = Vec::with_capacity(path.len() + 1);
+    owned.extend_from_slice(path);
+    owned.push(0);
+    owned
+}
+
+/// Plain numbers, which any bytes make.
+pub trait Number: Copy {}
+impl Number for u8 {}
+impl Number for i32 {}
+impl Number for u32 {}
+impl Number for i64 {}
+impl Number for u64 {}
+impl Number for usize {}
+
+/// The number at `address` of the program's memory; EFAULT when it cannot be read.
+#[inline]
+pub fn get<T: Number>(address: usize) -> core::result::Result<T, Errno> {
+    // SAFETY: any bytes make a number.
+    unsafe { user::read(address) }.map_err(|_| Errno::EFAULT)
+}
+
+/// Stores a number at `address` of the program's memory; EFAULT when it cannot be written.
+#[inline]
+pub fn put<T: Number>(address: usize, value: T) -> core::result::Result<(), Errno> {
+    user::write(address, &value).map_err(|_| Errno::EFAULT)
+}

@@ -1,0 +1,282 @@
+//! What this process knows: its run, its mounts, its descriptors, its working directory, on whose behalf it acts.
+
+use crate::description::{Description, Held};
+use crate::descriptors::Table;
+use crate::node_locks::NodeLocks;
+use crate::resolver::{MountId, MountTable, Place};
+use crate::run::Run;
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use culvert::{Caller, Errno, FileSystem};
+use culvert_sys::{nr, sync::Mutex, syscall};
+
+/// The state of an intercepted process.
+pub struct Process {
+    /// Its run directory.
+    pub run: Run,
+    /// The mounts.
+    pub mounts: MountTable,
+    /// The descriptors that are ours.
+    pub table: Table,
+    /// Locks shared by the processes of the run.
+    pub node_locks: NodeLocks,
+    /// The inherited descriptor that keeps the run directory alive, -1 when there is none.
+    pub lock_descriptor: AtomicI32,
+    /// Path of libculvert.so, for programs that this one starts.
+    pub library: Vec<u8>,
+    /// Refuse to start programs that cannot be intercepted.
+    pub strict: bool,
+    /// Some mount's target is a real directory, so that links outside may lead the kernel into it.
+    pub targets_exist: bool,
+    /// The mounts as the user asked for them, in the order of the table.
+    pub specifications: Vec<culvert::mount::Mount>,
+    working_directory: Mutex<Option<Place>>,
+    left: AtomicBool,
+    credentials: AtomicPtr<Credentials>,
+    vfork_children: AtomicUsize,
+}
+
+struct Credentials {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+}
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+static UMASK: AtomicU32 = AtomicU32::new(0o22);
+
+/// The state. Only hooks call this, and hooks exist only after [`set`].
+#[inline]
+pub fn get() -> &'static Process {
+    let process = PROCESS.load(Acquire);
+    debug_assert!(!process.is_null());
+    // SAFETY: set once, before the engine is installed, and never freed.
+    unsafe { &*process }
+}
+
+/// Stores the state, once.
+pub fn set(process: Process) {
+    PROCESS.store(Box::into_raw(Box::new(process)), Release);
+}
+
+/// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has the cause).
+#[inline]
+pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
+    get().mounts.driver(mount).map_err(|error| {
+        crate::log!("mount {}: {error}", mount.0);
+        error.errno()
+    })
+}
+
+impl Process {
+    /// The state of a fresh program.
+    pub fn new(run: Run, mounts: MountTable, lock_descriptor: i32, library: Vec<u8>, strict: bool, targets_exist: bool, specifications: Vec<culvert::mount::Mount>) -> Self {
+        Self {
+            run,
+            mounts,
+            table: Table::new(),
+            node_locks: NodeLocks::new(),
+            lock_descriptor: AtomicI32::new(lock_descriptor),
+            library,
+            strict,
+            targets_exist,
+            specifications,
+            working_directory: Mutex::new(None),
+            left: AtomicBool::new(false),
+            credentials: AtomicPtr::new(core::ptr::null_mut()),
+            vfork_children: AtomicUsize::new(0),
+        }
+    }
+
+    /// Runs `look` on the working directory's place. `None`: it cannot be named (removed, or outside this root).
+    pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Place>) -> R) -> R {
+        if let Some(place) = vfork_child().and_then(|child| child.working_directory()) {
+            return look(Some(place));
+        }
+        let mut known = self.working_directory.lock();
+        if known.is_none() {
+            *known = self.find_working_directory();
+        }
+        look(known.as_ref())
+    }
+
+    fn find_working_directory(&self) -> Option<Place> {
+        let mut buffer = vec![0u8; 4096];
+        // SAFETY: the buffer is given with its length.
+        let length = unsafe { syscall::call(nr::GETCWD, [buffer.as_mut_ptr() as usize, buffer.len()]) }.ok()?;
+        buffer.truncate(length.checked_sub(1)?);
+        if let Some(name) = self.run.parse(&buffer) {
+            return Some(Place::Mount { mount: MountId(name.mount), node: name.node });
+        }
+        (buffer.first() == Some(&b'/')).then_some(Place::Host(buffer))
+    }
+
+    /// The working directory has changed to `place`; `None`: look again when it matters.
+    pub fn set_working_directory(&self, place: Option<Place>) {
+        match vfork_child() {
+            Some(child) => child.set_working_directory(place.or_else(|| self.find_working_directory())),
+            None => *self.working_directory.lock() = place,
+        }
+    }
+
+    /// The mounts cannot be reached any more (chroot): paths are the kernel's alone.
+    pub fn leave(&self) {
+        self.left.store(true, Relaxed);
+    }
+
+    /// Whether that has happened.
+    pub fn has_left(&self) -> bool {
+        self.left.load(Relaxed)
+    }
+
+    /// The descriptors that Culvert holds open itself.
+    pub fn internal_descriptors(&self) -> Vec<u32> {
+        (0..1024).filter(|&fd| self.table.is_internal(fd)).map(|fd| fd as u32).collect()
+    }
+
+    /// Credentials may have changed: they are asked for again when needed.
+    pub fn forget_credentials(&self) {
+        // Leaked on purpose: another thread may be using them, and programs change credentials a handful of times.
+        self.credentials.store(core::ptr::null_mut(), Release);
+    }
+
+    fn credentials(&self) -> &'static Credentials {
+        let known = self.credentials.load(Acquire);
+        if !known.is_null() {
+            // SAFETY: stored once made, never freed.
+            return unsafe { &*known };
+        }
+        let mut groups = vec![0u32; 64];
+        // SAFETY: calls without arguments, and getgroups with a buffer of the length given.
+        let (uid, gid, count) = unsafe {
+            let mut count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
+            if count == Err(Errno::EINVAL) {
+                groups.resize(65536, 0);
+                count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
+            }
+            (syscall::raw(nr::GETEUID, [0; 6]) as u32, syscall::raw(nr::GETEGID, [0; 6]) as u32, count.unwrap_or(0))
+        };
+        groups.truncate(count);
+        let made = Box::leak(Box::new(Credentials { uid, gid, groups }));
+        self.credentials.store(made, Release);
+        made
+    }
+}
+
+/// On whose behalf drivers act now.
+pub fn caller() -> Caller<'static> {
+    let credentials = get().credentials();
+    // SAFETY: getpid has no arguments.
+    let pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
+    Caller { uid: credentials.uid, gid: credentials.gid, groups: &credentials.groups, pid, umask: UMASK.load(Relaxed) }
+}
+
+/// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
+#[derive(Default)]
+pub struct VforkChild {
+    state: Mutex<ChildState>,
+}
+
+#[derive(Default)]
+struct ChildState {
+    descriptors: Vec<(i32, Option<Arc<Description>>)>,
+    working_directory: Option<&'static Place>,
+    /// What an exec that succeeded left behind in the shared memory.
+    leftovers: Vec<Box<dyn Send>>,
+}
+
+impl VforkChild {
+    /// The child's view of `fd`; `parent` is asked when the child has not changed it.
+    pub fn descriptor(&self, fd: i32, parent: impl FnOnce() -> Option<Held>) -> Option<Held> {
+        let changed = self.state.lock().descriptors.iter().rev().find(|(changed, _)| *changed == fd).map(|(_, description)| description.clone());
+        match changed {
+            Some(description) => description.map(Held::Counted),
+            None => parent(),
+        }
+    }
+
+    /// The child's `fd` is now `description`, or not ours.
+    pub fn install(&self, fd: i32, description: Option<Arc<Description>>) {
+        let mut state = self.state.lock();
+        state.descriptors.retain(|(changed, _)| *changed != fd);
+        state.descriptors.push((fd, description));
+    }
+
+    /// Calls `visit` with each descriptor that the child made ours.
+    pub fn installed(&self) -> Vec<(i32, Option<Arc<Description>>)> {
+        self.state.lock().descriptors.clone()
+    }
+
+    fn working_directory(&self) -> Option<&'static Place> {
+        self.state.lock().working_directory
+    }
+
+    fn set_working_directory(&self, place: Option<Place>) {
+        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
+        self.state.lock().working_directory = place.map(|place| &*Box::leak(Box::new(place)));
+    }
+
+    /// Keeps `value` until the parent goes on.
+    pub fn keep(&self, value: Box<dyn Send>) {
+        self.state.lock().leftovers.push(value);
+    }
+}
+
+/// The slot of the thread block that holds the child's changes.
+const CHILD_SLOT: usize = 0;
+
+/// The changes of the vfork child that is running, if this is one.
+#[inline]
+pub fn vfork_child() -> Option<&'static VforkChild> {
+    let process = PROCESS.load(Relaxed);
+    // SAFETY: as in `get`; a null pointer (tests) is no process.
+    if unsafe { process.as_ref() }?.vfork_children.load(Relaxed) == 0 {
+        return None;
+    }
+    let block = culvert_intercept::current();
+    if !block.is_vfork_child() {
+        return None;
+    }
+    // SAFETY: the slot is null or a box made by `enter_vfork_child`, which lives until the parent goes on.
+    unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
+}
+
+/// Whether any vfork child shares this memory now.
+pub fn vfork_children_alive() -> bool {
+    get().vfork_children.load(Relaxed) != 0
+}
+
+/// A vfork child is about to be made by this thread.
+pub fn enter_vfork() {
+    get().vfork_children.fetch_add(1, Relaxed);
+    let block = culvert_intercept::current();
+    let outer = block.slot[CHILD_SLOT].load(Relaxed);
+    block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
+    block.slot[CHILD_SLOT].store(Box::into_raw(Box::new(VforkChild::default())) as usize, Relaxed);
+}
+
+/// The parent goes on: the child has its own memory now, or is gone.
+pub fn leave_vfork() {
+    let block = culvert_intercept::current();
+    let child = block.slot[CHILD_SLOT].load(Relaxed) as *mut VforkChild;
+    block.slot[CHILD_SLOT].store(block.slot[CHILD_SLOT + 1].load(Relaxed), Relaxed);
+    block.slot[CHILD_SLOT + 1].store(0, Relaxed);
+    if !child.is_null() {
+        // SAFETY: made by `enter_vfork`, and the child does not run in this memory any more.
+        drop(unsafe { Box::from_raw(child) });
+    }
+    get().vfork_children.fetch_sub(1, Relaxed);
+    get().forget_credentials();
+}
+
+/// umask(2) was set.
+pub fn set_umask(mask: u32) {
+    UMASK.store(mask & 0o777, Relaxed);
+}
+
+/// The same with the real instead of the effective user and group, for access(2).
+pub fn real_caller() -> Caller<'static> {
+    // SAFETY: calls without arguments.
+    let (uid, gid) = unsafe { (syscall::raw(nr::GETUID, [0; 6]) as u32, syscall::raw(nr::GETGID, [0; 6]) as u32) };
+    Caller { uid, gid, ..caller() }
+}

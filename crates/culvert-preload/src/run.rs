@@ -1,0 +1,174 @@
+//! The run directory: what the processes of one `culvert run` have in common.
+//!
+//! ```text
+//! <base>/<id>/            0700, owned by the user; <base> is /dev/shm/culvert-<uid> or a fallback
+//!     mounts              the mounts, culvert::mount::encode
+//!     lock                held shared (flock) by every process of the run through an inherited descriptor
+//!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
+//!     cwd/M.N             one empty directory for each node that was made a working directory
+//!     exe/<path>          programs started from a mount, under the path they have there
+//! ```
+
+use crate::memory::c_string;
+use alloc::{format, vec::Vec};
+use culvert::Node;
+use culvert_sys::{Errno, nr, raw::general::stat, syscall};
+
+/// The environment variable that carries a run over exec: the run directory's path.
+pub const VARIABLE: &[u8] = b"CULVERT_RUN";
+
+/// A run directory, seen from a process of the run.
+pub struct Run {
+    /// Its absolute path.
+    pub path: Vec<u8>,
+    /// `st_dev` of the file system it lies on: one comparison tells most foreign descriptors from shadows.
+    pub device: u64,
+}
+
+/// Which node of which mount a shadow or working directory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShadowName {
+    /// Index of the mount in the run's list.
+    pub mount: u16,
+    /// The node.
+    pub node: Node,
+}
+
+/// `stat` of the path `path` (NUL-terminated).
+pub(crate) fn stat_path(path: &[u8]) -> Result<stat, Errno> {
+    debug_assert_eq!(path.last(), Some(&0));
+    let mut out = core::mem::MaybeUninit::<stat>::zeroed();
+    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
+    unsafe {
+        syscall::call(nr::STAT, [path.as_ptr() as usize, out.as_mut_ptr() as usize])?;
+        Ok(out.assume_init())
+    }
+}
+
+/// `fstat` of `fd`.
+pub(crate) fn stat_descriptor(fd: i32) -> Result<stat, Errno> {
+    let mut out = core::mem::MaybeUninit::<stat>::zeroed();
+    // SAFETY: the buffer is a `struct stat`, plain data.
+    unsafe {
+        syscall::call(nr::FSTAT, [fd as usize, out.as_mut_ptr() as usize])?;
+        Ok(out.assume_init())
+    }
+}
+
+/// The link behind `/proc/self/fd/N`.
+pub(crate) fn descriptor_path(fd: i32) -> Result<Vec<u8>, Errno> {
+    read_link(format!("/proc/self/fd/{fd}\0").as_bytes())
+}
+
+/// The target of the symbolic link `path` (NUL-terminated).
+pub(crate) fn read_link(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    debug_assert_eq!(path.last(), Some(&0));
+    let mut target = alloc::vec![0u8; 4096];
+    // SAFETY: the path ends in NUL; the buffer's length is given.
+    let length = unsafe { syscall::call(nr::READLINK, [path.as_ptr() as usize, target.as_mut_ptr() as usize, target.len()])? };
+    target.truncate(length);
+    Ok(target)
+}
+
+/// The whole content of the file `path` (NUL-terminated).
+pub(crate) fn read_file(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    debug_assert_eq!(path.last(), Some(&0));
+    const O_RDONLY_CLOEXEC: usize = 0o2000000;
+    // SAFETY: the path ends in NUL; the descriptor is ours until closed; the buffers are given with their lengths.
+    unsafe {
+        let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, O_RDONLY_CLOEXEC, 0])?;
+        let mut content = Vec::new();
+        let result = loop {
+            let start = content.len();
+            content.resize(start + 4096, 0);
+            match syscall::call(nr::READ, [fd, content.as_mut_ptr() as usize + start, 4096]) {
+                Ok(count) => {
+                    content.truncate(start + count);
+                    if count == 0 {
+                        break Ok(());
+                    }
+                }
+                Err(Errno::EINTR) => content.truncate(start),
+                Err(error) => break Err(error),
+            }
+        };
+        let _ = syscall::call(nr::CLOSE, [fd]);
+        result.map(|()| content)
+    }
+}
+
+impl Run {
+    /// The run directory at `path`, refused with EACCES unless it is a directory of this user that nobody else may write.
+    pub fn open(path: &[u8]) -> Result<Self, Errno> {
+        let found = stat_path(&c_string(path))?;
+        // SAFETY: geteuid has no arguments.
+        let euid = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } as u32;
+        if found.st_mode & 0o170000 != 0o040000 || found.st_mode & 0o022 != 0 || (found.st_uid != euid && found.st_uid != 0) {
+            return Err(Errno::EACCES);
+        }
+        Ok(Self { path: path.to_vec(), device: found.st_dev })
+    }
+
+    /// The content of the `mounts` file.
+    pub fn mounts(&self) -> Result<Vec<u8>, Errno> {
+        read_file(&self.file("mounts"))
+    }
+
+    /// The path of `name` in the run directory, NUL-terminated.
+    pub fn file(&self, name: &str) -> Vec<u8> {
+        let mut path = self.path.clone();
+        path.push(b'/');
+        path.extend_from_slice(name.as_bytes());
+        path.push(0);
+        path
+    }
+
+    /// The path of a shadow file, NUL-terminated.
+    pub fn shadow(&self, name: ShadowName) -> Vec<u8> {
+        self.file(&format!("shadows/{:x}.{:x}", name.mount, name.node.0))
+    }
+
+    /// The path of a working directory, NUL-terminated.
+    pub fn working_directory(&self, name: ShadowName) -> Vec<u8> {
+        self.file(&format!("cwd/{:x}.{:x}", name.mount, name.node.0))
+    }
+
+    /// Which node the path `path` (of a shadow or working directory, of this run or of one that it is nested in) stands for.
+    pub fn parse(&self, path: &[u8]) -> Option<ShadowName> {
+        let base = &self.path[..self.path.iter().rposition(|&b| b == b'/')? + 1];
+        let rest = path.strip_prefix(base)?;
+        let mut parts = rest.split(|&b| b == b'/');
+        let (_id, folder, name) = (parts.next()?, parts.next()?, parts.next()?);
+        if parts.next().is_some() || (folder != b"shadows" && folder != b"cwd") {
+            return None;
+        }
+        let name = core::str::from_utf8(name.strip_suffix(b" (deleted)").unwrap_or(name)).ok()?;
+        let (mount, node) = name.split_once('.')?;
+        Some(ShadowName { mount: u16::from_str_radix(mount, 16).ok()?, node: Node(u64::from_str_radix(node, 16).ok()?) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Run {
+        Run { path: b"/dev/shm/culvert-0/abc".to_vec(), device: 1 }
+    }
+
+    #[test]
+    fn shadow_names_survive_the_way_through_proc() {
+        let name = ShadowName { mount: 3, node: Node(0xdead_beef) };
+        for path in [run().shadow(name), run().working_directory(name)] {
+            assert_eq!(run().parse(&path[..path.len() - 1]), Some(name));
+        }
+        assert_eq!(run().parse(b"/dev/shm/culvert-0/outer/shadows/0.5"), Some(ShadowName { mount: 0, node: Node(5) }));
+    }
+
+    #[test]
+    fn other_paths_are_no_shadows() {
+        for path in [&b"/dev/shm/culvert-0/abc/lock"[..], b"/dev/shm/culvert-1/abc/shadows/0.5", b"/dev/shm/x", b"/dev/shm/culvert-0/abc/shadows/0.5/x", b"/dev/shm/culvert-0/abc/shadows/zz"] {
+            assert_eq!(run().parse(path), None);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Shadow files: what a driven node looks like to the kernel once the kernel has to know of it.
+//!
+//! A shadow is empty until it must be read by somebody who is not intercepted, or mapped: then it is *filled* with the node's bytes, once for all
+//! processes of the run, and marked by the sticky bit.
+
+use crate::description::{Description, Object};
+use crate::process;
+use crate::run::{ShadowName, stat_descriptor};
+use alloc::vec;
+use culvert::{Errno, File, Sink};
+use culvert_sys::{nr, syscall};
+
+const FILLED: u32 = 0o1000;
+const O_CREAT: usize = 0o100;
+const O_CLOEXEC: usize = 0o2000000;
+
+/// A descriptor that is closed when dropped.
+pub struct Descriptor(pub i32);
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is owned.
+        let _ = unsafe { syscall::call(nr::CLOSE, [self.0 as usize]) };
+    }
+}
+
+impl Descriptor {
+    /// Gives up ownership.
+    pub fn release(self) -> i32 {
+        let fd = self.0;
+        core::mem::forget(self);
+        fd
+    }
+}
+
+/// open(2) by a NUL-terminated path, close-on-exec.
+pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno> {
+    debug_assert_eq!(path.last(), Some(&0));
+    // SAFETY: the path ends in NUL.
+    unsafe { syscall::call(nr::OPEN, [path.as_ptr() as usize, flags | O_CLOEXEC, mode]) }.map(|fd| Descriptor(fd as i32))
+}
+
+/// A new open file description on the shadow of `name`, with the access mode and status flags `flags`.
+pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+    let path = process::get().run.shadow(name);
+    let wanted = (flags & (3 | 0o2000 | 0o4000 | crate::description::O_PATH)) as usize;
+    match open(&path, wanted, 0) {
+        Err(Errno::ENOENT) => {
+            drop(open(&path, 0o1 | O_CREAT, 0o600)?);
+            open(&path, wanted, 0)
+        }
+        other => other,
+    }
+}
+
+struct ToDescriptor {
+    fd: i32,
+    at: u64,
+    room: usize,
+}
+
+impl Sink for ToDescriptor {
+    fn remaining(&self) -> usize {
+        self.room
+    }
+    fn put(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
+        let count = bytes.len().min(self.room);
+        let mut done = 0;
+        while done < count {
+            // SAFETY: the slice is given with its length; a source that vanished makes the kernel answer EFAULT.
+            match unsafe { syscall::call(nr::PWRITE64, [self.fd as usize, bytes[done..].as_ptr() as usize, count - done, self.at as usize]) } {
+                Ok(n) => {
+                    done += n;
+                    self.at += n as u64;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EFAULT) => return Err(culvert::Error::because(Errno::EIO, "the mapped source vanished while it was read (truncated?)")),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.room -= done;
+        Ok(done)
+    }
+    fn put_zeroes(&mut self, count: usize) -> culvert::Result<usize> {
+        let count = count.min(self.room);
+        self.at += count as u64;
+        self.room -= count;
+        Ok(count)
+    }
+}
+
+/// Fills the shadow of `name` with the bytes of `file` unless it is filled already.
+pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
+    let writable = open_shadow(name, 0o2)?;
+    if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
+        return Ok(());
+    }
+    let _lock = process::get().node_locks.lock(crate::resolver::MountId(name.mount), name.node);
+    if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
+        return Ok(());
+    }
+    let attributes = file.attributes()?;
+    let mut sink = ToDescriptor { fd: writable.0, at: 0, room: 0 };
+    while sink.at < attributes.size {
+        sink.room = (attributes.size - sink.at).min(1 << 20) as usize;
+        if file.read_at(sink.at, &mut sink)? == 0 {
+            return Err(culvert::Error::because(Errno::EIO, "the file ended before its size"));
+        }
+    }
+    let executable = if attributes.permissions & 0o111 != 0 { 0o100 } else { 0 };
+    // SAFETY: sets the length, times and mode of our own file.
+    unsafe {
+        syscall::call(nr::FTRUNCATE, [writable.0 as usize, attributes.size as usize])?;
+        let times = [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
+        let _ = syscall::call(nr::UTIMENSAT, [writable.0 as usize, 0, times.as_ptr() as usize, 0]);
+        syscall::call(nr::FCHMOD, [writable.0 as usize, (0o600 | FILLED | executable) as usize])?;
+    }
+    Ok(())
+}
+
+/// What mmap is given for a description: its own descriptor when that is a filled shadow already, else a new one on the filled shadow.
+///
+/// A new one is avoided where possible: closing it would drop the POSIX locks that this process has on the shadow (fcntl(2)).
+pub enum Mappable {
+    /// The program's own descriptor.
+    Own(i32),
+    /// A descriptor for this purpose.
+    Other(Descriptor),
+}
+
+impl Mappable {
+    /// The descriptor's number.
+    pub fn number(&self) -> i32 {
+        match self {
+            Self::Own(fd) | Self::Other(Descriptor(fd)) => *fd,
+        }
+    }
+}
+
+/// Something to map for the description of `fd`.
+pub fn mappable(description: &Description, fd: i32) -> culvert::Result<Mappable> {
+    let Object::File(file) = &description.object else { return Err(Errno::ENODEV.into()) };
+    if description.is_shared() && stat_descriptor(fd)?.st_mode & FILLED != 0 {
+        return Ok(Mappable::Own(fd));
+    }
+    let name = ShadowName { mount: description.mount.0, node: description.node };
+    fill(name, &**file)?;
+    if description.is_shared() {
+        return Ok(Mappable::Own(fd));
+    }
+    Ok(Mappable::Other(open_shadow(name, 0)?))
+}
+
+/// Copies the bytes of `file` from `offset` into the descriptor `fd`, through a buffer; returns how many.
+pub fn copy_to_descriptor(file: &dyn File, offset: u64, length: usize, write: &mut dyn FnMut(&[u8]) -> Result<usize, Errno>, moved: &mut usize) -> culvert::Result<()> {
+    let mut buffer = vec![0u8; length.min(64 << 10)];
+    while *moved < length {
+        let want = buffer.len().min(length - *moved);
+        let mut slice = &mut buffer[..want];
+        let got = file.read_at(offset + *moved as u64, &mut slice)?;
+        if got == 0 {
+            break;
+        }
+        let mut sent = 0;
+        while sent < got {
+            let n = write(&buffer[sent..got])?;
+            sent += n;
+            *moved += n;
+            if n == 0 {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}

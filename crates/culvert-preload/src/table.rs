@@ -1,0 +1,519 @@
+//! What happens to every system call of x86-64: the one table from which calls are dispatched and `docs/system-calls.md` is made.
+
+use crate::calls;
+use crate::calls::path::At;
+use crate::process;
+use crate::resolver::LastStep;
+use culvert::Errno;
+use culvert_intercept::{Call, Interest, Outcome};
+use culvert_sys::nr;
+
+/// What happens to a call.
+#[derive(Clone, Copy)]
+pub enum Treatment {
+    /// A function answers it, when the interest says so; what has nothing to do with a mount it hands to the kernel.
+    Handled(Interest, fn(&mut Call) -> Outcome),
+    /// The interception engine needs it for itself, for this purpose.
+    Engine(&'static str),
+    /// The kernel gets it, for this reason.
+    Forwarded(&'static str),
+    /// It fails with this errno while mounts are present, for this reason.
+    Refused(Errno, &'static str),
+    /// It fails with this errno when its path is in a mount, for this reason; else the kernel gets it.
+    RefusedInside(At, Errno, &'static str),
+    /// It fails with this errno when argument 0 is a descriptor of ours, for this reason; else the kernel gets it.
+    RefusedOn(Errno, &'static str),
+}
+
+/// One line of the table.
+pub struct Row {
+    /// The number.
+    pub number: usize,
+    /// The name of its man page.
+    pub name: &'static str,
+    /// What happens.
+    pub treatment: Treatment,
+}
+
+macro_rules! table {
+    ($($constant:ident $name:ident => $treatment:ident $arguments:tt;)*) => {
+        /// All system calls, in the order of their numbers.
+        pub static TABLE: &[Row] = &[$(Row { number: nr::$constant, name: stringify!($name), treatment: table!(@ $treatment $arguments) },)*];
+    };
+    (@ Handled ($interest:expr, $function:expr)) => { Treatment::Handled($interest, $function) };
+    (@ Engine ($why:expr)) => { Treatment::Engine($why) };
+    (@ Forwarded ($why:expr)) => { Treatment::Forwarded($why) };
+    (@ Refused ($errno:expr, $why:expr)) => { Treatment::Refused($errno, $why) };
+    (@ RefusedInside ($at:expr, $errno:expr, $why:expr)) => { Treatment::RefusedInside($at, $errno, $why) };
+    (@ RefusedOn ($errno:expr, $why:expr)) => { Treatment::RefusedOn($errno, $why) };
+}
+
+table! {
+    READ read => Handled(Interest::Descriptor0, calls::io::read);
+    WRITE write => Handled(Interest::Descriptor0, calls::io::write);
+    OPEN open => Handled(Interest::Always, calls::open::open);
+    CLOSE close => Handled(Interest::Descriptor0, calls::descriptor::close);
+    STAT stat => Handled(Interest::Always, calls::stat::stat);
+    FSTAT fstat => Handled(Interest::Always, calls::stat::fstat);
+    LSTAT lstat => Handled(Interest::Always, calls::stat::lstat);
+    POLL poll => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    LSEEK lseek => Handled(Interest::Descriptor0, calls::io::lseek);
+    MMAP mmap => Handled(Interest::Always, calls::memory_map::mmap);
+    MPROTECT mprotect => Engine("code that becomes executable is patched");
+    MUNMAP munmap => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    BRK brk => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    RT_SIGACTION rt_sigaction => Engine("signals are virtualised; forwarded with the real mask");
+    RT_SIGPROCMASK rt_sigprocmask => Engine("signals are virtualised; forwarded with the real mask");
+    RT_SIGRETURN rt_sigreturn => Engine("signals are virtualised; forwarded with the real mask");
+    IOCTL ioctl => Handled(Interest::Descriptor0, calls::io::ioctl);
+    PREAD64 pread64 => Handled(Interest::Descriptor0, calls::io::pread64);
+    PWRITE64 pwrite64 => Handled(Interest::Descriptor0, calls::io::pwrite64);
+    READV readv => Handled(Interest::Descriptor0, calls::io::readv);
+    WRITEV writev => Handled(Interest::Descriptor0, calls::io::writev);
+    ACCESS access => Handled(Interest::Always, calls::stat::access);
+    PIPE pipe => Forwarded("makes a descriptor of the kernel's own");
+    SELECT select => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    SCHED_YIELD sched_yield => Forwarded("processes, threads and signals are the kernel's");
+    MREMAP mremap => Engine("code that becomes executable is patched");
+    MSYNC msync => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MINCORE mincore => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MADVISE madvise => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    SHMGET shmget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    SHMAT shmat => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    SHMCTL shmctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    DUP dup => Handled(Interest::Descriptor0, calls::descriptor::dup);
+    DUP2 dup2 => Handled(Interest::Always, calls::descriptor::dup_to);
+    PAUSE pause => Forwarded("processes, threads and signals are the kernel's");
+    NANOSLEEP nanosleep => Forwarded("processes, threads and signals are the kernel's");
+    GETITIMER getitimer => Forwarded("reads credentials, limits, times or the system's state");
+    ALARM alarm => Forwarded("reads credentials, limits, times or the system's state");
+    SETITIMER setitimer => Forwarded("reads credentials, limits, times or the system's state");
+    GETPID getpid => Forwarded("processes, threads and signals are the kernel's");
+    SENDFILE sendfile => Handled(Interest::Descriptors01, calls::io::sendfile);
+    SOCKET socket => Forwarded("makes a descriptor of the kernel's own");
+    CONNECT connect => Handled(Interest::Always, calls::changes::connect_path);
+    ACCEPT accept => Forwarded("makes a descriptor of the kernel's own");
+    SENDTO sendto => Forwarded("sockets are the kernel's");
+    RECVFROM recvfrom => Forwarded("sockets are the kernel's");
+    SENDMSG sendmsg => Handled(Interest::Always, calls::socket::sendmsg);
+    RECVMSG recvmsg => Handled(Interest::Always, calls::socket::recvmsg);
+    SHUTDOWN shutdown => Forwarded("sockets are the kernel's");
+    BIND bind => Handled(Interest::Always, calls::changes::bind_path);
+    LISTEN listen => Forwarded("sockets are the kernel's");
+    GETSOCKNAME getsockname => Forwarded("sockets are the kernel's");
+    GETPEERNAME getpeername => Forwarded("sockets are the kernel's");
+    SOCKETPAIR socketpair => Forwarded("makes a descriptor of the kernel's own");
+    SETSOCKOPT setsockopt => Forwarded("sockets are the kernel's");
+    GETSOCKOPT getsockopt => Forwarded("sockets are the kernel's");
+    CLONE clone => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
+    FORK fork => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
+    VFORK vfork => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
+    EXECVE execve => Handled(Interest::Always, calls::process::execve);
+    EXIT exit => Engine("frees the thread's block");
+    WAIT4 wait4 => Forwarded("processes, threads and signals are the kernel's");
+    KILL kill => Forwarded("processes, threads and signals are the kernel's");
+    UNAME uname => Forwarded("reads credentials, limits, times or the system's state");
+    SEMGET semget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    SEMOP semop => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    SEMCTL semctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    SHMDT shmdt => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MSGGET msgget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MSGSND msgsnd => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MSGRCV msgrcv => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MSGCTL msgctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    FCNTL fcntl => Handled(Interest::Descriptor0, calls::descriptor::fcntl);
+    FLOCK flock => Handled(Interest::Descriptor0, calls::io::flock);
+    FSYNC fsync => Handled(Interest::Descriptor0, calls::io::sync);
+    FDATASYNC fdatasync => Handled(Interest::Descriptor0, calls::io::sync);
+    TRUNCATE truncate => Handled(Interest::Always, calls::attributes::truncate);
+    FTRUNCATE ftruncate => Handled(Interest::Descriptor0, calls::io::ftruncate);
+    GETDENTS getdents => Handled(Interest::Always, calls::directory::getdents);
+    GETCWD getcwd => Handled(Interest::Always, calls::cwd::getcwd);
+    CHDIR chdir => Handled(Interest::Always, calls::cwd::chdir);
+    FCHDIR fchdir => Handled(Interest::Always, calls::cwd::fchdir);
+    RENAME rename => Handled(Interest::Always, calls::changes::rename);
+    MKDIR mkdir => Handled(Interest::Always, calls::changes::mkdir);
+    RMDIR rmdir => Handled(Interest::Always, calls::changes::rmdir);
+    CREAT creat => Handled(Interest::Always, calls::open::creat);
+    LINK link => Handled(Interest::Always, calls::changes::link);
+    UNLINK unlink => Handled(Interest::Always, calls::changes::unlink);
+    SYMLINK symlink => Handled(Interest::Always, calls::changes::symlink);
+    READLINK readlink => Handled(Interest::Always, calls::stat::readlink);
+    CHMOD chmod => Handled(Interest::Always, calls::attributes::chmod);
+    FCHMOD fchmod => Handled(Interest::Descriptor0, calls::attributes::fchmod);
+    CHOWN chown => Handled(Interest::Always, calls::attributes::chown);
+    FCHOWN fchown => Handled(Interest::Descriptor0, calls::attributes::fchown);
+    LCHOWN lchown => Handled(Interest::Always, calls::attributes::lchown);
+    UMASK umask => Handled(Interest::Always, calls::process::umask);
+    GETTIMEOFDAY gettimeofday => Forwarded("reads credentials, limits, times or the system's state");
+    GETRLIMIT getrlimit => Forwarded("reads credentials, limits, times or the system's state");
+    GETRUSAGE getrusage => Forwarded("reads credentials, limits, times or the system's state");
+    SYSINFO sysinfo => Forwarded("reads credentials, limits, times or the system's state");
+    TIMES times => Forwarded("reads credentials, limits, times or the system's state");
+    PTRACE ptrace => Forwarded("processes, threads and signals are the kernel's");
+    GETUID getuid => Forwarded("reads credentials, limits, times or the system's state");
+    SYSLOG syslog => Forwarded("reads credentials, limits, times or the system's state");
+    GETGID getgid => Forwarded("reads credentials, limits, times or the system's state");
+    SETUID setuid => Handled(Interest::Always, calls::process::credentials);
+    SETGID setgid => Handled(Interest::Always, calls::process::credentials);
+    GETEUID geteuid => Forwarded("reads credentials, limits, times or the system's state");
+    GETEGID getegid => Forwarded("reads credentials, limits, times or the system's state");
+    SETPGID setpgid => Forwarded("processes, threads and signals are the kernel's");
+    GETPPID getppid => Forwarded("processes, threads and signals are the kernel's");
+    GETPGRP getpgrp => Forwarded("processes, threads and signals are the kernel's");
+    SETSID setsid => Forwarded("processes, threads and signals are the kernel's");
+    SETREUID setreuid => Handled(Interest::Always, calls::process::credentials);
+    SETREGID setregid => Handled(Interest::Always, calls::process::credentials);
+    GETGROUPS getgroups => Forwarded("reads credentials, limits, times or the system's state");
+    SETGROUPS setgroups => Handled(Interest::Always, calls::process::credentials);
+    SETRESUID setresuid => Handled(Interest::Always, calls::process::credentials);
+    GETRESUID getresuid => Forwarded("reads credentials, limits, times or the system's state");
+    SETRESGID setresgid => Handled(Interest::Always, calls::process::credentials);
+    GETRESGID getresgid => Forwarded("reads credentials, limits, times or the system's state");
+    GETPGID getpgid => Forwarded("processes, threads and signals are the kernel's");
+    SETFSUID setfsuid => Handled(Interest::Always, calls::process::credentials);
+    SETFSGID setfsgid => Handled(Interest::Always, calls::process::credentials);
+    GETSID getsid => Forwarded("processes, threads and signals are the kernel's");
+    CAPGET capget => Forwarded("processes, threads and signals are the kernel's");
+    CAPSET capset => Forwarded("processes, threads and signals are the kernel's");
+    RT_SIGPENDING rt_sigpending => Forwarded("processes, threads and signals are the kernel's");
+    RT_SIGTIMEDWAIT rt_sigtimedwait => Engine("signals are virtualised; forwarded with the real mask");
+    RT_SIGQUEUEINFO rt_sigqueueinfo => Forwarded("processes, threads and signals are the kernel's");
+    RT_SIGSUSPEND rt_sigsuspend => Engine("signals are virtualised; forwarded with the real mask");
+    SIGALTSTACK sigaltstack => Engine("signals are virtualised; forwarded with the real mask");
+    UTIME utime => Handled(Interest::Always, calls::attributes::old_times);
+    MKNOD mknod => Handled(Interest::Always, calls::changes::mknod);
+    USELIB uselib => RefusedInside(At::new(0, LastStep::Follow), Errno::ENOSYS, "obsolete");
+    PERSONALITY personality => Forwarded("processes, threads and signals are the kernel's");
+    USTAT ustat => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    STATFS statfs => Handled(Interest::Always, calls::stat::statfs);
+    FSTATFS fstatfs => Handled(Interest::Descriptor0, calls::stat::fstatfs);
+    SYSFS sysfs => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    GETPRIORITY getpriority => Forwarded("processes, threads and signals are the kernel's");
+    SETPRIORITY setpriority => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_SETPARAM sched_setparam => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_GETPARAM sched_getparam => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_SETSCHEDULER sched_setscheduler => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_GETSCHEDULER sched_getscheduler => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_GET_PRIORITY_MAX sched_get_priority_max => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_GET_PRIORITY_MIN sched_get_priority_min => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_RR_GET_INTERVAL sched_rr_get_interval => Forwarded("processes, threads and signals are the kernel's");
+    MLOCK mlock => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MUNLOCK munlock => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MLOCKALL mlockall => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MUNLOCKALL munlockall => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    VHANGUP vhangup => Forwarded("reads credentials, limits, times or the system's state");
+    MODIFY_LDT modify_ldt => Forwarded("processes, threads and signals are the kernel's");
+    PIVOT_ROOT pivot_root => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "a root in a mount cannot be had");
+    SYSCTL _sysctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    PRCTL prctl => Forwarded("processes, threads and signals are the kernel's");
+    ARCH_PRCTL arch_prctl => Engine("the GS base is ours");
+    ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
+    SETRLIMIT setrlimit => Forwarded("reads credentials, limits, times or the system's state");
+    CHROOT chroot => Handled(Interest::Always, calls::cwd::chroot);
+    SYNC sync => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    ACCT acct => RefusedInside(At::new(0, LastStep::Follow), Errno::EACCES, "accounting needs a kernel file");
+    SETTIMEOFDAY settimeofday => Forwarded("reads credentials, limits, times or the system's state");
+    MOUNT mount => RefusedInside(At::new(1, LastStep::Follow), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
+    UMOUNT2 umount2 => RefusedInside(At::new(0, LastStep::Follow), Errno::EBUSY, "culvert run mounts for the life of its programs");
+    SWAPON swapon => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
+    SWAPOFF swapoff => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
+    REBOOT reboot => Forwarded("reads credentials, limits, times or the system's state");
+    SETHOSTNAME sethostname => Forwarded("reads credentials, limits, times or the system's state");
+    SETDOMAINNAME setdomainname => Forwarded("reads credentials, limits, times or the system's state");
+    IOPL iopl => Forwarded("processes, threads and signals are the kernel's");
+    IOPERM ioperm => Forwarded("processes, threads and signals are the kernel's");
+    CREATE_MODULE create_module => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    INIT_MODULE init_module => Forwarded("kernel keys, modules and images");
+    DELETE_MODULE delete_module => Forwarded("kernel keys, modules and images");
+    GET_KERNEL_SYMS get_kernel_syms => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    QUERY_MODULE query_module => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    QUOTACTL quotactl => RefusedInside(At::new(1, LastStep::Follow), Errno::ENOTBLK, "quotas are for block devices");
+    NFSSERVCTL nfsservctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    GETPMSG getpmsg => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    PUTPMSG putpmsg => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    AFS_SYSCALL afs_syscall => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    TUXCALL tuxcall => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    SECURITY security => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    GETTID gettid => Forwarded("processes, threads and signals are the kernel's");
+    READAHEAD readahead => Handled(Interest::Descriptor0, calls::io::advice);
+    SETXATTR setxattr => Handled(Interest::Always, calls::xattr::by_path);
+    LSETXATTR lsetxattr => Handled(Interest::Always, calls::xattr::by_path);
+    FSETXATTR fsetxattr => Handled(Interest::Descriptor0, calls::xattr::by_descriptor);
+    GETXATTR getxattr => Handled(Interest::Always, calls::xattr::by_path);
+    LGETXATTR lgetxattr => Handled(Interest::Always, calls::xattr::by_path);
+    FGETXATTR fgetxattr => Handled(Interest::Descriptor0, calls::xattr::by_descriptor);
+    LISTXATTR listxattr => Handled(Interest::Always, calls::xattr::by_path);
+    LLISTXATTR llistxattr => Handled(Interest::Always, calls::xattr::by_path);
+    FLISTXATTR flistxattr => Handled(Interest::Descriptor0, calls::xattr::by_descriptor);
+    REMOVEXATTR removexattr => Handled(Interest::Always, calls::xattr::by_path);
+    LREMOVEXATTR lremovexattr => Handled(Interest::Always, calls::xattr::by_path);
+    FREMOVEXATTR fremovexattr => Handled(Interest::Descriptor0, calls::xattr::by_descriptor);
+    TKILL tkill => Forwarded("processes, threads and signals are the kernel's");
+    TIME time => Forwarded("reads credentials, limits, times or the system's state");
+    FUTEX futex => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_SETAFFINITY sched_setaffinity => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_GETAFFINITY sched_getaffinity => Forwarded("processes, threads and signals are the kernel's");
+    SET_THREAD_AREA set_thread_area => Forwarded("processes, threads and signals are the kernel's");
+    IO_SETUP io_setup => Forwarded("asynchronous I/O contexts without files");
+    IO_DESTROY io_destroy => Forwarded("asynchronous I/O contexts without files");
+    IO_GETEVENTS io_getevents => Forwarded("asynchronous I/O contexts without files");
+    IO_SUBMIT io_submit => Handled(Interest::Always, calls::process::io_submit);
+    IO_CANCEL io_cancel => Forwarded("asynchronous I/O contexts without files");
+    GET_THREAD_AREA get_thread_area => Forwarded("processes, threads and signals are the kernel's");
+    LOOKUP_DCOOKIE lookup_dcookie => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    EPOLL_CREATE epoll_create => Forwarded("makes a descriptor of the kernel's own");
+    EPOLL_CTL_OLD epoll_ctl_old => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    EPOLL_WAIT_OLD epoll_wait_old => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    REMAP_FILE_PAGES remap_file_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    GETDENTS64 getdents64 => Handled(Interest::Always, calls::directory::getdents);
+    SET_TID_ADDRESS set_tid_address => Forwarded("processes, threads and signals are the kernel's");
+    RESTART_SYSCALL restart_syscall => Forwarded("processes, threads and signals are the kernel's");
+    SEMTIMEDOP semtimedop => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    FADVISE64 fadvise64 => Handled(Interest::Descriptor0, calls::io::advice);
+    TIMER_CREATE timer_create => Forwarded("reads credentials, limits, times or the system's state");
+    TIMER_SETTIME timer_settime => Forwarded("reads credentials, limits, times or the system's state");
+    TIMER_GETTIME timer_gettime => Forwarded("reads credentials, limits, times or the system's state");
+    TIMER_GETOVERRUN timer_getoverrun => Forwarded("reads credentials, limits, times or the system's state");
+    TIMER_DELETE timer_delete => Forwarded("reads credentials, limits, times or the system's state");
+    CLOCK_SETTIME clock_settime => Forwarded("reads credentials, limits, times or the system's state");
+    CLOCK_GETTIME clock_gettime => Forwarded("reads credentials, limits, times or the system's state");
+    CLOCK_GETRES clock_getres => Forwarded("reads credentials, limits, times or the system's state");
+    CLOCK_NANOSLEEP clock_nanosleep => Forwarded("reads credentials, limits, times or the system's state");
+    EXIT_GROUP exit_group => Forwarded("processes, threads and signals are the kernel's");
+    EPOLL_WAIT epoll_wait => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    EPOLL_CTL epoll_ctl => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    TGKILL tgkill => Forwarded("processes, threads and signals are the kernel's");
+    UTIMES utimes => Handled(Interest::Always, calls::attributes::old_times);
+    VSERVER vserver => Forwarded("never implemented or removed: the kernel says ENOSYS");
+    MBIND mbind => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    SET_MEMPOLICY set_mempolicy => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    GET_MEMPOLICY get_mempolicy => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MQ_OPEN mq_open => Forwarded("makes a descriptor of the kernel's own");
+    MQ_UNLINK mq_unlink => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MQ_TIMEDSEND mq_timedsend => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MQ_TIMEDRECEIVE mq_timedreceive => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MQ_NOTIFY mq_notify => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    MQ_GETSETATTR mq_getsetattr => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
+    KEXEC_LOAD kexec_load => Forwarded("kernel keys, modules and images");
+    WAITID waitid => Forwarded("processes, threads and signals are the kernel's");
+    ADD_KEY add_key => Forwarded("kernel keys, modules and images");
+    REQUEST_KEY request_key => Forwarded("kernel keys, modules and images");
+    KEYCTL keyctl => Forwarded("kernel keys, modules and images");
+    IOPRIO_SET ioprio_set => Forwarded("processes, threads and signals are the kernel's");
+    IOPRIO_GET ioprio_get => Forwarded("processes, threads and signals are the kernel's");
+    INOTIFY_INIT inotify_init => Forwarded("makes a descriptor of the kernel's own");
+    INOTIFY_ADD_WATCH inotify_add_watch => Handled(Interest::Always, calls::process::inotify_add_watch);
+    INOTIFY_RM_WATCH inotify_rm_watch => Forwarded("a watch descriptor belongs to its inotify descriptor");
+    MIGRATE_PAGES migrate_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    OPENAT openat => Handled(Interest::Always, calls::open::openat);
+    MKDIRAT mkdirat => Handled(Interest::Always, calls::changes::mkdir);
+    MKNODAT mknodat => Handled(Interest::Always, calls::changes::mknod);
+    FCHOWNAT fchownat => Handled(Interest::Always, calls::attributes::fchownat);
+    FUTIMESAT futimesat => Handled(Interest::Always, calls::attributes::old_times);
+    NEWFSTATAT newfstatat => Handled(Interest::Always, calls::stat::newfstatat);
+    UNLINKAT unlinkat => Handled(Interest::Always, calls::changes::unlinkat);
+    RENAMEAT renameat => Handled(Interest::Always, calls::changes::rename);
+    LINKAT linkat => Handled(Interest::Always, calls::changes::link);
+    SYMLINKAT symlinkat => Handled(Interest::Always, calls::changes::symlink);
+    READLINKAT readlinkat => Handled(Interest::Always, calls::stat::readlinkat);
+    FCHMODAT fchmodat => Handled(Interest::Always, calls::attributes::fchmodat);
+    FACCESSAT faccessat => Handled(Interest::Always, calls::stat::faccessat);
+    PSELECT6 pselect6 => Engine("signals are virtualised; forwarded with the real mask");
+    PPOLL ppoll => Engine("signals are virtualised; forwarded with the real mask");
+    UNSHARE unshare => Forwarded("processes, threads and signals are the kernel's");
+    SET_ROBUST_LIST set_robust_list => Forwarded("processes, threads and signals are the kernel's");
+    GET_ROBUST_LIST get_robust_list => Forwarded("processes, threads and signals are the kernel's");
+    SPLICE splice => Handled(Interest::Descriptors02, calls::io::splice);
+    TEE tee => Handled(Interest::Descriptors01, calls::io::only_pipes);
+    SYNC_FILE_RANGE sync_file_range => Handled(Interest::Descriptor0, calls::io::sync);
+    VMSPLICE vmsplice => Handled(Interest::Descriptor0, calls::io::only_pipes);
+    MOVE_PAGES move_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    UTIMENSAT utimensat => Handled(Interest::Always, calls::attributes::utimensat);
+    EPOLL_PWAIT epoll_pwait => Engine("signals are virtualised; forwarded with the real mask");
+    SIGNALFD signalfd => Engine("signals are virtualised; forwarded with the real mask");
+    TIMERFD_CREATE timerfd_create => Forwarded("makes a descriptor of the kernel's own");
+    EVENTFD eventfd => Forwarded("makes a descriptor of the kernel's own");
+    FALLOCATE fallocate => Handled(Interest::Descriptor0, calls::io::fallocate);
+    TIMERFD_SETTIME timerfd_settime => Forwarded("reads credentials, limits, times or the system's state");
+    TIMERFD_GETTIME timerfd_gettime => Forwarded("reads credentials, limits, times or the system's state");
+    ACCEPT4 accept4 => Forwarded("makes a descriptor of the kernel's own");
+    SIGNALFD4 signalfd4 => Engine("signals are virtualised; forwarded with the real mask");
+    EVENTFD2 eventfd2 => Forwarded("makes a descriptor of the kernel's own");
+    EPOLL_CREATE1 epoll_create1 => Forwarded("makes a descriptor of the kernel's own");
+    DUP3 dup3 => Handled(Interest::Always, calls::descriptor::dup_to);
+    PIPE2 pipe2 => Forwarded("makes a descriptor of the kernel's own");
+    INOTIFY_INIT1 inotify_init1 => Forwarded("makes a descriptor of the kernel's own");
+    PREADV preadv => Handled(Interest::Descriptor0, calls::io::preadv);
+    PWRITEV pwritev => Handled(Interest::Descriptor0, calls::io::pwritev);
+    RT_TGSIGQUEUEINFO rt_tgsigqueueinfo => Forwarded("processes, threads and signals are the kernel's");
+    PERF_EVENT_OPEN perf_event_open => Forwarded("makes a descriptor of the kernel's own");
+    RECVMMSG recvmmsg => Handled(Interest::Always, calls::socket::recvmmsg);
+    FANOTIFY_INIT fanotify_init => Forwarded("makes a descriptor of the kernel's own");
+    FANOTIFY_MARK fanotify_mark => RefusedInside(At::below(3, LastStep::Follow), Errno::EOPNOTSUPP, "events of a mount do not reach the kernel");
+    PRLIMIT64 prlimit64 => Forwarded("reads credentials, limits, times or the system's state");
+    NAME_TO_HANDLE_AT name_to_handle_at => Handled(Interest::Always, calls::stat::name_to_handle_at);
+    OPEN_BY_HANDLE_AT open_by_handle_at => Forwarded("makes a descriptor of the kernel's own");
+    CLOCK_ADJTIME clock_adjtime => Forwarded("reads credentials, limits, times or the system's state");
+    SYNCFS syncfs => Handled(Interest::Descriptor0, calls::io::sync);
+    SENDMMSG sendmmsg => Handled(Interest::Always, calls::socket::sendmmsg);
+    SETNS setns => Forwarded("processes, threads and signals are the kernel's");
+    GETCPU getcpu => Forwarded("processes, threads and signals are the kernel's");
+    PROCESS_VM_READV process_vm_readv => Forwarded("processes, threads and signals are the kernel's");
+    PROCESS_VM_WRITEV process_vm_writev => Forwarded("processes, threads and signals are the kernel's");
+    KCMP kcmp => Handled(Interest::Always, calls::descriptor::kcmp);
+    FINIT_MODULE finit_module => RefusedOn(Errno::ENOEXEC, "modules are for the kernel");
+    SCHED_SETATTR sched_setattr => Forwarded("processes, threads and signals are the kernel's");
+    SCHED_GETATTR sched_getattr => Forwarded("processes, threads and signals are the kernel's");
+    RENAMEAT2 renameat2 => Handled(Interest::Always, calls::changes::rename);
+    SECCOMP seccomp => Forwarded("processes, threads and signals are the kernel's");
+    GETRANDOM getrandom => Forwarded("reads credentials, limits, times or the system's state");
+    MEMFD_CREATE memfd_create => Forwarded("makes a descriptor of the kernel's own");
+    KEXEC_FILE_LOAD kexec_file_load => Forwarded("kernel keys, modules and images");
+    BPF bpf => Forwarded("makes a descriptor of the kernel's own");
+    EXECVEAT execveat => Handled(Interest::Always, calls::process::execveat);
+    USERFAULTFD userfaultfd => Forwarded("makes a descriptor of the kernel's own");
+    MEMBARRIER membarrier => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MLOCK2 mlock2 => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    COPY_FILE_RANGE copy_file_range => Handled(Interest::Descriptors02, calls::io::copy_file_range);
+    PREADV2 preadv2 => Handled(Interest::Descriptor0, calls::io::preadv2);
+    PWRITEV2 pwritev2 => Handled(Interest::Descriptor0, calls::io::pwritev2);
+    PKEY_MPROTECT pkey_mprotect => Engine("code that becomes executable is patched");
+    PKEY_ALLOC pkey_alloc => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    PKEY_FREE pkey_free => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    STATX statx => Handled(Interest::Always, calls::stat::statx);
+    IO_PGETEVENTS io_pgetevents => Forwarded("asynchronous I/O contexts without files");
+    RSEQ rseq => Forwarded("processes, threads and signals are the kernel's");
+    PIDFD_SEND_SIGNAL pidfd_send_signal => Forwarded("processes, threads and signals are the kernel's");
+    IO_URING_SETUP io_uring_setup => Refused(Errno::ENOSYS, "its requests would go round every hook; programs know how to do without");
+    IO_URING_ENTER io_uring_enter => Forwarded("asynchronous I/O contexts without files");
+    IO_URING_REGISTER io_uring_register => Forwarded("asynchronous I/O contexts without files");
+    OPEN_TREE open_tree => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to clone");
+    MOVE_MOUNT move_mount => RefusedInside(At::below(2, LastStep::Follow), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
+    FSOPEN fsopen => Forwarded("makes a descriptor of the kernel's own");
+    FSCONFIG fsconfig => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    FSMOUNT fsmount => Forwarded("makes a descriptor of the kernel's own");
+    FSPICK fspick => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to configure");
+    PIDFD_OPEN pidfd_open => Forwarded("makes a descriptor of the kernel's own");
+    CLONE3 clone3 => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
+    CLOSE_RANGE close_range => Handled(Interest::Always, calls::descriptor::close_range);
+    OPENAT2 openat2 => Handled(Interest::Always, calls::open::openat2);
+    PIDFD_GETFD pidfd_getfd => Handled(Interest::Always, calls::descriptor::pidfd_getfd);
+    FACCESSAT2 faccessat2 => Handled(Interest::Always, calls::stat::faccessat);
+    PROCESS_MADVISE process_madvise => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    EPOLL_PWAIT2 epoll_pwait2 => Engine("signals are virtualised; forwarded with the real mask");
+    MOUNT_SETATTR mount_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EINVAL, "no kernel mount to change");
+    QUOTACTL_FD quotactl_fd => RefusedOn(Errno::ENOSYS, "no quotas on mounts");
+    LANDLOCK_CREATE_RULESET landlock_create_ruleset => Forwarded("makes a descriptor of the kernel's own");
+    LANDLOCK_ADD_RULE landlock_add_rule => Forwarded("processes, threads and signals are the kernel's");
+    LANDLOCK_RESTRICT_SELF landlock_restrict_self => Forwarded("processes, threads and signals are the kernel's");
+    MEMFD_SECRET memfd_secret => Forwarded("makes a descriptor of the kernel's own");
+    PROCESS_MRELEASE process_mrelease => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    FUTEX_WAITV futex_waitv => Forwarded("processes, threads and signals are the kernel's");
+    SET_MEMPOLICY_HOME_NODE set_mempolicy_home_node => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    CACHESTAT cachestat => RefusedOn(Errno::EOPNOTSUPP, "the page cache does not hold our files");
+    FCHMODAT2 fchmodat2 => Handled(Interest::Always, calls::attributes::fchmodat);
+    MAP_SHADOW_STACK map_shadow_stack => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    FUTEX_WAKE futex_wake => Forwarded("processes, threads and signals are the kernel's");
+    FUTEX_WAIT futex_wait => Forwarded("processes, threads and signals are the kernel's");
+    FUTEX_REQUEUE futex_requeue => Forwarded("processes, threads and signals are the kernel's");
+    STATMOUNT statmount => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    LISTMOUNT listmount => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    LSM_GET_SELF_ATTR lsm_get_self_attr => Forwarded("processes, threads and signals are the kernel's");
+    LSM_SET_SELF_ATTR lsm_set_self_attr => Forwarded("processes, threads and signals are the kernel's");
+    LSM_LIST_MODULES lsm_list_modules => Forwarded("processes, threads and signals are the kernel's");
+    MSEAL mseal => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    SETXATTRAT setxattrat => Handled(Interest::Always, calls::xattr::at);
+    GETXATTRAT getxattrat => Handled(Interest::Always, calls::xattr::at);
+    LISTXATTRAT listxattrat => Handled(Interest::Always, calls::xattr::at);
+    REMOVEXATTRAT removexattrat => Handled(Interest::Always, calls::xattr::at);
+    OPEN_TREE_ATTR open_tree_attr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to clone");
+    FILE_GETATTR file_getattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no inode flags");
+    FILE_SETATTR file_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no inode flags");
+}
+
+/// One more than the highest number that the dispatch knows.
+const NUMBERS: usize = 512;
+
+/// From number to row (index plus one; zero: no such call when this was written).
+static INDEX: [u16; NUMBERS] = {
+    let mut index = [0; NUMBERS];
+    let mut i = 0;
+    while i < TABLE.len() {
+        index[TABLE[i].number] = i as u16 + 1;
+        i += 1;
+    }
+    index
+};
+
+fn row(number: usize) -> Option<&'static Row> {
+    let index = *INDEX.get(number)?;
+    TABLE.get(usize::from(index).wrapping_sub(1))
+}
+
+/// When the engine is to offer a call. Constant once the process has joined its run.
+pub fn interest(number: usize) -> Interest {
+    // Foreign descriptors of these matter only when one may be on the empty directory under a mount.
+    if matches!(number, nr::FSTAT | nr::GETDENTS | nr::GETDENTS64) && !process::get().targets_exist {
+        return Interest::Descriptor0;
+    }
+    match row(number).map(|row| row.treatment) {
+        Some(Treatment::Handled(interest, _)) => interest,
+        Some(Treatment::Refused(..) | Treatment::RefusedInside(..)) => Interest::Always,
+        Some(Treatment::RefusedOn(..)) => Interest::Descriptor0,
+        _ => Interest::Never,
+    }
+}
+
+/// Answers a call.
+pub fn dispatch(call: &mut Call) -> Outcome {
+    match row(call.number).map(|row| &row.treatment) {
+        Some(Treatment::Handled(_, function)) => function(call),
+        Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
+        Some(Treatment::RefusedInside(at, errno, _)) => calls::path::refuse_inside(call, *at, *errno),
+        Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
+        _ => Outcome::Forward,
+    }
+}
+
+/// The table as a page of documentation (Markdown).
+pub fn document() -> alloc::string::String {
+    use core::fmt::Write;
+    let mut page = alloc::string::String::from("# System calls\n\nWhat happens to each system call of x86-64 in a program under `culvert run`. Generated from `crates/culvert-preload/src/table.rs`; do not edit.\n\n| number | call | what happens |\n|---|---|---|\n");
+    for row in TABLE {
+        let _ = match row.treatment {
+            Treatment::Handled(Interest::Always, _) => writeln!(page, "| {} | {} | handled |", row.number, row.name),
+            Treatment::Handled(..) => writeln!(page, "| {} | {} | handled on descriptors of mounts |", row.number, row.name),
+            Treatment::Engine(why) => writeln!(page, "| {} | {} | engine: {why} |", row.number, row.name),
+            Treatment::Forwarded(why) => writeln!(page, "| {} | {} | forwarded: {why} |", row.number, row.name),
+            Treatment::Refused(errno, why) => writeln!(page, "| {} | {} | refused with {}: {why} |", row.number, row.name, errno.name()),
+            Treatment::RefusedInside(_, errno, why) => writeln!(page, "| {} | {} | on paths of mounts refused with {}: {why} |", row.number, row.name, errno.name()),
+            Treatment::RefusedOn(errno, why) => writeln!(page, "| {} | {} | on descriptors of mounts refused with {}: {why} |", row.number, row.name, errno.name()),
+        };
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers 335 to 423 were never given out on x86-64.
+    #[test]
+    fn every_number_has_a_row() {
+        let newest = culvert_sys::raw::general::__NR_file_setattr as usize;
+        for number in (0..=334).chain(424..=newest) {
+            assert!(row(number).is_some_and(|row| row.number == number), "no row for system call {number}");
+        }
+        assert_eq!(TABLE.len(), 335 + newest - 423);
+    }
+
+    #[test]
+    fn the_page_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/system-calls.md");
+        if std::env::var_os("CULVERT_BLESS").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), document(), "run CULVERT_BLESS=1 cargo test -p culvert-preload the_page");
+    }
+}

@@ -1,0 +1,80 @@
+//! The heap of code inside hooks: dlmalloc over pages from the kernel, apart from the program's own malloc.
+
+use core::alloc::{GlobalAlloc, Layout};
+use culvert_sys::{nr, sync::Mutex, syscall};
+use dlmalloc::{Allocator, Dlmalloc};
+
+struct Pages;
+
+const PROT_READ_WRITE: usize = 3;
+const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
+const MREMAP_MAYMOVE: usize = 1;
+const PAGE: usize = 4096;
+
+// SAFETY: whole pages from the kernel, given back whole or in part.
+unsafe impl Allocator for Pages {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        // SAFETY: a new anonymous mapping, wherever there is room.
+        match unsafe { syscall::call(nr::MMAP, [0, size, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0]) } {
+            Ok(address) => (address as *mut u8, size, 0),
+            Err(_) => (core::ptr::null_mut(), 0, 0),
+        }
+    }
+
+    fn remap(&self, address: *mut u8, old: usize, new: usize, may_move: bool) -> *mut u8 {
+        let flags = if may_move { MREMAP_MAYMOVE } else { 0 };
+        // SAFETY: dlmalloc owns the mapping.
+        unsafe { syscall::call(nr::MREMAP, [address as usize, old, new, flags]) }.map_or(core::ptr::null_mut(), |at| at as *mut u8)
+    }
+
+    fn free_part(&self, address: *mut u8, old: usize, new: usize) -> bool {
+        // SAFETY: dlmalloc owns the mapping.
+        unsafe { syscall::call(nr::MUNMAP, [address as usize + new, old - new]) }.is_ok()
+    }
+
+    fn free(&self, address: *mut u8, size: usize) -> bool {
+        // SAFETY: dlmalloc owns the mapping.
+        unsafe { syscall::call(nr::MUNMAP, [address as usize, size]) }.is_ok()
+    }
+
+    fn can_release_part(&self, _flags: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        PAGE
+    }
+}
+
+struct Heap(Mutex<Dlmalloc<Pages>>);
+
+// SAFETY: dlmalloc keeps the contract; the lock lets one thread in at a time, and fork finds it free (the engine lets no other thread be inside a
+// hook then).
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise on the layout.
+        unsafe { self.0.lock().malloc(layout.size(), layout.align()) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise that it came from here with this layout.
+        unsafe { self.0.lock().free(memory, layout.size(), layout.align()) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise on the layout.
+        unsafe { self.0.lock().calloc(layout.size(), layout.align()) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise that it came from here with this layout.
+        unsafe { self.0.lock().realloc(memory, layout.size(), layout.align(), size) }
+    }
+}
+
+#[global_allocator]
+static HEAP: Heap = Heap(Mutex::new(Dlmalloc::new_with_allocator(Pages)));
