@@ -58,7 +58,11 @@ impl Analysis {
 pub fn file(bytes: &[u8]) -> Result<Analysis, &'static str> {
     let image = Image::of_file(bytes)?;
     let functions = Functions::of_file(&image, bytes);
-    let Found { sites, pairs, unknown } = sites::find(&image, &functions);
+    let Found {
+        sites,
+        pairs,
+        unknown,
+    } = sites::find(&image, &functions);
     let linkage = match image.interpreter() {
         Some(path) => Linkage::Dynamic(path.into()),
         // Static position-independent programs are ET_DYN too, but nobody gives a library an entry point without an interpreter; ld.so has one.

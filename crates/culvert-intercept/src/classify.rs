@@ -3,7 +3,10 @@
 use crate::elf::{Image, Piece};
 use crate::functions::Functions;
 use crate::sites::{JUMP, Kind, MOVED, REGION, SYSCALL, Site, offset};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpAccess, Register,
+};
 
 /// A decoded function, and what is known about the code around it.
 pub(crate) struct Surroundings<'a> {
@@ -22,7 +25,11 @@ pub(crate) struct Surroundings<'a> {
 fn used(site: &Site) -> [(u64, u64); 2] {
     let end = (site.start() + u64::from(site.length)).max(site.address + SYSCALL.len() as u64);
     let island = site.address.wrapping_add_signed(site.island.into());
-    let island_end = if site.kind == Kind::Island { island + JUMP as u64 } else { island };
+    let island_end = if site.kind == Kind::Island {
+        island + JUMP as u64
+    } else {
+        island
+    };
     [(site.start(), end), (island, island_end)]
 }
 
@@ -43,10 +50,17 @@ impl Surroundings<'_> {
         let bytes = self.bytes(instruction.ip(), instruction.len())?;
         match (instruction.flow_control(), bytes) {
             // An indirect call may have to lead to it (CET).
-            (FlowControl::Next, _) if matches!(instruction.code(), Code::Endbr64 | Code::Endbr32) => return None,
+            (FlowControl::Next, _)
+                if matches!(instruction.code(), Code::Endbr64 | Code::Endbr32) =>
+            {
+                return None;
+            }
             (FlowControl::Next | FlowControl::IndirectBranch | FlowControl::Return, _) => {}
             // Only without prefixes: the displacement is written anew. loop and jrcxz have no long form.
-            (FlowControl::ConditionalBranch, [0x70..=0x7f, _] | [0x0f, 0x80..=0x8f, _, _, _, _]) => {}
+            (
+                FlowControl::ConditionalBranch,
+                [0x70..=0x7f, _] | [0x0f, 0x80..=0x8f, _, _, _, _],
+            ) => {}
             (FlowControl::UnconditionalBranch, [0xeb, _] | [0xe9, _, _, _, _]) => {}
             // A call would push an address in the stub, where no unwinder finds its way.
             _ => return None,
@@ -59,7 +73,9 @@ impl Surroundings<'_> {
             if instruction.memory_base() != Register::RIP || offsets.displacement_size() != 4 {
                 return None; // relative to eip
             }
-            displacement = u8::try_from(offsets.displacement_offset()).ok().filter(|at| *at < 16)?;
+            displacement = u8::try_from(offsets.displacement_offset())
+                .ok()
+                .filter(|at| *at < 16)?;
         }
         Some(displacement << 4 | bytes.len() as u8)
     }
@@ -69,17 +85,32 @@ impl Surroundings<'_> {
         let mut factory = InstructionInfoFactory::new();
         let mut later = call;
         loop {
-            let (Some(here), Some(previous)) = (self.instructions.get(later), later.checked_sub(1)) else { return -1 };
+            let (Some(here), Some(previous)) = (self.instructions.get(later), later.checked_sub(1))
+            else {
+                return -1;
+            };
             if self.entered(here.ip(), here.ip() + 1) {
                 return -1; // another way leads here, with another number perhaps
             }
-            let Some(instruction) = self.instructions.get(previous) else { return -1 };
-            if !matches!(instruction.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch) {
+            let Some(instruction) = self.instructions.get(previous) else {
+                return -1;
+            };
+            if !matches!(
+                instruction.flow_control(),
+                FlowControl::Next | FlowControl::ConditionalBranch
+            ) {
                 return -1;
             }
-            let writes = |access| !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess | OpAccess::None);
+            let writes = |access| {
+                !matches!(
+                    access,
+                    OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess | OpAccess::None
+                )
+            };
             let mut registers = factory.info(instruction).used_registers().iter();
-            if registers.any(|used| used.register().full_register() == Register::RAX && writes(used.access())) {
+            if registers.any(|used| {
+                used.register().full_register() == Register::RAX && writes(used.access())
+            }) {
                 return constant(instruction).unwrap_or(-1);
             }
             later = previous;
@@ -107,7 +138,11 @@ impl Surroundings<'_> {
     pub fn mov(&self, call: usize) -> Option<Site> {
         let mov = self.instructions.get(call.checked_sub(1)?)?;
         let mut site = self.site(call, Kind::Mov)?;
-        if mov.code() != Code::Mov_r32_imm32 || mov.op0_register() != Register::EAX || mov.len() != JUMP || self.entered(mov.ip() + 1, site.address + 1) {
+        if mov.code() != Code::Mov_r32_imm32
+            || mov.op0_register() != Register::EAX
+            || mov.len() != JUMP
+            || self.entered(mov.ip() + 1, site.address + 1)
+        {
             return None;
         }
         site.before = JUMP as u8;
@@ -124,7 +159,9 @@ impl Surroundings<'_> {
             !used(site).into_iter().any(crosses)
         };
         let kinds = [Self::before, Self::next, Self::around];
-        let found = kinds.into_iter().find_map(|kind| kind(self, call).filter(free));
+        let found = kinds
+            .into_iter()
+            .find_map(|kind| kind(self, call).filter(free));
         found.or_else(|| self.island(call, free)).or_else(|| {
             let mut site = self.site(call, Kind::Trap)?;
             self.fill(&mut site, call, call + 1, SYSCALL.len() as u64)
@@ -196,9 +233,13 @@ impl Surroundings<'_> {
             if inside.is_some_and(|function| function != self.function) {
                 return false;
             }
-            let text = offset(self.piece, at).and_then(|start| self.piece.bytes.get(start..)).unwrap_or_default();
+            let text = offset(self.piece, at)
+                .and_then(|start| self.piece.bytes.get(start..))
+                .unwrap_or_default();
             let instruction = Decoder::with_ip(64, text, at, DecoderOptions::NONE).decode();
-            if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) || self.entered(at, instruction.next_ip()) {
+            if !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3)
+                || self.entered(at, instruction.next_ip())
+            {
                 return false;
             }
             at = instruction.next_ip();
@@ -210,16 +251,24 @@ impl Surroundings<'_> {
     fn island(&self, call: usize, free: impl Fn(&Site) -> bool) -> Option<Site> {
         let mut site = self.site(call, Kind::Island)?;
         let site = self.fill(&mut site, call, call + 1, SYSCALL.len() as u64)?;
-        for instruction in self.instructions.iter().filter(|instruction| ends(instruction)) {
+        for instruction in self
+            .instructions
+            .iter()
+            .filter(|instruction| ends(instruction))
+        {
             let padding = instruction.next_ip();
             // The displacement counts from the end of the short jump.
             let distance = padding.wrapping_sub(site.address) as i64;
-            if i8::try_from(distance - SYSCALL.len() as i64).is_err() || !self.is_padding(padding, JUMP as u64) {
+            if i8::try_from(distance - SYSCALL.len() as i64).is_err()
+                || !self.is_padding(padding, JUMP as u64)
+            {
                 continue;
             }
             let mut site = site;
             site.island = i8::try_from(distance).ok()?;
-            site.bytes.get_mut(SYSCALL.len()..SYSCALL.len() + JUMP)?.copy_from_slice(self.bytes(padding, JUMP)?);
+            site.bytes
+                .get_mut(SYSCALL.len()..SYSCALL.len() + JUMP)?
+                .copy_from_slice(self.bytes(padding, JUMP)?);
             if free(&site) {
                 return Some(site);
             }
@@ -232,7 +281,11 @@ impl Surroundings<'_> {
     fn fill(&self, site: &mut Site, first: usize, end: usize, length: u64) -> Option<Site> {
         let start = site.start();
         site.length = u8::try_from(length).ok()?;
-        let last = if site.keeps_syscall() { site.address + 1 } else { start + length };
+        let last = if site.keeps_syscall() {
+            site.address + 1
+        } else {
+            start + length
+        };
         if self.entered(start + 1, last) {
             return None;
         }
@@ -256,15 +309,24 @@ impl Surroundings<'_> {
 pub(crate) fn ends(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
-        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return | FlowControl::Exception
+        FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Return
+            | FlowControl::Exception
     )
 }
 
 /// The value that the instruction gives rax, when it is always the same and a positive `int`.
 fn constant(instruction: &Instruction) -> Option<i32> {
     let value = match instruction.code() {
-        Code::Mov_r32_imm32 | Code::Mov_rm32_imm32 | Code::Mov_rm64_imm32 | Code::Mov_r64_imm64 => instruction.immediate(1),
-        Code::Xor_r32_rm32 | Code::Xor_rm32_r32 if instruction.op0_register() == instruction.op1_register() => 0,
+        Code::Mov_r32_imm32 | Code::Mov_rm32_imm32 | Code::Mov_rm64_imm32 | Code::Mov_r64_imm64 => {
+            instruction.immediate(1)
+        }
+        Code::Xor_r32_rm32 | Code::Xor_rm32_r32
+            if instruction.op0_register() == instruction.op1_register() =>
+        {
+            0
+        }
         _ => return None,
     };
     let whole = instruction.op0_register().full_register() == Register::RAX;

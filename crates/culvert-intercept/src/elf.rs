@@ -120,34 +120,40 @@ pub fn header(bytes: &[u8]) -> Result<(u16, u64, Vec<ProgramHeader>), &'static s
 impl<'a> Image<'a> {
     /// The object in a file.
     pub fn of_file(bytes: &'a [u8]) -> Result<Self, &'static str> {
-        Self::new(bytes, 0, |load| {
-            let start = usize::try_from(load.offset).ok()?;
-            let tail = bytes.get(start..)?;
-            let size = usize::try_from(load.file_size).unwrap_or(usize::MAX);
-            Some(&tail[..size.min(tail.len())])
-        })
+        Self::new(
+            bytes,
+            |_| 0,
+            |load| {
+                let start = usize::try_from(load.offset).ok()?;
+                let tail = bytes.get(start..)?;
+                let size = usize::try_from(load.file_size).unwrap_or(usize::MAX);
+                Some((load.address, &tail[..size.min(tail.len())]))
+            },
+        )
     }
 
-    /// The object whose first bytes are `first`, mapped `bias` above its link-time addresses; `visible` gives what can be
-    /// read of a PT_LOAD, from its first byte on.
+    /// The object whose first bytes are `first`. `bias` finds out how far above its link-time addresses it is mapped, from the program headers. `visible`
+    /// gives a part of a PT_LOAD that can be read, with its link-time address.
     pub fn new(
         first: &[u8],
-        bias: u64,
-        mut visible: impl FnMut(&ProgramHeader) -> Option<&'a [u8]>,
+        bias: impl FnOnce(&[ProgramHeader]) -> u64,
+        mut visible: impl FnMut(&ProgramHeader) -> Option<(u64, &'a [u8])>,
     ) -> Result<Self, &'static str> {
         let (kind, entry, headers) = header(first)?;
         let mut pieces = Vec::new();
         for load in headers.iter().filter(|header| header.kind == LOAD) {
-            if let Some(bytes) = visible(load).filter(|bytes| !bytes.is_empty())
-                && load.address.checked_add(bytes.len() as u64).is_some()
+            if let Some((address, bytes)) = visible(load).filter(|(_, bytes)| !bytes.is_empty())
+                && address.checked_add(bytes.len() as u64).is_some()
             {
+                let executable = load.flags & 1 != 0;
                 pieces.push(Piece {
-                    address: load.address,
+                    address,
                     bytes,
-                    executable: load.flags & 1 != 0,
+                    executable,
                 });
             }
         }
+        let bias = bias(&headers);
         Ok(Self {
             kind,
             entry,
@@ -190,7 +196,9 @@ impl<'a> Image<'a> {
 
     /// The program interpreter (ld.so), without its final NUL; `None` for a static program or a library without one.
     pub fn interpreter(&self) -> Option<&'a [u8]> {
-        self.contents(self.first(INTERPRETER)?)?.split_last().map(|(_, path)| path)
+        self.contents(self.first(INTERPRETER)?)?
+            .split_last()
+            .map(|(_, path)| path)
     }
 
     /// The build-id: the NT_GNU_BUILD_ID note's descriptor, 1 to 64 bytes.
@@ -236,17 +244,27 @@ impl<'a> Image<'a> {
         const SYMTAB: u64 = 6;
         const INIT: u64 = 12;
         const FINI: u64 = 13;
-        let mut functions: Vec<_> = [Some(self.entry), self.dynamic_address(INIT), self.dynamic_address(FINI)]
-            .into_iter()
-            .flatten()
-            .map(|start| (start, 0))
-            .collect();
+        let mut functions: Vec<_> = [
+            Some(self.entry),
+            self.dynamic_address(INIT),
+            self.dynamic_address(FINI),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|start| (start, 0))
+        .collect();
         if let Some(table) = self.dynamic_address(SYMTAB)
             && let Some(symbols) = self.tail(table)
         {
-            let hashed = self.dynamic_address(HASH).and_then(|hash| word(self.tail(hash)?, 4));
-            let strings = self.dynamic_address(STRTAB).and_then(|strings| strings.checked_sub(table));
-            let count = hashed.map(|count| count as usize).or(strings.map(|size| size as usize / 24));
+            let hashed = self
+                .dynamic_address(HASH)
+                .and_then(|hash| word(self.tail(hash)?, 4));
+            let strings = self
+                .dynamic_address(STRTAB)
+                .and_then(|strings| strings.checked_sub(table));
+            let count = hashed
+                .map(|count| count as usize)
+                .or(strings.map(|size| size as usize / 24));
             symbol_functions(symbols, count.unwrap_or(0), &mut functions);
         }
         functions.retain(|(start, _)| self.code_at(*start).is_some());
@@ -320,7 +338,11 @@ impl<'a> Frames<'a> {
     }
 
     fn value(&self, index: usize, field: usize) -> u64 {
-        let relative = self.table.get(index).and_then(|entry| word(entry, field)).unwrap_or(0) as i32;
+        let relative = self
+            .table
+            .get(index)
+            .and_then(|entry| word(entry, field))
+            .unwrap_or(0) as i32;
         self.base.wrapping_add_signed(relative.into())
     }
 
@@ -334,10 +356,17 @@ impl<'a> Frames<'a> {
         // By difference from the base, as the linker sorted them.
         let relative = |entry: &[u8; 8]| word(entry, 0).unwrap_or(0) as i32 as i64;
         let wanted = address.wrapping_sub(self.base) as i64;
-        let index = self.table.partition_point(|entry| relative(entry) <= wanted).checked_sub(1)?;
+        let index = self
+            .table
+            .partition_point(|entry| relative(entry) <= wanted)
+            .checked_sub(1)?;
         let start = self.start(index);
         let end = start.checked_add(frame_length(image, self.value(index, 4))?)?;
-        let next = if index + 1 < self.table.len() { self.start(index + 1) } else { u64::MAX };
+        let next = if index + 1 < self.table.len() {
+            self.start(index + 1)
+        } else {
+            u64::MAX
+        };
         (start <= address && end <= next).then_some((start, end, next))
     }
 }
@@ -430,8 +459,16 @@ fn unsigned(bytes: &[u8], size: usize) -> Option<u64> {
 }
 
 /// Appends the functions that a whole `.eh_frame` section at `address` describes, for files without `.eh_frame_hdr`.
-pub(crate) fn frame_functions(image: &Image<'_>, address: u64, size: u64, functions: &mut Vec<(u64, u64)>) {
-    let Some(section) = usize::try_from(size).ok().and_then(|size| image.at(address, size)) else {
+pub(crate) fn frame_functions(
+    image: &Image<'_>,
+    address: u64,
+    size: u64,
+    functions: &mut Vec<(u64, u64)>,
+) {
+    let Some(section) = usize::try_from(size)
+        .ok()
+        .and_then(|size| image.at(address, size))
+    else {
         return;
     };
     let mut offset = 0;

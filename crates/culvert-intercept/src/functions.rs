@@ -26,7 +26,9 @@ impl<'a> Functions<'a> {
     }
 
     fn new(image: &Image<'a>, mut listed: Vec<(u64, u64)>) -> Self {
-        listed.retain(|(start, size)| image.code_at(*start).is_some() && start.checked_add(*size).is_some());
+        listed.retain(|(start, size)| {
+            image.code_at(*start).is_some() && start.checked_add(*size).is_some()
+        });
         // With equal starts the known size comes last and stays.
         listed.sort_unstable_by_key(|(start, size)| (*start, core::cmp::Reverse(*size)));
         listed.dedup_by_key(|(start, _)| *start);
@@ -37,7 +39,11 @@ impl<'a> Functions<'a> {
                 Some(piece) => piece.address + piece.bytes.len() as u64,
                 None => start,
             };
-            listed[index].1 = if size != 0 { (start + size).min(end) } else { next.unwrap_or(end).min(end) };
+            listed[index].1 = if size != 0 {
+                (start + size).min(end)
+            } else {
+                next.unwrap_or(end).min(end)
+            };
         }
         let frames = image.frames();
         Self { frames, listed }
@@ -45,26 +51,45 @@ impl<'a> Functions<'a> {
 
     /// How many are known.
     pub fn count(&self) -> usize {
-        self.frames.map_or(0, |frames| frames.count()).max(self.listed.len())
+        self.frames
+            .map_or(0, |frames| frames.count())
+            .max(self.listed.len())
     }
 
     /// The function that holds `address`, as (start, end).
     pub fn containing(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64)> {
-        let described = self.frames.and_then(|frames| frames.preceding(image, address));
-        described.filter(|(_, end, _)| address < *end).map(|(start, end, _)| (start, end)).or_else(|| {
-            let index = self.listed.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
-            self.listed.get(index).copied().filter(|(_, end)| address < *end)
-        })
+        let described = self
+            .frames
+            .and_then(|frames| frames.preceding(image, address));
+        described
+            .filter(|(_, end, _)| address < *end)
+            .map(|(start, end, _)| (start, end))
+            .or_else(|| {
+                let index = self
+                    .listed
+                    .partition_point(|(start, _)| *start <= address)
+                    .checked_sub(1)?;
+                self.listed
+                    .get(index)
+                    .copied()
+                    .filter(|(_, end)| address < *end)
+            })
     }
 
     /// The function before `address`, which lies between two described functions, as (start, end, end of the gap). glibc leaves the middle of clone and
     /// clone3 without description, so that no unwinder goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
     pub fn before_gap(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64, u64)> {
-        let described = self.frames.and_then(|frames| frames.preceding(image, address));
+        let described = self
+            .frames
+            .and_then(|frames| frames.preceding(image, address));
         let found = described.or_else(|| {
             let next = self.listed.partition_point(|(start, _)| *start <= address);
             let (start, end) = *self.listed.get(next.checked_sub(1)?)?;
-            Some((start, end, self.listed.get(next).map_or(u64::MAX, |(start, _)| *start)))
+            Some((
+                start,
+                end,
+                self.listed.get(next).map_or(u64::MAX, |(start, _)| *start),
+            ))
         });
         found.filter(|(_, end, next)| (*end..*next).contains(&address))
     }
@@ -73,7 +98,9 @@ impl<'a> Functions<'a> {
     pub fn listed_between(&self, from: u64, to: u64) -> impl Iterator<Item = u64> {
         let first = self.listed.partition_point(|(start, _)| *start < from);
         let rest = self.listed.get(first..).unwrap_or_default();
-        rest.iter().map(|(start, _)| *start).take_while(move |start| *start < to)
+        rest.iter()
+            .map(|(start, _)| *start)
+            .take_while(move |start| *start < to)
     }
 }
 
@@ -84,7 +111,13 @@ fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u
         let size = usize::from(half(file, 58)?);
         let count = usize::from(half(file, 60)?);
         let names = usize::from(half(file, 62)?);
-        (size >= 64).then(|| Sections { file, table, size, count, names })
+        (size >= 64).then(|| Sections {
+            file,
+            table,
+            size,
+            count,
+            names,
+        })
     })();
     let Some(sections) = found else { return };
     for section in (0..sections.count).filter_map(|index| sections.get(index)) {
@@ -97,7 +130,9 @@ fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u
         match sections.name(&section) {
             b".eh_frame" => elf::frame_functions(image, section.address, section.size, functions),
             b".gopclntab" => {
-                let _ = sections.contents(&section).and_then(|table| go_functions(table, functions));
+                let _ = sections
+                    .contents(&section)
+                    .and_then(|table| go_functions(table, functions));
             }
             _ => {}
         }
@@ -134,7 +169,9 @@ impl<'a> Sections<'a> {
 
     fn contents(&self, section: &Section) -> Option<&'a [u8]> {
         let start = usize::try_from(section.offset).ok()?;
-        self.file.get(start..)?.get(..usize::try_from(section.size).ok()?)
+        self.file
+            .get(start..)?
+            .get(..usize::try_from(section.size).ok()?)
     }
 
     fn name(&self, section: &Section) -> &'a [u8] {
@@ -154,7 +191,14 @@ fn go_functions(table: &[u8], functions: &mut Vec<(u64, u64)>) -> Option<()> {
     }
     let count = usize::try_from(long(table, 8)?).ok()?;
     let text = long(table, 24)?;
-    let (entries, _) = table.get(usize::try_from(long(table, 64)?).ok()?..)?.as_chunks::<8>();
-    functions.extend(entries.iter().take(count).filter_map(|entry| Some((text.checked_add(word(entry, 0)?.into())?, 0))));
+    let (entries, _) = table
+        .get(usize::try_from(long(table, 64)?).ok()?..)?
+        .as_chunks::<8>();
+    functions.extend(
+        entries
+            .iter()
+            .take(count)
+            .filter_map(|entry| Some((text.checked_add(word(entry, 0)?.into())?, 0))),
+    );
     Some(())
 }

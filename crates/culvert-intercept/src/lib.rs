@@ -10,6 +10,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod analysis;
+pub(crate) mod arena;
+pub mod cache;
 mod classify;
 mod clone;
 pub mod descriptors;
@@ -20,6 +22,9 @@ pub mod functions;
 mod install;
 pub(crate) mod interest;
 pub mod maps;
+pub(crate) mod mapped;
+pub mod patch;
+pub mod registry;
 mod quiesce;
 mod scan;
 mod signal;
@@ -32,6 +37,7 @@ mod thread;
 mod trap;
 pub mod user;
 pub mod wait;
+pub(crate) mod write;
 
 pub use clone::CloneFlags;
 pub use install::{

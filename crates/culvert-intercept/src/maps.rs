@@ -49,7 +49,10 @@ impl Mapping {
 /// All mappings of this process, by address.
 pub fn all() -> Result<Vec<Mapping>, Errno> {
     let text = contents(c"/proc/self/maps")?;
-    Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
+    Ok(text
+        .split(|byte| *byte == b'\n')
+        .filter_map(parse)
+        .collect())
 }
 
 /// The contents of a file whose size nobody knows before.
@@ -58,14 +61,22 @@ fn contents(path: &core::ffi::CStr) -> Result<Vec<u8>, Errno> {
     // SAFETY: the path ends in NUL.
     let descriptor = unsafe {
         let flags = (linux::O_RDONLY | linux::O_CLOEXEC) as usize;
-        syscall::call(nr::OPENAT, [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags])?
+        syscall::call(
+            nr::OPENAT,
+            [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags],
+        )?
     };
     let mut text = Vec::with_capacity(AT_ONCE);
     let result = loop {
         text.reserve(AT_ONCE / 4);
         let room = text.spare_capacity_mut();
         // SAFETY: the kernel writes into memory that is ours and unused.
-        let read = unsafe { syscall::call(nr::READ, [descriptor, room.as_mut_ptr() as usize, room.len()]) };
+        let read = unsafe {
+            syscall::call(
+                nr::READ,
+                [descriptor, room.as_mut_ptr() as usize, room.len()],
+            )
+        };
         match read {
             Ok(0) => break Ok(()),
             // SAFETY: that many bytes have been written behind the old length.
@@ -132,9 +143,21 @@ mod tests {
             name: Name::Other,
         };
         assert_eq!(parse(line), Some(expected));
-        assert_eq!(parse(b"7ffd1000-7ffd2000 rw-p 00000000 00:00 0      [stack]").map(|line| line.name), Some(Name::Stack));
-        assert_eq!(parse(b"7ffd1000-7ffd2000 r-xp 00000000 00:00 0 [vdso]").map(|line| line.name), Some(Name::Kernel));
-        for nonsense in [&b""[..], b"-", b"1-2", b"1-2 rwxp zz 0:0 0", b"\xff-\xff rwxp 0 0:0 0"] {
+        assert_eq!(
+            parse(b"7ffd1000-7ffd2000 rw-p 00000000 00:00 0      [stack]").map(|line| line.name),
+            Some(Name::Stack)
+        );
+        assert_eq!(
+            parse(b"7ffd1000-7ffd2000 r-xp 00000000 00:00 0 [vdso]").map(|line| line.name),
+            Some(Name::Kernel)
+        );
+        for nonsense in [
+            &b""[..],
+            b"-",
+            b"1-2",
+            b"1-2 rwxp zz 0:0 0",
+            b"\xff-\xff rwxp 0 0:0 0",
+        ] {
             assert_eq!(parse(nonsense), None);
         }
     }
@@ -143,7 +166,10 @@ mod tests {
     fn this_function_is_mapped_executable() {
         let here = this_function_is_mapped_executable as fn() as usize as u64;
         let mappings = all().unwrap();
-        let mine = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&here)).unwrap();
+        let mine = mappings
+            .iter()
+            .find(|mapping| (mapping.start..mapping.end).contains(&here))
+            .unwrap();
         assert!(mine.executable && mine.readable && mine.has_file() && !mine.shared);
         assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
         assert!(mappings.iter().any(|mapping| mapping.name == Name::Stack));

@@ -3,7 +3,10 @@
 //! Both say too much, never too little, as they know nothing of instruction boundaries: decoding decides afterwards.
 
 use alloc::vec::Vec;
-use core::arch::x86_64::{__m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128, _mm_set1_epi8};
+use core::arch::x86_64::{
+    __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_or_si128,
+    _mm_set1_epi8,
+};
 
 fn load(bytes: &[u8; 16]) -> __m128i {
     // SAFETY: 16 readable bytes; the instruction allows any alignment, and SSE2 is part of x86-64.
@@ -11,10 +14,16 @@ fn load(bytes: &[u8; 16]) -> __m128i {
 }
 
 /// Calls `each` with all positions at which `wanted`, given 16 bytes and the 16 that follow one later, sets bits. Never with the last position.
-fn positions(text: &[u8], wanted: impl Fn(__m128i, __m128i) -> __m128i, mut each: impl FnMut(usize)) {
+fn positions(
+    text: &[u8],
+    wanted: impl Fn(__m128i, __m128i) -> __m128i,
+    mut each: impl FnMut(usize),
+) {
     let mut start = 0;
     while let Some(window) = text.get(start..start + 17) {
-        let (Some(here), Some(next)) = (window.first_chunk(), window.last_chunk()) else { break };
+        let (Some(here), Some(next)) = (window.first_chunk(), window.last_chunk()) else {
+            break;
+        };
         // SAFETY: SSE2 is part of x86-64.
         let mut bits = unsafe { _mm_movemask_epi8(wanted(load(here), load(next))) };
         while bits != 0 {
@@ -39,7 +48,12 @@ fn positions(text: &[u8], wanted: impl Fn(__m128i, __m128i) -> __m128i, mut each
 pub fn pairs(text: &[u8]) -> Vec<usize> {
     let mut found = Vec::new();
     // SAFETY: SSE2 is part of x86-64.
-    let wanted = |here, next| unsafe { _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)), _mm_cmpeq_epi8(next, _mm_set1_epi8(0x05))) };
+    let wanted = |here, next| unsafe {
+        _mm_and_si128(
+            _mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)),
+            _mm_cmpeq_epi8(next, _mm_set1_epi8(0x05)),
+        )
+    };
     positions(text, wanted, |offset| found.push(offset));
     found
 }
@@ -49,12 +63,25 @@ pub fn pairs(text: &[u8]) -> Vec<usize> {
 pub fn branches(text: &[u8], mut each: impl FnMut(i64)) {
     // SAFETY: SSE2 is part of x86-64.
     let wanted = |here, next| unsafe {
-        let long = _mm_cmpeq_epi8(_mm_and_si128(here, _mm_set1_epi8(!1)), _mm_set1_epi8(0xe8_u8 as i8));
-        let two = _mm_cmpeq_epi8(_mm_and_si128(next, _mm_set1_epi8(0xf0_u8 as i8)), _mm_set1_epi8(0x80_u8 as i8));
-        _mm_or_si128(long, _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)), two))
+        let long = _mm_cmpeq_epi8(
+            _mm_and_si128(here, _mm_set1_epi8(!1)),
+            _mm_set1_epi8(0xe8_u8 as i8),
+        );
+        let two = _mm_cmpeq_epi8(
+            _mm_and_si128(next, _mm_set1_epi8(0xf0_u8 as i8)),
+            _mm_set1_epi8(0x80_u8 as i8),
+        );
+        _mm_or_si128(
+            long,
+            _mm_and_si128(_mm_cmpeq_epi8(here, _mm_set1_epi8(0x0f)), two),
+        )
     };
     positions(text, wanted, |offset| {
-        let field = if text.get(offset) == Some(&0x0f) { offset + 2 } else { offset + 1 };
+        let field = if text.get(offset) == Some(&0x0f) {
+            offset + 2
+        } else {
+            offset + 1
+        };
         if let Some(displacement) = crate::elf::word(text, field) {
             each((field + 4) as i64 + i64::from(displacement as i32));
         }
@@ -87,7 +114,11 @@ mod tests {
     #[test]
     fn branches_of_all_three_forms_are_followed() {
         for place in 0..40 {
-            for (form, end) in [(&[0xe8, 4, 0, 0, 0][..], 5), (&[0xe9, 4, 0, 0, 0], 5), (&[0x0f, 0x87, 4, 0, 0, 0], 6)] {
+            for (form, end) in [
+                (&[0xe8, 4, 0, 0, 0][..], 5),
+                (&[0xe9, 4, 0, 0, 0], 5),
+                (&[0x0f, 0x87, 4, 0, 0, 0], 6),
+            ] {
                 let mut text = std::vec![0x90; place];
                 text.extend_from_slice(form);
                 let mut found = Vec::new();

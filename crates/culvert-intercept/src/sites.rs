@@ -42,7 +42,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of preference.
-    pub const ALL: [Self; 6] = [Self::Mov, Self::Before, Self::Next, Self::Around, Self::Island, Self::Trap];
+    pub const ALL: [Self; 6] = [
+        Self::Mov,
+        Self::Before,
+        Self::Next,
+        Self::Around,
+        Self::Island,
+        Self::Trap,
+    ];
 
     /// The kind with this number.
     pub fn from_number(number: u8) -> Option<Self> {
@@ -118,8 +125,11 @@ pub fn find(image: &Image<'_>, functions: &Functions<'_>) -> Found {
                 continue;
             }
             let limit = piece.address + piece.bytes.len() as u64;
-            let function = functions.containing(image, address).map(|(start, end)| (start, end, end));
-            let Some((start, end, gap)) = function.or_else(|| functions.before_gap(image, address)) else {
+            let function = functions
+                .containing(image, address)
+                .map(|(start, end)| (start, end, end));
+            let Some((start, end, gap)) = function.or_else(|| functions.before_gap(image, address))
+            else {
                 found.unknown += 1;
                 continue;
             };
@@ -149,7 +159,9 @@ fn far_targets(piece: &Piece<'_>, pairs: &[usize]) -> Vec<u64> {
     let mut targets = Vec::new();
     scan::branches(piece.bytes, |target| {
         if let Ok(target) = usize::try_from(target)
-            && near.get(target / GRAIN / 64).is_some_and(|bits| bits & (1 << (target / GRAIN % 64)) != 0)
+            && near
+                .get(target / GRAIN / 64)
+                .is_some_and(|bits| bits & (1 << (target / GRAIN % 64)) != 0)
         {
             targets.push(piece.address + target as u64);
         }
@@ -179,7 +191,12 @@ impl Finder {
         sites: &mut Vec<Site>,
     ) -> u64 {
         self.decode(piece, start, end);
-        if gap > end && self.instructions.last().is_some_and(|last| last.next_ip() == end && !classify::ends(last)) {
+        if gap > end
+            && self
+                .instructions
+                .last()
+                .is_some_and(|last| last.next_ip() == end && !classify::ends(last))
+        {
             end = gap;
             self.decode(piece, start, end);
         }
@@ -193,13 +210,18 @@ impl Finder {
             targets: &self.targets,
         };
         let first = sites.len();
-        let calls: Vec<usize> = (0..self.instructions.len()).filter(|index| self.instructions[*index].code() == Code::Syscall).collect();
+        let calls: Vec<usize> = (0..self.instructions.len())
+            .filter(|index| self.instructions[*index].code() == Code::Syscall)
+            .collect();
         // A mov site changes nothing around it, so these choose first; no region may touch the bytes of another site.
         sites.extend(calls.iter().filter_map(|call| code.mov(*call)));
         let movs = sites.len();
         for call in calls {
             let address = self.instructions[call].ip();
-            if sites.get(first..movs).is_some_and(|movs| movs.iter().any(|site| site.address == address)) {
+            if sites
+                .get(first..movs)
+                .is_some_and(|movs| movs.iter().any(|site| site.address == address))
+            {
                 continue;
             }
             let taken = sites.get(first..).unwrap_or_default();
@@ -207,13 +229,20 @@ impl Finder {
                 sites.push(site);
             }
         }
-        self.instructions.last().map_or(start, |last| last.next_ip())
+        self.instructions
+            .last()
+            .map_or(start, |last| last.next_ip())
     }
 
     fn decode(&mut self, piece: &Piece<'_>, start: u64, end: u64) {
         self.instructions.clear();
-        let text = offset(piece, start).and_then(|from| piece.bytes.get(from..from + usize::try_from(end.checked_sub(start)?).ok()?));
-        let mut decoder = Decoder::with_ip(64, text.unwrap_or_default(), start, DecoderOptions::NONE);
+        let text = offset(piece, start).and_then(|from| {
+            piece
+                .bytes
+                .get(from..from + usize::try_from(end.checked_sub(start)?).ok()?)
+        });
+        let mut decoder =
+            Decoder::with_ip(64, text.unwrap_or_default(), start, DecoderOptions::NONE);
         while decoder.can_decode() {
             let instruction = decoder.decode();
             if instruction.is_invalid() {
@@ -223,17 +252,38 @@ impl Finder {
         }
     }
 
-    fn collect_targets(&mut self, image: &Image<'_>, functions: &Functions<'_>, far: &[u64], start: u64, end: u64) {
+    fn collect_targets(
+        &mut self,
+        image: &Image<'_>,
+        functions: &Functions<'_>,
+        far: &[u64],
+        start: u64,
+        end: u64,
+    ) {
         self.targets.clear();
-        let (low, high) = (start.saturating_sub(REGION as u64), end.saturating_add(REGION as u64));
+        let (low, high) = (
+            start.saturating_sub(REGION as u64),
+            end.saturating_add(REGION as u64),
+        );
         let first = far.partition_point(|target| *target < low);
-        self.targets.extend(far.get(first..).unwrap_or_default().iter().take_while(|target| **target < high));
+        self.targets.extend(
+            far.get(first..)
+                .unwrap_or_default()
+                .iter()
+                .take_while(|target| **target < high),
+        );
         self.targets.extend(functions.listed_between(low, high));
         let mut dispatches = false;
         for instruction in &self.instructions {
             match instruction.flow_control() {
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch | FlowControl::Call | FlowControl::XbeginXabortXend => {
-                    if matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64) {
+                FlowControl::ConditionalBranch
+                | FlowControl::UnconditionalBranch
+                | FlowControl::Call
+                | FlowControl::XbeginXabortXend => {
+                    if matches!(
+                        instruction.op0_kind(),
+                        OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64
+                    ) {
                         self.targets.push(instruction.near_branch_target());
                     }
                 }
@@ -253,22 +303,35 @@ impl Finder {
 
 /// Appends what a jump table that `instruction` may refer to leads to. Tables are marked neither as such nor with a length, so all entries that lead into
 /// the function count: `lea table(%rip)` for 4-byte entries relative to the table, a table at a fixed address for 8-byte ones.
-fn jump_table(image: &Image<'_>, instruction: &Instruction, start: u64, end: u64, targets: &mut Vec<u64>) {
+fn jump_table(
+    image: &Image<'_>,
+    instruction: &Instruction,
+    start: u64,
+    end: u64,
+    targets: &mut Vec<u64>,
+) {
     const ENTRIES: usize = 1024;
     let inside = |target: &u64| (start..end).contains(target);
-    let has_memory = (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
+    let has_memory =
+        (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory);
     if !has_memory {
         return;
     }
     let table = instruction.memory_displacement64();
-    let Some(entries) = image.tail(table) else { return };
+    let Some(entries) = image.tail(table) else {
+        return;
+    };
     if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
         let (entries, _) = entries.as_chunks::<4>();
-        let decoded = entries.iter().map(|entry| table.wrapping_add_signed(word(entry, 0).unwrap_or(0) as i32 as i64));
+        let decoded = entries
+            .iter()
+            .map(|entry| table.wrapping_add_signed(word(entry, 0).unwrap_or(0) as i32 as i64));
         targets.extend(decoded.take(ENTRIES).filter(inside));
     } else if instruction.memory_index_scale() == 8 && instruction.memory_base() == Register::None {
         let (entries, _) = entries.as_chunks::<8>();
-        let decoded = entries.iter().map(|entry| long(entry, 0).unwrap_or(0).wrapping_sub(image.bias));
+        let decoded = entries
+            .iter()
+            .map(|entry| long(entry, 0).unwrap_or(0).wrapping_sub(image.bias));
         targets.extend(decoded.take(ENTRIES).filter(inside));
     }
 }

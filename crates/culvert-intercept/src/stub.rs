@@ -202,7 +202,14 @@ pub fn emit(
     emitted
 }
 
-fn write(out: &mut Assembler<'_>, site: &Site, bias: u64, interest: Interest, tables: &Tables, record: u64) -> Result<(SiteRecord, u64), OutOfReach> {
+fn write(
+    out: &mut Assembler<'_>,
+    site: &Site,
+    bias: u64,
+    interest: Interest,
+    tables: &Tables,
+    record: u64,
+) -> Result<(SiteRecord, u64), OutOfReach> {
     let stub = out.here();
     let syscall = site.address.wrapping_add(bias);
     let start = site.start().wrapping_add(bias);
@@ -255,7 +262,11 @@ impl<'a> Moved<'a> {
     fn of(site: &'a Site, address: u64) -> Self {
         let bytes = site.region();
         let pieces = site.pieces.iter();
-        Self { bytes, pieces, address }
+        Self {
+            bytes,
+            pieces,
+            address,
+        }
     }
 
     /// The next instruction, its address and the offset of its displacement.
@@ -271,7 +282,9 @@ impl<'a> Moved<'a> {
     /// Writes everything before the `syscall` at address `until`, and skips that.
     fn before(&mut self, out: &mut Assembler<'_>, until: u64) -> Result<(), OutOfReach> {
         while self.address < until {
-            let Some((instruction, address, field)) = self.next() else { break };
+            let Some((instruction, address, field)) = self.next() else {
+                break;
+            };
             relocate(out, instruction, address, field)?;
         }
         if self.address == until {
@@ -286,28 +299,44 @@ impl<'a> Moved<'a> {
         while let Some((instruction, address, field)) = self.next() {
             relocate(out, instruction, address, field)?;
             // jmp; ret; jmp *... are only ever the last (see classify). Recognised by what they leave unused: nothing follows them in the list.
-            ended = matches!(instruction, [0xeb | 0xe9 | 0xc3 | 0xc2, ..] | [0xf2 | 0xf3, 0xc3]);
+            ended = matches!(
+                instruction,
+                [0xeb | 0xe9 | 0xc3 | 0xc2, ..] | [0xf2 | 0xf3, 0xc3]
+            );
         }
         Ok(ended)
     }
 }
 
 /// Writes an instruction that came from `address` so that it does the same here. Jumps become their long forms.
-fn relocate(out: &mut Assembler<'_>, instruction: &[u8], address: u64, field: usize) -> Result<(), OutOfReach> {
+fn relocate(
+    out: &mut Assembler<'_>,
+    instruction: &[u8],
+    address: u64,
+    field: usize,
+) -> Result<(), OutOfReach> {
     let end = address + instruction.len() as u64;
     let target = |displacement: i32| end.wrapping_add_signed(displacement.into());
     match *instruction {
         [0xeb, to] => out.jump(target((to as i8).into())),
         [0xe9, a, b, c, d] => out.jump(target(i32::from_le_bytes([a, b, c, d]))),
-        [opcode @ 0x70..=0x7f, to] => out.relative(&[0x0f, opcode + 0x10], target((to as i8).into())),
-        [0x0f, opcode @ 0x80..=0x8f, a, b, c, d] => out.relative(&[0x0f, opcode], target(i32::from_le_bytes([a, b, c, d]))),
+        [opcode @ 0x70..=0x7f, to] => {
+            out.relative(&[0x0f, opcode + 0x10], target((to as i8).into()))
+        }
+        [0x0f, opcode @ 0x80..=0x8f, a, b, c, d] => {
+            out.relative(&[0x0f, opcode], target(i32::from_le_bytes([a, b, c, d])))
+        }
         _ => {
             let here = out.here();
             let mut moved = [0; 15];
-            let Some(moved) = moved.get_mut(..instruction.len()) else { return Err(OutOfReach) };
+            let Some(moved) = moved.get_mut(..instruction.len()) else {
+                return Err(OutOfReach);
+            };
             moved.copy_from_slice(instruction);
             if field != 0 {
-                let Some(old) = crate::elf::word(instruction, field) else { return Err(OutOfReach) };
+                let Some(old) = crate::elf::word(instruction, field) else {
+                    return Err(OutOfReach);
+                };
                 let new = displacement(here + instruction.len() as u64, target(old as i32))?;
                 if let Some(place) = moved.get_mut(field..field + 4) {
                     place.copy_from_slice(&new);
@@ -320,7 +349,11 @@ fn relocate(out: &mut Assembler<'_>, instruction: &[u8], address: u64, field: us
 }
 
 /// The bytes that take the place of the region of `site` (and, second, of its island), given where its stub begins.
-pub fn replacement(site: &Site, bias: u64, stub: u64) -> Result<(Vec<u8>, Option<[u8; JUMP]>), OutOfReach> {
+pub fn replacement(
+    site: &Site,
+    bias: u64,
+    stub: u64,
+) -> Result<(Vec<u8>, Option<[u8; JUMP]>), OutOfReach> {
     let jump_from = |address: u64| -> Result<[u8; JUMP], OutOfReach> {
         let [a, b, c, d] = displacement(address + JUMP as u64, stub)?;
         Ok([0xe9, a, b, c, d])
@@ -330,7 +363,10 @@ pub fn replacement(site: &Site, bias: u64, stub: u64) -> Result<(Vec<u8>, Option
         Kind::Trap => Ok(([0x0f, 0x0b].into(), None)),
         Kind::Island => {
             let island = start.wrapping_add_signed(site.island.into());
-            Ok(([SHORT_JUMP, (site.island - SYSCALL.len() as i8) as u8].into(), Some(jump_from(island)?)))
+            Ok((
+                [SHORT_JUMP, (site.island - SYSCALL.len() as i8) as u8].into(),
+                Some(jump_from(island)?),
+            ))
         }
         _ => {
             let mut bytes = Vec::from(jump_from(start)?);

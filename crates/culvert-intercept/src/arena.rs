@@ -1,0 +1,282 @@
+//! Executable memory for stubs, within reach of the code that jumps to them.
+
+use crate::maps::{Mapping, Name};
+use alloc::vec::Vec;
+use culvert_sys::{Errno, nr, raw::general as linux, syscall};
+
+/// Displacements reach 2 GiB; a MiB is left for stubs, jumps and rounding.
+const REACH: u64 = (1 << 31) - (1 << 20);
+const PAGE: u64 = 4096;
+/// Nothing may be mapped below (`vm.mmap_min_addr`'s usual value).
+const LOWEST: u64 = 0x1_0000;
+/// The end of user space with four-level page tables.
+const HIGHEST: u64 = 0x7fff_ffff_f000;
+/// How far the stack may grow down: what the kernel keeps free at least (`mmap_base`, `arch/x86/mm/mmap.c`).
+const STACK_ROOM: u64 = 128 << 20;
+/// How far the heap may grow up before it meets a stub.
+const HEAP_ROOM: u64 = 1 << 30;
+
+/// Makes `size` bytes of read-only executable memory that reaches, and is reached by, all of `object` (first and last address of everything that moved
+/// instructions may refer to). `write` is given the address and returns the contents, at most `size` bytes. The memory is added to `mappings`, and its
+/// address returned.
+pub fn executable(
+    mappings: &mut Vec<Mapping>,
+    object: (u64, u64),
+    size: u64,
+    mut write: impl FnMut(u64) -> Vec<u8>,
+) -> Result<u64, Errno> {
+    let size = size.next_multiple_of(PAGE);
+    let mut result = Err(Errno::ENOMEM);
+    for address in candidates(mappings, object, size, current_break()) {
+        result = map_and_fill(address, size, &mut write);
+        match result {
+            Ok(()) => {
+                let index = mappings.partition_point(|mapping| mapping.start < address);
+                mappings.insert(index, stub_mapping(address, size));
+                return Ok(address);
+            }
+            // Taken in the meantime, or outside of what this kernel allows.
+            Err(Errno::EEXIST | Errno::EPERM | Errno::ENOMEM | Errno::EINVAL) => {}
+            Err(_) => break,
+        }
+    }
+    Err(result.err().unwrap_or(Errno::ENOMEM))
+}
+
+fn stub_mapping(start: u64, size: u64) -> Mapping {
+    Mapping {
+        start,
+        end: start + size,
+        readable: true,
+        writable: false,
+        executable: true,
+        shared: false,
+        offset: 0,
+        file: (0, 0),
+        name: Name::Other,
+    }
+}
+
+/// brk(2) with an impossible address tells the current one.
+fn current_break() -> u64 {
+    // SAFETY: changes nothing.
+    unsafe { syscall::call(nr::BRK, [0]) }.map_or(0, |address| address as u64)
+}
+
+/// Addresses for `size` bytes in gaps, the nearest first.
+fn candidates(mappings: &[Mapping], (low, high): (u64, u64), size: u64, heap_end: u64) -> Vec<u64> {
+    let lowest = high
+        .saturating_sub(REACH)
+        .max(LOWEST)
+        .next_multiple_of(PAGE);
+    let highest = low.saturating_add(REACH).min(HIGHEST);
+    let mut found = Vec::new();
+    let mut gap = |from: u64, to: u64| {
+        let (from, to) = (from.max(lowest), to.min(highest));
+        if to.saturating_sub(from) >= size {
+            // Next to the object's side: page tables are shared, and large gaps stay large.
+            found.push(if from >= high {
+                from
+            } else {
+                (to - size) & !(PAGE - 1)
+            });
+        }
+    };
+    let mut free = 0;
+    let end = stub_mapping(HIGHEST, 0);
+    for mapping in mappings.iter().chain([&end]) {
+        let to = if mapping.name == Name::Stack {
+            mapping.start.saturating_sub(STACK_ROOM)
+        } else {
+            mapping.start
+        };
+        // The heap begins somewhere behind the program even while it is empty.
+        if (free..=to).contains(&heap_end) {
+            gap(free, heap_end);
+            gap(heap_end + HEAP_ROOM, to);
+        } else {
+            gap(free, to);
+        }
+        free = free.max(mapping.end);
+    }
+    found.sort_unstable_by_key(|address| {
+        if *address >= high {
+            address - high
+        } else {
+            low.saturating_sub(*address)
+        }
+    });
+    found
+}
+
+/// Anonymous memory that is made executable once it is written; where that is forbidden (PR_SET_MDWE, systemd's MemoryDenyWriteExecute, SELinux), a
+/// memory file that is mapped executable from the start.
+fn map_and_fill(
+    address: u64,
+    size: u64,
+    write: &mut impl FnMut(u64) -> Vec<u8>,
+) -> Result<(), Errno> {
+    let protection = (linux::PROT_READ | linux::PROT_WRITE) as usize;
+    map(
+        address,
+        size,
+        protection,
+        linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
+        usize::MAX,
+    )?;
+    let code = write(address);
+    if code.len() as u64 > size {
+        unmap(address, size);
+        return Err(Errno::E2BIG);
+    }
+    // SAFETY: the memory is ours alone, writable, and large enough.
+    unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), address as *mut u8, code.len()) };
+    let protection = (linux::PROT_READ | linux::PROT_EXEC) as usize;
+    // SAFETY: nobody else knows the memory.
+    if unsafe { syscall::call(nr::MPROTECT, [address as usize, size as usize, protection]) }.is_ok()
+    {
+        return Ok(());
+    }
+    unmap(address, size);
+    let file = memory_file(&code)?;
+    let result = map(address, size, protection, linux::MAP_PRIVATE, file);
+    close(file);
+    result
+}
+
+fn map(address: u64, size: u64, protection: usize, flags: u32, file: usize) -> Result<(), Errno> {
+    let flags = (flags | linux::MAP_FIXED_NOREPLACE) as usize;
+    // SAFETY: replaces nothing; kernels before 4.17 take the address as a hint.
+    let mapped = unsafe {
+        syscall::call(
+            nr::MMAP,
+            [address as usize, size as usize, protection, flags, file, 0],
+        )?
+    };
+    if mapped as u64 == address {
+        return Ok(());
+    }
+    unmap(mapped as u64, size);
+    Err(Errno::EEXIST)
+}
+
+fn unmap(address: u64, size: u64) {
+    // SAFETY: mapped above, and nobody else knows it.
+    let _ = unsafe { syscall::call(nr::MUNMAP, [address as usize, size as usize]) };
+}
+
+fn close(file: usize) {
+    // SAFETY: our own descriptor.
+    let _ = unsafe { syscall::call(nr::CLOSE, [file]) };
+}
+
+/// An executable memory file (memfd_create(2)) with these contents.
+fn memory_file(contents: &[u8]) -> Result<usize, Errno> {
+    let create = |flags: u32| {
+        // SAFETY: the name ends in NUL.
+        unsafe {
+            syscall::call(
+                nr::MEMFD_CREATE,
+                [c"culvert-stubs".as_ptr() as usize, flags as usize],
+            )
+        }
+    };
+    // MFD_EXEC since Linux 6.3, where vm.memfd_noexec may ask for it.
+    let file =
+        create(linux::MFD_CLOEXEC | linux::MFD_EXEC).or_else(|_| create(linux::MFD_CLOEXEC))?;
+    let mut written = 0;
+    while let Some(rest) = contents.get(written..).filter(|rest| !rest.is_empty()) {
+        // SAFETY: reads our own slice.
+        match unsafe {
+            syscall::call(
+                nr::PWRITE64,
+                [file, rest.as_ptr() as usize, rest.len(), written],
+            )
+        } {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(Errno::EINTR) => {}
+            Err(errno) => {
+                close(file);
+                return Err(errno);
+            }
+        }
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::maps;
+
+    fn at(start: u64, end: u64, name: Name) -> Mapping {
+        Mapping {
+            end,
+            name,
+            ..stub_mapping(start, 0)
+        }
+    }
+
+    #[test]
+    fn gaps_are_used_nearest_first_and_leave_room_for_stack_and_heap() {
+        const OBJECT: (u64, u64) = (0x7f00_0000_0000, 0x7f00_0020_0000);
+        let stack = at(0x7f00_1000_0000, 0x7f00_1002_1000, Name::Stack);
+        let mappings = [
+            at(0x7eff_fff0_0000, OBJECT.0, Name::Other),
+            at(OBJECT.0, OBJECT.1, Name::Other),
+            stack,
+        ];
+        let found = candidates(&mappings, OBJECT, 0x3000, 0);
+        assert_eq!(found, [OBJECT.1, 0x7eff_fff0_0000 - 0x3000, stack.end]);
+        // A stack nearer than its room closes the gap below it.
+        let close = at(OBJECT.1 + 0x10_0000, OBJECT.1 + 0x12_0000, Name::Stack);
+        assert!(
+            !candidates(&[mappings[0], mappings[1], close], OBJECT, 0x3000, 0).contains(&OBJECT.1)
+        );
+        // The heap, still empty, begins a page behind the object.
+        let found = candidates(&mappings[1..2], OBJECT, 0x3000, OBJECT.1 + 0x1000);
+        assert_eq!(found, [OBJECT.0 - 0x3000, OBJECT.1 + 0x1000 + HEAP_ROOM]);
+        // Nothing in reach: the neighbours fill it all.
+        let full = [at(OBJECT.0 - 2 * REACH, OBJECT.1 + 2 * REACH, Name::Other)];
+        assert_eq!(candidates(&full, OBJECT, 0x1000, 0), []);
+    }
+
+    #[test]
+    fn memory_is_executable_by_either_way() {
+        const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3]; // mov $7,%eax; ret
+        let mut mappings = maps::all().unwrap();
+        let here = memory_is_executable_by_either_way as fn() as usize as u64;
+        let address = executable(&mut mappings, (here, here + 1), 100, |_| SEVEN.into()).unwrap();
+        assert!(address.abs_diff(here) < 1 << 31);
+        assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
+        // SAFETY: a function of the C ABI was written there.
+        let seven: extern "C" fn() -> u32 = unsafe { core::mem::transmute(address as usize) };
+        assert_eq!(seven(), 7);
+
+        let file = memory_file(&SEVEN).unwrap();
+        let other = address + (1 << 21);
+        map(
+            other,
+            PAGE,
+            (linux::PROT_READ | linux::PROT_EXEC) as usize,
+            linux::MAP_PRIVATE,
+            file,
+        )
+        .unwrap();
+        close(file);
+        // SAFETY: as above.
+        let seven: extern "C" fn() -> u32 = unsafe { core::mem::transmute(other as usize) };
+        assert_eq!(seven(), 7);
+        assert_eq!(
+            map(
+                other,
+                PAGE,
+                0,
+                linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
+                usize::MAX
+            ),
+            Err(Errno::EEXIST)
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! ELF objects as they lie in memory.
+//!
+//! Everything is found by file offset, among all mappings of the same file: when ld.so maps the code of a library, it has mapped the whole file span before
+//! but not yet the other segments at their own addresses (glibc, `elf/dl-map-segments.h`), and that is when the code has to be patched.
+
+use crate::elf::{Image, LOAD, ProgramHeader};
+use crate::maps::Mapping;
+use culvert_sys::{Errno, nr, syscall};
+
+const PAGE: u64 = 4096;
+
+/// The object to which the executable mapping `code` belongs. Of executable segments only what `code` maps is visible.
+///
+/// # Safety
+/// The mappings exist as described, and stay and are not written for as long as the image is used.
+pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a>, &'static str> {
+    let same = |mapping: &&Mapping| mapping.file == code.file && mapping.readable;
+    let begins = |mapping: &&Mapping| same(mapping) && mapping.offset == 0;
+    // The copy to which the code belongs, should there be several, begins below it.
+    let below = mappings
+        .iter()
+        .filter(begins)
+        .rfind(|mapping| mapping.start <= code.start);
+    let first = below
+        .or_else(|| mappings.iter().find(begins))
+        .ok_or("the file's first page is not mapped")?;
+    if !readable(first.start) {
+        return Err("the file is empty");
+    }
+    // SAFETY: readable, as just tried.
+    let first = unsafe { core::slice::from_raw_parts(first.start as *const u8, PAGE as usize) };
+
+    let (_, _, headers) = crate::elf::header(first)?;
+    let holds_code = |header: &&ProgramHeader| {
+        let page = header.offset & !(PAGE - 1);
+        header.kind == LOAD
+            && header.flags & 1 != 0
+            && page <= code.offset
+            && code.offset < header.offset.saturating_add(header.file_size)
+    };
+    let segment = *headers
+        .iter()
+        .find(holds_code)
+        .ok_or("mapped differently from what its headers say")?;
+    // Both are congruent to the page (gABI, "Program Loading"), so the difference of pages is that of bytes.
+    let bias = code.start.wrapping_sub(
+        code.offset
+            .wrapping_add(segment.address)
+            .wrapping_sub(segment.offset),
+    );
+
+    let visible = |header: &ProgramHeader| {
+        let source = if *header == segment {
+            *code
+        } else if header.flags & 1 != 0 {
+            return None;
+        } else {
+            let page = header.offset & !(PAGE - 1);
+            let shows = |mapping: &&Mapping| {
+                same(mapping)
+                    && mapping.offset <= page
+                    && page - mapping.offset < mapping.end - mapping.start
+            };
+            let proper = header.address.wrapping_add(bias);
+            let there = mappings
+                .iter()
+                .filter(shows)
+                .find(|mapping| (mapping.start..mapping.end).contains(&proper));
+            *there.or_else(|| mappings.iter().find(shows))?
+        };
+        // From the later of both starts to the earlier of both ends, in the file.
+        let from = header.offset.max(source.offset);
+        let to = header
+            .offset
+            .saturating_add(header.file_size)
+            .min(source.offset + (source.end - source.start));
+        if from >= to {
+            return None;
+        }
+        let start = source.start + (from - source.offset);
+        let length = usize::try_from(to - from).ok()?;
+        // SAFETY: readable by the caller's promise, but for pages behind the end of the file, and the last one is tried.
+        let bytes = readable(start + (to - from) - 1)
+            .then(|| unsafe { core::slice::from_raw_parts(start as *const u8, length) })?;
+        Some((header.address.checked_add(from - header.offset)?, bytes))
+    };
+    Image::new(first, |_| bias, visible)
+}
+
+/// Whether the page of `address`, which is mapped, can be read; behind the end of a file that would be SIGBUS.
+fn readable(address: u64) -> bool {
+    const POPULATE_READ: usize = 22; // MADV_POPULATE_READ, madvise(2), Linux 5.14
+    // SAFETY: only brings the page in.
+    let result = unsafe {
+        syscall::call(
+            nr::MADVISE,
+            [
+                (address & !(PAGE - 1)) as usize,
+                PAGE as usize,
+                POPULATE_READ,
+            ],
+        )
+    };
+    // Others (EINVAL: an older kernel; a seccomp filter's choice) say nothing about the page.
+    !matches!(result, Err(Errno::EFAULT | Errno::EIO | Errno::ENOMEM))
+}

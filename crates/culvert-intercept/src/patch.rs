@@ -1,0 +1,370 @@
+//! Rewriting the sites of mapped objects.
+
+use crate::elf::Image;
+use crate::maps::{Mapping, Name};
+use crate::sites::{JUMP, Kind, SYSCALL, Site};
+use crate::stub::{self, Tables};
+use crate::write::{self, Edit};
+use crate::{
+    Interest, SiteRecord, arena, cache, functions::Functions, mapped, maps, registry, sites,
+};
+use alloc::vec::Vec;
+use culvert_sys::nr;
+
+/// What patching has to know of the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Where stubs go on when a call may be interesting: the entry's address.
+    pub entry: usize,
+    /// Which numbers are interesting; a pure function.
+    pub interest: fn(usize) -> Interest,
+    /// The same as 512 bytes, for stubs: their address.
+    pub numbers: usize,
+    /// A byte for each descriptor: the address of 65,536 bytes.
+    pub descriptors: usize,
+    /// An address in the object that must not be patched: the engine's own.
+    pub own: usize,
+    /// Where site tables are cached, in the order of preference; absolute paths.
+    pub cache_directories: &'static [&'static [u8]],
+}
+
+/// What became of one or more objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Patched {
+    /// Executable mappings of objects that were looked at.
+    pub objects: usize,
+    /// How many of them had their sites in the cache.
+    pub cached: usize,
+    /// Their system-call sites.
+    pub sites: usize,
+    /// Those that were rewritten, by kind in the order of [`Kind::ALL`].
+    pub patched: [usize; 6],
+    /// Those that were left alone because nobody is interested in their numbers.
+    pub skipped: usize,
+    /// Those that should have been rewritten, but were not.
+    pub hard: usize,
+    /// Byte pairs 0f 05 in no known function; 0 where the cache was used.
+    pub unknown: usize,
+    /// Why something was not rewritten, or why an object was not looked at.
+    pub failed: Option<&'static str>,
+}
+
+impl Patched {
+    /// Adds what became of another object.
+    pub fn add(&mut self, other: Self) {
+        self.objects += other.objects;
+        self.cached += other.cached;
+        self.sites += other.sites;
+        self.skipped += other.skipped;
+        self.hard += other.hard;
+        self.unknown += other.unknown;
+        for (sum, count) in self.patched.iter_mut().zip(other.patched) {
+            *sum += count;
+        }
+        self.failed = self.failed.or(other.failed);
+    }
+}
+
+/// Patches all executable mappings of files but the engine's own, as at the start of a program.
+///
+/// # Safety
+/// No other thread runs code that is patched, and the memory is mapped as `/proc/self/maps` says until this returns.
+pub unsafe fn all_mapped(settings: &Settings) -> Patched {
+    // SAFETY: the caller's promise.
+    unsafe { range(settings, 0, usize::MAX) }
+}
+
+/// Patches the executable mappings of files that `start..start + length` touches, as after an mmap or mprotect. What is patched already stays as it is.
+///
+/// # Safety
+/// As [`all_mapped`].
+pub unsafe fn range(settings: &Settings, start: usize, length: usize) -> Patched {
+    let mut sum = Patched::default();
+    let mut mappings = match maps::all() {
+        Ok(mappings) => mappings,
+        Err(_) => {
+            sum.failed = Some("/proc/self/maps cannot be read");
+            return sum;
+        }
+    };
+    let own = mappings
+        .iter()
+        .find(|mapping| (mapping.start..mapping.end).contains(&(settings.own as u64)))
+        .map(|mapping| mapping.file);
+    let end = start.saturating_add(length) as u64;
+    let wanted = |mapping: &&Mapping| {
+        let touched = mapping.start < end && mapping.end > start as u64;
+        touched
+            && mapping.executable
+            && mapping.has_file()
+            && mapping.name != Name::Kernel
+            && Some(mapping.file) != own
+    };
+    let codes: Vec<Mapping> = mappings.iter().filter(wanted).copied().collect();
+    for code in codes {
+        // SAFETY: the caller's promise.
+        sum.add(unsafe { object(settings, &mut mappings, &code) });
+    }
+    sum
+}
+
+/// Patches one executable mapping of a file. `mappings` is everything that is mapped; the memory for the stubs is added to it.
+///
+/// # Safety
+/// As [`all_mapped`].
+pub unsafe fn object(settings: &Settings, mappings: &mut Vec<Mapping>, code: &Mapping) -> Patched {
+    let mut result = Patched {
+        objects: 1,
+        ..Patched::default()
+    };
+    // SAFETY: the caller's promise.
+    match unsafe { try_object(settings, mappings, code, &mut result) } {
+        Ok(()) => {}
+        Err(reason) => result.failed = Some(reason),
+    }
+    result
+}
+
+unsafe fn try_object(
+    settings: &Settings,
+    mappings: &mut Vec<Mapping>,
+    code: &Mapping,
+    result: &mut Patched,
+) -> Result<(), &'static str> {
+    if code.shared {
+        return Err("mapped shared: changes would reach the file");
+    }
+    if !code.readable {
+        return Err("mapped for execution only");
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { registry::is_patched(code.start, code.end) } {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise; what is written is only read as code before it is written.
+    let image = unsafe { mapped::image(mappings, code)? };
+    let (table, wanted) = sites_of(settings, &image, code, result);
+    result.sites = table;
+    if wanted.is_empty() {
+        return Ok(());
+    }
+
+    let bias = image.bias;
+    // What instructions can refer to with 4-byte displacements is the object itself.
+    let loads = image
+        .headers
+        .iter()
+        .filter(|header| header.kind == crate::elf::LOAD);
+    let reach = loads.fold((code.start, code.end), |(low, high), load| {
+        let start = load.address.wrapping_add(bias);
+        (
+            low.min(start),
+            high.max(start.saturating_add(load.memory_size)),
+        )
+    });
+    let mut chunk = Chunk::default();
+    let size = Chunk::HEADER + wanted.len() * (size_of::<SiteRecord>() + stub::LONGEST);
+    let made = arena::executable(mappings, reach, size as u64, |base| {
+        chunk = Chunk::write(settings, &wanted, bias, base);
+        core::mem::take(&mut chunk.bytes)
+    });
+    let base = made.map_err(|_| "no executable memory within reach")?;
+    result.hard += chunk.out_of_reach;
+
+    // From here on nothing refers to the image: its bytes are about to change.
+    drop(image);
+    // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they lead to are complete.
+    unsafe { write::apply(code, &chunk.edits)? };
+    for site in &chunk.sites {
+        if let Some(count) = Kind::ALL
+            .iter()
+            .position(|kind| *kind == site.kind)
+            .and_then(|index| result.patched.get_mut(index))
+        {
+            *count += 1;
+        }
+    }
+    let traps = chunk.traps.iter().map(|(address, index)| {
+        (
+            *address,
+            base as usize + Chunk::HEADER + index * size_of::<SiteRecord>(),
+        )
+    });
+    registry::add(code.start, code.end, base, size as u64, &chunk.edits, traps);
+    if chunk.out_of_reach > 0 {
+        return Err("something it refers to is out of the stubs' reach");
+    }
+    Ok(())
+}
+
+/// How many sites lie in `code`, and those of them that are to be rewritten, from the cache or by decoding.
+fn sites_of(
+    settings: &Settings,
+    image: &Image<'_>,
+    code: &Mapping,
+    result: &mut Patched,
+) -> (usize, Vec<(Site, Interest)>) {
+    let select = |site: &Site| {
+        let interest = match usize::try_from(site.number) {
+            // Unwinders and gdb recognise the bytes of the code that returns from signal handlers; and its stack is the kernel's.
+            Ok(nr::RT_SIGRETURN) => Interest::Never,
+            Ok(number) => (settings.interest)(number),
+            Err(_) => Interest::Always,
+        };
+        (interest != Interest::Never).then_some((*site, interest))
+    };
+    let inside = |site: &Site| {
+        let start = site.start().wrapping_add(image.bias);
+        let end = site
+            .address
+            .wrapping_add(image.bias)
+            .saturating_add(sites::REGION as u64);
+        (code.start..code.end).contains(&start) && start < end
+    };
+    let key = cache::Key::of(image);
+    if let Some(table) = key
+        .as_ref()
+        .and_then(|key| cache::load(settings.cache_directories, key))
+    {
+        let here = table.iter().filter(|site| inside(site));
+        let count = here.clone().count();
+        let wanted: Vec<_> = here.filter_map(select).collect();
+        if wanted.iter().all(|(site, _)| is_as_recorded(image, site)) {
+            result.cached = 1;
+            result.skipped = count - wanted.len();
+            return (count, wanted);
+        }
+    }
+    let functions = Functions::of_image(image);
+    let found = sites::find(image, &functions);
+    result.unknown = found.unknown;
+    let wanted: Vec<_> = found.sites.iter().filter_map(select).collect();
+    result.skipped = found.sites.len() - wanted.len();
+    // Only what was found with all there is to see is worth keeping.
+    let whole = image.code_at(
+        image
+            .pieces
+            .iter()
+            .find(|piece| piece.executable)
+            .map_or(0, |piece| piece.address),
+    );
+    let loads = image
+        .headers
+        .iter()
+        .filter(|header| header.kind == crate::elf::LOAD && header.flags & 1 != 0);
+    let complete = loads.clone().count() == 1
+        && loads.zip(whole).all(|(load, piece)| {
+            load.address == piece.address && load.file_size == piece.bytes.len() as u64
+        })
+        && (image.frames().is_some() || !image.claims_frames());
+    if let Some(key) = key.filter(|_| complete) {
+        cache::store(settings.cache_directories, &key, &found.sites);
+    }
+    (found.sites.len(), wanted)
+}
+
+/// Whether memory holds what the table says.
+fn is_as_recorded(image: &Image<'_>, site: &Site) -> bool {
+    let holds = |address: u64, bytes: &[u8]| {
+        image.code_at(address).is_some() && image.at(address, bytes.len()) == Some(bytes)
+    };
+    let island = site
+        .bytes
+        .get(SYSCALL.len()..SYSCALL.len() + JUMP)
+        .unwrap_or_default();
+    holds(site.start(), site.region())
+        && holds(site.address, &SYSCALL)
+        && (site.kind != Kind::Island
+            || holds(site.address.wrapping_add_signed(site.island.into()), island))
+}
+
+/// The stubs of one object: the entry's address, the records, then the code.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Sites that have a stub.
+    sites: Vec<Site>,
+    edits: Vec<Edit>,
+    /// Addresses that become `ud2`, and the index of their record.
+    traps: Vec<(usize, usize)>,
+    out_of_reach: usize,
+}
+
+impl Chunk {
+    /// The entry's address, and room that keeps the records aligned.
+    const HEADER: usize = 16;
+
+    fn write(settings: &Settings, wanted: &[(Site, Interest)], bias: u64, base: u64) -> Self {
+        let tables = Tables {
+            entry: base,
+            descriptors: settings.descriptors as u64,
+            numbers: settings.numbers as u64,
+        };
+        let mut chunk = Self::default();
+        let records = Self::HEADER + wanted.len() * size_of::<SiteRecord>();
+        let mut header = alloc::vec![0; records];
+        let (mut code, code_base) = (Vec::with_capacity(wanted.len() * 64), base + records as u64);
+        header[..8].copy_from_slice(&settings.entry.to_le_bytes());
+        for (site, interest) in wanted {
+            let index = chunk.sites.len();
+            let place = Self::HEADER + index * size_of::<SiteRecord>();
+            let emitted = stub::emit(
+                &mut code,
+                code_base,
+                site,
+                bias,
+                *interest,
+                &tables,
+                base + place as u64,
+            );
+            let replaced = emitted
+                .and_then(|(record, stub)| Ok((record, stub::replacement(site, bias, stub)?)));
+            let Ok((record, (bytes, island))) = replaced else {
+                chunk.out_of_reach += 1;
+                continue;
+            };
+            header[place..place + size_of::<SiteRecord>()].copy_from_slice(&bytes_of(&record));
+            let start = site.start().wrapping_add(bias);
+            chunk.edits.push(Edit {
+                address: start,
+                bytes,
+            });
+            if let Some(bytes) = island {
+                let address = start.wrapping_add_signed(site.island.into());
+                chunk.edits.push(Edit {
+                    address,
+                    bytes: bytes.into(),
+                });
+            }
+            if site.kind == Kind::Trap {
+                chunk.traps.push((start as usize, index));
+            }
+            chunk.sites.push(*site);
+        }
+        chunk.edits.sort_unstable_by_key(|edit| edit.address);
+        header.extend_from_slice(&code);
+        chunk.bytes = header;
+        chunk
+    }
+}
+
+/// A record as it lies in memory.
+fn bytes_of(record: &SiteRecord) -> [u8; size_of::<SiteRecord>()] {
+    let mut bytes = [0; size_of::<SiteRecord>()];
+    let SiteRecord {
+        resume,
+        forward,
+        instruction,
+        restart,
+        number,
+    } = *record;
+    for (place, address) in bytes
+        .chunks_exact_mut(8)
+        .zip([resume, forward, instruction, restart])
+    {
+        place.copy_from_slice(&address.to_le_bytes());
+    }
+    let place = core::mem::offset_of!(SiteRecord, number);
+    bytes[place..place + 4].copy_from_slice(&number.to_le_bytes());
+    bytes
+}

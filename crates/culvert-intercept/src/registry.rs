@@ -1,0 +1,102 @@
+//! What has been patched: a list that grows only, so that signal handlers may walk it.
+
+use crate::SiteRecord;
+use crate::write::Edit;
+use alloc::boxed::Box;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
+
+/// A patched mapping.
+struct Entry {
+    /// The code.
+    code: (u64, u64),
+    /// The stubs.
+    stubs: (u64, u64),
+    /// One of the changes, by which one sees whether the code is still this one.
+    sample: Edit,
+    /// `ud2` sites: address, and address of the record.
+    traps: Box<[(usize, usize)]>,
+    /// Set when something else was mapped there.
+    gone: AtomicBool,
+    next: *const Entry,
+}
+
+static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    // SAFETY: entries are never freed nor changed but for `gone`; the pointer was published with release.
+    let mut next = unsafe { FIRST.load(Acquire).cast_const().as_ref() };
+    core::iter::from_fn(move || {
+        let entry = next?;
+        // SAFETY: as above.
+        next = unsafe { entry.next.as_ref() };
+        Some(entry)
+    })
+}
+
+/// Records that `edits` have been made in `start..end`, leading to `size` bytes of stubs at `stubs`.
+pub fn add(
+    start: u64,
+    end: u64,
+    stubs: u64,
+    size: u64,
+    edits: &[Edit],
+    traps: impl Iterator<Item = (usize, usize)>,
+) {
+    let Some(sample) = edits.first() else { return };
+    let entry = Box::leak(Box::new(Entry {
+        code: (start, end),
+        stubs: (stubs, stubs + size),
+        sample: sample.clone(),
+        traps: traps.collect(),
+        gone: AtomicBool::new(false),
+        next: ptr::null(),
+    }));
+    let mut first = FIRST.load(Acquire);
+    loop {
+        entry.next = first;
+        match FIRST.compare_exchange_weak(first, entry, AcqRel, Acquire) {
+            Ok(_) => return,
+            Err(other) => first = other,
+        }
+    }
+}
+
+/// Whether the code mapped at `start..end` carries our changes already (a second mprotect, say). Entries that some other code has replaced are forgotten.
+///
+/// # Safety
+/// The range is mapped readable.
+pub unsafe fn is_patched(start: u64, end: u64) -> bool {
+    let mut patched = false;
+    for entry in entries()
+        .filter(|entry| entry.code.0 < end && start < entry.code.1 && !entry.gone.load(Acquire))
+    {
+        let (address, length) = (entry.sample.address, entry.sample.bytes.len());
+        if address < start || address + length as u64 > end {
+            continue;
+        }
+        // SAFETY: inside of the range.
+        let now = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
+        if now == entry.sample.bytes {
+            patched = true;
+        } else {
+            entry.gone.store(true, Release);
+        }
+    }
+    patched
+}
+
+/// The record of the `ud2` site at `address`, for the handler of SIGILL. Safe in signal handlers.
+pub fn trap_site(address: usize) -> Option<&'static SiteRecord> {
+    let mut traps = entries()
+        .filter(|entry| !entry.gone.load(Acquire))
+        .flat_map(|entry| entry.traps.iter());
+    let (_, record) = traps.find(|(site, _)| *site == address)?;
+    // SAFETY: records live in the stubs' memory, which is never unmapped.
+    unsafe { (*record as *const SiteRecord).as_ref() }
+}
+
+/// Whether `address` is in a stub. Safe in signal handlers.
+pub fn in_stub(address: usize) -> bool {
+    entries().any(|entry| (entry.stubs.0..entry.stubs.1).contains(&(address as u64)))
+}
