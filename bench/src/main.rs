@@ -1,0 +1,40 @@
+//! The speed of Culvert, as ratios to native in one run.
+//!
+//! `bench/run` measures and writes `bench/results/`; `bench/report` puts the table into the README. Native and culvert
+//! runs of one figure follow each other in turn, so that a busy machine troubles both; medians are shown.
+
+#![forbid(unsafe_code)]
+
+mod figure;
+mod fixture;
+mod measure;
+mod plot;
+mod publish;
+mod tools;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    match words.first().map(String::as_str) {
+        Some("run") => {
+            let only: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+            let figures = measure::everything(&only);
+            print!("{}", publish::table(&figures));
+            if only.is_empty() {
+                publish::write(&root.join("bench/results"), &figures);
+            }
+            ExitCode::SUCCESS
+        }
+        Some("report") => publish::into_readme(&root),
+        _ => {
+            eprintln!(
+                "usage: bench/run [GROUP]... | bench/report\ngroups: {}",
+                measure::GROUPS.map(|(name, _)| name).join(" ")
+            );
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Running and timing commands.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Where everything of this run lies: a directory in memory, so that no disk is measured.
+pub struct Place {
+    /// The directory, removed at the end.
+    pub directory: PathBuf,
+    /// The `culvert` command.
+    pub culvert: String,
+}
+
+impl Place {
+    /// Makes the directory and finds the command.
+    pub fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
+        let directory = parent.join(format!("culvert-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("the directory in memory can be written");
+        let culvert = std::env::var("CULVERT_BIN").unwrap_or_else(|_| {
+            let beside = std::env::current_exe()
+                .expect("the running program has a name")
+                .with_file_name("culvert");
+            beside
+                .to_str()
+                .expect("the target directory has a plain name")
+                .to_owned()
+        });
+        Self { directory, culvert }
+    }
+
+    /// `name` in the directory, as text.
+    pub fn path(&self, name: &str) -> String {
+        self.directory
+            .join(name)
+            .to_str()
+            .expect("a plain name")
+            .to_owned()
+    }
+
+    /// One of `bench/programs`, compiled.
+    pub fn program(&self, name: &str) -> String {
+        let output = self.path(&format!("bench-{name}"));
+        if !Path::new(&output).exists() {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("programs/{name}.c"));
+            sh(&format!("cc -O2 -o {output} {}", source.display()));
+        }
+        output
+    }
+
+    /// A command that runs `command` through culvert with the archive on the target `mnt`.
+    pub fn through(&self, archive: &str, command: &str) -> String {
+        format!(
+            "{} run -v {archive}:{} -- {command}",
+            self.culvert,
+            self.path("mnt")
+        )
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = Command::new("rm").arg("-rf").arg(&self.directory).status();
+    }
+}
+
+/// Runs a shell command that must succeed, and gives its output.
+pub fn sh(command: &str) -> String {
+    let output = shell(command).output().expect("there is a shell");
+    assert!(
+        output.status.success(),
+        "{command}\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The numbers that a command prints.
+pub fn numbers(command: &str) -> Vec<f64> {
+    sh(command)
+        .split_whitespace()
+        .map(|word| {
+            word.parse()
+                .unwrap_or_else(|_| panic!("{command}: {word} is no number"))
+        })
+        .collect()
+}
+
+/// Seconds that a command takes; its output goes nowhere.
+pub fn seconds(command: &str) -> f64 {
+    let start = Instant::now();
+    let status = shell(command)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .expect("there is a shell");
+    let taken = start.elapsed().as_secs_f64();
+    assert!(status.success(), "{command}: {status}");
+    taken
+}
+
+/// Whether a command succeeds.
+pub fn succeeds(command: &str) -> bool {
+    shell(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// `exec` spares a process where the command is a simple one.
+fn shell(command: &str) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", command])
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
+    shell
+}
+
+/// The middle of several measurements.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Medians of several ways to take a measure, taken in turn.
+pub fn in_turn<const N: usize>(rounds: usize, ways: [&dyn Fn() -> f64; N]) -> [f64; N] {
+    let mut taken = [const { Vec::new() }; N];
+    for _ in 0..rounds {
+        for (way, values) in ways.iter().zip(&mut taken) {
+            values.push(way());
+        }
+    }
+    taken.map(median)
+}
