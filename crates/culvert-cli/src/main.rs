@@ -1,1 +1,64 @@
-fn main() {}
+//! The `culvert` command.
+//!
+//! There is no Rust `main`: the runtime's start-up would ignore SIGPIPE and open closed standard descriptors, and the program that `run` becomes
+//! would inherit that.
+#![cfg_attr(not(test), no_main)]
+
+mod arguments;
+mod cover;
+mod doctor;
+mod drivers;
+mod elf;
+mod failure;
+mod mounts;
+mod prepare;
+mod program;
+mod run;
+mod run_directory;
+mod verdict;
+
+use arguments::Command;
+use failure::Failure;
+use std::{
+    ffi::{c_char, c_int},
+    io::Write,
+};
+
+/// The word with which culvert starts itself inside a run, to look for a program on a mount. Not for users.
+const INSIDE: &str = "run-inside";
+
+/// Called by the C library's start-up code.
+#[cfg_attr(not(test), unsafe(export_name = "main"))]
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
+    let outcome = arguments::parse(std::env::args_os().skip(1)).and_then(execute);
+    let status = match outcome {
+        Ok(status) => status,
+        Err(failure) => {
+            // Nobody to tell is no reason for another failure.
+            let _ = writeln!(std::io::stderr(), "{failure}");
+            failure.status
+        }
+    };
+    c_int::from(status)
+}
+
+/// Carries out `command`; the exit status.
+fn execute(command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Print(text) => print(&text),
+        Command::Run(run) => Err(run::run(run)),
+        Command::RunInside(run) => Err(run::continue_inside(run)),
+        Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
+        Command::Doctor { command, json } => doctor::doctor(&command, json),
+    }
+}
+
+/// Writes `text` to standard output.
+fn print(text: &str) -> Result<u8, Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::new(format!("cannot write: {}", failure::reason(&error))))?;
+    Ok(0)
+}

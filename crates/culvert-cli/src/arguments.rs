@@ -1,0 +1,262 @@
+//! The command line: what the user asked for, in his own words, nothing looked at yet.
+
+use crate::failure::{Failure, shown};
+use culvert::mount::{Request, parse_mount, parse_volume};
+use lexopt::Arg::{Long, Short, Value};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Command {
+    /// Print this text and stop.
+    Print(String),
+    /// `culvert run`.
+    Run(Run),
+    /// The second half of `culvert run`, in a process of that run.
+    RunInside(Run),
+    /// `culvert drivers [TYPE]`.
+    Drivers {
+        /// The one driver to describe.
+        name: Option<String>,
+    },
+    /// `culvert doctor [--json] [-- COMMAND]`.
+    Doctor {
+        /// The program to look at, with its arguments.
+        command: Vec<OsString>,
+        /// JSON instead of a table.
+        json: bool,
+    },
+}
+
+/// The words of `culvert run`.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// The mounts, in the order given.
+    pub mounts: Vec<Request>,
+    /// Refuse (126) what cannot be intercepted instead of warning.
+    pub strict: bool,
+    /// Load the library but rewrite no instruction: for debuggers.
+    pub no_patch: bool,
+    /// Whether targets are covered in a private mount namespace; None: where it costs no privilege.
+    pub private: Option<bool>,
+    /// The program and its arguments; never empty.
+    pub command: Vec<OsString>,
+}
+
+const USAGE: &str = "\
+Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
+       culvert drivers [TYPE]
+       culvert doctor [--json] [-- COMMAND...]
+
+Runs programs on file systems that live in the program's own process.
+
+  run      run a program; archives named by -v appear as directories to it
+  drivers  list the file systems there are, or describe one
+  doctor   say what works on this machine and why not; with a command:
+           how it would be intercepted
+
+`culvert COMMAND --help` says more, the manual page culvert(1) everything.
+";
+
+const RUN: &str = "\
+Usage: culvert run [OPTION]... [--] COMMAND [ARGUMENT]...
+
+Runs COMMAND; in it and all its children SOURCE appears at TARGET. No root, no
+/dev/fuse, no daemon, nothing unpacked, nothing mounted in the kernel.
+
+  -v, --volume SOURCE:TARGET[:OPTIONS]
+                   the type is found from SOURCE (an archive: tar, tar.gz,
+                   tar.zst, tar.xz, tar.bz2 or zip); TARGET is an empty
+                   directory or does not exist yet; OPTIONS are separated
+                   by commas; colons in names are written \\:
+      --mount type=TYPE,source=SOURCE,target=TARGET[,OPTION[=VALUE]]...
+                   the same, spelled out
+      --strict     refuse programs that cannot be intercepted (exit 126)
+                   instead of warning
+      --private    cover the targets in a private mount namespace, so that
+                   what is not intercepted fails instead of finding an empty
+                   directory
+      --no-private never do so (as root it is the default)
+      --no-patch   rewrite no instruction: mounts are not visible; for
+                   debugging a program under the same environment
+
+The exit status is COMMAND's; 125 when culvert itself failed, 126 when COMMAND
+cannot be executed, 127 when it was not found.
+
+  culvert run -v linux.tar.xz:/tmp/linux -- grep -r futex /tmp/linux/kernel
+";
+
+const DRIVERS: &str = "\
+Usage: culvert drivers [TYPE]
+
+Lists the file systems there are; with TYPE describes one and its options.
+";
+
+const DOCTOR: &str = "\
+Usage: culvert doctor [--json] [-- COMMAND [ARGUMENT]...]
+
+Says what works on this machine, what does not, why, and what follows from it.
+With COMMAND: how it and each of its libraries would be intercepted, without
+running it. Exits with 1 when something that `culvert run` needs is missing.
+";
+
+/// Reads the command line `arguments` (without the program's own name).
+pub fn parse<I>(arguments: I) -> Result<Command, Failure>
+where
+    I: IntoIterator<Item = OsString>,
+    I::IntoIter: 'static,
+{
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let Some(first) = parser.next().map_err(|error| bad(&error, ""))? else {
+        return Err(Failure::new("no command given").advice("try: culvert --help"));
+    };
+    match first {
+        Long("help") | Short('h') => Ok(Command::Print(USAGE.into())),
+        Long("version") | Short('V') => Ok(Command::Print(format!(
+            "culvert {}\n",
+            env!("CARGO_PKG_VERSION")
+        ))),
+        Value(word) => match word.to_str() {
+            Some("run") => {
+                Ok(run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::Run))
+            }
+            Some(crate::INSIDE) => Ok(
+                run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::RunInside)
+            ),
+            Some("drivers") => drivers(&mut parser),
+            Some("doctor") => doctor(&mut parser),
+            Some("help") => Ok(Command::Print(USAGE.into())),
+            _ => Err(
+                Failure::new(format!("unknown command \"{}\"", shown(&word)))
+                    .advice("there are: run, drivers, doctor; try: culvert --help"),
+            ),
+        },
+        other => Err(bad(&other.unexpected(), "")),
+    }
+}
+
+fn bad(error: &lexopt::Error, command: &str) -> Failure {
+    let space = if command.is_empty() { "" } else { " " };
+    Failure::new(error.to_string()).advice(format!("try: culvert{space}{command} --help"))
+}
+
+/// The words of `run`; None: its help is wanted.
+fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
+    let mut run = Run::default();
+    let wrong = |error: lexopt::Error| bad(&error, "run");
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(None),
+            Short('v') | Long("volume") => {
+                let text = parser.value().map_err(wrong)?;
+                let request = parse_volume(text.as_bytes());
+                run.mounts
+                    .push(request.map_err(|error| Failure::new(format!("-v {error}")))?);
+            }
+            Long("mount") => {
+                let text = parser.value().map_err(wrong)?;
+                let request = parse_mount(text.as_bytes());
+                run.mounts
+                    .push(request.map_err(|error| Failure::new(format!("--mount {error}")))?);
+            }
+            Long("strict") => run.strict = true,
+            Long("no-patch") => run.no_patch = true,
+            Long("private") => run.private = Some(true),
+            Long("no-private") => run.private = Some(false),
+            Value(program) => {
+                run.command.push(program);
+                run.command.extend(parser.raw_args().map_err(wrong)?);
+                return Ok(Some(run));
+            }
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    Err(Failure::new("no program to run was given").advice("try: culvert run --help"))
+}
+
+fn drivers(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, "drivers");
+    let mut name = None;
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(DRIVERS.into())),
+            Value(word) if name.is_none() => name = Some(shown(word)),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    Ok(Command::Drivers { name })
+}
+
+fn doctor(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, "doctor");
+    let (mut command, mut json) = (Vec::new(), false);
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(DOCTOR.into())),
+            Long("json") => json = true,
+            Value(program) => {
+                command.push(program);
+                command.extend(parser.raw_args().map_err(wrong)?);
+                break;
+            }
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    Ok(Command::Doctor { command, json })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn parsed(text: &str) -> Run {
+        match parse(words(text)).unwrap() {
+            Command::Run(run) => run,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_end_at_the_program() {
+        for (text, command, mounts) in [
+            ("run true", "true", 0),
+            ("run -v a:b -- ls -v x:y --strict", "ls -v x:y --strict", 1),
+            ("run -va:b --volume=c:d ls --help", "ls --help", 2),
+            ("run --mount src=a,dst=b -- -x", "-x", 1),
+            ("run -- ls -- -l", "ls -- -l", 0),
+        ] {
+            let run = parsed(text);
+            assert_eq!(run.command, words(command), "{text}");
+            assert_eq!(run.mounts.len(), mounts, "{text}");
+            assert!(!run.strict);
+        }
+        assert!(parsed("run --strict --no-patch --private x").strict);
+        assert_eq!(parsed("run --no-private x").private, Some(false));
+    }
+
+    #[test]
+    fn bad_command_lines_say_what_is_wrong() {
+        for (text, want) in [
+            ("", "no command given"),
+            ("mount a b", "unknown command \"mount\""),
+            ("--frobnicate", "--frobnicate"),
+            ("run", "no program to run"),
+            ("run -v", "missing argument for option '-v'"),
+            ("run -v a ls", "no target"),
+            ("run --mount type=archive ls", "no source"),
+            ("run --fast ls", "invalid option '--fast'"),
+            ("run --strict=yes ls", "unexpected argument"),
+            ("drivers a b", "unexpected argument"),
+            ("doctor --xml", "invalid option '--xml'"),
+        ] {
+            let failure = parse(words(text)).unwrap_err();
+            assert_eq!(failure.status, crate::failure::FAILED);
+            let message = failure.to_string();
+            assert!(message.contains(want), "{text}: {message}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
+
+use crate::failure::{Failure, path, reason, shown};
+use culvert::mount::{Mount, Request};
+use std::{
+    fs, io,
+    os::unix::ffi::OsStrExt,
+    os::unix::fs::FileTypeExt,
+    path::{Component, Path, PathBuf},
+};
+
+/// The mounts that `requests` ask for, to be added to those of the run that this process is part of, if any (`inherited`).
+pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>, Failure> {
+    let typed: Vec<_> = requests
+        .iter()
+        .map(|request| absolute(path(&request.target)))
+        .collect::<Result<_, _>>()?;
+    let mut mounts: Vec<Mount> = Vec::new();
+    for (index, request) in requests.into_iter().enumerate() {
+        let others = typed
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != index);
+        let covering = inherited
+            .iter()
+            .map(|mount| path(&mount.target))
+            .chain(others.map(|(_, target)| target.as_path()));
+        let target = target(&typed[index], covering.collect::<Vec<_>>().as_slice())?;
+        let source = source(&request)?;
+        let mut mount = request.into_mount("archive");
+        mount.source = source.into_os_string().into_encoded_bytes();
+        mount.target = target.into_os_string().into_encoded_bytes();
+        mount
+            .check()
+            .map_err(|error| Failure::new(error.to_string()))?;
+        if mounts.iter().any(|other| other.target == mount.target) {
+            return Err(Failure::new(format!(
+                "two mounts have the target {}",
+                shown(path(&mount.target))
+            )));
+        }
+        mounts.push(mount);
+    }
+    for mount in &mounts {
+        let over = inherited
+            .iter()
+            .chain(&mounts)
+            .find(|other| path(&mount.source).starts_with(path(&other.target)));
+        if let Some(other) = over {
+            return Err(Failure::new(format!(
+                "the source {} lies on the mount at {}",
+                shown(path(&mount.source)),
+                shown(path(&other.target))
+            ))
+            .advice("an archive inside an archive cannot be served in place; copy it out first"));
+        }
+    }
+    Ok(mounts)
+}
+
+/// `typed` from the root, its dots resolved by name where they lead nowhere yet.
+fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(typed)
+        .map_err(|error| Failure::new(format!("target {}: {}", shown(typed), reason(&error))))
+}
+
+/// The source of `request`: canonical, and of a kind that its driver can serve.
+fn source(request: &Request) -> Result<PathBuf, Failure> {
+    let typed = path(&request.source);
+    let wrong =
+        |error: io::Error| Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
+    let canonical = fs::canonicalize(typed).map_err(wrong)?;
+    let kind = fs::metadata(&canonical).map_err(wrong)?.file_type();
+    let name = match (&request.driver, kind.is_dir()) {
+        (Some(name), _) => name.as_str(),
+        (None, true) => "passthrough",
+        (None, false) => "archive",
+    };
+    if !crate::drivers::NAMES.contains(&name) {
+        return Err(unknown_driver(name, &canonical, request.driver.is_some()));
+    }
+    let what = if kind.is_dir() {
+        "a directory"
+    } else if kind.is_file() {
+        return Ok(canonical);
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Err(Failure::new(format!(
+        "source {} is {what}, not an archive file",
+        shown(&canonical)
+    ))
+    .advice("an archive is read at any place of it, so it must be a regular file"))
+}
+
+fn unknown_driver(name: &str, source: &Path, named: bool) -> Failure {
+    let known = crate::drivers::NAMES.join(", ");
+    if name == "passthrough" {
+        let subject = if named {
+            "type passthrough".into()
+        } else {
+            format!("source {} is a directory", shown(source))
+        };
+        return Failure::new(format!(
+            "{subject}: serving directories (passthrough) comes with a later version"
+        ))
+        .advice(format!("types of this version: {known}"));
+    }
+    Failure::new(format!("unknown type \"{}\"", shown(name)))
+        .advice(format!("types of this version: {known}"))
+}
+
+/// `target`, canonical: an empty directory, or a name that does not exist in a directory that does, or anything below one of `covering`.
+fn target(typed: &Path, covering: &[&Path]) -> Result<PathBuf, Failure> {
+    let wrong = |why: String| Failure::new(format!("target {}: {why}", shown(typed)));
+    let (mut existing, mut rest) = (typed.to_path_buf(), Vec::new());
+    let canonical = loop {
+        match fs::canonicalize(&existing) {
+            Ok(canonical) => break canonical,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if existing.symlink_metadata().is_ok() {
+                    return Err(wrong(format!(
+                        "{} is a link that leads nowhere",
+                        shown(&existing)
+                    )));
+                }
+                match existing.components().next_back() {
+                    Some(Component::Normal(name)) => rest.push(name.to_owned()),
+                    _ => return Err(wrong("\"..\" below a directory that does not exist".into())),
+                }
+                existing.pop();
+            }
+            Err(error) => return Err(wrong(reason(&error))),
+        }
+    };
+    let target = rest
+        .iter()
+        .rev()
+        .fold(canonical.clone(), |path, name| path.join(name));
+    if target.as_os_str().as_bytes() == b"/" {
+        return Err(wrong("the root directory cannot be covered".into()));
+    }
+    if !canonical.is_dir() {
+        return Err(wrong(format!("{} is not a directory", shown(&canonical))));
+    }
+    let inside = covering
+        .iter()
+        .any(|outer| target.starts_with(outer) && target != *outer);
+    if inside {
+        return Ok(target);
+    }
+    match rest.len() {
+        0 => {
+            let mut entries = fs::read_dir(&canonical).map_err(|error| wrong(reason(&error)))?;
+            match entries.next() {
+                None => Ok(target),
+                Some(_) => Err(wrong("the directory is not empty".into())
+                    .advice("give an empty directory or a name that does not exist yet")),
+            }
+        }
+        1 => Ok(target),
+        _ => Err(wrong(format!(
+            "the directory {} does not exist",
+            shown(target.parent().unwrap_or(&target))
+        ))
+        .advice("only the last component may be missing; make the others with mkdir -p")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let place =
+                std::env::temp_dir().join(format!("culvert-mounts-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&place);
+            fs::create_dir_all(place.join("empty")).unwrap();
+            fs::create_dir_all(place.join("full")).unwrap();
+            fs::write(place.join("full/file"), b"x").unwrap();
+            fs::write(place.join("a.tar"), b"x").unwrap();
+            std::os::unix::fs::symlink("empty", place.join("link")).unwrap();
+            std::os::unix::fs::symlink("nowhere", place.join("dangling")).unwrap();
+            Self(fs::canonicalize(place).unwrap())
+        }
+        fn ask(&self, source: &str, target: &str) -> Request {
+            let full = |name: &str| self.0.join(name).into_os_string().into_encoded_bytes();
+            Request::new(None, &full(source), &full(target), Vec::new()).unwrap()
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn targets_are_empty_directories_or_new_names() {
+        let place = Place::new("targets");
+        for (typed, want) in [
+            ("empty", "empty"),
+            ("empty/", "empty"),
+            ("link", "empty"),
+            ("new", "new"),
+            ("full/../new", "new"),
+            ("link/new", "empty/new"),
+            ("./empty/./new", "empty/new"),
+        ] {
+            let mounts = resolve(vec![place.ask("a.tar", typed)], &[]).unwrap();
+            assert_eq!(path(&mounts[0].target), place.0.join(want), "{typed}");
+            assert_eq!(path(&mounts[0].source), place.0.join("a.tar"));
+            assert_eq!(mounts[0].driver, "archive");
+        }
+    }
+
+    #[test]
+    fn bad_mounts_say_why() {
+        let place = Place::new("bad");
+        for (source, target, want) in [
+            ("a.tar", "full", "the directory is not empty"),
+            ("a.tar", "a.tar", "is not a directory"),
+            ("a.tar", "dangling", "a link that leads nowhere"),
+            ("a.tar", "x/y", "does not exist"),
+            ("a.tar", "x/../y", "\"..\" below a directory"),
+            ("a.tar", "full/file/x", "Not a directory"),
+            ("missing.tar", "new", "No such file or directory"),
+            ("empty", "new", "comes with a later version"),
+        ] {
+            let failure = resolve(vec![place.ask(source, target)], &[]).unwrap_err();
+            let message = failure.to_string();
+            assert!(message.contains(want), "{source} {target}: {message}");
+            assert!(message.contains(place.0.to_str().unwrap()), "{message}");
+        }
+        let device = Request {
+            source: b"/dev/null".to_vec(),
+            ..place.ask("a.tar", "new")
+        };
+        assert!(
+            resolve(vec![device], &[])
+                .unwrap_err()
+                .to_string()
+                .contains("is a device")
+        );
+        let mut unknown = place.ask("a.tar", "new");
+        unknown.driver = Some("floppy".into());
+        let message = resolve(vec![unknown], &[]).unwrap_err().to_string();
+        assert!(
+            message.contains("unknown type \"floppy\"") && message.contains("archive"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn mounts_may_lie_in_mounts_but_not_on_each_other() {
+        let place = Place::new("nested");
+        let outer = place.ask("a.tar", "new");
+        let inner = place.ask("a.tar", "new/deep/inside");
+        let mounts = resolve(vec![inner.clone(), outer.clone()], &[]).unwrap();
+        assert_eq!(path(&mounts[0].target), place.0.join("new/deep/inside"));
+        assert!(resolve(vec![inner], &mounts[1..]).is_ok());
+        let twice = resolve(vec![outer.clone(), place.ask("a.tar", "full/../new")], &[]);
+        assert!(twice.unwrap_err().to_string().contains("two mounts"));
+        let from_itself = resolve(
+            vec![place.ask("full/file", "empty")],
+            &[Mount {
+                target: place.0.join("full").into_os_string().into_encoded_bytes(),
+                ..outer.into_mount("archive")
+            }],
+        );
+        assert!(
+            from_itself
+                .unwrap_err()
+                .to_string()
+                .contains("lies on the mount")
+        );
+    }
+}

@@ -1,0 +1,351 @@
+//! The run directory: what the processes of one run have in common. Its layout is written down in `culvert_preload::run`.
+//!
+//! Nobody stays behind to remove it: every process of the run holds `lock` shared through an inherited descriptor, so the kernel
+//! knows when the last one is gone, and the next run removes the directories that nobody holds.
+
+use crate::failure::{Failure, path, reason, shown};
+use culvert::mount::Mount;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use std::{
+    fs, io,
+    os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::unix::ffi::OsStrExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// Descriptors of ours start here: above what programs number by hand (bash uses 10 to 255), below the smallest usual RLIMIT_NOFILE
+/// (1024), so that the kernel's descriptor table stays one page pair.
+const HIGH_DESCRIPTOR: i32 = 1000;
+
+/// How many left-over run directories one start looks at, and how many of their files it removes: a start must stay quick.
+const SWEEP_DIRECTORIES: usize = 64;
+const SWEEP_FILES: usize = 4096;
+
+/// A run directory that this process holds, and whatever it becomes.
+pub struct Held {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The inherited descriptor that holds it.
+    pub lock: i32,
+}
+
+/// Makes a new run directory with `mounts`.
+pub fn create(mounts: &[Mount]) -> Result<Held, Failure> {
+    let base = base()?;
+    let failed = |what: &Path, error: io::Error| {
+        Failure::new(format!("cannot make {}: {}", shown(what), reason(&error)))
+            .advice("culvert keeps a small directory for each run there; see: culvert doctor")
+    };
+    let gate = open(
+        &base,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|error| failed(&base, error.into()))?;
+    sweep(&base, gate.as_fd());
+    // While we hold the gate shared nobody sweeps, so a directory is never seen without its lock.
+    flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
+    let directory = base.join(identifier()?);
+    let make = |name: &Path| fs::DirBuilder::new().mode(0o700).create(name);
+    let build = || -> io::Result<OwnedFd> {
+        make(&directory)?;
+        let lock = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(directory.join("lock"))?;
+        flock(&lock, FlockOperation::LockShared)?;
+        for folder in ["shadows", "cwd", "exe"] {
+            make(&directory.join(folder))?;
+        }
+        fs::write(directory.join("mounts"), culvert::mount::encode(mounts))?;
+        inherit(&lock)
+    };
+    let lock = build().map_err(|error| failed(&directory, error))?;
+    Ok(Held {
+        path: directory,
+        // It belongs to the process from here on, through exec and fork, until the last one ends.
+        lock: lock.into_raw_fd(),
+    })
+}
+
+/// A duplicate of `lock` with a high number that survives exec.
+fn inherit(lock: &fs::File) -> io::Result<OwnedFd> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let limit = limit.map_or(i32::MAX, |limit| i32::try_from(limit).unwrap_or(i32::MAX));
+    let mut result = Err(io::ErrorKind::Other.into());
+    for from in [HIGH_DESCRIPTOR, limit / 2, 3] {
+        result = duplicate(lock, from);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+/// F_DUPFD without close-on-exec, which rustix has not.
+fn duplicate(file: &fs::File, from: i32) -> io::Result<OwnedFd> {
+    const F_DUPFD: usize = 0;
+    let arguments = [file.as_raw_fd() as usize, F_DUPFD, from as usize];
+    // SAFETY: the descriptor is open; the new one is nobody else's.
+    unsafe {
+        let number = culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments)
+            .map_err(|error| io::Error::from_raw_os_error(error.raw()))?;
+        Ok(OwnedFd::from_raw_fd(number as i32))
+    }
+}
+
+/// 16 hexadecimal digits that no other run has.
+fn identifier() -> Result<String, Failure> {
+    let mut bytes = [0; 8];
+    // SAFETY: the buffer is ours and its length is given. Up to 256 bytes are never short (getrandom(2)).
+    unsafe {
+        culvert_sys::syscall::call(
+            culvert_sys::nr::GETRANDOM,
+            [bytes.as_mut_ptr() as usize, bytes.len(), 0],
+        )
+    }
+    .map_err(|error| Failure::new(format!("cannot get random bytes: {error}")))?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+/// Where run directories may lie, best first: shared memory, so that shadows never reach a disk.
+pub fn bases() -> Vec<PathBuf> {
+    let uid = rustix::process::geteuid().as_raw();
+    let mut bases = vec![PathBuf::from(format!("/dev/shm/culvert-{uid}"))];
+    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR")
+        && Path::new(&runtime).is_absolute()
+    {
+        bases.push(Path::new(&runtime).join("culvert"));
+    }
+    bases.push(PathBuf::from(format!("/tmp/culvert-{uid}")));
+    bases
+}
+
+/// The base that runs use: the first of [`bases`] that is ours alone, one that programs may be started from if there is one.
+pub fn base() -> Result<PathBuf, Failure> {
+    let (mut refused, mut noexec) = (Vec::new(), None);
+    for base in bases() {
+        // CULVERT_RUN is a list separated by colons.
+        let usable = match base.as_os_str().as_bytes().contains(&b':') {
+            true => Err("its name has a colon".into()),
+            false => usable(&base),
+        };
+        match usable {
+            Ok(true) => return Ok(base),
+            Ok(false) => noexec = noexec.or(Some(base)),
+            Err(why) => refused.push(format!("{}: {why}", shown(&base))),
+        }
+    }
+    noexec.ok_or_else(|| {
+        Failure::new(format!(
+            "no place for a run directory: {}",
+            refused.join("; ")
+        ))
+        .advice(
+            "one of them must be a directory of yours with mode 0700, on a file system with space",
+        )
+    })
+}
+
+/// Makes `base` if need be; true when programs may be started from it. Another user could have made it first, so owner and mode are checked on
+/// what is there, links not followed.
+fn usable(base: &Path) -> Result<bool, String> {
+    match fs::DirBuilder::new().mode(0o700).create(base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(reason(&error)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(base).map_err(|error| reason(&error))?;
+    let uid = rustix::process::geteuid().as_raw();
+    if !found.is_dir() {
+        return Err("not a directory".into());
+    }
+    if found.uid() != uid {
+        return Err(format!("belongs to user {}, not to {uid}", found.uid()));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(format!(
+            "mode {:04o} lets others in; want 0700",
+            found.mode() & 0o7777
+        ));
+    }
+    let system = rustix::fs::statvfs(base).map_err(|error| reason(&error.into()))?;
+    if system
+        .f_flag
+        .contains(rustix::fs::StatVfsMountFlags::RDONLY)
+    {
+        return Err("on a read-only file system".into());
+    }
+    Ok(!system
+        .f_flag
+        .contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+}
+
+/// Removes run directories that no process holds any more, as long as it is quick. Whatever goes wrong is left for the next run.
+fn sweep(base: &Path, gate: impl AsFd) {
+    if flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return; // somebody else is at it, or making a directory
+    }
+    let mut files = SWEEP_FILES;
+    for entry in fs::read_dir(base)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(SWEEP_DIRECTORIES)
+    {
+        let directory = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !held(&directory) {
+            remove(&directory, &mut files);
+        }
+    }
+    let _ = flock(&gate, FlockOperation::Unlock);
+}
+
+/// Whether a process holds the run directory `directory`. One without a lock was abandoned while it was made.
+fn held(directory: &Path) -> bool {
+    let lock = open(
+        directory.join("lock"),
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    );
+    match lock {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
+        Err(error) => error != rustix::io::Errno::NOENT,
+    }
+}
+
+/// Removes `directory` and at most `files` files; the lock goes last, so that what is left is found again.
+fn remove(directory: &Path, files: &mut usize) {
+    fn empty(directory: &Path, files: &mut usize) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if *files == 0 {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            *files -= 1;
+            if entry.file_type()?.is_dir() {
+                empty(&entry.path(), files)?;
+                fs::remove_dir(entry.path())?;
+            } else if entry.file_name() != "lock" {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+    if empty(directory, files).is_ok() {
+        let _ = fs::remove_file(directory.join("lock"));
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+/// The run that this process is part of.
+pub struct Inherited {
+    /// Its mounts.
+    pub mounts: Vec<Mount>,
+    /// Whether this process is intercepted, so that it sees them.
+    pub intercepted: bool,
+}
+
+/// The run that this process is part of, if it is.
+pub fn inherited() -> Result<Option<Inherited>, Failure> {
+    let Some((directory, intercepted)) = inherited_path() else {
+        return Ok(None);
+    };
+    let damaged = |why: String| {
+        Failure::new(format!(
+            "the run {} that this command is part of cannot be read: {why}",
+            shown(&directory)
+        ))
+        .advice("start from a shell outside that run, or unset CULVERT_RUN")
+    };
+    let bytes = fs::read(directory.join("mounts")).map_err(|error| damaged(reason(&error)))?;
+    let mounts = culvert::mount::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(Inherited {
+        mounts,
+        intercepted,
+    }))
+}
+
+/// The directory of that run, and whether libculvert.so is at work here: it hides its variables from programs, but what exec was given stays readable
+/// (proc_pid_environ(5)).
+fn inherited_path() -> Option<(PathBuf, bool)> {
+    let directory =
+        |value: &[u8]| path(value.split(|&byte| byte == b':').next().unwrap_or(value)).to_owned();
+    if let Some(given) = std::env::var_os("CULVERT_RUN") {
+        return (!given.is_empty()).then(|| (directory(given.as_bytes()), false));
+    }
+    let environment = fs::read("/proc/self/environ").ok()?;
+    let entry = environment
+        .split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(b"CULVERT_RUN="))?;
+    (!entry.is_empty()).then(|| (directory(entry), true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> PathBuf {
+        let place = std::env::temp_dir().join(format!("culvert-cli-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&place);
+        fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
+        place
+    }
+
+    #[test]
+    fn a_base_that_others_may_enter_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = place("mode");
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(usable(&place).unwrap_err().contains("0755"));
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(usable(&place).is_ok());
+        let link = place.join("link");
+        std::os::unix::fs::symlink(&place, &link).unwrap();
+        assert_eq!(usable(&link), Err("not a directory".into()));
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn only_directories_that_nobody_holds_are_swept() {
+        let place = place("sweep");
+        let gate = fs::File::open(&place).unwrap();
+        let mut locks = Vec::new();
+        for name in ["held", "left", "abandoned"] {
+            fs::create_dir_all(place.join(name).join("shadows")).unwrap();
+            fs::write(place.join(name).join("shadows/0.1"), b"x").unwrap();
+            if name != "abandoned" {
+                locks.push(fs::File::create(place.join(name).join("lock")).unwrap());
+            }
+        }
+        flock(&locks[0], FlockOperation::LockShared).unwrap();
+        sweep(&place, &gate);
+        let left: Vec<_> = fs::read_dir(&place)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["held"]);
+        drop(locks);
+        sweep(&place, &gate);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+        fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn a_sweep_is_bounded_and_goes_on_next_time() {
+        let place = place("bounded");
+        let run = place.join("left");
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("lock"), b"").unwrap();
+        for name in ["a", "b", "c"] {
+            fs::write(run.join(name), b"").unwrap();
+        }
+        remove(&run, &mut 2);
+        assert!(run.join("lock").exists());
+        remove(&run, &mut 8);
+        assert!(!run.exists());
+        fs::remove_dir_all(&place).unwrap();
+    }
+}
