@@ -30,7 +30,9 @@ impl Lzma {
         };
         // No distance is longer than the data.
         let stated = u32::from_le_bytes([a, b, c, d]);
-        let dictionary = stated.min(u32::try_from(plain_len).unwrap_or(u32::MAX)).max(4096);
+        let dictionary = stated
+            .min(u32::try_from(plain_len).unwrap_or(u32::MAX))
+            .max(4096);
         if dictionary > LARGEST_DICTIONARY {
             return Err(Error::because(
                 Errno::EOPNOTSUPP,

@@ -181,7 +181,10 @@ impl Member {
             let method = Method::from_number(method).ok_or_else(|| {
                 Error::because(
                     Errno::EOPNOTSUPP,
-                    format!("compression method {method} ({}) is not supported", name(method)),
+                    format!(
+                        "compression method {method} ({}) is not supported",
+                        name(method)
+                    ),
                 )
             })?;
             let source = Source {

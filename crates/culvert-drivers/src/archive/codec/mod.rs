@@ -27,10 +27,10 @@ mod lzma;
 mod member;
 mod spool;
 mod stream;
-mod xz;
-mod zstd;
 #[cfg(test)]
 mod tests;
+mod xz;
+mod zstd;
 
 pub use checkpoints::Checkpoints;
 pub use crc::crc32;

@@ -113,7 +113,9 @@ impl Spooler {
                 ..Point::default()
             };
             let chunk = &self.chunk;
-            self.budget -= self.builder.add(point, |stored| lz::compress(chunk, stored));
+            self.budget -= self
+                .builder
+                .add(point, |stored| lz::compress(chunk, stored));
         }
         self.chunk.clear();
     }
@@ -161,7 +163,10 @@ impl Decoder for Spooled {
     }
 
     fn ended(&self) -> bool {
-        !self.table.point(self.index).is_ok_and(|point| point.kind == CHUNK_HERE)
+        !self
+            .table
+            .point(self.index)
+            .is_ok_and(|point| point.kind == CHUNK_HERE)
     }
 
     fn memory(&self) -> usize {

@@ -1,8 +1,8 @@
 //! Reading compressed data from any offset.
 
 use super::{
-    bzip2::Bzip2,
     Format,
+    bzip2::Bzip2,
     checkpoints::{Checkpoints, Point},
     damaged,
     decoder::Decoder,
@@ -258,7 +258,8 @@ impl Opener for Table {
 
     fn find(&self, plain: u64) -> Result<Point> {
         let (_, mut point) = self.0.find(plain)?;
-        if matches!(self.0.format(), Format::Zstd | Format::Xz) && point.kind as u8 == STRETCH as u8 {
+        if matches!(self.0.format(), Format::Zstd | Format::Xz) && point.kind as u8 == STRETCH as u8
+        {
             // Behind the stored chunks decoding starts where the stretch does.
             point.plain = point.plain.min(point.extra);
         }

@@ -30,7 +30,11 @@ impl Bits {
         if input.end.saturating_sub(input.at) < 8 {
             input.fill(raw, 1024)?;
         }
-        let word = match input.buffer.get(input.at..).and_then(|b| b.first_chunk::<8>()) {
+        let word = match input
+            .buffer
+            .get(input.at..)
+            .and_then(|b| b.first_chunk::<8>())
+        {
             Some(word) => u64::from_be_bytes(*word),
             None => 0,
         };

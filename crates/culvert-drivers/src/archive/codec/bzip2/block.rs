@@ -47,7 +47,11 @@ impl Code {
         for length in 1..=LONGEST {
             code <<= 1;
             self.offsets[length] = index as i32 - code as i32;
-            for (symbol, _) in lengths.iter().enumerate().filter(|&(_, &l)| usize::from(l) == length) {
+            for (symbol, _) in lengths
+                .iter()
+                .enumerate()
+                .filter(|&(_, &l)| usize::from(l) == length)
+            {
                 if code >> length != 0 {
                     return None;
                 }

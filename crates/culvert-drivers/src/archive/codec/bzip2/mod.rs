@@ -187,7 +187,11 @@ impl Decoder for Bzip2 {
             match self.stage {
                 Stage::Stream => self.begin_stream(raw)?,
                 Stage::Block => self.begin_block(raw).map_err(|error| {
-                    error.within(&format!("bzip2 stream {}, plain byte {}", self.streams + 1, self.plain))
+                    error.within(&format!(
+                        "bzip2 stream {}, plain byte {}",
+                        self.streams + 1,
+                        self.plain
+                    ))
                 })?,
                 Stage::Walk => self.walk(wanted.clamp(1, PIECE))?,
                 Stage::End => {}

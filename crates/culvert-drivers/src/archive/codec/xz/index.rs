@@ -74,7 +74,11 @@ fn skip_padding(raw: &dyn Bytes, start: u64, mut end: u64) -> Result<u64> {
         let length = (end - start).min(buffer.len() as u64);
         let piece = &mut buffer[..length as usize];
         raw.read_exact_at(end - length, piece)?;
-        let zeroes = piece.rchunks_exact(4).take_while(|word| *word == [0; 4]).count() as u64 * 4;
+        let zeroes = piece
+            .rchunks_exact(4)
+            .take_while(|word| *word == [0; 4])
+            .count() as u64
+            * 4;
         end -= zeroes;
         if zeroes < length / 4 * 4 || zeroes == 0 {
             break;

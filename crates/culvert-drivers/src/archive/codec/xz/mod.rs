@@ -36,9 +36,10 @@ pub fn explain(error: lzma_rust2::Error) -> Error {
                 LARGEST_DICTIONARY >> 10
             ),
         ),
-        E::InvalidData(cause) | E::InvalidInput(cause) | E::Other(cause) | E::Unsupported(cause) => {
-            damaged(cause)
-        }
+        E::InvalidData(cause)
+        | E::InvalidInput(cause)
+        | E::Other(cause)
+        | E::Unsupported(cause) => damaged(cause),
         _ => damaged("the LZMA data is damaged"),
     }
 }
@@ -232,10 +233,12 @@ impl Decoder for Block {
             let step = self
                 .stream
                 .process(self.input.available(), &mut self.out[..wanted], action)
-                .map_err(|error| match self.input.ended && self.input.available().len() < 16 {
-                    true => self.input.truncated("an xz block"),
-                    false => explain(error),
-                })?;
+                .map_err(
+                    |error| match self.input.ended && self.input.available().len() < 16 {
+                        true => self.input.truncated("an xz block"),
+                        false => explain(error),
+                    },
+                )?;
             self.input.consume(step.bytes_consumed);
             let count = step.bytes_produced;
             if count > 0 {

@@ -1,0 +1,191 @@
+//! bzip2, xz and zstd.
+
+use super::*;
+
+fn defaults() -> Options {
+    Options::default()
+}
+
+#[test]
+fn what_bzip2_makes() {
+    for (length, level) in [(0, "-9"), (1, "-9"), (1_500_000, "-1"), (2_500_000, "-9")] {
+        let plain = sample(length, 20);
+        let table = check(
+            Format::Bzip2,
+            tool("bzip2", &["-c", level], &plain),
+            &plain,
+            &defaults(),
+        );
+        assert!(table.count() >= length as u64 / 950_000);
+    }
+}
+
+#[test]
+fn bzip2_runs_streams_and_garbage() {
+    let runs: Vec<u8> = (0..3000u32)
+        .flat_map(|i| vec![i as u8; (i % 600) as usize])
+        .collect();
+    let (a, b) = (sample(300_000, 21), sample(100_000, 22));
+    let bzip2 = |plain: &[u8]| tool("bzip2", &["-c1"], plain);
+    let mut packed = [bzip2(&a), bzip2(&[]), bzip2(&runs), bzip2(&b)].concat();
+    let end = packed.len() as u64;
+    packed.extend_from_slice(b"garbage");
+    let table = check(Format::Bzip2, packed, &[a, runs, b].concat(), &defaults());
+    assert_eq!(table.raw_end(), end);
+}
+
+#[test]
+fn what_xz_makes() {
+    let plain = sample(1_500_000, 23);
+    for arguments in [
+        &["-c"][..],
+        &["-c", "-0", "--check=crc32"],
+        &["-c", "--block-size=100000", "--check=none"],
+        &["-c", "-9", "--block-size=300000", "--check=sha256", "-T2"],
+        &["-c", "--x86", "--lzma2=preset=1"],
+        &[
+            "-c",
+            "--delta=dist=4",
+            "--lzma2=dict=4KiB,lc=0,lp=2,pb=0",
+            "--block-size=500000",
+        ],
+    ] {
+        let table = check(
+            Format::Xz,
+            tool("xz", arguments, &plain),
+            &plain,
+            &defaults(),
+        );
+        let blocks = arguments
+            .iter()
+            .find_map(|a| a.strip_prefix("--block-size="));
+        let blocks = blocks.map_or(1, |size| plain.len().div_ceil(size.parse().unwrap()));
+        assert_eq!(table.count(), blocks as u64, "{arguments:?}");
+    }
+    check(Format::Xz, tool("xz", &["-c"], &[]), &[], &defaults());
+}
+
+#[test]
+fn xz_streams_and_padding() {
+    let xz = |plain: &[u8]| tool("xz", &["-c", "--block-size=90000"], plain);
+    let (a, b) = (sample(400_000, 24), sample(200_000, 25));
+    let pad = vec![0; 4096 * 2 + 8];
+    let packed = [xz(&a), pad.clone(), xz(&[]), xz(&b), pad].concat();
+    check(Format::Xz, packed, &[a, b].concat(), &defaults());
+}
+
+/// A long block is stored once more; a small budget ends in its middle, none leaves the block alone. Between stored and short blocks chunks are joined.
+#[test]
+fn long_xz_blocks_are_spooled() {
+    let (a, b, c) = (
+        sample(300_001, 26),
+        sample(5_000_003, 27),
+        sample(400_007, 28),
+    );
+    let xz = |plain: &[u8]| tool("xz", &["-c0"], plain);
+    let packed = [xz(&a), xz(&b), xz(&c)].concat();
+    let plain = [a, b, c].concat();
+    let spool = |spool: u64| check(Format::Xz, packed.clone(), &plain, &Options { spool });
+    let (none, some, all) = (spool(0), spool(1 << 20), spool(u64::MAX));
+    assert_eq!(none.count(), 3);
+    assert!(some.encode().len() < (1 << 20) + 1000);
+    assert!(some.count() > none.count() && all.count() > some.count());
+}
+
+#[test]
+fn xz_limits_and_damage_are_named() {
+    let plain = sample(200_000, 29);
+    let packed = tool("xz", &["-c"], &plain);
+    assert!(cause(Format::Xz, &packed[..packed.len() - 100].to_vec()).contains("truncated"));
+    let mut bad = packed.clone();
+    bad[packed.len() / 2] ^= 0x10;
+    assert!(!cause(Format::Xz, &bad).is_empty());
+    let filters = ["-c", "--x86", "--delta", "--lzma2"];
+    let chain = cause(Format::Xz, &tool("xz", &filters, &plain));
+    assert!(chain.contains("more than two xz filters"), "{chain}");
+}
+
+#[test]
+fn what_zstd_makes() {
+    let plain = sample(2_500_000, 30);
+    for arguments in [
+        &["-qc"][..],
+        &["-qc", "--fast=5", "--no-check"],
+        &["-qc", "-19"],
+        &["-qc", "--long=27", "-15"],
+        &["-qc", "-1", "--stream-size=2500000"],
+    ] {
+        check(
+            Format::Zstd,
+            tool("zstd", arguments, &plain),
+            &plain,
+            &defaults(),
+        );
+    }
+    check(Format::Zstd, tool("zstd", &["-qc"], &[]), &[], &defaults());
+}
+
+#[test]
+fn zstd_frames_and_skippable_frames() {
+    let zstd = |plain: &[u8]| tool("zstd", &["-qc"], plain);
+    let pieces: Vec<Vec<u8>> = (0..9)
+        .map(|i| sample(100_000 * i + 7, 31 + i as u64))
+        .collect();
+    let mut packed = Vec::new();
+    for (i, piece) in pieces.iter().enumerate() {
+        packed.extend_from_slice(&[0x50 + i as u8, 0x2a, 0x4d, 0x18, i as u8, 0, 0, 0]);
+        packed.resize(packed.len() + i, 0xee);
+        packed.append(&mut zstd(piece));
+    }
+    let table = check(Format::Zstd, packed.clone(), &pieces.concat(), &defaults());
+    assert_eq!(table.count(), 9);
+    packed.extend_from_slice(b"garbage");
+    assert!(cause(Format::Zstd, &packed).contains("no zstd frame"));
+}
+
+/// A frame of more than 32 MiB whose length is not known beforehand.
+#[test]
+fn long_zstd_frames_are_spooled() {
+    let plain: Vec<u8> = sample(1_700_000, 50)
+        .into_iter()
+        .cycle()
+        .take(34 << 20)
+        .collect();
+    let packed = [
+        tool("zstd", &["-qc1"], &plain),
+        tool("zstd", &["-qc1"], b"more"),
+    ]
+    .concat();
+    let plain = [&plain[..], b"more"].concat();
+    let (found, table) = decode(Format::Zstd, &packed, &defaults()).unwrap();
+    assert!(found == plain);
+    assert!(table.count() > 500);
+    let stream = Stream::open(Format::Zstd, Arc::new(packed), table).unwrap();
+    let mut random = Random(51);
+    for _ in 0..300 {
+        let at = random.below(plain.len() as u64) as usize;
+        let mut buffer = [0; 3000];
+        let count = stream.read_at(at as u64, &mut &mut buffer[..]).unwrap();
+        assert!(buffer[..count] == plain[at..(at + 3000).min(plain.len())]);
+    }
+    let mut buffer = [0; 100];
+    let at = plain.len() as u64 - 20;
+    assert_eq!(stream.read_at(at, &mut &mut buffer[..]).unwrap(), 20);
+    assert!(buffer.starts_with(&plain[plain.len() - 20..]));
+}
+
+#[test]
+fn zstd_limits_and_damage_are_named() {
+    let packed = tool("zstd", &["-qc"], &sample(300_000, 52));
+    let cut = cause(Format::Zstd, &packed[..packed.len() / 2].to_vec());
+    assert!(cut.contains("truncated"), "{cut}");
+    let mut bad = packed.clone();
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    assert!(cause(Format::Zstd, &bad).contains("checksum"));
+    // Window descriptor: 2 GiB.
+    let window = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3, 1, 0, 0];
+    assert!(cause(Format::Zstd, &window).contains("window of 2048 MiB"));
+    let dictionary = vec![0x28, 0xb5, 0x2f, 0xfd, 0x21, 7, 0, 1, 0, 0];
+    assert!(cause(Format::Zstd, &dictionary).contains("dictionary"));
+}
