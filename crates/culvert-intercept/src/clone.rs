@@ -295,6 +295,7 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
     let flags = progress.flags;
     if !flags.vm() {
         thread::only_one_left(block);
+        quiesce::alone();
         block.vforks.store(0, Relaxed);
         progress.kept = null_mut();
         progress.exclusive = false;

@@ -4,7 +4,7 @@
 //! processors order these two (membarrier(2)) and looks at every thread's state.
 
 use crate::thread::{self, INSIDE, ThreadBlock};
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use culvert_sys::{nr, sync, syscall};
 
 const MEMBARRIER_CMD_GLOBAL: usize = 1;
@@ -13,6 +13,9 @@ const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: usize = 16;
 
 /// 1 while a thread forks.
 static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// 1 once there was a second thread.
+static THREADED: AtomicBool = AtomicBool::new(false);
 
 /// Whether some thread forks.
 #[inline]
@@ -39,8 +42,21 @@ pub(crate) fn come_back(block: &ThreadBlock) {
     }
 }
 
+/// Whether this process has ever had more than one thread. Set before the second one exists, so that a hook that finds it false stays alone
+/// to its end; a forked child starts again.
+#[inline]
+pub fn multi_threaded() -> bool {
+    THREADED.load(Relaxed)
+}
+
+/// Forgets other threads, in a forked child.
+pub(crate) fn alone() {
+    THREADED.store(false, Relaxed);
+}
+
 /// Before the first further thread is made: registering is cheap only while there is one.
 pub(crate) fn before_thread() {
+    THREADED.store(true, Relaxed);
     if thread::used() == 1 {
         let _ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
     }

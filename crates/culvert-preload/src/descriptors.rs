@@ -7,7 +7,7 @@ use crate::description::{Description, Held, Object};
 use crate::process;
 use crate::run::{ShadowName, descriptor_path, stat_descriptor};
 use crate::shadow::{self, Descriptor};
-use alloc::{alloc::alloc_zeroed, sync::Arc};
+use alloc::{alloc::alloc_zeroed, sync::Arc, vec::Vec};
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::{Errno, FileKind, OpenFlags};
@@ -21,6 +21,9 @@ const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
 const LIMIT: usize = CHUNK * CHUNKS;
 
+/// How many descriptors of drivers are protected from the program.
+const ADOPTED: usize = 64;
+
 type Chunk = [AtomicPtr<Description>; CHUNK];
 
 /// From descriptor to description. A slot holds a reference ([`Arc::into_raw`]) or null.
@@ -32,6 +35,8 @@ pub struct Table {
     /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits, must then never say "foreign".
     wide: AtomicBool,
     placeholder: AtomicI32,
+    /// Descriptors of drivers.
+    adopted: [AtomicI32; ADOPTED],
 }
 
 impl Table {
@@ -43,6 +48,7 @@ impl Table {
             end: AtomicI32::new(0),
             wide: AtomicBool::new(false),
             placeholder: AtomicI32::new(-1),
+            adopted: [const { AtomicI32::new(-1) }; ADOPTED],
         }
     }
 
@@ -252,19 +258,41 @@ impl Table {
 
     /// Whether `fd` is one that Culvert itself holds open in this process.
     pub fn is_internal(&self, fd: i32) -> bool {
-        fd >= 0 && (fd == self.placeholder.load(Relaxed) || fd == process::get().lock_descriptor.load(Relaxed))
+        // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
+        fd >= 3 && self.internal().contains(&fd)
     }
 
-    /// Moves an internal descriptor out of the way of a program that wants its number.
+    /// All descriptors that Culvert holds open in this process.
+    pub fn internal(&self) -> Vec<i32> {
+        let held = [self.placeholder.load(Relaxed), process::get().lock_descriptor.load(Relaxed)];
+        let adopted = self.adopted.iter().map(|fd| fd.load(Relaxed));
+        held.into_iter().chain(adopted).filter(|&fd| fd >= 0).collect()
+    }
+
+    /// Moves a driver's descriptor to a high number and protects it; returns its number now.
+    pub fn adopt_internal(&self, fd: i32) -> i32 {
+        let Ok(moved) = dup_from(fd, internal_floor(), true) else { return fd };
+        drop(Descriptor(fd));
+        for place in &self.adopted {
+            if place.compare_exchange(-1, moved, AcqRel, Relaxed).is_ok() {
+                return moved;
+            }
+        }
+        crate::log!("descriptor {moved} of a driver is not protected: there are more than {ADOPTED}");
+        moved
+    }
+
+    /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it.
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
         for (holder, close_on_exec) in [(&self.placeholder, true), (&process::get().lock_descriptor, false)] {
             if holder.load(Relaxed) == fd {
                 let moved = dup_from(fd, internal_floor(), close_on_exec).or_else(|_| dup_from(fd, 3, close_on_exec))?;
                 holder.store(moved, Release);
                 drop(Descriptor(fd));
+                return Ok(());
             }
         }
-        Ok(())
+        Err(Errno::EBUSY)
     }
 
     /// Calls `visit` with every descriptor that is ours, and its description.

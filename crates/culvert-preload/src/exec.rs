@@ -127,13 +127,13 @@ fn carriers(process: &Process, loader: Loader, others: &[Vec<u8>; 2]) -> Vec<Vec
     entries
 }
 
-/// `CULVERT_RUN=<directory>:<lock descriptor>:<strict>`.
+/// `CULVERT_RUN=<directory>:<lock descriptor>:<flags>[:<log file>]`.
 fn carrier(process: &Process) -> Vec<u8> {
     let mut entry = crate::run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
     let lock = process.lock_descriptor.load(core::sync::atomic::Ordering::Relaxed);
-    entry.extend_from_slice(alloc::format!(":{lock}:{}", u8::from(process.strict)).as_bytes());
+    entry.extend_from_slice(alloc::format!(":{lock}:{}", process.flags).as_bytes());
     if let Some(path) = crate::log::path() {
         entry.push(b':');
         entry.extend_from_slice(path);
@@ -268,6 +268,9 @@ pub fn origin(path: &[u8]) -> Option<&[u8]> {
     path.strip_prefix(&process::get().run.path[..])?.strip_prefix(b"/exe")
 }
 
+/// A signal came before the exec: it is delivered, and the call is made again (the kernel's ERESTARTSYS).
+pub const RESTART: Errno = Errno::new(512);
+
 /// execve(2) of the program at `path`, with the argument and environment arrays at the program's addresses. Returns only on failure, with nothing changed.
 pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Errno {
     match prepare(path, arguments, environment, locate) {
@@ -319,7 +322,7 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
     };
     if let Loader::None(reason) = loader {
         crate::log!("{} is not intercepted: {reason}", alloc::string::String::from_utf8_lossy(path));
-        if process.strict {
+        if process.flags & crate::start::STRICT != 0 {
             return Err(Errno::EACCES);
         }
     }
@@ -369,10 +372,13 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
     culvert_intercept::before_exec();
     // SAFETY: path and arrays end as the kernel wants them and live until it has copied them; pointers that are the program's own may be bad,
     // which the kernel answers with EFAULT.
-    let result = unsafe { syscall::raw(nr::EXECVE, call) };
+    let result = unsafe { culvert_intercept::wait::interruptible(nr::EXECVE, call) };
     culvert_intercept::exec_failed();
     drop(kept);
-    Errno::check(result).err().unwrap_or(Errno::EIO)
+    match result {
+        Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
+        Err(_) => RESTART,
+    }
 }
 
 /// Makes every descriptor that survives exec one that the next program can use.

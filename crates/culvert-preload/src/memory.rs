@@ -148,32 +148,32 @@ impl Source for UserSource<'_> {
     }
 }
 
-/// A path or name from the program, held on the hook's stack.
-pub struct PathBuffer {
-    bytes: [u8; 4096],
-    length: usize,
-}
+/// Room on the hook's stack for a path from the program. Never initialised as a whole: that would cost more than most calls.
+pub struct PathBuffer(core::mem::MaybeUninit<[u8; 4096]>);
 
 impl PathBuffer {
-    /// Reads the string at `address`: EFAULT for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
-    #[inline]
-    pub fn read(address: usize) -> core::result::Result<Self, Errno> {
-        let mut path = core::mem::MaybeUninit::<Self>::uninit();
-        // SAFETY: u8 and usize accept any bit pattern only once written; `string_in` is given raw bytes that it writes before `length`
-        // of them are read back, and `bytes()` never looks past `length`.
-        let buffer = unsafe { &mut *path.as_mut_ptr() };
-        let length = user::string_in(address, &mut buffer.bytes).map_err(|error| match error {
-            user::StringError::Fault => Errno::EFAULT,
-            user::StringError::TooLong => Errno::ENAMETOOLONG,
-        })?;
-        buffer.length = length;
-        // SAFETY: `length` bytes and the length are written; the rest is never read.
-        Ok(unsafe { path.assume_init() })
+    /// Empty room.
+    #[inline(always)]
+    pub const fn new() -> Self {
+        Self(core::mem::MaybeUninit::uninit())
     }
 
-    /// The path without its NUL.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+    /// Reads the string at `address`, without its NUL: EFAULT for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
+    #[inline]
+    pub fn read(&mut self, address: usize) -> core::result::Result<&[u8], Errno> {
+        // SAFETY: `string_in` only writes here, and what it has not written is not looked at.
+        let buffer = unsafe { &mut *self.0.as_mut_ptr() };
+        match user::string_in(address, buffer) {
+            Ok(length) => Ok(&buffer[..length]),
+            Err(user::StringError::Fault) => Err(Errno::EFAULT),
+            Err(user::StringError::TooLong) => Err(Errno::ENAMETOOLONG),
+        }
+    }
+}
+
+impl Default for PathBuffer {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

@@ -24,8 +24,8 @@ pub struct Process {
     pub lock_descriptor: AtomicI32,
     /// Path of libculvert.so, for programs that this one starts.
     pub library: Vec<u8>,
-    /// Refuse to start programs that cannot be intercepted.
-    pub strict: bool,
+    /// The flags of `CULVERT_RUN`.
+    pub flags: u8,
     /// Some mount's target is a real directory, so that links outside may lead the kernel into it.
     pub targets_exist: bool,
     /// The mounts as the user asked for them, in the order of the table.
@@ -70,7 +70,7 @@ pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
 
 impl Process {
     /// The state of a fresh program.
-    pub fn new(run: Run, mounts: MountTable, lock_descriptor: i32, library: Vec<u8>, strict: bool, targets_exist: bool, specifications: Vec<culvert::mount::Mount>) -> Self {
+    pub fn new(run: Run, mounts: MountTable, lock_descriptor: i32, library: Vec<u8>, flags: u8, targets_exist: bool, specifications: Vec<culvert::mount::Mount>) -> Self {
         Self {
             run,
             mounts,
@@ -78,7 +78,7 @@ impl Process {
             node_locks: NodeLocks::new(),
             lock_descriptor: AtomicI32::new(lock_descriptor),
             library,
-            strict,
+            flags,
             targets_exist,
             specifications,
             working_directory: Mutex::new(None),
@@ -131,7 +131,7 @@ impl Process {
 
     /// The descriptors that Culvert holds open itself.
     pub fn internal_descriptors(&self) -> Vec<u32> {
-        (0..1024).filter(|&fd| self.table.is_internal(fd)).map(|fd| fd as u32).collect()
+        self.table.internal().into_iter().map(|fd| fd as u32).collect()
     }
 
     /// Credentials may have changed: they are asked for again when needed.

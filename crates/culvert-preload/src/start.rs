@@ -7,24 +7,28 @@ use crate::run::{Run, VARIABLE, stat_path};
 use crate::{calls, table};
 use crate::memory::c_string;
 use alloc::{boxed::Box, format, string::String, vec::Vec};
-use culvert::Errno;
 use culvert_intercept::Config;
 
 /// What `CULVERT_RUN` says.
 struct Carried<'a> {
     directory: &'a [u8],
     lock_descriptor: i32,
-    strict: bool,
+    flags: u8,
     log: Option<&'a [u8]>,
 }
 
-/// Reads `<directory>:<lock descriptor>:<strict>[:<log file>]`.
+/// Flag of `CULVERT_RUN`: programs that cannot be intercepted are refused.
+pub const STRICT: u8 = 1;
+/// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
+pub const NO_PATCH: u8 = 2;
+
+/// Reads `<directory>:<lock descriptor>:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
     let number = core::str::from_utf8(parts.next()?).ok()?;
-    let strict = parts.next()? == b"1";
-    Some(Carried { directory, lock_descriptor: number.parse().ok()?, strict, log: parts.next() })
+    let flags = core::str::from_utf8(parts.next()?).ok()?;
+    Some(Carried { directory, lock_descriptor: number.parse().ok()?, flags: flags.parse().ok()?, log: parts.next() })
 }
 
 /// The program's environment: a NULL-terminated array of strings on its stack.
@@ -112,12 +116,12 @@ pub unsafe fn start(mut environment: Environment) {
 /// # Safety
 /// As [`start`].
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
-    process::set(enter(carried.directory, carried.lock_descriptor, library, carried.strict)?);
+    process::set(enter(carried, library)?);
     let config = Config {
         handler: table::dispatch,
         interest: table::interest,
         fork: calls::process::FORK_HOOKS,
-        patch: true,
+        patch: process::get().flags & NO_PATCH == 0,
         cache_directories: &[],
         log: |line| crate::log!("{}", String::from_utf8_lossy(line)),
     };
@@ -126,8 +130,8 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
 }
 
 /// The state of a process in the run of `directory`: reads the run's mounts.
-fn enter(directory: &[u8], lock_descriptor: i32, library: Vec<u8>, strict: bool) -> Result<Process, String> {
-    let run = Run::open(directory).map_err(|error| format!("the run directory cannot be used: {error}"))?;
+fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
+    let run = Run::open(carried.directory).map_err(|error| format!("the run directory cannot be used: {error}"))?;
     let content = run.mounts().map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let specifications = culvert::mount::decode(&content).map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let mut mounts = MountTable::new();
@@ -136,71 +140,18 @@ fn enter(directory: &[u8], lock_descriptor: i32, library: Vec<u8>, strict: bool)
         let identity = stat_path(&c_string(&specification.target)).ok().map(|found| (found.st_dev, found.st_ino));
         targets_exist |= identity.is_some();
         let mount = specification.clone();
-        let open = Box::new(move || culvert_drivers::open(&mount));
+        let open = Box::new(move || {
+            let place = culvert_drivers::Environment { cache_directory: None, run_directory: Some(&process::get().run.path), adopt: Some(adopt) };
+            culvert_drivers::open(&mount, &place)
+        });
         mounts.add(specification.target.clone(), identity, open).map_err(|error| format!("a mount cannot be added: {error}"))?;
     }
-    Ok(Process::new(run, mounts, lock_descriptor, library, strict, targets_exist, specifications))
+    Ok(Process::new(run, mounts, carried.lock_descriptor, library, carried.flags, targets_exist, specifications))
 }
 
-/// A command to be started in a run, by a process that is not itself intercepted (`culvert run`).
-pub struct Launch<'a> {
-    /// The run directory.
-    pub run: &'a [u8],
-    /// The descriptor, not close-on-exec, that holds the run directory's lock; -1 for none.
-    pub lock_descriptor: i32,
-    /// Path of libculvert.so.
-    pub library: &'a [u8],
-    /// Refuse programs that cannot be intercepted (EACCES).
-    pub strict: bool,
-    /// Where the log goes.
-    pub log: Option<&'a [u8]>,
-    /// The command: with a slash a path, else a name that is looked for in `search`.
-    pub command: &'a [u8],
-    /// `PATH`: directories, separated by colons.
-    pub search: &'a [u8],
-    /// All arguments, the command's name first.
-    pub arguments: &'a [Vec<u8>],
-    /// The environment, `name=value`.
-    pub environment: &'a [Vec<u8>],
-}
-
-/// Why a command was not started.
-#[derive(Debug)]
-pub enum Failure {
-    /// The run cannot be joined: one line that says why.
-    Run(String),
-    /// execve's errno.
-    Exec(Errno),
-}
-
-/// Replaces this process by the command, which may live on one of the run's mounts. Returns only on failure.
-pub fn launch(launch: &Launch<'_>) -> Failure {
-    match enter(launch.run, launch.lock_descriptor, launch.library.to_vec(), launch.strict) {
-        Ok(process) => process::set(process),
-        Err(reason) => return Failure::Run(reason),
-    }
-    if let Some(path) = launch.log {
-        log::open(path);
-    }
-    let strings = |list: &[Vec<u8>]| -> Vec<Vec<u8>> { list.iter().map(|entry| c_string(entry)).collect() };
-    let pointers = |list: &[Vec<u8>]| -> Vec<usize> { list.iter().map(|entry| entry.as_ptr() as usize).chain([0]).collect() };
-    let (arguments, environment) = (strings(launch.arguments), strings(launch.environment));
-    let (arguments, environment) = (pointers(&arguments), pointers(&environment));
-    let start = |path: &[u8]| calls::process::start(path, arguments.as_ptr() as usize, environment.as_ptr() as usize);
-    if launch.command.contains(&b'/') {
-        return Failure::Exec(start(launch.command));
-    }
-    // execvp(3): a directory that may not be searched is remembered, and the search goes on.
-    let mut last = Errno::ENOENT;
-    for directory in launch.search.split(|&b| b == b':') {
-        let directory = if directory.is_empty() { &b"."[..] } else { directory };
-        match start(&[directory, b"/", launch.command].concat()) {
-            Errno::ENOENT | Errno::ENOTDIR => {}
-            Errno::EACCES => last = Errno::EACCES,
-            other => return Failure::Exec(other),
-        }
-    }
-    Failure::Exec(last)
+/// Takes a driver's descriptor out of the program's way.
+fn adopt(fd: i32) -> i32 {
+    process::get().table.adopt_internal(fd)
 }
 
 #[cfg(test)]
@@ -209,8 +160,8 @@ mod tests {
 
     #[test]
     fn the_variable_is_read_strictly() {
-        assert!(carried(b"/run/x:1020:0").is_some_and(|c| c.directory == b"/run/x" && c.lock_descriptor == 1020 && !c.strict && c.log.is_none()));
-        assert!(carried(b"/run/x:-1:1:/tmp/a:b").is_some_and(|c| c.strict && c.log == Some(b"/tmp/a:b")));
+        assert!(carried(b"/run/x:1020:0").is_some_and(|c| c.directory == b"/run/x" && c.lock_descriptor == 1020 && c.flags == 0 && c.log.is_none()));
+        assert!(carried(b"/run/x:-1:1:/tmp/a:b").is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b")));
         for bad in [&b""[..], b"/run/x", b"/run/x:", b"/run/x:a:0", b"/run/x:1"] {
             assert!(carried(bad).is_none(), "{bad:?}");
         }

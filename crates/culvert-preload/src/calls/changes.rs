@@ -75,13 +75,14 @@ pub fn mknod(call: &mut Call) -> Outcome {
 /// symlink(2), symlinkat(2)
 pub fn symlink(call: &mut Call) -> Outcome {
     let at = if call.number == nr::SYMLINKAT { At::below(1, LastStep::Parent) } else { At::new(1, LastStep::Parent) };
-    let Ok(target) = PathBuffer::read(call.args[0]) else { return Outcome::Forward };
-    if target.bytes().is_empty() {
+    let mut target_room = PathBuffer::new();
+    let Ok(target) = target_room.read(call.args[0]) else { return Outcome::Forward };
+    if target.is_empty() {
         return Outcome::Forward;
     }
     on_path(call, at, None, |_, found| {
         let making = make(&found, false)?;
-        making.file_system.symlink(&process::caller(), making.parent, making.name, target.bytes()).map(|_| 0).map_err(|error| error.errno())
+        making.file_system.symlink(&process::caller(), making.parent, making.name, target).map(|_| 0).map_err(|error| error.errno())
     })
 }
 
@@ -200,8 +201,9 @@ pub fn rename(call: &mut Call) -> Outcome {
     if flags & !7 != 0 || (flags & RenameFlags::EXCHANGE != 0 && flags != RenameFlags::EXCHANGE) {
         return Outcome::Forward;
     }
-    let (Ok(from), Ok(to)) = (PathBuffer::read(from), PathBuffer::read(to)) else { return Outcome::Forward };
-    let sides = side(from_directory, from.bytes(), LastStep::Parent).and_then(|from| Ok((from, side(to_directory, to.bytes(), LastStep::Parent)?)));
+    let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
+    let (Ok(from), Ok(to)) = (from_room.read(from), to_room.read(to)) else { return Outcome::Forward };
+    let sides = side(from_directory, from, LastStep::Parent).and_then(|from| Ok((from, side(to_directory, to, LastStep::Parent)?)));
     match sides {
         Err(errno) => done(Err(errno)),
         Ok((Side::Host(from_directory, from), Side::Host(to_directory, to))) => {
@@ -248,8 +250,9 @@ pub fn link(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastStep::Follow } else { LastStep::NoFollow };
-    let (Ok(from), Ok(to)) = (PathBuffer::read(from), PathBuffer::read(to)) else { return Outcome::Forward };
-    let target = match side(to_directory, to.bytes(), LastStep::Parent) {
+    let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
+    let (Ok(from), Ok(to)) = (from_room.read(from), to_room.read(to)) else { return Outcome::Forward };
+    let target = match side(to_directory, to, LastStep::Parent) {
         Ok(target) => target,
         Err(errno) => return done(Err(errno)),
     };
@@ -263,7 +266,7 @@ pub fn link(call: &mut Call) -> Outcome {
         }
         making.file_system.link(&process::caller(), node, making.parent, making.name).map(|_| 0).map_err(|error| error.errno())
     };
-    if from.bytes().is_empty() && flags & AT_EMPTY_PATH != 0 {
+    if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
         return match (descriptor(from_directory as usize), target) {
             (None, Side::Host(..)) => Outcome::Forward,
             (Some(held), Side::Inside(found)) => done(linked(&found, held.mount, held.node, held.kind)),
@@ -271,7 +274,7 @@ pub fn link(call: &mut Call) -> Outcome {
             (Some(_), Side::Host(..)) => done(Err(Errno::EXDEV)),
         };
     }
-    match (side(from_directory, from.bytes(), last), target) {
+    match (side(from_directory, from, last), target) {
         (Err(errno), _) => done(Err(errno)),
         (Ok(Side::Host(from_directory, from)), Side::Host(to_directory, to)) => {
             let args = [from_directory as usize, from.as_ptr() as usize, to_directory as usize, to.as_ptr() as usize, flags];

@@ -70,8 +70,8 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         (false, false) => LastStep::Follow,
     };
     let at = At { last, ..at };
-    let Ok(buffer) = PathBuffer::read(call.args[at.path]) else { return Outcome::Forward };
-    let path = buffer.bytes();
+    let mut room = PathBuffer::new();
+    let Ok(path) = room.read(call.args[at.path]) else { return Outcome::Forward };
     let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
     match super::path::find(directory, path, last, at.restrictions) {
         Err(errno) => return done(Err(errno)),

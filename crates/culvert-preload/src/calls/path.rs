@@ -254,8 +254,8 @@ fn target_at(directory: i32, path: &[u8]) -> Option<MountId> {
 ///
 /// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the call reports it.
 pub fn on_path(call: &mut Call, at: At, identity: Option<fn(&Call) -> Option<(u64, u64)>>, inside: impl FnOnce(&Call, Inside<'_>) -> Answer) -> Outcome {
-    let Ok(buffer) = PathBuffer::read(call.args[at.path]) else { return Outcome::Forward };
-    let path = buffer.bytes();
+    let mut room = PathBuffer::new();
+    let Ok(path) = room.read(call.args[at.path]) else { return Outcome::Forward };
     let directory = at.directory_of(call);
     match find(directory, path, at.last, at.restrictions) {
         Err(errno) => return done(Err(errno)),

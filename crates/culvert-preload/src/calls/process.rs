@@ -79,16 +79,17 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
 /// execve(2)
 pub fn execve(call: &mut Call) -> Outcome {
     let [path, arguments, environment, ..] = call.args;
-    let Ok(path) = PathBuffer::read(path) else { return Outcome::Forward };
+    let mut path_room = PathBuffer::new();
+    let Ok(path) = path_room.read(path) else { return Outcome::Forward };
     if process::get().has_left() {
         return Outcome::Forward;
     }
-    done(Err(start(path.bytes(), arguments, environment)))
+    ended(exec::execute(path, arguments, environment, &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow)))
 }
 
-/// Starts the program at `path`, with the argument and environment arrays at the addresses given.
-pub fn start(path: &[u8], arguments: usize, environment: usize) -> Errno {
-    exec::execute(path, arguments, environment, &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow))
+/// What becomes of an exec that came back.
+fn ended(errno: Errno) -> Outcome {
+    if errno == exec::RESTART { Outcome::Restart } else { done(Err(errno)) }
 }
 
 /// execveat(2)
@@ -100,18 +101,19 @@ pub fn execveat(call: &mut Call) -> Outcome {
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0 || process::get().has_left() {
         return Outcome::Forward;
     }
-    let Ok(path) = PathBuffer::read(path) else { return Outcome::Forward };
+    let mut path_room = PathBuffer::new();
+    let Ok(path) = path_room.read(path) else { return Outcome::Forward };
     let fd = fd as i32;
     let ours = descriptor(fd as usize);
     if flags & AT_EXECVE_CHECK != 0 {
         return if ours.is_some() { done(Err(Errno::EINVAL)) } else { Outcome::Forward };
     }
-    if path.bytes().is_empty() {
+    if path.is_empty() {
         if flags & AT_EMPTY_PATH == 0 {
             return done(Err(Errno::ENOENT));
         }
         let shown = format!("/proc/self/fd/{fd}");
-        return done(Err(exec::execute(shown.as_bytes(), arguments, environment, &|path| {
+        return ended(exec::execute(shown.as_bytes(), arguments, environment, &|path| {
             if path != shown.as_bytes() {
                 return locate(super::path::AT_FDCWD, path, LastStep::Follow);
             }
@@ -121,13 +123,13 @@ pub fn execveat(call: &mut Call) -> Outcome {
                 return Err(Errno::EACCES);
             }
             Ok(Program::Mount { path: super::path::shown_path(&held)?, name: ShadowName { mount: held.mount.0, node: held.node } })
-        })));
+        }));
     }
     let last = if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow };
-    let first = path.bytes();
-    done(Err(exec::execute(first, arguments, environment, &|path| {
+    let first = path;
+    ended(exec::execute(first, arguments, environment, &|path| {
         if path == first { locate(fd, path, last) } else { locate(super::path::AT_FDCWD, path, LastStep::Follow) }
-    })))
+    }))
 }
 
 /// setuid(2) and all the others that change credentials.

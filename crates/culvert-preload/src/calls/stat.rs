@@ -289,9 +289,10 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
     if (size as i32) <= 0 {
         return Outcome::Forward;
     }
-    let Ok(path) = PathBuffer::read(call.args[at.path]) else { return Outcome::Forward };
+    let mut path_room = PathBuffer::new();
+    let Ok(path) = path_room.read(call.args[at.path]) else { return Outcome::Forward };
     let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
-    if let Ok(Found::MagicLink(magic)) = find(directory, path.bytes(), at.last, Restrictions(0)) {
+    if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0)) {
         if let Ok(text) = magic_text(&magic) {
             return done(give_text(&text, buffer, size));
         }
