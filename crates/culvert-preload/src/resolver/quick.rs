@@ -19,7 +19,8 @@ impl MountTable {
     /// Sorts out paths that have nothing to do with mounts. `base` is the directory that a relative path starts from; None for a directory
     /// of the host whose path nobody has asked for yet (directories in mounts are always known). Allocates nothing, calls nobody.
     ///
-    /// With `RESOLVE_IN_ROOT` a leading slash means something else: call [`MountTable::walk`] at once.
+    /// Under `RESOLVE_IN_ROOT` a leading slash means something else, and under `RESOLVE_NO_XDEV` a path may not even pass through a target that
+    /// it leaves by `..` again: call [`MountTable::walk`] at once.
     pub fn quick(&self, base: Option<&Place>, path: &[u8]) -> Quick {
         let walk = match (path.first(), base) {
             (None, _) => false, // ENOENT, or AT_EMPTY_PATH: no path at all

@@ -50,7 +50,6 @@ impl MountTable {
             links: 0,
             touched: false,
             searchable: None,
-            dev: None,
         };
         let scoped = restrictions.has(Restrictions::BENEATH | Restrictions::IN_ROOT);
         if !absolute || scoped {
@@ -129,8 +128,6 @@ struct Walker<'t, 'p> {
     touched: bool,
     /// Whether the caller may search the current directory of a mount, where that is known without asking.
     searchable: Option<bool>,
-    /// Device of the host directory last looked at, for `RESOLVE_NO_XDEV`.
-    dev: Option<u64>,
 }
 
 /// What a step did: the answer, or on with the next component.
@@ -161,6 +158,9 @@ impl<'p> Walker<'_, 'p> {
         match self.position {
             Position::Host(ref path) => Ok(self.outside(path.clone(), false)),
             Position::Mount(mount, node) => {
+                if slash && self.step.creates() && self.last == Last::MountPoint {
+                    return Err(Errno::EISDIR.into());
+                }
                 let attributes = self.table.driver(mount)?.attributes(node)?;
                 Ok(Resolved::Inside(Inside {
                     mount,
@@ -194,7 +194,6 @@ impl<'p> Walker<'_, 'p> {
             return Err(Errno::EXDEV.into());
         }
         self.last = Last::Root;
-        self.dev = None;
         if let Some(root) = &self.scope {
             let crosses = !as_argument && !same_mount(root, &self.position);
             if crosses && self.restrictions.has(Restrictions::NO_XDEV) {
@@ -209,7 +208,8 @@ impl<'p> Walker<'_, 'p> {
         }
         // The way to a target has no links: most absolute paths get to their mount in one step. Others than the superuser go the
         // long way through outer mounts, which check their permission.
-        if let Some((mount, rest)) = self.table.deepest_by_text(&self.text)
+        if !self.restrictions.has(Restrictions::NO_XDEV)
+            && let Some((mount, rest)) = self.table.deepest_by_text(&self.text)
             && (self.caller.is_superuser() || self.table.parent(mount).is_none())
         {
             self.at = self.text.len() - rest.len();
@@ -284,7 +284,6 @@ impl<'p> Walker<'_, 'p> {
             Position::Host(path) => {
                 let parent = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
                 path.truncate(parent);
-                self.dev = None;
             }
             Position::Mount(mount, node) => {
                 let (mount, node) = (*mount, *node);
@@ -444,6 +443,9 @@ impl<'p> Walker<'_, 'p> {
 
     /// From a directory of the host through `next`, which is `path` there.
     fn step_outside(&mut self, path: Vec<u8>, next: Component) -> Step<'p> {
+        if next.is_last && next.slash && self.step.creates() {
+            return Ok(Some(self.outside(path, true))); // EISDIR, whatever is there
+        }
         if let Some(mount) = self.table.at_target(&path) {
             self.enter(mount)?;
             return Ok(None);
@@ -454,7 +456,6 @@ impl<'p> Walker<'_, 'p> {
             if next.is_last {
                 return Ok(Some(self.outside(path, next.slash)));
             }
-            self.dev = None;
             self.position = Position::Host(path);
             return Ok(None);
         }
@@ -470,13 +471,9 @@ impl<'p> Walker<'_, 'p> {
         match self.host.lstat(&path) {
             Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
             Ok(file) if file.kind == HostKind::Directory => {
-                if self.dev.is_some_and(|dev| dev != file.dev) {
-                    self.check_crossing()?;
-                }
                 if next.is_last {
                     return Ok(Some(self.outside(path, next.slash)));
                 }
-                self.dev = Some(file.dev);
                 self.position = Position::Host(path);
                 Ok(None)
             }
@@ -514,7 +511,6 @@ impl<'p> Walker<'_, 'p> {
             Magic::Directory(place) => {
                 self.check_crossing()?;
                 self.start_at(&place)?;
-                self.dev = None;
                 Ok(None)
             }
             Magic::File { mount, node } => {

@@ -1,1 +1,5 @@
-
+mod against_kernel;
+mod fake;
+mod rules;
+mod speed;
+mod text;

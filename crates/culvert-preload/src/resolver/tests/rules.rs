@@ -1,0 +1,633 @@
+//! The rules of path_resolution(7) and openat2(2), one row each, with trees in memory.
+
+use super::fake::{ROOT, Tree};
+use crate::resolver::{
+    Inside, Last, LastStep, Magic, MountId, MountTable, Place, Resolved, Restrictions,
+};
+use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
+use alloc::{borrow::ToOwned, boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use culvert::{
+    Attributes, Caller, Capabilities, DirectorySink, Entry, FileSystem, Node, OpenFlags, Opened,
+    Result, StatFs, Walked,
+};
+
+/// A tree that the test keeps a hand on.
+struct Shared(Arc<Tree>);
+
+impl FileSystem for Shared {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+    fn root(&self) -> Node {
+        self.0.root()
+    }
+    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.0.lookup(caller, dir, name)
+    }
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        self.0.walk(caller, from, path)
+    }
+    fn parent(&self, dir: Node) -> Result<Node> {
+        self.0.parent(dir)
+    }
+    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        self.0.path_of(node)
+    }
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        self.0.attributes(node)
+    }
+    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+        FileSystem::readlink(&*self.0, node)
+    }
+    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        self.0.open(caller, node, flags)
+    }
+    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        self.0.read_directory(dir, from, sink)
+    }
+    fn statfs(&self) -> Result<StatFs> {
+        self.0.statfs()
+    }
+    fn forget(&self, node: Node, count: u64) {
+        self.0.forget(node, count);
+    }
+}
+
+struct World {
+    host: Tree,
+    table: MountTable,
+    trees: Vec<Arc<Tree>>,
+}
+
+impl World {
+    fn new(host: &str, mounts: &[(&str, &str)]) -> Self {
+        Self::walking(host, mounts, 0)
+    }
+
+    fn walking(host: &str, mounts: &[(&str, &str)], walking: u8) -> Self {
+        let mut table = MountTable::new();
+        let mut trees = Vec::new();
+        for (target, words) in mounts {
+            let tree = Arc::new(Tree {
+                walking,
+                ..Tree::new(words)
+            });
+            let kept = tree.clone();
+            let open = Box::new(move || Ok(Box::new(Shared(kept.clone())) as Box<_>));
+            table.add(target.as_bytes().to_vec(), None, open).unwrap();
+            trees.push(tree);
+        }
+        Self {
+            host: Tree::new(host),
+            table,
+            trees,
+        }
+    }
+
+    /// A directory by its absolute path: in a mount if it begins with a target.
+    fn place(&self, path: &str) -> Place {
+        match self.table.deepest(path.as_bytes()) {
+            Some((mount, rest)) => Place::Mount {
+                mount,
+                node: self.trees[mount.0 as usize].at(core::str::from_utf8(rest).unwrap()),
+            },
+            None => Place::Host(path.as_bytes().to_vec()),
+        }
+    }
+
+    fn walk(
+        &self,
+        caller: &Caller<'_>,
+        base: &str,
+        path: &str,
+        step: LastStep,
+        bits: u64,
+    ) -> String {
+        let base = self.place(base);
+        let path = path.as_bytes();
+        self.show(
+            self.table
+                .walk(&self.host, caller, &base, path, step, Restrictions(bits)),
+        )
+    }
+
+    /// `0:a/b` is a node of mount 0; `0:a+name` may be made there; a dot, `..`, `/`, `mount` or `magic` in brackets tells how the
+    /// last component was written; `out:/x` is for the kernel.
+    fn show(&self, answer: Result<Resolved<'_>>) -> String {
+        match answer {
+            Err(error) => error.errno().name().to_owned(),
+            Ok(Resolved::Untouched) => "untouched".to_owned(),
+            Ok(Resolved::Outside { path }) => format!("out:{}", String::from_utf8_lossy(&path)),
+            Ok(Resolved::MagicLink(magic)) => format!("{magic:?}"),
+            Ok(Resolved::Inside(inside)) => self.show_inside(&inside),
+        }
+    }
+
+    fn show_inside(&self, inside: &Inside<'_>) -> String {
+        let tree = &self.trees[inside.mount.0 as usize];
+        let parent = tree.path(inside.parent);
+        let node = inside.entry.map(|entry| entry.attributes.node);
+        let path = node.map(|node| tree.path(node)).unwrap_or_default();
+        let slash = if inside.trailing_slash { "/" } else { "" };
+        let how = match &inside.last {
+            Last::Name(name) => {
+                let name = String::from_utf8_lossy(name);
+                let Some(node) = node else {
+                    return format!("{}:{parent}+{name}{slash}", inside.mount.0);
+                };
+                let file = tree.file(node.0);
+                assert_eq!(file.parent, inside.parent.0, "the parent holds it");
+                assert_eq!(file.name, name.as_bytes());
+                return format!("{}:{path}{slash}", inside.mount.0);
+            }
+            Last::Dot => "[.]",
+            Last::DotDot => "[..]",
+            Last::Root => "[/]",
+            Last::MountPoint => "[mount]",
+            Last::Magic => "[magic]",
+        };
+        assert_eq!(node, Some(inside.parent), "without a name the thing itself");
+        format!("{}:{path}{how}", inside.mount.0)
+    }
+}
+
+const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
+    home/loop>loop data/ proc/17/fd/3>x proc/17/fd/4>x proc/17/fd/5>pipe proc/17/cwd>x proc/self>17 dev/fd>/proc/self/fd";
+const TREE: &str = "d/e/g f d/f d/up>../f d/abs>/mnt/fs/f d/out>/home/u d/out2>../../../home/f d/dir>e d/dangling>nothing \
+    d/dirslash>e/ d/fileslash>f/ d/here>. d/above>.. d/root>/ loop>loop a>b b>a d/child>/mnt/fs/sub/c out>/home sub/ d/self>/proc/self/fd/3";
+
+fn world() -> World {
+    World::new(
+        HOST,
+        &[
+            ("/mnt/fs", TREE),
+            ("/mnt/fs/sub", "c/x up>../d root"),
+            ("/data", "q x>/mnt/fs/d/f"),
+        ],
+    )
+}
+
+fn check(world: &World, rows: &[(&str, &str, LastStep, u64, &str)]) {
+    for &(base, path, step, bits, want) in rows {
+        let got = world.walk(&ROOT, base, path, step, bits);
+        assert_eq!(got, want, "{base} {path} {step:?} {bits:#x}");
+    }
+}
+
+#[test]
+fn names_lead_where_the_kernel_would_go() {
+    check(
+        &world(),
+        &[
+            ("/", "/mnt/fs", Follow, 0, "0:[mount]"),
+            ("/", "/mnt/fs/", Follow, 0, "0:[mount]"),
+            ("/", "/mnt/fs/.", Follow, 0, "0:[.]"),
+            ("/", "/mnt/fs/f", Follow, 0, "0:f"),
+            ("/", "//mnt/./fs//d/.//e/g", Follow, 0, "0:d/e/g"),
+            ("/", "/mnt/fs2/a", Follow, 0, "untouched"),
+            ("/", "mnt/fs/d/e", Follow, 0, "0:d/e"),
+            ("/mnt", "fs/d/e", Follow, 0, "0:d/e"),
+            ("/mnt/fs", "d/e", Follow, 0, "0:d/e"),
+            ("/mnt/fs/d", "e/../f", Follow, 0, "0:d/f"),
+            ("/mnt/fs/d", ".", Follow, 0, "0:d[.]"),
+            ("/mnt/fs/d", "..", Follow, 0, "0:[..]"),
+            ("/mnt/fs/d", "../..", Follow, 0, "out:/mnt"),
+            ("/mnt/fs/d", "../../..", Follow, 0, "out:/"),
+            ("/mnt/fs/d", "../../../../..", Follow, 0, "out:/"),
+            ("/mnt/fs/d", "../../fs2/a", Follow, 0, "out:/mnt/fs2/a"),
+            ("/mnt/fs/d", "../../fs2/no/b", Follow, 0, "ENOENT"),
+            ("/mnt/fs/d", "../../fs2/a/b", Follow, 0, "ENOTDIR"),
+            ("/mnt/fs/d", "../../fs/f", Follow, 0, "0:f"),
+            ("/home", "../mnt/fs/f", Follow, 0, "0:f"),
+            ("/", "/home/u/../../mnt/fs/f", Follow, 0, "0:f"),
+            ("/", "/home/no/../../mnt/fs/f", Follow, 0, "untouched"),
+            ("/", "/home/f/../../mnt/fs/f", Follow, 0, "untouched"),
+            ("/", "", Follow, 0, "ENOENT"),
+            ("/", "/mnt/fs/no", Follow, 0, "ENOENT"),
+            ("/", "/mnt/fs/no/x", Follow, 0, "ENOENT"),
+            ("/", "/mnt/fs/f/x", Follow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/f/.", Follow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/f/..", Follow, 0, "ENOTDIR"),
+        ],
+    );
+}
+
+#[test]
+fn trailing_slashes_ask_for_directories() {
+    check(
+        &world(),
+        &[
+            ("/", "/mnt/fs/d/", Follow, 0, "0:d/"),
+            ("/", "/mnt/fs/d///", NoFollow, 0, "0:d/"),
+            ("/", "/mnt/fs/f/", Follow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/d/f/", NoFollow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/d/dir/", NoFollow, 0, "0:d/e/"),
+            ("/", "/mnt/fs/d/up/", NoFollow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/no/", Follow, 0, "ENOENT"),
+            ("/", "/mnt/fs/no/", Create, 0, "EISDIR"),
+            ("/", "/mnt/fs/d/", Create, 0, "EISDIR"),
+            ("/", "/mnt/fs/d/dirslash", Create, 0, "EISDIR"),
+            ("/", "/mnt/fs/no/", Parent, 0, "0:+no/"),
+            ("/", "/mnt/fs/f/", Parent, 0, "0:f/"),
+            ("/", "/mnt/fs/d/dir/", Parent, 0, "0:d/dir/"),
+            ("/", "/mnt/fs/d/dirslash", Follow, 0, "0:d/e/"),
+            ("/", "/mnt/fs/d/fileslash", Follow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/d/fileslash", NoFollow, 0, "0:d/fileslash"),
+            ("/mnt/fs", "../fs2/", Follow, 0, "out:/mnt/fs2/"),
+        ],
+    );
+}
+
+#[test]
+fn links_are_followed_but_for_the_last() {
+    check(
+        &world(),
+        &[
+            ("/", "/mnt/fs/d/up", Follow, 0, "0:f"),
+            ("/", "/mnt/fs/d/up", NoFollow, 0, "0:d/up"),
+            ("/", "/mnt/fs/d/up", Parent, 0, "0:d/up"),
+            ("/", "/mnt/fs/d/up/x", NoFollow, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/d/dir/g", NoFollow, 0, "0:d/e/g"),
+            ("/", "/mnt/fs/d/dir/../f", NoFollow, 0, "0:d/f"),
+            ("/", "/mnt/fs/d/abs", Follow, 0, "0:f"),
+            ("/", "/mnt/fs/d/here", Follow, 0, "0:d[.]"),
+            ("/", "/mnt/fs/d/above", Follow, 0, "0:[..]"),
+            ("/", "/mnt/fs/d/above/d/f", Follow, 0, "0:d/f"),
+            ("/", "/mnt/fs/d/dangling", Follow, 0, "ENOENT"),
+            ("/", "/mnt/fs/d/dangling", Create, 0, "0:d+nothing"),
+            ("/", "/mnt/fs/d/dangling", CreateNoFollow, 0, "0:d/dangling"),
+            ("/", "/mnt/fs/d/dangling/x", Create, 0, "ENOENT"),
+            ("/", "/mnt/fs/loop", Follow, 0, "ELOOP"),
+            ("/", "/mnt/fs/loop", NoFollow, 0, "0:loop"),
+            ("/", "/mnt/fs/a", Follow, 0, "ELOOP"),
+            ("/", "/mnt/fs/a/x", NoFollow, 0, "ELOOP"),
+        ],
+    );
+}
+
+#[test]
+fn links_lead_out_of_and_into_mounts() {
+    check(
+        &world(),
+        &[
+            ("/", "/mnt/fs/d/out", Follow, 0, "out:/home/u"),
+            ("/", "/mnt/fs/d/out/", Follow, 0, "out:/home/u/"),
+            ("/", "/mnt/fs/d/out/../f", Follow, 0, "out:/home/f"),
+            ("/", "/mnt/fs/d/out2", Follow, 0, "out:/home/f"),
+            ("/", "/mnt/fs/out/new", Parent, 0, "out:/home/new"),
+            ("/", "/mnt/fs/out/loop", Follow, 0, "ELOOP"),
+            ("/", "/mnt/fs/out/loop", NoFollow, 0, "out:/home/loop"),
+            ("/", "/mnt/fs/out/rel", Follow, 0, "0:d/f"),
+            ("/", "/mnt/fs/out/rel", NoFollow, 0, "out:/home/rel"),
+            ("/", "/mnt/fs/d/root", Follow, 0, "out:/"),
+            ("/", "/mnt/fs/d/root/mnt/fs/f", Follow, 0, "0:f"),
+            ("/", "/in", Follow, 0, "0:d"),
+            ("/", "/in", NoFollow, 0, "untouched"),
+            ("/", "/in/e/g", Follow, 0, "0:d/e/g"),
+            ("/", "/in/..", Follow, 0, "0:[..]"),
+            ("/", "/via/fs/f", Follow, 0, "0:f"),
+            ("/", "/via/fs2/a", Follow, 0, "untouched"),
+            ("/home", "rel", Follow, 0, "0:d/f"),
+            ("/home", "new", Create, 0, "0:+new"),
+            ("/home", "new", Follow, 0, "ENOENT"),
+            ("/home", "loop", Follow, 0, "untouched"),
+            ("/data", "x", Follow, 0, "0:d/f"),
+            ("/data", "x", NoFollow, 0, "2:x"),
+        ],
+    );
+}
+
+#[test]
+fn mounts_cover_directories_of_mounts() {
+    check(
+        &world(),
+        &[
+            ("/", "/mnt/fs/sub", Follow, 0, "1:[mount]"),
+            ("/", "/mnt/fs/sub/c/x", Follow, 0, "1:c/x"),
+            ("/", "/mnt/fs/d/../sub/c/x", Follow, 0, "1:c/x"),
+            ("/mnt/fs", "sub/c", Follow, 0, "1:c"),
+            ("/mnt/fs/sub", "..", Follow, 0, "0:[..]"),
+            ("/mnt/fs/sub", "../f", Follow, 0, "0:f"),
+            ("/mnt/fs/sub", "up/f", Follow, 0, "0:d/f"),
+            (
+                "/mnt/fs/sub/c",
+                "../../../fs2/a",
+                Follow,
+                0,
+                "out:/mnt/fs2/a",
+            ),
+            ("/", "/mnt/fs/d/child/x", Follow, 0, "1:c/x"),
+            ("/mnt/fs", "sub", Parent, 0, "1:[mount]"),
+            ("/mnt/fs", "sub/", Parent, 0, "1:[mount]"),
+            ("/", "/mnt/fs", Parent, 0, "0:[mount]"),
+            ("/mnt", "fs", Parent, 0, "0:[mount]"),
+            ("/", "/home/../mnt/fs/", Parent, 0, "0:[mount]"),
+        ],
+    );
+}
+
+#[test]
+fn calls_that_make_or_remove_get_the_parent() {
+    check(
+        &world(),
+        &[
+            ("/", "/mnt/fs/d/e/new", Parent, 0, "0:d/e+new"),
+            ("/", "/mnt/fs/d/e/new", Create, 0, "0:d/e+new"),
+            ("/", "/mnt/fs/new", CreateNoFollow, 0, "0:+new"),
+            ("/", "/mnt/fs/no/new", Parent, 0, "ENOENT"),
+            ("/", "/mnt/fs/f/new", Parent, 0, "ENOTDIR"),
+            ("/", "/mnt/fs/d/.", Parent, 0, "0:d[.]"),
+            ("/", "/mnt/fs/d/e/..", Parent, 0, "0:d[..]"),
+            ("/", "/mnt/fs/out/.", Parent, 0, "out:/home/."),
+            ("/", "/mnt/fs/out/u/..", Parent, 0, "out:/home/u/.."),
+            ("/mnt/fs", "..", Parent, 0, "out:/mnt/fs/.."),
+            ("/mnt/fs/d", "../../new", Parent, 0, "out:/mnt/new"),
+            ("/", "/home/x", Parent, 0, "untouched"),
+        ],
+    );
+}
+
+#[test]
+fn openat2_restrictions_hold() {
+    use Restrictions as R;
+    check(
+        &world(),
+        &[
+            ("/mnt/fs/d", "e/g", Follow, R::BENEATH, "0:d/e/g"),
+            ("/mnt/fs/d", "e/../e/g", Follow, R::BENEATH, "0:d/e/g"),
+            ("/mnt/fs/d", "..", Follow, R::BENEATH, "EXDEV"),
+            ("/mnt/fs/d", "up", Follow, R::BENEATH, "EXDEV"),
+            ("/mnt/fs/d", "abs", Follow, R::BENEATH, "EXDEV"),
+            ("/mnt/fs/d", "abs", NoFollow, R::BENEATH, "0:d/abs"),
+            ("/mnt/fs/d", "/e", Follow, R::BENEATH, "EXDEV"),
+            ("/mnt/fs", "d/up", Follow, R::BENEATH, "0:f"),
+            ("/mnt", "fs/f", Follow, R::BENEATH, "0:f"),
+            ("/mnt", "fs/../fs2/a", Follow, R::BENEATH, "out:/mnt/fs2/a"),
+            ("/mnt", "fs/../../home", Follow, R::BENEATH, "EXDEV"),
+            ("/mnt/fs/d", "..", Follow, R::IN_ROOT, "0:d[..]"),
+            ("/mnt/fs/d", "/", Follow, R::IN_ROOT, "0:d[/]"),
+            ("/mnt/fs/d", "/e/g", Follow, R::IN_ROOT, "0:d/e/g"),
+            ("/mnt/fs/d", "../../e/g", Follow, R::IN_ROOT, "0:d/e/g"),
+            ("/mnt/fs/d", "abs", Follow, R::IN_ROOT, "ENOENT"),
+            ("/mnt/fs/d", "root/e", Follow, R::IN_ROOT, "0:d/e"),
+            ("/mnt/fs/d", "/mnt/fs/f", Follow, R::IN_ROOT, "ENOENT"),
+            ("/mnt", "/fs/f", Follow, R::IN_ROOT, "0:f"),
+            ("/mnt/fs", "d/up", Follow, R::NO_SYMLINKS, "ELOOP"),
+            ("/mnt/fs", "d/up", NoFollow, R::NO_SYMLINKS, "0:d/up"),
+            ("/mnt/fs", "d/dir/g", NoFollow, R::NO_SYMLINKS, "ELOOP"),
+            ("/mnt/fs", "d/dir/", NoFollow, R::NO_SYMLINKS, "ELOOP"),
+            ("/mnt/fs", "d/up", Follow, R::NO_XDEV, "0:f"),
+            ("/mnt/fs", "d/abs", Follow, R::NO_XDEV, "EXDEV"),
+            ("/mnt/fs", "sub", Follow, R::NO_XDEV, "EXDEV"),
+            ("/mnt/fs", "..", Follow, R::NO_XDEV, "EXDEV"),
+            ("/mnt/fs/sub", "..", Follow, R::NO_XDEV, "EXDEV"),
+            ("/mnt", "fs/f", Follow, R::NO_XDEV, "EXDEV"),
+            ("/", "/mnt/fs/f", Follow, R::NO_XDEV, "EXDEV"),
+            ("/mnt", "fs2/a", Follow, R::NO_XDEV, "untouched"),
+        ],
+    );
+}
+
+#[test]
+fn magic_links_jump() {
+    use Restrictions as R;
+    let mut world = world();
+    let file = Magic::File {
+        mount: MountId(0),
+        node: world.trees[0].at("d/f"),
+    };
+    world.host.magic = [
+        ("/proc/17/fd/3", file.clone()),
+        (
+            "/proc/17/fd/4",
+            Magic::Directory(world.place("/mnt/fs/sub/c")),
+        ),
+        ("/proc/17/fd/5", Magic::Kernel),
+        ("/proc/17/cwd", Magic::Directory(world.place("/mnt"))),
+    ]
+    .into();
+    check(
+        &world,
+        &[
+            ("/", "/proc/self/fd/3", Follow, 0, "0:d/f[magic]"),
+            ("/", "/dev/fd/3", Follow, 0, "0:d/f[magic]"),
+            ("/", "/proc/self/fd/3/", Follow, 0, "ENOTDIR"),
+            ("/", "/proc/self/fd/3/x", Follow, 0, "ENOTDIR"),
+            ("/", "/proc/self/fd/4", Follow, 0, "1:c[magic]"),
+            ("/", "/proc/self/fd/4/x", Follow, 0, "1:c/x"),
+            ("/", "/proc/self/fd/4/../root", Follow, 0, "1:root"),
+            ("/", "/proc/self/fd/5", Follow, 0, "untouched"),
+            ("/", "/proc/17/cwd/fs/f", Follow, 0, "0:f"),
+            ("/", "/proc/17/cwd/fs2", Follow, 0, "untouched"),
+            ("/", "/proc/self/fd/3", NoFollow, 0, &format!("{file:?}")),
+            ("/", "/proc/self/fd/5", NoFollow, 0, "untouched"),
+            ("/", "/mnt/fs/d/self", Follow, 0, "0:d/f[magic]"),
+            (
+                "/",
+                "/mnt/fs/d/root/proc/self/fd/5",
+                Follow,
+                0,
+                "out:/proc/17/fd/5",
+            ),
+            (
+                "/",
+                "/mnt/fs/d/root/proc/self/fd/5/x/y",
+                Follow,
+                0,
+                "out:/proc/17/fd/5/x/y",
+            ),
+            ("/", "/proc/self/fd/3", Follow, R::NO_MAGICLINKS, "ELOOP"),
+            ("/", "/mnt/fs/d/self", Follow, R::NO_MAGICLINKS, "ELOOP"),
+            ("/", "proc/self/fd/3", Follow, R::BENEATH, "EXDEV"),
+            ("/", "/proc/17/fd/3", Follow, R::NO_SYMLINKS, "untouched"),
+            ("/", "/proc/17/fd/3", Follow, R::NO_XDEV, "EXDEV"),
+        ],
+    );
+}
+
+#[test]
+fn the_forty_first_link_is_too_many() {
+    let mut words = String::from("0");
+    for n in 1..=41 {
+        words += &format!(" {n}>{}", n - 1);
+    }
+    let world = World::new("m/", &[("/m", &words)]);
+    check(
+        &world,
+        &[
+            ("/", "/m/40", Follow, 0, "0:0"),
+            ("/", "/m/41", Follow, 0, "ELOOP"),
+        ],
+    );
+}
+
+#[test]
+fn lengths_are_limited() {
+    let name = "n".repeat(256);
+    let world = World::new("m/", &[("/m", "d/ f")]);
+    let deep = "./".repeat(2046);
+    check(
+        &world,
+        &[
+            ("/m", &name, Follow, 0, "ENAMETOOLONG"),
+            ("/m", &name, Parent, 0, "ENAMETOOLONG"),
+            ("/m", &name[1..], Follow, 0, "ENOENT"),
+            ("/m", &format!("d/{name}/x"), Follow, 0, "ENAMETOOLONG"),
+            ("/m", &format!("no/{name}"), Follow, 0, "ENOENT"),
+            ("/m", &format!("f/{name}"), Follow, 0, "ENOTDIR"),
+            ("/m", &format!("{deep}d/f"), Follow, 0, "ENOENT"),
+            ("/m", &format!("{deep}/f"), Follow, 0, "0:f"),
+            ("/m", &format!("{deep}///f"), Follow, 0, "ENAMETOOLONG"),
+        ],
+    );
+}
+
+#[test]
+fn search_permission_is_needed_on_every_directory_passed() {
+    let world = World::new(
+        "m/ h/",
+        &[
+            (
+                "/m",
+                "open/ closed/:600 closed/a group/:710 group/a l>closed/a",
+            ),
+            ("/m/open", "x locked/:0 locked/y"),
+        ],
+    );
+    let user = Caller {
+        uid: 5,
+        gid: 5,
+        groups: &[8],
+        ..ROOT
+    };
+    let in_group = Caller {
+        groups: &[8, 0],
+        ..user
+    };
+    for (caller, base, path, step, want) in [
+        (&user, "/", "/m/group/a", Follow, "EACCES"),
+        (&in_group, "/", "/m/group/a", Follow, "0:group/a"),
+        (&user, "/", "/m/group", Follow, "0:group"),
+        (&user, "/", "/m/group/", Follow, "0:group/"),
+        (&user, "/", "/m/group/.", Follow, "EACCES"),
+        (&user, "/m/group", "..", Follow, "EACCES"),
+        (&user, "/m/group", ".", Follow, "EACCES"),
+        (&user, "/", "/m/closed/no", Follow, "EACCES"),
+        (&user, "/", "/m/closed/no", Parent, "EACCES"),
+        (&user, "/", "/m/l", Follow, "EACCES"),
+        (&user, "/", "/m/l", NoFollow, "0:l"),
+        (&user, "/", "/m/open/x", Follow, "1:x"),
+        (&user, "/", "/m/open/locked", Follow, "1:locked"),
+        (&user, "/", "/m/open/locked/y", Follow, "EACCES"),
+        (&ROOT, "/", "/m/open/locked/y", Follow, "1:locked/y"),
+        (&ROOT, "/", "/m/l", Follow, "0:closed/a"),
+    ] {
+        assert_eq!(
+            world.walk(caller, base, path, step, 0),
+            want,
+            "{base} {path} {step:?}"
+        );
+    }
+}
+
+#[test]
+fn a_miss_outside_is_walked_again() {
+    let world = world();
+    let again = |path: &str| {
+        let base = world.place("/home");
+        let (path, plain) = (path.as_bytes(), Restrictions(0));
+        world.show(
+            world
+                .table
+                .after_miss(&world.host, &ROOT, &base, path, Follow, plain),
+        )
+    };
+    assert_eq!(again("/in/e/g"), "0:d/e/g");
+    assert_eq!(again("rel"), "0:d/f");
+    assert_eq!(again("/in/no"), "ENOENT");
+    assert_eq!(again("/home/no"), "untouched");
+    assert_eq!(again("no"), "untouched");
+}
+
+#[test]
+fn targets_need_not_exist() {
+    let world = World::new(
+        "home/",
+        &[("/a/b/c", "d/ l>../../x"), ("/a/b/c/new/m", "z")],
+    );
+    check(
+        &world,
+        &[
+            ("/", "/a/b/c/d", Follow, 0, "0:d"),
+            ("/home", "../a/b/c/d", Follow, 0, "0:d"),
+            ("/", "/a/b/c/l", Follow, 0, "out:/a/x"),
+            ("/a/b/c", "..", Parent, 0, "out:/a/b/."),
+            ("/", "/a/b/c/new/m/z", Follow, 0, "1:z"),
+            ("/a/b/c", "new/m/z", Follow, 0, "ENOENT"),
+            ("/a/b/c/new/m", "..", Follow, 0, "ENOENT"),
+        ],
+    );
+}
+
+#[test]
+fn drivers_may_walk_as_far_as_they_like() {
+    for walking in 0..3 {
+        let mounts = [("/m", "a/b/c/d a/l>b/c a/f")];
+        let world = World::walking("m/", &mounts, walking);
+        check(
+            &world,
+            &[
+                ("/", "/m/a/b/c/d", Follow, 0, "0:a/b/c/d"),
+                ("/", "/m/a/l/d", Follow, 0, "0:a/b/c/d"),
+                ("/", "/m/a/l/new", Create, 0, "0:a/b/c+new"),
+                ("/", "/m/a/b/no/x", Create, 0, "ENOENT"),
+                ("/", "/m/a/f/x", Follow, 0, "ENOTDIR"),
+                ("/", "/m/a/f/x/y", Follow, 0, "ENOTDIR"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn one_call_walks_a_run_of_names() {
+    let world = World::new("m/", &[("/m", "a/b/c/d")]);
+    check(&world, &[("/", "/m/a/b/c/d", Follow, 0, "0:a/b/c/d")]);
+    let calls = &world.trees[0].calls;
+    assert_eq!(calls.load(core::sync::atomic::Ordering::Relaxed), 1);
+}
+
+#[test]
+fn every_reference_but_the_answers_is_given_back() {
+    let user = Caller { uid: 5, ..ROOT };
+    for caller in [&ROOT, &user] {
+        for walking in 0..3 {
+            let world = World::walking(HOST, &[("/mnt/fs", TREE)], walking);
+            let mut answers = Vec::new();
+            for path in [
+                "d/e/g", "d/dir/g", "d/up", "d/abs", "d/here/f", "d/e/no", "f/x/y", "d/out", "d/f/",
+            ] {
+                for step in [Follow, NoFollow, Create, Parent] {
+                    let plain = Restrictions(0);
+                    let base = world.place("/mnt/fs");
+                    let found =
+                        world
+                            .table
+                            .walk(&world.host, caller, &base, path.as_bytes(), step, plain);
+                    if let Ok(Resolved::Inside(Inside {
+                        last: Last::Name(_),
+                        entry: Some(entry),
+                        ..
+                    })) = found
+                    {
+                        answers.push(entry.attributes.node);
+                    }
+                }
+            }
+            for node in answers {
+                world.trees[0].forget(node, 1);
+            }
+            let held = world.trees[0].references.lock().unwrap();
+            assert!(held.values().all(|&count| count == 0), "{walking} {held:?}");
+        }
+    }
+}
