@@ -3,6 +3,7 @@
 use crate::elf::{Image, Piece};
 use crate::functions::Functions;
 use crate::sites::{JUMP, Kind, MOVED, REGION, SYSCALL, Site, offset};
+use culvert_sys::nr;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
     OpAccess, Register,
@@ -82,6 +83,19 @@ impl Surroundings<'_> {
 
     /// The system-call number that reaches instruction `call`, or -1.
     fn number(&self, call: usize) -> i32 {
+        // Unwinders and gdb know the return from signal handlers by these bytes, and so do we, whatever the decoder made of them.
+        const RESTORER: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05]; // mov $15,%rax; syscall
+        let address = self
+            .instructions
+            .get(call)
+            .map_or(0, |instruction| instruction.ip());
+        if address
+            .checked_sub(7)
+            .and_then(|start| self.bytes(start, 9))
+            == Some(&RESTORER)
+        {
+            return nr::RT_SIGRETURN as i32;
+        }
         let mut factory = InstructionInfoFactory::new();
         let mut later = call;
         loop {

@@ -361,7 +361,11 @@ impl<'a> Frames<'a> {
             .partition_point(|entry| relative(entry) <= wanted)
             .checked_sub(1)?;
         let start = self.start(index);
-        let end = start.checked_add(frame_length(image, self.value(index, 4))?)?;
+        let frame = Description::read(image, self.value(index, 4))?;
+        let end = start.checked_add(frame.length)?;
+        // The description of a signal's return code begins a byte before it, as unwinders look one byte back for a caller (glibc,
+        // sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
+        let start = start.checked_add(frame.signal.into())?;
         let next = if index + 1 < self.table.len() {
             self.start(index + 1)
         } else {
@@ -382,13 +386,30 @@ fn pointer_size(encoding: u8) -> Option<usize> {
     }
 }
 
-/// The number of code bytes that the FDE at `address` describes.
-fn frame_length(image: &Image<'_>, address: u64) -> Option<u64> {
-    let entry = Entry::read(image.tail(address)?)?;
-    let back = word(entry.body, 0).filter(|back| *back != 0)?;
-    let description = (address + entry.prefix as u64).checked_sub(back.into())?;
-    let size = pointer_size(code_encoding(image.tail(description)?)?)?;
-    unsigned(entry.body.get(4 + size..)?, size)
+/// What an FDE says of a function.
+struct Description {
+    /// Bytes of code.
+    length: u64,
+    /// Whether it describes the return from a signal handler ('S').
+    signal: bool,
+}
+
+impl Description {
+    /// The FDE at `address`.
+    fn read(image: &Image<'_>, address: u64) -> Option<Self> {
+        let entry = Entry::read(image.tail(address)?)?;
+        let back = word(entry.body, 0).filter(|back| *back != 0)?;
+        let common = address
+            .checked_add(entry.prefix as u64)?
+            .checked_sub(back.into())?;
+        let common = Common::read(image.tail(common)?)?;
+        let size = pointer_size(common.encoding)?;
+        let length = unsigned(entry.body.get(4 + size..)?, size)?;
+        Some(Self {
+            length,
+            signal: common.signal,
+        })
+    }
 }
 
 /// A record of `.eh_frame`.
@@ -410,37 +431,55 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// The encoding of code pointers ('R') that the CIE at the start of `bytes` declares (LSB 5.0, 10.6.1.1).
-fn code_encoding(bytes: &[u8]) -> Option<u8> {
-    let body = Entry::read(bytes)?.body;
-    if word(body, 0)? != 0 {
-        return None;
-    }
-    let version = *body.get(4)?;
-    let augmentation = body.get(5..)?;
-    let end = augmentation.iter().position(|byte| *byte == 0)?;
-    let (augmentation, mut rest) = (&augmentation[..end], augmentation.get(end + 1..)?);
-    let Some((b'z', letters)) = augmentation.split_first() else {
-        return augmentation.is_empty().then_some(0); // absolute pointers
-    };
-    skip_leb128(&mut rest)?; // code alignment
-    skip_leb128(&mut rest)?; // data alignment
-    if version == 1 {
-        rest = rest.get(1..)?; // return address register
-    } else {
-        skip_leb128(&mut rest)?;
-    }
-    skip_leb128(&mut rest)?; // length of the augmentation data
-    for letter in letters {
-        match letter {
-            b'R' => return rest.first().copied(),
-            b'L' => rest = rest.get(1..)?,
-            b'P' => rest = rest.get(1 + pointer_size(*rest.first()?)?..)?,
-            b'S' | b'B' => {}
-            _ => return None,
+/// What a CIE says of the FDEs that refer to it (LSB 5.0, 10.6.1.1).
+struct Common {
+    /// The encoding of code pointers ('R').
+    encoding: u8,
+    /// Whether they describe returns from signal handlers ('S').
+    signal: bool,
+}
+
+impl Common {
+    /// The CIE at the start of `bytes`.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let body = Entry::read(bytes)?.body;
+        if word(body, 0)? != 0 {
+            return None;
         }
+        let version = *body.get(4)?;
+        let augmentation = body.get(5..)?;
+        let end = augmentation.iter().position(|byte| *byte == 0)?;
+        let (augmentation, mut rest) = (&augmentation[..end], augmentation.get(end + 1..)?);
+        let mut common = Self {
+            encoding: 0,
+            signal: false,
+        }; // absolute pointers
+        let Some((b'z', letters)) = augmentation.split_first() else {
+            return augmentation.is_empty().then_some(common);
+        };
+        skip_leb128(&mut rest)?; // code alignment
+        skip_leb128(&mut rest)?; // data alignment
+        if version == 1 {
+            rest = rest.get(1..)?; // return address register
+        } else {
+            skip_leb128(&mut rest)?;
+        }
+        skip_leb128(&mut rest)?; // length of the augmentation data
+        for letter in letters {
+            match letter {
+                b'R' => {
+                    common.encoding = *rest.first()?;
+                    rest = rest.get(1..)?;
+                }
+                b'L' => rest = rest.get(1..)?,
+                b'P' => rest = rest.get(1 + pointer_size(*rest.first()?)?..)?,
+                b'S' => common.signal = true,
+                b'B' => {}
+                _ => return None,
+            }
+        }
+        Some(common)
     }
-    Some(0)
 }
 
 fn skip_leb128(bytes: &mut &[u8]) -> Option<()> {
@@ -476,24 +515,28 @@ pub(crate) fn frame_functions(
         if entry.body.is_empty() {
             break; // the terminator
         }
-        let here = address + offset as u64;
+        let Some(here) = address.checked_add(offset as u64) else {
+            break;
+        };
         offset += entry.prefix + entry.body.len();
         let Some(back) = word(entry.body, 0).filter(|back| *back != 0) else {
             continue;
         };
-        let field = here + entry.prefix as u64 + 4;
         let found = (|| {
-            let encoding = code_encoding(image.tail((field - 4).checked_sub(back.into())?)?)?;
-            let size = pointer_size(encoding)?;
+            let field = here.checked_add(entry.prefix as u64)?;
+            let common = Common::read(image.tail(field.checked_sub(back.into())?)?)?;
+            let size = pointer_size(common.encoding)?;
             let value = unsigned(entry.body.get(4..)?, size)?;
-            let start = match encoding & 0x70 {
+            let start = match common.encoding & 0x70 {
                 0x00 => value,
                 // DW_EH_PE_pcrel
-                0x10 if size == 4 => field.wrapping_add_signed((value as i32).into()),
-                0x10 if size == 8 => field.wrapping_add(value),
+                0x10 if size == 4 => (field + 4).wrapping_add_signed((value as i32).into()),
+                0x10 if size == 8 => (field + 4).wrapping_add(value),
                 _ => return None,
             };
-            Some((start, unsigned(entry.body.get(4 + size..)?, size)?))
+            let length = unsigned(entry.body.get(4 + size..)?, size)?;
+            let signal = u64::from(common.signal);
+            Some((start.checked_add(signal)?, length.checked_sub(signal)?))
         })();
         functions.extend(found);
     }

@@ -61,19 +61,17 @@ impl<'a> Functions<'a> {
         let described = self
             .frames
             .and_then(|frames| frames.preceding(image, address));
-        described
-            .filter(|(_, end, _)| address < *end)
-            .map(|(start, end, _)| (start, end))
-            .or_else(|| {
-                let index = self
-                    .listed
-                    .partition_point(|(start, _)| *start <= address)
-                    .checked_sub(1)?;
-                self.listed
-                    .get(index)
-                    .copied()
-                    .filter(|(_, end)| address < *end)
-            })
+        if let Some((start, end, _)) = described.filter(|(_, end, _)| address < *end) {
+            return Some((start, end));
+        }
+        let index = self
+            .listed
+            .partition_point(|(start, _)| *start <= address)
+            .checked_sub(1)?;
+        let (start, end) = *self.listed.get(index)?;
+        // Between described functions, a listed one that begins there.
+        let (gap, next) = described.map_or((0, u64::MAX), |(_, end, next)| (end, next));
+        (gap <= start && address < end).then_some((start, end.min(next)))
     }
 
     /// The function before `address`, which lies between two described functions, as (start, end, end of the gap). glibc leaves the middle of clone and

@@ -103,7 +103,7 @@ pub struct Found {
     pub sites: Vec<Site>,
     /// Byte pairs 0f 05 in the code.
     pub pairs: usize,
-    /// Those of them in no known function: whether they are system calls is not known.
+    /// Those of them in no known function, where it is not known whether they are system calls, and system calls with prefixes.
     pub unknown: usize,
 }
 
@@ -138,6 +138,7 @@ pub fn find(image: &Image<'_>, functions: &Functions<'_>) -> Found {
             if after <= address {
                 found.unknown += 1; // decoding lost its way before this pair
             }
+            found.unknown += finder.prefixed();
         }
     }
     found.sites.sort_unstable_by_key(|site| site.address);
@@ -211,7 +212,7 @@ impl Finder {
         };
         let first = sites.len();
         let calls: Vec<usize> = (0..self.instructions.len())
-            .filter(|index| self.instructions[*index].code() == Code::Syscall)
+            .filter(|index| is_syscall(&self.instructions[*index]))
             .collect();
         // A mov site changes nothing around it, so these choose first; no region may touch the bytes of another site.
         sites.extend(calls.iter().filter_map(|call| code.mov(*call)));
@@ -232,6 +233,15 @@ impl Finder {
         self.instructions
             .last()
             .map_or(start, |last| last.next_ip())
+    }
+
+    /// System calls with superfluous prefixes, which nobody writes and nothing here can rewrite.
+    fn prefixed(&self) -> usize {
+        let calls = self
+            .instructions
+            .iter()
+            .filter(|instruction| instruction.code() == Code::Syscall);
+        calls.filter(|instruction| !is_syscall(instruction)).count()
     }
 
     fn decode(&mut self, piece: &Piece<'_>, start: u64, end: u64) {
@@ -299,6 +309,10 @@ impl Finder {
         self.targets.sort_unstable();
         self.targets.dedup();
     }
+}
+
+fn is_syscall(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Syscall && instruction.len() == SYSCALL.len()
 }
 
 /// Appends what a jump table that `instruction` may refer to leads to. Tables are marked neither as such nor with a length, so all entries that lead into
