@@ -1,6 +1,6 @@
 //! The first question about every path: can it have to do with a mount at all?
 
-use super::scan::{Tracker, climbs, is_below, needs_care};
+use super::scan::{Tracker, climbs, is_below, needs_care, rest_below, stays_below_first};
 use super::{MountTable, Place};
 
 /// What text alone says about a path.
@@ -42,25 +42,52 @@ impl MountTable {
         if self.targets().any(|target| is_below(path, target)) {
             return true;
         }
-        needs_care(path) && self.targets().any(|t| Tracker::at(t, 0).enters(path))
+        needs_care(path) && self.enters_with_care(path)
+    }
+
+    /// The same for a path with dots or double slashes.
+    #[cold]
+    fn enters_with_care(&self, path: &[u8]) -> bool {
+        let first = path.get(1).copied();
+        let elsewhere = !matches!(first, Some(b'/' | b'.'))
+            && self.targets().all(|t| t.get(1).copied() != first);
+        !(elsewhere && stays_below_first(path))
+            && self.targets().any(|t| Tracker::at(t, 0).enters(path))
     }
 
     fn relative_enters(&self, base: &[u8], path: &[u8]) -> bool {
-        let care = needs_care(path) && climbs(path);
+        if base.starts_with(b"/proc") || base.starts_with(b"/dev") {
+            return true;
+        }
+        let care = needs_care(path);
         self.targets().any(|target| {
-            let mut tracker = Tracker::at(target, 0);
             // A base at or under a target is a covered directory: the walk turns it into the mount's own.
-            tracker.enters(base) || ((care || !tracker.is_astray()) && tracker.enters(path))
-        }) || (base.starts_with(b"/proc") || base.starts_with(b"/dev"))
+            if is_below(base, target) {
+                return true;
+            }
+            if care {
+                let mut tracker = Tracker::at(target, 0);
+                return tracker.enters(base) || tracker.enters(path);
+            }
+            let left = if base == b"/" {
+                target.strip_prefix(b"/")
+            } else {
+                rest_below(target, base)
+            };
+            left.is_some_and(|left| is_below(path, left))
+        })
     }
 
     /// Whether there is a directory from which `path` enters a mount.
     fn suffix_enters(&self, path: &[u8]) -> bool {
-        let climbs = needs_care(path) && climbs(path);
-        climbs
+        let care = needs_care(path);
+        (care && climbs(path))
             || self.targets().any(|target| {
                 let mut starts = (0..target.len()).filter(|&i| target[i] == b'/');
-                starts.any(|start| Tracker::at(target, start).enters(path))
+                starts.any(|start| match care {
+                    true => Tracker::at(target, start).enters(path),
+                    false => is_below(path, &target[start + 1..]),
+                })
             })
     }
 }

@@ -56,15 +56,46 @@ pub(super) fn is_below(path: &[u8], prefix: &[u8]) -> bool {
         && path[..length] == *prefix
 }
 
-/// Whether `path` has a component that an exact prefix test would misread: an empty one, or one that begins with a dot.
+/// What is left of `path` below `prefix`; none when it is not below. Both canonical, neither the root.
+#[inline]
+pub(super) fn rest_below<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
+    path.strip_prefix(prefix)?.strip_prefix(b"/")
+}
+
+/// Whether `path` may have a component that an exact prefix test misreads: an empty one, `.` or `..`. Sometimes true for `..name`.
 /// No early exit, so that the compiler makes vector code of it.
 #[inline]
 pub(super) fn needs_care(path: &[u8]) -> bool {
-    let mut odd = path.first() == Some(&b'.');
-    for (&a, &b) in path.iter().zip(path.iter().skip(1)) {
-        odd |= (a == b'/') & ((b == b'/') | (b == b'.'));
+    let dots = |a: u8, b: u8| (a == b'.') & ((b == b'.') | (b == b'/'));
+    let mut odd = match *path {
+        [] => false,
+        [b'.'] | [.., b'/', b'.'] | [.., b'/', b'/'] => true,
+        [a, b, ..] => dots(a, b),
+        _ => false,
+    };
+    for ((&a, &b), &c) in path
+        .iter()
+        .zip(path.iter().skip(1))
+        .zip(path.iter().skip(2))
+    {
+        odd |= (a == b'/') & ((b == b'/') | dots(b, c));
     }
     odd
+}
+
+/// Whether an absolute path with dots never comes back to the root, so that its first component decides what it can enter.
+pub(super) fn stays_below_first(path: &[u8]) -> bool {
+    let mut depth = 0u32;
+    let mut names = path
+        .split(|&b| b == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."));
+    names.all(|name| {
+        depth = match name {
+            b".." => depth.saturating_sub(1),
+            _ => depth + 1,
+        };
+        depth > 0
+    })
 }
 
 /// Whether `path` has a component `..`.
@@ -94,11 +125,6 @@ impl<'t> Tracker<'t> {
     /// Goes along `path`; true as soon as the position is the target.
     pub fn enters(&mut self, path: &[u8]) -> bool {
         path.split(|&b| b == b'/').any(|name| self.step(name))
-    }
-
-    /// Whether the position is neither an ancestor of the target nor the target.
-    pub fn is_astray(&self) -> bool {
-        self.beyond > 0
     }
 
     fn step(&mut self, name: &[u8]) -> bool {
