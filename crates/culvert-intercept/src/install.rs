@@ -1,7 +1,7 @@
 //! Starting the engine.
 
 use crate::{
-    Call, CloneFlags, Interest, Outcome, dispatch,
+    Call, CloneFlags, Interest, Outcome, descriptors, dispatch, entry, interest, patch,
     signal::{self, actions, mask},
     thread,
 };
@@ -78,8 +78,28 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
     }
 }
 
+fn settings() -> patch::Settings {
+    patch::Settings {
+        entry: entry::address(),
+        interest: interest::of,
+        numbers: interest::TABLE.as_ptr() as usize,
+        descriptors: descriptors::TABLE.as_ptr() as usize,
+        own: entry::address(),
+        cache_directories: dispatch::config().cache_directories,
+    }
+}
+
 fn patch_everything() -> Result<(), Error> {
+    // SAFETY: `install` runs in the only thread, in our own code.
+    report(unsafe { patch::all_mapped(&settings()) });
     Ok(())
+}
+
+/// Says in the log what was not patched.
+fn report(patched: patch::Patched) {
+    if let Some(reason) = patched.failed {
+        (dispatch::config().log)(reason.as_bytes());
+    }
 }
 
 /// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`), from prctl(PR_GET_AUXV) where there is one (Linux 6.4), else from /proc.
@@ -109,7 +129,10 @@ fn has_gs_base() -> bool {
 
 /// Patches what a handler itself has mapped executable.
 pub fn code_mapped(start: usize, length: usize) {
-    let _ = (start, length);
+    if dispatch::config().patch {
+        // SAFETY: nobody runs the code before the system call that mapped it returns.
+        report(unsafe { patch::range(&settings(), start, length) });
+    }
 }
 
 /// To be called inside a hook right before an execve that replaces the program: makes real in the kernel what the engine keeps virtual (SIG_IGN and

@@ -34,7 +34,6 @@ pub mod stub;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod trap;
 pub mod user;
 pub mod wait;
 pub(crate) mod write;

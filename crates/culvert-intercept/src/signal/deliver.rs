@@ -50,6 +50,8 @@ pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
             frame.resume = unsafe { (*frame.record).restart };
             frame.result = frame.number as isize;
         } else {
+            // SAFETY: as above.
+            frame.resume = unsafe { (*frame.record).resume };
             frame.result = Errno::EINTR.negated();
         }
     }

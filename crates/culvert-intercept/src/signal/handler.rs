@@ -8,7 +8,7 @@ use super::{
     deliver, mask,
 };
 use crate::{
-    entry,
+    entry, registry,
     thread::{self, BOUNDARY, INSIDE, OUTSIDE, SIGNALS, ThreadBlock},
     user, wait,
 };
@@ -178,7 +178,7 @@ extern "C" fn on_signal(
 fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bool {
     if signal == SIGILL {
         // A site too short for a jump: go where its stub would have gone.
-        let Some(record) = crate::trap::site(context.rip) else {
+        let Some(record) = registry::trap_site(context.rip) else {
             return false;
         };
         context.r11 = core::ptr::from_ref(record) as usize;

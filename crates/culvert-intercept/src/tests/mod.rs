@@ -2,6 +2,7 @@
 
 mod baseline;
 mod copies;
+mod jump;
 mod registers;
 mod signals;
 mod stub;
