@@ -1,4 +1,7 @@
-//! The file systems that come with Culvert.
+//! The file systems that come with Culvert, and the registry that knows them by name.
+//!
+//! A mount goes through two moments. [`prepare`] runs once, in the launcher: it checks source and options, does what is costly, and returns
+//! the mount as it is to travel. [`open`] runs in every process that uses the mount and must be cheap.
 //!
 //! The crate is `no_std`: it is linked into `libculvert.so`, which lives in other people's processes.
 #![no_std]
@@ -9,3 +12,38 @@ extern crate alloc;
 extern crate std;
 
 pub mod archive;
+mod registry;
+
+pub use archive::{Adopt, Progress, Warning, Warnings};
+pub use registry::{DriverInfo, OptionInfo, detect, find, list, open, prepare};
+pub(crate) use registry::{check_names, invalid_option};
+
+use alloc::{string::String, vec::Vec};
+use culvert::mount::Mount;
+
+/// What a driver may use of the place where it runs.
+#[derive(Clone, Copy, Default)]
+pub struct Environment<'a> {
+    /// A directory for what is worth keeping between runs (`$XDG_CACHE_HOME/culvert/index`), made when it is missing.
+    pub cache_directory: Option<&'a [u8]>,
+    /// A directory for what the run alone needs: its run directory.
+    pub run_directory: Option<&'a [u8]>,
+    /// Takes a descriptor that the driver will keep, moves it out of the program's way, protects it, and returns its number. The
+    /// driver closes it when it is dropped.
+    pub adopt: Option<Adopt>,
+}
+
+/// A mount that is ready.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The mount as it is to travel to every process: options that depend on the launcher are filled in.
+    pub mount: Mount,
+    /// What the user should know.
+    pub warnings: Warnings,
+    /// One line about the source ("tar, gzip, 71 nodes, 123456 bytes of content").
+    pub summary: String,
+    /// The file that holds the index.
+    pub index: Vec<u8>,
+    /// The index was made now, not found.
+    pub index_built: bool,
+}

@@ -348,3 +348,17 @@ impl Drop for Mapped {
         let _ = unsafe { syscall::call(nr::MUNMAP, [self.start as usize, self.length]) };
     }
 }
+
+/// A number that nobody can guess (getrandom(2)); some number where the kernel has none yet.
+pub fn random() -> u64 {
+    const GRND_NONBLOCK: usize = 1;
+    let mut word = [0u8; 8];
+    // SAFETY: the kernel fills at most the eight bytes that we own.
+    let _ = unsafe {
+        syscall::call(
+            nr::GETRANDOM,
+            [word.as_mut_ptr() as usize, word.len(), GRND_NONBLOCK],
+        )
+    };
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,337 @@
+//! The file system over an index.
+
+use super::bytes::FileBytes;
+use super::codec::{Checkpoints, Stream};
+use super::file::ArchiveFile;
+use super::index::Index;
+use super::index::build::Kind;
+use super::index::format::{NONE, NodeRecord, Section, Storage};
+use super::options::{Options, Owner};
+use super::warning::printable;
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
+use culvert::{
+    Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno, Error, FileKind,
+    FileSystem, Node, OpenFlags, Opened, Result, StatFs, Walked,
+};
+
+/// What statfs(2) reports as `f_type`: "CULV".
+const MAGIC: u64 = 0x4355_4c56;
+/// `st_blksize` and the unit of statfs(2), bytes.
+const BLOCK_SIZE: u32 = 4096;
+/// Longest name of a directory entry, bytes.
+const NAME_MAX: usize = 255;
+
+/// What all open files of a mount share.
+pub struct Archive {
+    /// The archive file.
+    pub raw: Arc<FileBytes>,
+    /// Its index.
+    pub index: Index,
+    /// The plain bytes of a compressed archive.
+    pub stream: Option<Stream>,
+    uid: Owner,
+    gid: Owner,
+    umask: u32,
+    root: u32,
+}
+
+/// An archive as a read-only file system. Node numbers are record numbers of the index + 1.
+pub struct ArchiveFs(Arc<Archive>);
+
+impl ArchiveFs {
+    /// The archive `raw` with its `index`. `ENOENT` or `ENOTDIR` with a cause when option `subdir` names no directory.
+    pub fn new(raw: Arc<FileBytes>, index: Index, options: &Options) -> Result<Self> {
+        let stream = match Kind::of(index.header())? {
+            Kind::Tar(Some(format)) => {
+                let (place, _) = index.place(Section::Checkpoints);
+                let checkpoints = Checkpoints::view(index.image().clone(), place)?;
+                Some(Stream::open(format, raw.clone(), checkpoints)?)
+            }
+            _ => None,
+        };
+        // Only stored members are read in place.
+        let raw = if stream.is_none() {
+            Arc::try_unwrap(raw).map_or_else(|shared| shared, |own| Arc::new(own.mapped()))
+        } else {
+            raw
+        };
+        let mut archive = Archive {
+            raw,
+            index,
+            stream,
+            uid: options.uid,
+            gid: options.gid,
+            umask: options.umask,
+            root: 0,
+        };
+        if !options.subdir.is_empty() {
+            archive.root = archive.subdirectory(&options.subdir)?;
+        }
+        Ok(Self(Arc::new(archive)))
+    }
+}
+
+impl Archive {
+    fn subdirectory(&self, path: &[u8]) -> Result<u32> {
+        let missing = |errno, why| {
+            Error::because(
+                errno,
+                format!("option subdir: \"{}\" {why}", printable(path)),
+            )
+        };
+        let mut node = 0;
+        for name in path.split(|&byte| byte == b'/') {
+            let entry = self
+                .index
+                .find(node, name)?
+                .ok_or_else(|| missing(Errno::ENOENT, "is not in the archive"))?;
+            node = entry.node;
+        }
+        self.directory(Node(u64::from(node) + 1))
+            .map_err(|_| missing(Errno::ENOTDIR, "is not a directory"))?;
+        Ok(node)
+    }
+
+    fn record(&self, node: Node) -> Result<NodeRecord> {
+        self.index.node(node.0.checked_sub(1).ok_or(Errno::ENOENT)?)
+    }
+
+    fn directory(&self, node: Node) -> Result<NodeRecord> {
+        let record = self.record(node)?;
+        if record.mode & 0o170000 != FileKind::Directory as u32 {
+            return Err(Errno::ENOTDIR.into());
+        }
+        Ok(record)
+    }
+
+    /// Attributes of the node of `record`.
+    pub fn attributes(&self, node: Node, record: &NodeRecord) -> Result<Attributes> {
+        let kind = FileKind::of_mode(record.mode).ok_or_else(|| {
+            Error::because(Errno::EIO, "the index is damaged (file type); delete it")
+        })?;
+        let owner = |option, stated| match option {
+            Owner::Fixed(number) => number,
+            _ if stated == NONE => 0,
+            _ => stated,
+        };
+        let mut attributes = Attributes {
+            node,
+            inode: node.0,
+            kind,
+            permissions: record.mode & 0o7777 & !self.umask,
+            links: record.links,
+            uid: owner(self.uid, record.uid),
+            gid: owner(self.gid, record.gid),
+            rdev: 0,
+            size: record.size,
+            blocks: record.size.div_ceil(512),
+            block_size: BLOCK_SIZE,
+            atime: record.mtime,
+            mtime: record.mtime,
+            ctime: record.mtime,
+            btime: None,
+        };
+        match kind {
+            FileKind::Regular if record.storage == Storage::Sparse => {
+                attributes.blocks = self.index.stored(record.extent)?.div_ceil(512);
+            }
+            FileKind::Regular => {}
+            FileKind::CharacterDevice | FileKind::BlockDevice => attributes.rdev = record.place,
+            // A link's target lies in the index.
+            _ => attributes.blocks = 0,
+        }
+        Ok(attributes)
+    }
+
+    /// The entry `name` in the directory of record `directory`.
+    #[inline]
+    fn look_up(&self, directory: u32, name: &[u8]) -> Result<Entry> {
+        let Some(entry) = self.index.find(directory, name)? else {
+            return Err(if name.len() > NAME_MAX {
+                Errno::ENAMETOOLONG
+            } else {
+                Errno::ENOENT
+            }
+            .into());
+        };
+        let record = self.index.node(entry.node.into())?;
+        let node = Node(u64::from(entry.node) + 1);
+        Ok(Entry {
+            attributes: self.attributes(node, &record)?,
+        })
+    }
+}
+
+/// The record number of a node that is known to exist: records are numbered with 32 bits.
+fn number(node: Node) -> u32 {
+    (node.0 - 1) as u32
+}
+
+impl FileSystem for ArchiveFs {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            read_only: true,
+            immutable: true,
+            xattrs: true,
+            hard_links: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn root(&self) -> Node {
+        Node(u64::from(self.0.root) + 1)
+    }
+
+    fn lookup(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.0.directory(dir)?;
+        self.0.look_up(number(dir), name)
+    }
+
+    fn walk(&self, _caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        self.0.directory(from)?;
+        let (mut dir, mut consumed) = (from, 0);
+        loop {
+            let rest = &path[consumed..];
+            let end = rest.iter().position(|&byte| byte == b'/');
+            let name = &rest[..end.unwrap_or(rest.len())];
+            let entry = self.0.look_up(number(dir), name)?;
+            consumed += name.len();
+            if consumed == path.len() || entry.attributes.kind == FileKind::Symlink {
+                return Ok(Walked {
+                    entry: Some(entry),
+                    parent: dir,
+                    consumed,
+                });
+            }
+            if entry.attributes.kind != FileKind::Directory {
+                return Err(Errno::ENOTDIR.into());
+            }
+            dir = entry.attributes.node;
+            consumed += 1;
+        }
+    }
+
+    fn parent(&self, dir: Node) -> Result<Node> {
+        let record = self.0.directory(dir)?;
+        if dir == self.root() || record.entry == NONE {
+            return Ok(self.root());
+        }
+        let entry = self.0.index.entry(record.entry.into())?;
+        Ok(Node(u64::from(entry.parent) + 1))
+    }
+
+    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        /// More than a tree of the index can have; a damaged one may go in circles.
+        const DEPTH_MAX: u32 = 4096;
+        let (root, mut at) = (self.0.root, node.0.checked_sub(1).ok_or(Errno::ENOENT)?);
+        let mut names = Vec::new();
+        for _ in 0..DEPTH_MAX {
+            let record = self.0.index.node(at)?;
+            if at == u64::from(root) || record.entry == NONE {
+                names.reverse();
+                return Ok(names.join(&b'/'));
+            }
+            let entry = self.0.index.entry(record.entry.into())?;
+            names.push(self.0.index.name(&entry)?);
+            at = entry.parent.into();
+        }
+        Err(Error::because(
+            Errno::EIO,
+            "the index is damaged (directories in a circle); delete it",
+        ))
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        let record = self.0.record(node)?;
+        self.0.attributes(node, &record)
+    }
+
+    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+        let record = self.0.record(node)?;
+        if record.mode & 0o170000 != FileKind::Symlink as u32 {
+            return Err(Errno::EINVAL.into());
+        }
+        Ok(self.0.index.names(record.place, record.size)?.to_vec())
+    }
+
+    fn open(&self, _caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        if flags.write() {
+            return Err(Errno::EROFS.into());
+        }
+        let record = self.0.record(node)?;
+        match FileKind::of_mode(record.mode) {
+            Some(FileKind::Regular) => {}
+            Some(FileKind::Directory) => return Err(Errno::EISDIR.into()),
+            // As on a mount with `nodev`.
+            _ => return Err(Errno::EACCES.into()),
+        }
+        let opened = ArchiveFile::open(self.0.clone(), node, record);
+        match opened {
+            Ok(file) => Ok(Opened::Driven(Box::new(file))),
+            Err(error) => Err(match self.path_of(node) {
+                Ok(path) => error.within(&format!("member \"{}\"", printable(&path))),
+                Err(_) => error,
+            }),
+        }
+    }
+
+    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        let record = self.0.directory(dir)?;
+        for at in from..record.extent {
+            let entry = self.0.index.entry(record.place.saturating_add(at))?;
+            let taken = sink(DirectoryEntry {
+                inode: u64::from(entry.node) + 1,
+                next: at + 1,
+                kind: FileKind::of_mode(u32::from(entry.kind) << 12).unwrap_or(FileKind::Regular),
+                name: self.0.index.name(&entry)?,
+            });
+            if !taken {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        let header = self.0.index.header();
+        Ok(StatFs {
+            magic: MAGIC,
+            block_size: BLOCK_SIZE,
+            blocks: header.content.div_ceil(BLOCK_SIZE.into()),
+            files: self.0.index.nodes() as u64,
+            name_max: NAME_MAX as u32,
+            read_only: true,
+            ..StatFs::default()
+        })
+    }
+
+    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let mut found = None;
+        self.each_xattr(node, &mut |known, value| {
+            if known == name {
+                found = Some(value.to_vec());
+            }
+        })?;
+        found.ok_or_else(|| Errno::ENODATA.into())
+    }
+
+    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+        let mut list = Vec::new();
+        self.each_xattr(node, &mut |name, _| {
+            list.extend_from_slice(name);
+            list.push(0);
+        })?;
+        Ok(list)
+    }
+}
+
+impl ArchiveFs {
+    fn each_xattr(&self, node: Node, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        let record = self.0.record(node)?;
+        // Of zip members that field is the checksum.
+        if matches!(record.storage, Storage::Member | Storage::Encrypted) {
+            return Ok(());
+        }
+        self.0.index.xattrs(record.extra, each)
+    }
+}

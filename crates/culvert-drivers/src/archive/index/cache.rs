@@ -1,0 +1,119 @@
+//! Where indexes are kept: one file per archive, named by its identity, found again after a move or a faithful copy of the archive.
+
+use super::build::{self, Progress};
+use super::format::{Identity, VERSION};
+use super::{Image, Index};
+use crate::archive::bytes::FileBytes;
+use crate::archive::{hash, host};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
+use culvert::{Errno, Error, Result};
+
+/// Where the index of an archive is to lie.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// In this directory, made when it is missing, under a name of its own.
+    Directory(&'a [u8]),
+    /// In this file.
+    File(&'a [u8]),
+}
+
+/// An index that is ready.
+pub struct Ready {
+    /// The index.
+    pub index: Index,
+    /// The file that holds it.
+    pub path: Vec<u8>,
+    /// It was made now, not found.
+    pub built: bool,
+}
+
+/// Largest index whose checksum is verified at every start: about a millisecond.
+const VERIFIED: u64 = 16 << 20;
+
+/// The index of `archive` at `place`: the one that lies there when it is trusted, whole and of this archive, else a new one, stored there atomically.
+pub fn obtain(
+    archive: &Arc<FileBytes>,
+    place: Place<'_>,
+    tolerant: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Ready> {
+    let identity = build::identify(archive)?;
+    let path = match place {
+        Place::File(path) => path.to_vec(),
+        Place::Directory(directory) => {
+            let mut path = directory.to_vec();
+            path.push(b'/');
+            path.extend_from_slice(file_name(&identity, tolerant).as_bytes());
+            path
+        }
+    };
+    if let Ok(index) = Index::open(&path)
+        && index.header().archive == identity
+        && index.header().damaged == tolerant
+        && (index.header().length > VERIFIED || index.verify())
+    {
+        return Ok(Ready {
+            index,
+            path,
+            built: false,
+        });
+    }
+    match place {
+        Place::Directory(directory) => host::make_directories(directory)
+            .map_err(|errno| Error::from(errno).within("the directory for indexes"))?,
+        Place::File(path) => check_replaceable(path)?,
+    }
+    let image = build::build(archive, tolerant, progress)?;
+    store(&path, &image)?;
+    Ok(Ready {
+        index: Index::new(Image::Memory(image))?,
+        path,
+        built: true,
+    })
+}
+
+/// A file that the user named is replaced only when it is an index, or empty.
+fn check_replaceable(path: &[u8]) -> Result<()> {
+    let file = match host::open_read(path) {
+        Ok(file) => file,
+        Err(Errno::ENOENT) => return Ok(()),
+        Err(errno) => return Err(Error::from(errno).within("the index file")),
+    };
+    let mut magic = [0; super::format::MAGIC.len()];
+    match host::read_at(&file, 0, &mut magic) {
+        Ok(0) => Ok(()),
+        Ok(_) if magic == super::format::MAGIC => Ok(()),
+        _ => Err(Error::because(
+            Errno::EEXIST,
+            "option index: the file is there already and is no index; it is left alone",
+        )),
+    }
+}
+
+/// The name of an index file: what would make another index of it is in it.
+fn file_name(identity: &Identity, tolerant: bool) -> String {
+    let mut key = Vec::new();
+    key.extend_from_slice(&identity.size.to_le_bytes());
+    key.extend_from_slice(&identity.mtime.seconds.to_le_bytes());
+    key.extend_from_slice(&identity.mtime.nanoseconds.to_le_bytes());
+    key.push(u8::from(tolerant));
+    let (left, right) = (hash::of_name(1, &key), identity.content);
+    format!("{left:016x}{right:016x}.v{VERSION}")
+}
+
+/// Writes `image` to `path` so that no reader ever sees half of it.
+fn store(path: &[u8], image: &[u8]) -> Result<()> {
+    let mut temporary = path.to_vec();
+    temporary.extend_from_slice(format!(".{:x}-{:x}", host::process(), host::random()).as_bytes());
+    let written = host::create_new(&temporary).and_then(|file| {
+        let written = host::write_all(&file, image)
+            // On disk before it has its name: a crash must not leave a file with holes that looks whole.
+            .and_then(|()| host::sync(&file))
+            .and_then(|()| host::rename(&temporary, path));
+        if written.is_err() {
+            let _ = host::unlink(&temporary);
+        }
+        written
+    });
+    written.map_err(|errno| Error::from(errno).within("storing the index"))
+}

@@ -1,0 +1,318 @@
+//! The index of an archive: built once, kept on disk, mapped by every process.
+
+pub mod build;
+pub mod cache;
+pub mod format;
+
+use super::bytes::Bytes;
+use super::host::{self, Mapped};
+use super::warning::Warnings;
+use alloc::{format as text, sync::Arc, vec::Vec};
+use culvert::{Errno, Error, Result};
+use format::{ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section};
+
+/// Where the bytes of an index lie.
+pub enum Image {
+    /// A file of ours, mapped.
+    Mapped(Mapped),
+    /// Memory: just built.
+    Memory(Vec<u8>),
+}
+
+impl Image {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            // Index files are never changed in place: new ones are renamed over old ones.
+            Self::Mapped(mapped) => mapped.bytes(),
+            Self::Memory(bytes) => bytes,
+        }
+    }
+}
+
+impl Bytes for Image {
+    fn len(&self) -> u64 {
+        self.bytes().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|start| self.bytes().get(start..))
+            .unwrap_or(&[]);
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let end = usize::try_from(offset.checked_add(length)?).ok()?;
+        self.bytes().get(usize::try_from(offset).ok()?..end)
+    }
+}
+
+/// An index in use. Every access checks what it finds; what does not hold together is `EIO`.
+pub struct Index {
+    image: Arc<Image>,
+    header: Header,
+}
+
+fn broken(what: &str) -> Error {
+    Error::because(
+        Errno::EIO,
+        text!("the index is damaged ({what}); delete it, and the next run builds it anew"),
+    )
+}
+
+impl Index {
+    /// The index in `image`; `EIO` when its header is not in order.
+    pub fn new(image: Image) -> Result<Self> {
+        let bytes = image.bytes();
+        let header = bytes
+            .first_chunk::<HEADER>()
+            .and_then(|header| Header::decode(header, bytes.len() as u64))
+            .ok_or_else(|| broken("header"))?;
+        let index = Self {
+            image: Arc::new(image),
+            header,
+        };
+        let slots = index.section(Section::Table).len() / SLOT;
+        if !slots.is_power_of_two() || index.nodes() == 0 {
+            return Err(broken("tables"));
+        }
+        Ok(index)
+    }
+
+    /// The index file `path`, mapped. Refused with `EACCES` unless it belongs to us or root and nobody else may write to it.
+    pub fn open(path: &[u8]) -> Result<Self> {
+        let file = host::open_read(path)?;
+        let status = host::status(&file)?;
+        let ours = status.uid == host::effective_user() || status.uid == 0;
+        if !status.is_regular() || !ours || status.mode & 0o022 != 0 {
+            return Err(Error::because(
+                Errno::EACCES,
+                "the index is not trusted: not a file of this user or of root that only they may write",
+            ));
+        }
+        if status.size < HEADER as u64 {
+            return Err(broken("length"));
+        }
+        Self::new(Image::Mapped(Mapped::new(&file, status.size)?))
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The bytes of the whole index.
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
+    /// Whether the body is as it was written. Reads all of it.
+    pub fn verify(&self) -> bool {
+        super::hash::of_content(&self.image.bytes()[HEADER..]) == self.header.body
+    }
+
+    /// Where `section` lies.
+    pub fn place(&self, section: Section) -> (u64, u64) {
+        self.header.sections[section as usize]
+    }
+
+    #[inline]
+    fn section(&self, section: Section) -> &[u8] {
+        let (start, length) = self.place(section);
+        // In range: `Header::decode` has checked it against the length of the image.
+        &self.image.bytes()[start as usize..][..length as usize]
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.section(Section::Nodes).len() / NODE
+    }
+
+    /// Node record `number`.
+    #[inline]
+    pub fn node(&self, number: u64) -> Result<NodeRecord> {
+        let at = usize::try_from(number)
+            .ok()
+            .and_then(|number| number.checked_mul(NODE));
+        at.and_then(|at| {
+            self.section(Section::Nodes)
+                .get(at..)?
+                .first_chunk::<NODE>()
+        })
+        .and_then(NodeRecord::decode)
+        .ok_or_else(|| broken("nodes"))
+    }
+
+    /// Entry record `number`.
+    #[inline]
+    pub fn entry(&self, number: u64) -> Result<EntryRecord> {
+        let at = usize::try_from(number)
+            .ok()
+            .and_then(|number| number.checked_mul(ENTRY));
+        at.and_then(|at| {
+            self.section(Section::Entries)
+                .get(at..)?
+                .first_chunk::<ENTRY>()
+        })
+        .map(EntryRecord::decode)
+        .ok_or_else(|| broken("entries"))
+    }
+
+    /// The name of `entry`.
+    #[inline]
+    pub fn name(&self, entry: &EntryRecord) -> Result<&[u8]> {
+        self.names(entry.name.into(), entry.length.into())
+    }
+
+    /// `length` bytes of the names.
+    #[inline]
+    pub fn names(&self, start: u64, length: u64) -> Result<&[u8]> {
+        let end = start
+            .checked_add(length)
+            .and_then(|end| usize::try_from(end).ok());
+        end.and_then(|end| self.section(Section::Names).get(start as usize..end))
+            .ok_or_else(|| broken("names"))
+    }
+
+    /// The entry called `name` in the directory of record `directory`.
+    #[inline]
+    pub fn find(&self, directory: u32, name: &[u8]) -> Result<Option<EntryRecord>> {
+        let table = self.section(Section::Table);
+        let slots = table.len() / SLOT;
+        let hash = format::entry_hash(self.header.seed, directory, name);
+        let (mut slot, tag) = format::slot_of(hash, slots);
+        for _ in 0..slots {
+            let found = format::u64_at(table, slot * SLOT);
+            let Some(number) = (found >> 32).checked_sub(1) else {
+                return Ok(None);
+            };
+            if found as u32 == tag {
+                let entry = self.entry(number)?;
+                if entry.parent == directory && self.name(&entry)? == name {
+                    return Ok(Some(entry));
+                }
+            }
+            slot = (slot + 1) & (slots - 1);
+        }
+        Ok(None)
+    }
+
+    /// The part of a sparse file's map that holds `offset`: whether it is data, where it ends, and where the byte at `offset` lies in the
+    /// stored data. `map` is the map's place, `size` the file's size.
+    pub fn extent(&self, map: u64, size: u64, offset: u64) -> Result<Extent> {
+        let sparse = self.section(Section::Sparse);
+        let at = |at: u64| -> Result<u64> {
+            usize::try_from(at)
+                .ok()
+                .and_then(|at| sparse.get(at..)?.first_chunk::<8>())
+                .map(|bytes| u64::from_le_bytes(*bytes))
+                .ok_or_else(|| broken("sparse maps"))
+        };
+        let count = at(map)?;
+        if count > sparse.len() as u64 / 24 {
+            return Err(broken("sparse maps"));
+        }
+        let part = |number: u64| -> Result<(u64, u64, u64)> {
+            let start = map.saturating_add(8 + 24 * number);
+            Ok((
+                at(start)?,
+                at(start.saturating_add(8))?,
+                at(start.saturating_add(16))?,
+            ))
+        };
+        // The first part that ends behind `offset`.
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (start, length, _) = part(middle)?;
+            if start.saturating_add(length) <= offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        if low == count {
+            return Ok(Extent {
+                data: false,
+                end: size,
+                stored: 0,
+            });
+        }
+        let (start, length, stored) = part(low)?;
+        Ok(if offset < start {
+            Extent {
+                data: false,
+                end: start.min(size),
+                stored: 0,
+            }
+        } else {
+            Extent {
+                data: true,
+                end: start.saturating_add(length).min(size),
+                stored: stored.saturating_add(offset - start),
+            }
+        })
+    }
+
+    /// How many bytes of data a sparse file has.
+    pub fn stored(&self, map: u64) -> Result<u64> {
+        let sparse = self.section(Section::Sparse);
+        let map = usize::try_from(map)
+            .ok()
+            .and_then(|map| sparse.get(map..))
+            .filter(|map| map.len() >= 8)
+            .ok_or_else(|| broken("sparse maps"))?;
+        let count = format::u64_at(map, 0);
+        let last = count
+            .checked_sub(1)
+            .and_then(|last| usize::try_from(last.checked_mul(24)?).ok());
+        Ok(last
+            .and_then(|last| map.get(8..)?.get(last..)?.first_chunk::<24>())
+            .map_or(0, |part| {
+                format::u64_at(part, 8).saturating_add(format::u64_at(part, 16))
+            }))
+    }
+
+    /// Calls `each` with name and value of every extended attribute at `place` of its section.
+    pub fn xattrs(&self, place: u32, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+        fn number(rest: &mut &[u8]) -> Option<usize> {
+            let (number, after) = rest.split_first_chunk::<4>()?;
+            *rest = after;
+            Some(u32::from_le_bytes(*number) as usize)
+        }
+        if place == NONE {
+            return Ok(());
+        }
+        let mut walk = || -> Option<()> {
+            let mut rest = self.section(Section::Xattrs).get(place as usize..)?;
+            for _ in 0..number(&mut rest)? {
+                let (name, value) = (number(&mut rest)?, number(&mut rest)?);
+                let (name, after) = rest.split_at_checked(name)?;
+                let (value, after) = after.split_at_checked(value)?;
+                each(name, value);
+                rest = after;
+            }
+            Some(())
+        };
+        walk().ok_or_else(|| broken("extended attributes"))
+    }
+
+    /// What to tell the user about the archive.
+    pub fn warnings(&self) -> Warnings {
+        Warnings::decode(self.section(Section::Warnings))
+    }
+}
+
+/// A stretch of a sparse file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Data, or a hole.
+    pub data: bool,
+    /// Where it ends in the file.
+    pub end: u64,
+    /// Of data: where it lies, from the start of the stored data.
+    pub stored: u64,
+}

@@ -1,0 +1,148 @@
+//! The options of an archive mount.
+
+use super::warning::printable;
+use crate::{OptionInfo, invalid_option};
+use alloc::{format, vec::Vec};
+use culvert::{Result, mount::Mount};
+
+/// What `culvert drivers archive` shows.
+pub const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "index",
+        value: "PATH|none",
+        summary: "where the index is kept: a file, or a directory for one; none: only while the command runs (default: the cache directory)",
+    },
+    OptionInfo {
+        name: "subdir",
+        value: "PATH",
+        summary: "show this directory of the archive, not all of it",
+    },
+    OptionInfo {
+        name: "uid",
+        value: "N|archive",
+        summary: "owner of all files (default as tar -x: root sees the archive's, others their own)",
+    },
+    OptionInfo {
+        name: "gid",
+        value: "N|archive",
+        summary: "group of all files (default as uid)",
+    },
+    OptionInfo {
+        name: "umask",
+        value: "OCTAL",
+        summary: "permission bits to take away from all files (default: none)",
+    },
+    OptionInfo {
+        name: "damaged",
+        value: "",
+        summary: "use what can be read of a damaged or truncated tar archive",
+    },
+    OptionInfo {
+        name: "ro",
+        value: "",
+        summary: "read-only, as archives always are",
+    },
+];
+
+/// Who owns the files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// Nothing said.
+    #[default]
+    Unset,
+    /// Who the archive says.
+    Archive,
+    /// This user or group.
+    Fixed(u32),
+}
+
+/// Where the index is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// In the cache directory.
+    #[default]
+    Cache,
+    /// Nowhere beyond the run.
+    Run,
+    /// In this file or directory.
+    Path(Vec<u8>),
+}
+
+/// The options of one mount, checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `index`.
+    pub index: Keep,
+    /// `subdir`, without slashes around; empty for the whole archive.
+    pub subdir: Vec<u8>,
+    /// `uid`.
+    pub uid: Owner,
+    /// `gid`.
+    pub gid: Owner,
+    /// `umask`.
+    pub umask: u32,
+    /// `damaged`.
+    pub damaged: bool,
+}
+
+impl Options {
+    /// The options of `mount`; `EINVAL` with what is wrong and what there is.
+    pub fn parse(mount: &Mount) -> Result<Self> {
+        crate::check_names(OPTIONS, mount)?;
+        let mut options = Self::default();
+        for (name, value) in &mount.options {
+            let text = core::str::from_utf8(value).unwrap_or("\u{fffd}");
+            match name.as_str() {
+                "index" => {
+                    options.index = match &value[..] {
+                        b"" => return Err(invalid_option(name, value, "a path or none is needed")),
+                        b"none" => Keep::Run,
+                        path => Keep::Path(path.to_vec()),
+                    }
+                }
+                "subdir" => {
+                    let parts = value.split(|&byte| byte == b'/');
+                    let parts: Vec<&[u8]> =
+                        parts.filter(|part| !matches!(*part, b"" | b".")).collect();
+                    if parts.contains(&&b".."[..]) {
+                        return Err(invalid_option(name, value, "no \"..\" there"));
+                    }
+                    options.subdir = parts.join(&b'/');
+                }
+                "uid" => options.uid = owner(name, value, text)?,
+                "gid" => options.gid = owner(name, value, text)?,
+                "umask" => {
+                    options.umask = u32::from_str_radix(text, 8)
+                        .ok()
+                        .filter(|&mask| mask <= 0o777)
+                        .ok_or_else(|| {
+                            invalid_option(name, value, "an octal number up to 777 is needed")
+                        })?;
+                }
+                "damaged" | "ro" if !value.is_empty() => {
+                    return Err(invalid_option(name, value, "it takes no value"));
+                }
+                "damaged" => options.damaged = true,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn owner(name: &str, value: &[u8], text: &str) -> Result<Owner> {
+    if value == b"archive" {
+        return Ok(Owner::Archive);
+    }
+    match text.parse() {
+        Ok(number) if number != u32::MAX => Ok(Owner::Fixed(number)),
+        _ => Err(invalid_option(
+            name,
+            value,
+            &format!(
+                "a number or archive is needed, not \"{}\"",
+                printable(value)
+            ),
+        )),
+    }
+}

@@ -1,0 +1,135 @@
+//! The two moments of an archive mount: `prepare` in the launcher, `open` in every process.
+
+use super::bytes::{Bytes, FileBytes};
+use super::filesystem::ArchiveFs;
+use super::host;
+use super::index::build::{self, Kind, Progress};
+use super::index::cache::{self, Place};
+use super::index::{Image, Index};
+use super::options::{Keep, Options, Owner};
+use super::warning::Warnings;
+use crate::{Environment, Prepared};
+use alloc::{boxed::Box, format, sync::Arc};
+use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
+
+/// Checks source and options, makes the index or finds it in the cache, and returns the mount as it is to travel: with the index's path and
+/// the owner filled in, so that every process sees the same.
+pub fn prepare(
+    mount: &Mount,
+    environment: &Environment<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Prepared> {
+    let options = Options::parse(mount)?;
+    let (archive, _) = FileBytes::open(&mount.source)?;
+    let archive = Arc::new(archive);
+    let mut notes = Warnings::default();
+    let mut obtain = |place| cache::obtain(&archive, place, options.damaged, progress);
+    let run = environment.run_directory.map(Place::Directory);
+    let ready = match (&options.index, environment.cache_directory, run) {
+        (Keep::Path(path), ..)
+            if host::status_of(path).is_ok_and(|status| status.is_directory()) =>
+        {
+            obtain(Place::Directory(path))
+        }
+        (Keep::Path(path), ..) => obtain(Place::File(path)),
+        (Keep::Run, _, Some(run)) => obtain(run),
+        (Keep::Cache, Some(directory), run) => match (obtain(Place::Directory(directory)), run) {
+            (Err(error), Some(run)) if storage_failed(error.errno()) => {
+                notes.add(b"", format!("the index is not kept: {error}"));
+                obtain(run)
+            }
+            (outcome, _) => outcome,
+        },
+        (Keep::Cache, None, Some(run)) => obtain(run),
+        (_, _, None) => Err(Error::because(
+            Errno::EINVAL,
+            "there is no directory to keep the index in",
+        )),
+    }?;
+    let mut warnings = ready.index.warnings();
+    for note in notes.first {
+        warnings.add(&note.member, note.text);
+    }
+    let header = *ready.index.header();
+    let summary = format!(
+        "{}, {} nodes, {} bytes of content",
+        Kind::of(&header)?.name(),
+        ready.index.nodes(),
+        header.content
+    );
+    let mut travelling = mount.clone();
+    travelling.options.retain(|(name, _)| name != "index");
+    travelling
+        .options
+        .push(("index".into(), ready.path.clone()));
+    let (user, group) = (host::effective_user(), host::effective_group());
+    for (name, owner, own) in [("uid", options.uid, user), ("gid", options.gid, group)] {
+        if owner == Owner::Unset && user != 0 {
+            travelling
+                .options
+                .push((name.into(), format!("{own}").into_bytes()));
+        }
+    }
+    // Also finds out whether `subdir` is there.
+    ArchiveFs::new(archive, ready.index, &options)?;
+    Ok(Prepared {
+        mount: travelling,
+        warnings,
+        summary,
+        index: ready.path,
+        index_built: ready.built,
+    })
+}
+
+/// Errors that are about the place of the index and not about the archive.
+fn storage_failed(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::EACCES
+            | Errno::EPERM
+            | Errno::EROFS
+            | Errno::ENOSPC
+            | Errno::EDQUOT
+            | Errno::ENOENT
+            | Errno::ENOTDIR
+            | Errno::EEXIST
+    )
+}
+
+/// The file system of a mount that [`prepare`] made ready. `EIO` when the archive has changed since; an index that is missing or
+/// damaged is made again, in memory.
+pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
+    let options = Options::parse(mount)?;
+    let (archive, status) = FileBytes::open(&mount.source)?;
+    let archive = archive.adopted(environment.adopt);
+    let index = match &options.index {
+        Keep::Path(path) => Index::open(path),
+        _ => Err(Errno::ENOENT.into()),
+    };
+    let (archive, index) = match index {
+        Ok(index) => {
+            let indexed = index.header().archive;
+            if (indexed.size, indexed.mtime) != (archive.len(), status.mtime) {
+                return Err(Error::because(
+                    Errno::EIO,
+                    "the archive has changed since the command was started",
+                ));
+            }
+            (Arc::new(archive), index)
+        }
+        Err(_) => {
+            let archive = Arc::new(archive);
+            let image = build::build(&archive, options.damaged, &mut |_| {})?;
+            (archive, Index::new(Image::Memory(image))?)
+        }
+    };
+    let fs: Box<dyn FileSystem> = Box::new(ArchiveFs::new(archive, index, &options)?);
+    Ok(fs)
+}
+
+/// Whether `path` is an archive that this driver reads, by its content.
+pub fn detect(path: &[u8]) -> Result<&'static str> {
+    let (archive, _) = FileBytes::open(path)?;
+    let bytes: &dyn Bytes = &archive;
+    Ok(build::detect(bytes)?.name())
+}

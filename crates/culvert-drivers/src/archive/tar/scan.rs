@@ -1,0 +1,524 @@
+//! The scanner: takes an archive block by block, says what it can skip, and puts the members into a tree.
+
+use super::header::{self, BLOCK, Block, Header};
+use super::pax::Extended;
+use super::sparse::{self, LineMap};
+use crate::archive::index::format::{NONE, NodeRecord, Storage};
+use crate::archive::tree::Tree;
+use crate::archive::warning::printable;
+use alloc::{borrow::Cow, format, string::String, vec::Vec};
+use culvert::{Errno, Error, FileKind, Result, Timespec};
+
+/// Longest extended header or long name that is read; GNU tar has no limit, but nothing honest comes near.
+const PAYLOAD_MAX: u64 = 16 << 20;
+
+/// What the scanner needs next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Want {
+    /// The next block.
+    Block,
+    /// To be told when this many bytes were passed over.
+    Skip(u64),
+    /// Nothing: what follows is not part of the archive.
+    Nothing,
+}
+
+/// What the blocks that follow a header hold.
+enum State {
+    Header,
+    /// The rest of an extended header of this type.
+    Payload {
+        kind: u8,
+        left: u64,
+        bytes: Vec<u8>,
+    },
+    /// More parts of an old GNU sparse file.
+    OldSparse(SparseMember),
+    /// The map before the data of a sparse file of format 1.0.
+    LineMap(SparseMember, LineMap),
+    /// Data; `padding` of it is only there to fill the last block.
+    Data {
+        left: u64,
+        padding: u64,
+    },
+    Ended,
+}
+
+/// A sparse file whose map is not complete yet.
+struct SparseMember {
+    name: Vec<u8>,
+    record: NodeRecord,
+    /// Size of the file.
+    size: u64,
+    /// Bytes that still follow, without padding.
+    stored: u64,
+    parts: Vec<(u64, u64)>,
+}
+
+/// Turns the blocks of a tar archive into a tree.
+pub struct Scanner<'t> {
+    tree: &'t mut Tree,
+    state: State,
+    /// Bytes taken or skipped.
+    position: u64,
+    global: Extended,
+    next: Extended,
+    /// Zero blocks in a row.
+    zeroes: u32,
+    /// Members that the archive has had so far, whatever became of them.
+    members: u64,
+    /// Name of the last member, for messages.
+    last: Vec<u8>,
+    /// Bytes that the last member states but, by its type, has not. Some writers store them nevertheless.
+    unsure: u64,
+    /// Passing over blocks that are no headers.
+    lost: bool,
+    tolerant: bool,
+}
+
+impl<'t> Scanner<'t> {
+    /// A scanner that fills `tree`. A tolerant one makes warnings of damage where it can go on.
+    pub fn new(tree: &'t mut Tree, tolerant: bool) -> Self {
+        Self {
+            tree,
+            state: State::Header,
+            position: 0,
+            global: Extended::default(),
+            next: Extended::default(),
+            zeroes: 0,
+            members: 0,
+            last: Vec::new(),
+            unsure: 0,
+            lost: false,
+            tolerant,
+        }
+    }
+
+    /// What it needs next.
+    pub fn want(&self) -> Want {
+        match self.state {
+            State::Data { left, .. } => Want::Skip(left),
+            State::Ended => Want::Nothing,
+            _ => Want::Block,
+        }
+    }
+
+    /// `count` bytes were passed over, at most as many as wanted.
+    pub fn skipped(&mut self, count: u64) {
+        self.position += count;
+        if let State::Data { left, .. } = &mut self.state {
+            *left -= count.min(*left);
+            if *left == 0 {
+                self.state = State::Header;
+            }
+        }
+    }
+
+    /// The archive ends here. `EIO` when it must not.
+    pub fn end(&mut self) -> Result<()> {
+        match self.state {
+            State::Header | State::Ended => {
+                if self.members == 0 && self.zeroes < 2 {
+                    return Err(not_tar());
+                }
+                Ok(())
+            }
+            State::Data { left, padding } if left <= padding => Ok(()),
+            _ => self.damage(format!(
+                "the archive is truncated: it ends at byte {} inside member \"{}\"",
+                self.position,
+                printable(&self.last)
+            )),
+        }
+    }
+
+    /// Takes the next block.
+    pub fn block(&mut self, block: &Block) -> Result<()> {
+        let at = self.position;
+        self.position += BLOCK as u64;
+        match core::mem::replace(&mut self.state, State::Header) {
+            State::Header => self.header(block, at),
+            State::Payload {
+                kind,
+                left,
+                mut bytes,
+            } => {
+                let part = left.min(BLOCK as u64);
+                bytes.extend_from_slice(&block[..part as usize]);
+                match left - part {
+                    0 => self.extended(kind, bytes),
+                    left => {
+                        self.state = State::Payload { kind, left, bytes };
+                        Ok(())
+                    }
+                }
+            }
+            State::OldSparse(mut member) => match header::more_sparse(block, &mut member.parts) {
+                Some(true) => {
+                    self.state = State::OldSparse(member);
+                    Ok(())
+                }
+                Some(false) => self.sparse(member),
+                None => self.bad_map(&member),
+            },
+            State::LineMap(mut member, mut map) => {
+                let Some(stored) = member.stored.checked_sub(BLOCK as u64) else {
+                    return self.bad_map(&member);
+                };
+                member.stored = stored;
+                match map.block(block) {
+                    Some(true) => {
+                        member.parts = map.parts;
+                        self.sparse(member)
+                    }
+                    Some(false) => {
+                        self.state = State::LineMap(member, map);
+                        Ok(())
+                    }
+                    None => self.bad_map(&member),
+                }
+            }
+            // Blocks come only when wanted.
+            state @ (State::Data { .. } | State::Ended) => {
+                self.state = state;
+                Ok(())
+            }
+        }
+    }
+
+    fn damage(&mut self, what: String) -> Result<()> {
+        self.state = State::Ended;
+        if self.tolerant {
+            self.tree.warnings.add(b"", what);
+            return Ok(());
+        }
+        Err(Error::because(Errno::EIO, what))
+    }
+
+    fn warn(&mut self, member: &[u8], text: impl Into<Cow<'static, str>>) {
+        self.tree.warnings.add(member, text);
+    }
+
+    fn header(&mut self, block: &Block, at: u64) -> Result<()> {
+        if block == &[0; BLOCK] {
+            self.zeroes += 1;
+            return Ok(());
+        }
+        let Some(header) = Header::new(block) else {
+            return self.no_header(at);
+        };
+        if self.lost {
+            self.lost = false;
+            self.warn(b"", format!("found the next member at byte {at}"));
+        }
+        if self.zeroes >= 2 && self.members > 0 {
+            self.warn(
+                b"",
+                format!("the archive goes on behind its end mark at byte {at}: taken as archives put together"),
+            );
+        }
+        (self.zeroes, self.unsure) = (0, 0);
+        let kind = header.kind();
+        match kind {
+            b'x' | b'X' | b'g' | b'L' | b'K' => {
+                let size = match header.size() {
+                    Some(size) if size <= PAYLOAD_MAX => size,
+                    _ => {
+                        return self.damage(format!(
+                            "the extended header at byte {at} claims to be larger than {} MiB",
+                            PAYLOAD_MAX >> 20
+                        ));
+                    }
+                };
+                if size > 0 {
+                    self.state = State::Payload {
+                        kind,
+                        left: size,
+                        bytes: Vec::new(),
+                    };
+                }
+                self.members += 1;
+                Ok(())
+            }
+            _ => self.member(&header, at),
+        }
+    }
+
+    /// A block that is neither header nor zero where one is due.
+    fn no_header(&mut self, at: u64) -> Result<()> {
+        if self.members == 0 {
+            return Err(not_tar());
+        }
+        if self.zeroes >= 1 {
+            // Rests of a tape or of a longer file; `tar` does not look at them.
+            self.state = State::Ended;
+            return Ok(());
+        }
+        if self.unsure > 0 {
+            // The data of a link or directory after all.
+            let size = core::mem::take(&mut self.unsure);
+            self.data(size, BLOCK as u64);
+            return Ok(());
+        }
+        if !self.lost {
+            self.lost = true;
+            let what = format!("the archive is damaged: there is no member header at byte {at}");
+            if !self.tolerant {
+                return self.damage(what);
+            }
+            self.warn(b"", what);
+        }
+        Ok(())
+    }
+
+    /// A complete extended header.
+    fn extended(&mut self, kind: u8, bytes: Vec<u8>) -> Result<()> {
+        let until_nul = |mut bytes: Vec<u8>| {
+            let end = bytes.iter().position(|&byte| byte == 0);
+            bytes.truncate(end.unwrap_or(bytes.len()));
+            Some(bytes)
+        };
+        let good = match kind {
+            b'L' => {
+                self.next.path = until_nul(bytes);
+                true
+            }
+            b'K' => {
+                self.next.linkpath = until_nul(bytes);
+                true
+            }
+            b'g' => self.global.parse(&bytes),
+            _ => self.next.parse(&bytes),
+        };
+        if !good {
+            let at = self.position;
+            self.warn(
+                b"",
+                format!(
+                    "the extended header before byte {at} is malformed: the rest of it is ignored"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits for `size` bytes of data and its padding to pass, of which `already` have.
+    fn data(&mut self, size: u64, already: u64) {
+        let padding = size.wrapping_neg() % BLOCK as u64;
+        let left = size.saturating_add(padding).saturating_sub(already);
+        self.state = if left == 0 {
+            State::Header
+        } else {
+            State::Data { left, padding }
+        };
+    }
+
+    fn member(&mut self, header: &Header<'_>, at: u64) -> Result<()> {
+        self.members += 1;
+        let mut extended = core::mem::take(&mut self.next).over(&self.global);
+        let name = match extended.sparse.name.take().or_else(|| extended.path.take()) {
+            Some(name) => name,
+            None => header.name(),
+        };
+        self.last.clone_from(&name);
+        let Some(size) = extended
+            .size
+            .or_else(|| header.size())
+            .filter(|&size| size <= i64::MAX as u64)
+        else {
+            return self.damage(format!(
+                "the size of member \"{}\" at byte {at} makes no sense",
+                printable(&name)
+            ));
+        };
+        let file_kind = match header.kind() {
+            b'1' => None,
+            b'2' => Some(FileKind::Symlink),
+            b'3' => Some(FileKind::CharacterDevice),
+            b'4' => Some(FileKind::BlockDevice),
+            b'5' | b'D' => Some(FileKind::Directory),
+            b'6' => Some(FileKind::Fifo),
+            b'V' => {
+                // The label of a volume: no file.
+                self.data(size, 0);
+                return Ok(());
+            }
+            b'M' | b'N' | b'A' => {
+                self.warn(&name, "left out: part of a multi-volume archive, or of a kind that no program writes any more");
+                self.data(size, 0);
+                return Ok(());
+            }
+            b'0' | 0 | b'7' | b'S' if name.last() == Some(&b'/') => Some(FileKind::Directory),
+            b'0' | 0 | b'7' | b'S' => Some(FileKind::Regular),
+            other => {
+                self.warn(
+                    &name,
+                    format!(
+                        "its type {:?} is unknown: taken as a regular file",
+                        char::from(other)
+                    ),
+                );
+                Some(FileKind::Regular)
+            }
+        };
+        let Some(file_kind) = file_kind else {
+            let target = extended.linkpath.take();
+            let target = target.as_deref().unwrap_or(header.target());
+            self.tree.link(&name, target)?;
+            self.unsure = size;
+            return Ok(());
+        };
+        let owner = |extended: Option<u64>, header: Option<u32>| match extended {
+            Some(number) => u32::try_from(number).unwrap_or(NONE),
+            None => header.unwrap_or(NONE),
+        };
+        let mut record = NodeRecord {
+            mode: file_kind as u32 | header.permissions(),
+            links: 0,
+            uid: owner(extended.uid, header.uid()),
+            gid: owner(extended.gid, header.gid()),
+            mtime: extended.mtime.unwrap_or(Timespec {
+                seconds: header.mtime(),
+                nanoseconds: 0,
+            }),
+            entry: NONE,
+            size: 0,
+            place: 0,
+            extent: 0,
+            extra: self.tree.keep_xattrs(&extended.xattrs),
+            storage: Storage::Plain,
+            method: 0,
+        };
+        match file_kind {
+            FileKind::Regular if header.kind() == b'S' || extended.sparse.is_present() => {
+                let mut member = SparseMember {
+                    name,
+                    record,
+                    size,
+                    stored: size,
+                    parts: core::mem::take(&mut extended.sparse.parts),
+                };
+                if header.kind() == b'S' {
+                    match header.old_sparse(&mut member.parts) {
+                        Some((more, size)) => {
+                            // pax headers of newer GNU tars state the size once more.
+                            member.size = size;
+                            if more {
+                                self.state = State::OldSparse(member);
+                                return Ok(());
+                            }
+                        }
+                        None => return self.bad_map(&member),
+                    }
+                } else {
+                    member.size = extended.sparse.size.unwrap_or(size);
+                    if extended.sparse.map_in_data() {
+                        self.state = State::LineMap(member, LineMap::default());
+                        return Ok(());
+                    }
+                }
+                self.sparse(member)
+            }
+            FileKind::Regular => {
+                (record.size, record.place) = (size, self.position);
+                self.tree.add(&name, record, b"")?;
+                self.data(size, 0);
+                Ok(())
+            }
+            _ => {
+                if matches!(file_kind, FileKind::CharacterDevice | FileKind::BlockDevice) {
+                    record.place = header.rdev();
+                }
+                let target = extended.linkpath.take();
+                let target = target.as_deref().unwrap_or(header.target());
+                self.tree.add(&name, record, target)?;
+                if header.kind() == b'5' || !matches!(file_kind, FileKind::Directory) {
+                    self.unsure = size;
+                } else {
+                    // A dump directory's listing, or what an old tar wrote behind a name with a slash.
+                    self.data(size, 0);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A sparse file whose map is complete.
+    fn sparse(&mut self, mut member: SparseMember) -> Result<()> {
+        if member.size > i64::MAX as u64
+            || !sparse::check(&mut member.parts, member.size, member.stored)
+        {
+            return self.bad_map(&member);
+        }
+        let mut record = member.record;
+        record.size = member.size;
+        record.place = self.position;
+        record.storage = Storage::Sparse;
+        record.extent = self.tree.keep_map(&member.parts);
+        self.tree.add(&member.name, record, b"")?;
+        self.data(member.stored, 0);
+        Ok(())
+    }
+
+    fn bad_map(&mut self, member: &SparseMember) -> Result<()> {
+        self.warn(
+            &member.name,
+            "left out: the map of this sparse file makes no sense",
+        );
+        self.data(member.stored, 0);
+        Ok(())
+    }
+}
+
+fn not_tar() -> Error {
+    Error::because(Errno::EINVAL, "not a tar archive")
+}
+
+/// Feeds a scanner from pieces of any length.
+pub struct Feeder {
+    block: Block,
+    filled: usize,
+}
+
+impl Default for Feeder {
+    fn default() -> Self {
+        Self {
+            block: [0; BLOCK],
+            filled: 0,
+        }
+    }
+}
+
+impl Feeder {
+    /// Gives `scanner` the next bytes of the archive.
+    pub fn feed(&mut self, scanner: &mut Scanner<'_>, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            match scanner.want() {
+                Want::Nothing => return Ok(()),
+                Want::Skip(count) => {
+                    let part = count.min(bytes.len() as u64);
+                    scanner.skipped(part);
+                    bytes = &bytes[part as usize..];
+                }
+                Want::Block => {
+                    if self.filled == 0
+                        && let Some((block, rest)) = bytes.split_first_chunk::<BLOCK>()
+                    {
+                        scanner.block(block)?;
+                        bytes = rest;
+                        continue;
+                    }
+                    let part = (BLOCK - self.filled).min(bytes.len());
+                    self.block[self.filled..][..part].copy_from_slice(&bytes[..part]);
+                    self.filled += part;
+                    bytes = &bytes[part..];
+                    if self.filled == BLOCK {
+                        self.filled = 0;
+                        scanner.block(&self.block)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
