@@ -41,21 +41,14 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
         }
         mounts.push(mount);
     }
-    for mount in &mounts {
-        let over = inherited
-            .iter()
-            .chain(&mounts)
-            .find(|other| path(&mount.source).starts_with(path(&other.target)));
-        if let Some(other) = over {
-            return Err(Failure::new(format!(
-                "the source {} lies on the mount at {}",
-                shown(path(&mount.source)),
-                shown(path(&other.target))
-            ))
-            .advice("an archive inside an archive cannot be served in place; copy it out first"));
-        }
-    }
     Ok(mounts)
+}
+
+/// The one of `mounts` that the source of `mount` lies on.
+pub fn lies_on<'a>(mount: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    mounts
+        .iter()
+        .find(|other| path(&mount.source).starts_with(path(&other.target)))
 }
 
 /// `typed` from the root, its dots resolved by name where they lead nowhere yet.
@@ -71,13 +64,18 @@ fn source(request: &Request) -> Result<PathBuf, Failure> {
         |error: io::Error| Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
     let canonical = fs::canonicalize(typed).map_err(wrong)?;
     let kind = fs::metadata(&canonical).map_err(wrong)?.file_type();
-    let name = match (&request.driver, kind.is_dir()) {
-        (Some(name), _) => name.as_str(),
-        (None, true) => "passthrough",
-        (None, false) => "archive",
-    };
-    if !crate::drivers::NAMES.contains(&name) {
-        return Err(unknown_driver(name, &canonical, request.driver.is_some()));
+    match &request.driver {
+        None if kind.is_dir() => {
+            return Err(later(&format!(
+                "source {} is a directory",
+                shown(&canonical)
+            )));
+        }
+        Some(name) if name == "passthrough" => return Err(later("type passthrough")),
+        Some(name) => {
+            culvert_drivers::find(name).map_err(|error| Failure::new(error.to_string()))?;
+        }
+        None => {}
     }
     let what = if kind.is_dir() {
         "a directory"
@@ -97,21 +95,12 @@ fn source(request: &Request) -> Result<PathBuf, Failure> {
     .advice("an archive is read at any place of it, so it must be a regular file"))
 }
 
-fn unknown_driver(name: &str, source: &Path, named: bool) -> Failure {
-    let known = crate::drivers::NAMES.join(", ");
-    if name == "passthrough" {
-        let subject = if named {
-            "type passthrough".into()
-        } else {
-            format!("source {} is a directory", shown(source))
-        };
-        return Failure::new(format!(
-            "{subject}: serving directories (passthrough) comes with a later version"
-        ))
-        .advice(format!("types of this version: {known}"));
-    }
-    Failure::new(format!("unknown type \"{}\"", shown(name)))
-        .advice(format!("types of this version: {known}"))
+/// Passthrough is in the design, not in this version.
+fn later(subject: &str) -> Failure {
+    Failure::new(format!(
+        "{subject}: serving directories (passthrough) comes with a later version"
+    ))
+    .advice("types of this version: see culvert drivers")
 }
 
 /// `target`, canonical: an empty directory, or a name that does not exist in a directory that does, or anything below one of `covering`.
@@ -253,7 +242,7 @@ mod tests {
         unknown.driver = Some("floppy".into());
         let message = resolve(vec![unknown], &[]).unwrap_err().to_string();
         assert!(
-            message.contains("unknown type \"floppy\"") && message.contains("archive"),
+            message.contains("no driver \"floppy\"") && message.contains("archive"),
             "{message}"
         );
     }
@@ -268,18 +257,5 @@ mod tests {
         assert!(resolve(vec![inner], &mounts[1..]).is_ok());
         let twice = resolve(vec![outer.clone(), place.ask("a.tar", "full/../new")], &[]);
         assert!(twice.unwrap_err().to_string().contains("two mounts"));
-        let from_itself = resolve(
-            vec![place.ask("full/file", "empty")],
-            &[Mount {
-                target: place.0.join("full").into_os_string().into_encoded_bytes(),
-                ..outer.into_mount("archive")
-            }],
-        );
-        assert!(
-            from_itself
-                .unwrap_err()
-                .to_string()
-                .contains("lies on the mount")
-        );
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     failure::{Failure, NOT_EXECUTABLE, path, shown},
     mounts, prepare,
     program::{self, Environment},
-    run_directory::{self, Held},
+    run_directory::{self, Held, Inherited},
     verdict,
 };
 use culvert::mount::Mount;
@@ -26,35 +26,53 @@ pub fn run(run: Run) -> Failure {
 
 fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let library = library()?;
-    let (mut all, intercepted) = match run_directory::inherited()? {
-        Some(run) => (run.mounts, run.intercepted),
-        None => (Vec::new(), false),
-    };
-    let added = mounts::resolve(run.mounts, &all)?;
+    let inherited = run_directory::inherited()?.unwrap_or_default();
+    let added = mounts::resolve(run.mounts, &inherited.mounts)?;
     // What cannot be run is found out before an index is built for minutes.
+    let unseen = if inherited.intercepted {
+        &[][..]
+    } else {
+        &inherited.mounts
+    };
     let name = &run.command[0];
-    let found = program::find(name);
-    let on_mount = may_lie_on_mount(name, all.iter().chain(&added));
-    let (program, arguments) = match (found, on_mount) {
+    let on_mount = may_lie_on_mount(name, unseen.iter().chain(&added));
+    let (program, arguments) = match (program::find(name), on_mount) {
         (Ok(found), false) => {
             warn(verdict::of_program(&found).err(), run.strict)?;
             (found, run.command)
         }
-        (Err(failure), false) if all.is_empty() && added.is_empty() => return Err(failure),
+        (Err(failure), false) if unseen.is_empty() && added.is_empty() => return Err(failure),
         // Only an intercepted process sees what is on the mount: culvert itself, started again, looks there.
         _ => inside(run.command, run.strict)?,
     };
-    for mount in &added {
-        prepare::prepare(mount)?;
-    }
-    if run.private != Some(false) {
-        cover::cover(&added, run.private == Some(true))?;
-    }
-    all.extend(added);
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1;
-    let directory = run_directory::create(&all)?;
-    let environment = environment(&directory, &library, flags, intercepted)?;
-    Err(program::execute(&program, &arguments, &environment))
+    let directory = run_directory::create()?;
+    let outcome = serve(&directory, added, &inherited, run.private)
+        .and_then(|()| environment(&directory, &library, flags, inherited.intercepted))
+        .map(|environment| program::execute(&program, &arguments, &environment));
+    directory.discard();
+    Err(outcome.unwrap_or_else(|failure| failure))
+}
+
+/// Makes the sources of the mounts `added` ready and says in the run directory what is mounted, after what is `inherited`.
+fn serve(
+    directory: &Held,
+    added: Vec<Mount>,
+    inherited: &Inherited,
+    private: Option<bool>,
+) -> Result<(), Failure> {
+    let mut all = inherited.mounts.clone();
+    for mut mount in added {
+        if mounts::lies_on(&mount, &inherited.mounts).is_some() {
+            prepare::copy_source(&mut mount, &directory.path, all.len())?;
+        }
+        all.push(prepare::prepare(&mount, &directory.path)?);
+    }
+    directory.write_mounts(&all)?;
+    match private {
+        Some(false) => Ok(()),
+        asked => cover::cover(&all[inherited.mounts.len()..], asked.is_some()),
+    }
 }
 
 /// Prints why a program is not intercepted, or refuses it (126) when `strict`.

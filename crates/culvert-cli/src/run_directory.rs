@@ -30,8 +30,24 @@ pub struct Held {
     pub lock: i32,
 }
 
-/// Makes a new run directory with `mounts`.
-pub fn create(mounts: &[Mount]) -> Result<Held, Failure> {
+impl Held {
+    /// Writes the file that says what is mounted where.
+    pub fn write_mounts(&self, mounts: &[Mount]) -> Result<(), Failure> {
+        let file = self.path.join("mounts");
+        fs::write(&file, culvert::mount::encode(mounts)).map_err(|error| {
+            Failure::new(format!("cannot write {}: {}", shown(&file), reason(&error)))
+        })
+    }
+
+    /// Removes the directory: no program came to use it.
+    pub fn discard(self) {
+        let mut files = usize::MAX;
+        remove(&self.path, &mut files);
+    }
+}
+
+/// Makes a new run directory, without mounts yet.
+pub fn create() -> Result<Held, Failure> {
     let base = base()?;
     let failed = |what: &Path, error: io::Error| {
         Failure::new(format!("cannot make {}: {}", shown(what), reason(&error)))
@@ -60,7 +76,6 @@ pub fn create(mounts: &[Mount]) -> Result<Held, Failure> {
         for folder in ["shadows", "cwd", "exe"] {
             make(&directory.join(folder))?;
         }
-        fs::write(directory.join("mounts"), culvert::mount::encode(mounts))?;
         inherit(&lock)
     };
     let lock = build().map_err(|error| failed(&directory, error))?;
@@ -241,6 +256,7 @@ fn remove(directory: &Path, files: &mut usize) {
 }
 
 /// The run that this process is part of.
+#[derive(Default)]
 pub struct Inherited {
     /// Its mounts.
     pub mounts: Vec<Mount>,
