@@ -190,7 +190,12 @@ unsafe fn try_object(
             base as usize + Chunk::HEADER + index * size_of::<SiteRecord>(),
         )
     });
-    registry::add(code.start, code.end, base, size as u64, &chunk.edits, traps);
+    registry::add(
+        (code.start, code.end),
+        (base, size as u64),
+        core::mem::take(&mut chunk.edits),
+        traps,
+    );
     if chunk.out_of_reach > 0 {
         return Err("something it refers to is out of the stubs' reach");
     }

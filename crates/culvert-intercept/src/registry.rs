@@ -3,6 +3,7 @@
 use crate::SiteRecord;
 use crate::write::Edit;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 
@@ -12,8 +13,8 @@ struct Entry {
     code: (u64, u64),
     /// The stubs.
     stubs: (u64, u64),
-    /// One of the changes, by which one sees whether the code is still this one.
-    sample: Edit,
+    /// What was changed, by address.
+    edits: Box<[Edit]>,
     /// `ud2` sites: address, and address of the record.
     traps: Box<[(usize, usize)]>,
     /// Set when something else was mapped there.
@@ -35,19 +36,16 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Records that `edits` have been made in `start..end`, leading to `size` bytes of stubs at `stubs`.
-pub fn add(
-    start: u64,
-    end: u64,
-    stubs: u64,
-    size: u64,
-    edits: &[Edit],
+pub(crate) fn add(
+    (start, end): (u64, u64),
+    (stubs, size): (u64, u64),
+    edits: Vec<Edit>,
     traps: impl Iterator<Item = (usize, usize)>,
 ) {
-    let Some(sample) = edits.first() else { return };
     let entry = Box::leak(Box::new(Entry {
         code: (start, end),
         stubs: (stubs, stubs + size),
-        sample: sample.clone(),
+        edits: edits.into(),
         traps: traps.collect(),
         gone: AtomicBool::new(false),
         next: ptr::null(),
@@ -66,18 +64,20 @@ pub fn add(
 ///
 /// # Safety
 /// The range is mapped readable.
-pub unsafe fn is_patched(start: u64, end: u64) -> bool {
+pub(crate) unsafe fn is_patched(start: u64, end: u64) -> bool {
     let mut patched = false;
     for entry in entries()
         .filter(|entry| entry.code.0 < end && start < entry.code.1 && !entry.gone.load(Acquire))
     {
-        let (address, length) = (entry.sample.address, entry.sample.bytes.len());
-        if address < start || address + length as u64 > end {
+        let inside =
+            |edit: &&Edit| edit.address >= start && edit.address + edit.bytes.len() as u64 <= end;
+        let Some(sample) = entry.edits.iter().find(inside) else {
             continue;
-        }
+        };
         // SAFETY: inside of the range.
-        let now = unsafe { core::slice::from_raw_parts(address as *const u8, length) };
-        if now == entry.sample.bytes {
+        let now =
+            unsafe { core::slice::from_raw_parts(sample.address as *const u8, sample.bytes.len()) };
+        if *now == *sample.bytes {
             patched = true;
         } else {
             entry.gone.store(true, Release);
