@@ -293,9 +293,11 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
         if image.path.is_empty() || on_mount || depth > 0 {
             image.path.clone_from(&host);
         }
-        let Ok(look) = Look::open(&host) else {
-            // Executable but not readable, or not there: the kernel knows what to say.
-            break Loader::None("it cannot be read");
+        let look = match Look::open(&host) {
+            Ok(look) => look,
+            // Executable but not readable: the kernel may still run it.
+            Err(Errno::EACCES) => break Loader::None("it cannot be read"),
+            Err(error) => return Err(error),
         };
         match look.format() {
             Format::Script { interpreter, argument } => {

@@ -1,7 +1,7 @@
 //! Finding the program's environment when nobody passes it: la_version gets a number, nothing else.
 
 /// AT_PAGESZ 4096, AT_CLKTCK 100, AT_PHDR: three neighbours in every x86-64 auxiliary vector (`create_elf_tables`, fs/binfmt_elf.c).
-const LANDMARK: [usize; 5] = [6, 4096, 17, 100, 3];
+static LANDMARK: [usize; 5] = [6, 4096, 17, 100, 3];
 /// Entries that the kernel puts before AT_PAGESZ: AT_SYSINFO_EHDR, AT_MINSIGSTKSZ, AT_HWCAP.
 const BEFORE: [usize; 3] = [33, 51, 16];
 /// ld.so's frames below the program's arguments are small; past this the search gives up. The arguments and environment strings lie beyond
@@ -10,14 +10,18 @@ const FARTHEST: usize = 1 << 20;
 
 /// The program's environment array, found by the landmark above it on the stack.
 pub fn environment() -> Option<*mut *mut u8> {
-    let mut marker = 0usize;
-    let start = (&raw mut marker).cast::<usize>();
+    let start: *mut usize;
+    // The stack as a whole, not a variable on it: no object of Rust's ends where this frame ends.
+    // SAFETY: reads the stack pointer.
+    unsafe { core::arch::asm!("mov {}, rsp", out(reg) start, options(nomem, nostack, preserves_flags)) };
     for i in 0..FARTHEST {
         // SAFETY: between this frame and the auxiliary vector everything is stack; the vector ends the search.
         unsafe {
             let here = start.add(i);
-            if (0..LANDMARK.len()).all(|k| here.add(k).read_volatile() == LANDMARK[k]) {
-                return before(here);
+            if (0..LANDMARK.len()).all(|k| here.add(k).read_volatile() == LANDMARK[k])
+                && let Some(found) = before(here)
+            {
+                return Some(found);
             }
         }
     }
