@@ -1,12 +1,12 @@
 //! Path resolution proper, with the kernel's rules (path_resolution(7); `fs/namei.c`: `link_path_walk`, `step_into`, `handle_dots`).
 
-use super::scan::{Component, climbs, component, component_at, end_of_name, is_dots};
-use super::{
-    Host, HostKind, Inside, Last, LastStep, Magic, MountId, MountTable, Place, Resolved,
-    Restrictions,
-};
+mod inside;
+mod outside;
+
+use super::scan::{climbs, component, is_dots};
+use super::{Host, Inside, Last, LastStep, MountId, MountTable, Place, Resolved, Restrictions};
 use alloc::{borrow::Cow, vec::Vec};
-use culvert::{Access, Caller, Entry, Errno, FileKind, Node, Result};
+use culvert::{Caller, Entry, Errno, Node, Result};
 
 /// `PATH_MAX` without the final NUL (limits.h of Linux).
 const LONGEST_PATH: usize = 4095;
@@ -50,6 +50,7 @@ impl MountTable {
             links: 0,
             touched: false,
             searchable: None,
+            answer: None,
         };
         let scoped = restrictions.has(Restrictions::BENEATH | Restrictions::IN_ROOT);
         if !absolute || scoped {
@@ -128,16 +129,15 @@ struct Walker<'t, 'p> {
     touched: bool,
     /// Whether the caller may search the current directory of a mount, where that is known without asking.
     searchable: Option<bool>,
+    /// The end of the walk, found by its latest step.
+    answer: Option<Resolved<'p>>,
 }
-
-/// What a step did: the answer, or on with the next component.
-type Step<'p> = Result<Option<Resolved<'p>>>;
 
 impl<'p> Walker<'_, 'p> {
     fn run(mut self) -> Result<Resolved<'p>> {
         while let Some(next) = component(&self.text, self.at) {
             self.at = next.end;
-            let done = match &self.text[next.start..next.end] {
+            match &self.text[next.start..next.end] {
                 name if is_dots(name) => {
                     let up = name.len() == 2;
                     self.dots(up, next.is_last)?
@@ -149,8 +149,8 @@ impl<'p> Walker<'_, 'p> {
                         self.step_outside(path, next)?
                     }
                 },
-            };
-            if let Some(answer) = done {
+            }
+            if let Some(answer) = self.answer {
                 return Ok(answer);
             }
         }
@@ -171,6 +171,13 @@ impl<'p> Walker<'_, 'p> {
                 }))
             }
         }
+    }
+
+    /// Ends the walk.
+    #[inline]
+    fn done(&mut self, answer: Resolved<'p>) -> Result<()> {
+        self.answer = Some(answer);
+        Ok(())
     }
 
     /// Goes to a directory that is known already.
@@ -237,7 +244,7 @@ impl<'p> Walker<'_, 'p> {
     }
 
     /// `.` and `..`.
-    fn dots(&mut self, up: bool, is_last: bool) -> Step<'p> {
+    fn dots(&mut self, up: bool, is_last: bool) -> Result<()> {
         match self.position {
             Position::Mount(mount, node) => self.may_search(mount, node)?,
             Position::Host(ref path) => {
@@ -266,9 +273,9 @@ impl<'p> Walker<'_, 'p> {
                 }
                 _ => [&path[..], b"/."].concat(),
             };
-            return Ok(Some(self.outside(shown, false)));
+            return self.done(self.outside(shown, false));
         }
-        Ok(None)
+        Ok(())
     }
 
     /// To the parent directory, which is above the target for a mount's root.
@@ -301,121 +308,10 @@ impl<'p> Walker<'_, 'p> {
         Ok(())
     }
 
-    /// From directory `dir` of `mount` through `next`, and as many components more as the driver walks in one call.
-    fn step_in_mount(&mut self, mount: MountId, dir: Node, next: Component) -> Step<'p> {
-        self.may_search(mount, dir)?;
-        if next.is_last && next.slash && self.step.creates() {
-            return Err(Errno::EISDIR.into());
-        }
-        if next.end - next.start > LONGEST_NAME {
-            return Err(Errno::ENAMETOOLONG.into());
-        }
-        let driver = self.table.driver(mount)?;
-        let mounted_on = self.table.has_children(mount);
-        // The default `walk` does not look at permissions: where they matter, each directory is looked at here.
-        let one_call =
-            !mounted_on && (self.caller.is_superuser() || driver.capabilities().checks_permissions);
-        if one_call && !next.is_last {
-            let end = run_end(&self.text, next, !self.step.wants_parent());
-            let run = &self.text[next.start..end];
-            let walked = driver.walk(self.caller, dir, run)?;
-            if walked.consumed > run.len() {
-                return Err(Errno::EIO.into());
-            }
-            // Nothing consumed: the driver cannot take several at once here, so one is looked up below.
-            if let (Some(entry), 1..) = (walked.entry, walked.consumed) {
-                let start = run[..walked.consumed]
-                    .iter()
-                    .rposition(|&b| b == b'/')
-                    .map_or(next.start, |slash| next.start + slash + 1);
-                let last = component_at(&self.text, start);
-                if walked.parent != dir {
-                    driver.forget(walked.parent, 1);
-                }
-                return self.arrive(mount, walked.parent, entry, last);
-            }
-        }
-        let name = &self.text[next.start..next.end];
-        if mounted_on && let Some(child) = self.table.covering_name(mount, dir, name) {
-            self.enter(child)?;
-            return Ok(None);
-        }
-        let entry = match driver.lookup(self.caller, dir, name) {
-            Ok(entry) => entry,
-            Err(error) => {
-                let may_be_made = next.is_last && self.step.wants_parent();
-                return match error.errno() {
-                    Errno::ENOENT if may_be_made => Ok(Some(self.inside(mount, dir, next, None))),
-                    _ => Err(error),
-                };
-            }
-        };
-        if mounted_on && let Some(child) = self.table.covering_node(mount, entry.attributes.node) {
-            driver.forget(entry.attributes.node, 1);
-            self.enter(child)?;
-            return Ok(None);
-        }
-        self.arrive(mount, dir, entry, next)
-    }
-
-    /// Judges what `next` named: an answer, a directory to go on from, or a link to follow.
-    fn arrive(&mut self, mount: MountId, parent: Node, entry: Entry, next: Component) -> Step<'p> {
-        self.at = next.end;
-        let kind = entry.attributes.kind;
-        let follow =
-            !next.is_last || (self.step != LastStep::Parent && (next.slash || self.step.follows()));
-        let must_be_directory = !next.is_last || (next.slash && self.step != LastStep::Parent);
-        let wrong = must_be_directory && kind != FileKind::Directory;
-        let link = kind == FileKind::Symlink && follow;
-        if next.is_last && !link && !wrong {
-            return Ok(Some(self.inside(mount, parent, next, Some(entry))));
-        }
-        // From here on the entry is only passed through, and its reference goes back: what has a name stays valid.
-        let driver = self.table.driver(mount)?;
-        let node = entry.attributes.node;
-        let target = if link {
-            self.count_link().and_then(|()| driver.readlink(node))
-        } else {
-            Ok(Vec::new())
-        };
-        driver.forget(node, 1);
-        if link {
-            self.go_to(mount, parent);
-            self.follow(target?)?;
-        } else if wrong {
-            return Err(Errno::ENOTDIR.into());
-        } else {
-            self.go_to(mount, node);
-            if !driver.capabilities().checks_permissions {
-                self.searchable = Some(self.caller.may(Access::EXECUTE, &entry.attributes).is_ok());
-            }
-        }
-        Ok(None)
-    }
-
+    /// To a directory of a mount.
     fn go_to(&mut self, mount: MountId, directory: Node) {
         self.position = Position::Mount(mount, directory);
         self.searchable = None;
-    }
-
-    fn inside(
-        &mut self,
-        mount: MountId,
-        parent: Node,
-        next: Component,
-        entry: Option<Entry>,
-    ) -> Resolved<'p> {
-        let name = match &self.text {
-            Cow::Borrowed(text) => Cow::Borrowed(&text[next.start..next.end]),
-            Cow::Owned(text) => Cow::Owned(text[next.start..next.end].to_vec()),
-        };
-        Resolved::Inside(Inside {
-            mount,
-            parent,
-            last: Last::Name(name),
-            entry,
-            trailing_slash: next.slash,
-        })
     }
 
     fn count_link(&mut self) -> Result<()> {
@@ -440,136 +336,6 @@ impl<'p> Walker<'_, 'p> {
         }
         Ok(())
     }
-
-    /// From a directory of the host through `next`, which is `path` there.
-    fn step_outside(&mut self, path: Vec<u8>, next: Component) -> Step<'p> {
-        if next.is_last && next.slash && self.step.creates() {
-            return Ok(Some(self.outside(path, true))); // EISDIR, whatever is there
-        }
-        if let Some(mount) = self.table.at_target(&path) {
-            self.enter(mount)?;
-            return Ok(None);
-        }
-        let follow =
-            !next.is_last || (self.step != LastStep::Parent && (next.slash || self.step.follows()));
-        if self.table.leads_to_target(&path) {
-            if next.is_last {
-                return Ok(Some(self.outside(path, next.slash)));
-            }
-            self.position = Position::Host(path);
-            return Ok(None);
-        }
-        if !follow {
-            if self.step == LastStep::NoFollow && path.starts_with(b"/proc/") {
-                let magic = self.host.magic(&path);
-                if is_ours(&magic) {
-                    return Ok(Some(Resolved::MagicLink(magic)));
-                }
-            }
-            return Ok(Some(self.outside(path, next.slash)));
-        }
-        match self.host.lstat(&path) {
-            Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
-            Ok(file) if file.kind == HostKind::Directory => {
-                if next.is_last {
-                    return Ok(Some(self.outside(path, next.slash)));
-                }
-                self.position = Position::Host(path);
-                Ok(None)
-            }
-            _ if next.is_last => Ok(Some(self.outside(path, next.slash))),
-            Ok(_) => self.give_up(Errno::ENOTDIR),
-            Err(errno) => self.give_up(errno),
-        }
-    }
-
-    /// Follows the link at `path` outside.
-    fn follow_outside(&mut self, mut path: Vec<u8>, next: Component) -> Step<'p> {
-        let magic = match path.starts_with(b"/proc/") {
-            true => self.host.magic(&path),
-            false => Magic::No,
-        };
-        if self.links >= MOST_LINKS || self.restrictions.has(Restrictions::NO_SYMLINKS) {
-            return self.give_up(Errno::ELOOP);
-        }
-        self.count_link()?;
-        if magic == Magic::No {
-            return match self.host.readlink(&path) {
-                Ok(target) => self.follow(target).map(|()| None),
-                Err(errno) => self.give_up(errno),
-            };
-        }
-        // nd_jump_link: never out of a scope, and not where it is forbidden.
-        if self.restrictions.has(Restrictions::NO_MAGICLINKS) {
-            return Err(Errno::ELOOP.into());
-        }
-        if self.scope.is_some() {
-            return Err(Errno::EXDEV.into());
-        }
-        self.last = Last::Magic;
-        match magic {
-            Magic::Directory(place) => {
-                self.check_crossing()?;
-                self.start_at(&place)?;
-                Ok(None)
-            }
-            Magic::File { mount, node } => {
-                self.check_crossing()?;
-                if next.slash {
-                    return Err(Errno::ENOTDIR.into());
-                }
-                let attributes = self.table.driver(mount)?.attributes(node)?;
-                Ok(Some(Resolved::Inside(Inside {
-                    mount,
-                    parent: node,
-                    last: Last::Magic,
-                    entry: Some(Entry { attributes }),
-                    trailing_slash: false,
-                })))
-            }
-            Magic::Kernel | Magic::No => {
-                path.extend_from_slice(&self.text[next.end..]);
-                Ok(Some(self.outside(path, false)))
-            }
-        }
-    }
-
-    /// The kernel's business: its own call if no mount played a part, else the path that the walk found.
-    fn outside(&self, mut path: Vec<u8>, slash: bool) -> Resolved<'p> {
-        if !self.touched {
-            return Resolved::Untouched;
-        }
-        if slash || path.is_empty() {
-            path.push(b'/');
-        }
-        Resolved::Outside { path }
-    }
-
-    /// An error outside: the kernel says it itself when no mount played a part.
-    fn give_up(&self, errno: Errno) -> Step<'p> {
-        if self.touched {
-            Err(errno.into())
-        } else {
-            Ok(Some(Resolved::Untouched))
-        }
-    }
-
-    /// Search permission on directory `dir` (`may_lookup`). The superuser has it everywhere.
-    #[inline]
-    fn may_search(&self, mount: MountId, dir: Node) -> Result<()> {
-        if self.caller.is_superuser() {
-            return Ok(());
-        }
-        let driver = self.table.driver(mount)?;
-        match self.searchable {
-            Some(true) => Ok(()),
-            Some(false) => Err(Errno::EACCES.into()),
-            None if driver.capabilities().checks_permissions => {
-                driver.access(self.caller, dir, Access::EXECUTE)
-            }
-            None => self.caller.may(Access::EXECUTE, &driver.attributes(dir)?),
-        }
-    }
 }
 
 impl MountTable {
@@ -588,29 +354,4 @@ fn same_mount(a: &Position, b: &Position) -> bool {
         (Position::Mount(a, _), Position::Mount(b, _)) => a == b,
         _ => false,
     }
-}
-
-fn is_ours(magic: &Magic) -> bool {
-    matches!(
-        magic,
-        Magic::Directory(Place::Mount { .. }) | Magic::File { .. }
-    )
-}
-
-/// Where the run of plain components that begins with `first` ends; the last component of the text belongs to it only `with_last`.
-fn run_end(text: &[u8], first: Component, with_last: bool) -> usize {
-    let mut end = first.end;
-    // One slash and a plain name after it: else the run ends here.
-    while end + 1 < text.len() && text[end + 1] != b'/' {
-        let name_end = end_of_name(text, end + 1);
-        let name = &text[end + 1..name_end];
-        if is_dots(name) || name.len() > LONGEST_NAME {
-            break;
-        }
-        if !with_last && text[name_end..].iter().all(|&b| b == b'/') {
-            break;
-        }
-        end = name_end;
-    }
-    end
 }

@@ -1,0 +1,168 @@
+//! Steps in a mount, by its driver.
+
+use super::{LONGEST_NAME, Walker};
+use crate::resolver::scan::{Component, component_at, end_of_name, is_dots};
+use crate::resolver::{Inside, Last, LastStep, MountId, Resolved};
+use alloc::{borrow::Cow, vec::Vec};
+use culvert::{Access, Entry, Errno, FileKind, Node, Result};
+
+impl<'p> Walker<'_, 'p> {
+    /// From directory `dir` of `mount` through `next`, and as many components more as the driver walks in one call.
+    pub(super) fn step_in_mount(
+        &mut self,
+        mount: MountId,
+        dir: Node,
+        next: Component,
+    ) -> Result<()> {
+        self.may_search(mount, dir)?;
+        if next.is_last && next.slash && self.step.creates() {
+            return Err(Errno::EISDIR.into());
+        }
+        if next.end - next.start > LONGEST_NAME {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let driver = self.table.driver(mount)?;
+        let mounted_on = self.table.has_children(mount);
+        // The default `walk` does not look at permissions: where they matter, each directory is looked at here.
+        let one_call =
+            !mounted_on && (self.caller.is_superuser() || driver.capabilities().checks_permissions);
+        if one_call && !next.is_last {
+            let end = run_end(&self.text, next, !self.step.wants_parent());
+            let run = &self.text[next.start..end];
+            let walked = driver.walk(self.caller, dir, run)?;
+            if walked.consumed > run.len() {
+                return Err(Errno::EIO.into());
+            }
+            // Nothing consumed: the driver cannot take several at once here, so one is looked up below.
+            if let (Some(entry), 1..) = (walked.entry, walked.consumed) {
+                let start = run[..walked.consumed]
+                    .iter()
+                    .rposition(|&b| b == b'/')
+                    .map_or(next.start, |slash| next.start + slash + 1);
+                let last = component_at(&self.text, start);
+                if walked.parent != dir {
+                    driver.forget(walked.parent, 1);
+                }
+                return self.arrive(mount, walked.parent, entry, last);
+            }
+        }
+        let name = &self.text[next.start..next.end];
+        if mounted_on && let Some(child) = self.table.covering_name(mount, dir, name) {
+            self.enter(child)?;
+            return Ok(());
+        }
+        let entry = match driver.lookup(self.caller, dir, name) {
+            Ok(entry) => entry,
+            Err(error) => {
+                let may_be_made = next.is_last && self.step.wants_parent();
+                return match error.errno() {
+                    Errno::ENOENT if may_be_made => self.inside(mount, dir, next, None),
+                    _ => Err(error),
+                };
+            }
+        };
+        if mounted_on && let Some(child) = self.table.covering_node(mount, entry.attributes.node) {
+            driver.forget(entry.attributes.node, 1);
+            self.enter(child)?;
+            return Ok(());
+        }
+        self.arrive(mount, dir, entry, next)
+    }
+
+    /// Judges what `next` named: an answer, a directory to go on from, or a link to follow.
+    fn arrive(
+        &mut self,
+        mount: MountId,
+        parent: Node,
+        entry: Entry,
+        next: Component,
+    ) -> Result<()> {
+        self.at = next.end;
+        let kind = entry.attributes.kind;
+        let follow =
+            !next.is_last || (self.step != LastStep::Parent && (next.slash || self.step.follows()));
+        let must_be_directory = !next.is_last || (next.slash && self.step != LastStep::Parent);
+        let wrong = must_be_directory && kind != FileKind::Directory;
+        let link = kind == FileKind::Symlink && follow;
+        if next.is_last && !link && !wrong {
+            return self.inside(mount, parent, next, Some(entry));
+        }
+        // From here on the entry is only passed through, and its reference goes back: what has a name stays valid.
+        let driver = self.table.driver(mount)?;
+        let node = entry.attributes.node;
+        let target = if link {
+            self.count_link().and_then(|()| driver.readlink(node))
+        } else {
+            Ok(Vec::new())
+        };
+        driver.forget(node, 1);
+        if link {
+            self.go_to(mount, parent);
+            self.follow(target?)?;
+        } else if wrong {
+            return Err(Errno::ENOTDIR.into());
+        } else {
+            self.go_to(mount, node);
+            if !driver.capabilities().checks_permissions {
+                self.searchable = Some(self.caller.may(Access::EXECUTE, &entry.attributes).is_ok());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the walk at a name.
+    fn inside(
+        &mut self,
+        mount: MountId,
+        parent: Node,
+        next: Component,
+        entry: Option<Entry>,
+    ) -> Result<()> {
+        let name = match &self.text {
+            Cow::Borrowed(text) => Cow::Borrowed(&text[next.start..next.end]),
+            Cow::Owned(text) => Cow::Owned(text[next.start..next.end].to_vec()),
+        };
+        self.done(Resolved::Inside(Inside {
+            mount,
+            parent,
+            last: Last::Name(name),
+            entry,
+            trailing_slash: next.slash,
+        }))
+    }
+
+    /// Search permission on directory `dir` (`may_lookup`). The superuser has it everywhere.
+    #[inline]
+    pub(super) fn may_search(&self, mount: MountId, dir: Node) -> Result<()> {
+        if self.caller.is_superuser() {
+            return Ok(());
+        }
+        let driver = self.table.driver(mount)?;
+        match self.searchable {
+            Some(true) => Ok(()),
+            Some(false) => Err(Errno::EACCES.into()),
+            None if driver.capabilities().checks_permissions => {
+                driver.access(self.caller, dir, Access::EXECUTE)
+            }
+            None => self.caller.may(Access::EXECUTE, &driver.attributes(dir)?),
+        }
+    }
+}
+
+/// Where the run of plain components that begins with `first` ends; the last component of the text belongs to it only `with_last`.
+fn run_end(text: &[u8], first: Component, with_last: bool) -> usize {
+    let mut end = first.end;
+    // One slash and a plain name after it: else the run ends here.
+    while end + 1 < text.len() && text[end + 1] != b'/' {
+        let name_end = end_of_name(text, end + 1);
+        let name = &text[end + 1..name_end];
+        if is_dots(name) || name.len() > LONGEST_NAME {
+            break;
+        }
+        if !with_last && text[name_end..].iter().all(|&b| b == b'/') {
+            break;
+        }
+        end = name_end;
+    }
+    end
+}

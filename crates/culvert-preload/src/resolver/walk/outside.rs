@@ -1,0 +1,129 @@
+//! Steps outside all mounts, in the real file system.
+
+use super::{MOST_LINKS, Position, Walker};
+use crate::resolver::scan::Component;
+use crate::resolver::{HostKind, Inside, Last, LastStep, Magic, Place, Resolved, Restrictions};
+use alloc::vec::Vec;
+use culvert::{Entry, Errno, Result};
+
+impl<'p> Walker<'_, 'p> {
+    /// From a directory of the host through `next`, which is `path` there.
+    pub(super) fn step_outside(&mut self, path: Vec<u8>, next: Component) -> Result<()> {
+        if next.is_last && next.slash && self.step.creates() {
+            return self.done(self.outside(path, true)); // EISDIR, whatever is there
+        }
+        if let Some(mount) = self.table.at_target(&path) {
+            self.enter(mount)?;
+            return Ok(());
+        }
+        let follow =
+            !next.is_last || (self.step != LastStep::Parent && (next.slash || self.step.follows()));
+        if self.table.leads_to_target(&path) {
+            if next.is_last {
+                return self.done(self.outside(path, next.slash));
+            }
+            self.position = Position::Host(path);
+            return Ok(());
+        }
+        if !follow {
+            if self.step == LastStep::NoFollow && path.starts_with(b"/proc/") {
+                let magic = self.host.magic(&path);
+                if is_ours(&magic) {
+                    return self.done(Resolved::MagicLink(magic));
+                }
+            }
+            return self.done(self.outside(path, next.slash));
+        }
+        match self.host.lstat(&path) {
+            Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
+            Ok(file) if file.kind == HostKind::Directory => {
+                if next.is_last {
+                    return self.done(self.outside(path, next.slash));
+                }
+                self.position = Position::Host(path);
+                Ok(())
+            }
+            _ if next.is_last => self.done(self.outside(path, next.slash)),
+            Ok(_) => self.give_up(Errno::ENOTDIR),
+            Err(errno) => self.give_up(errno),
+        }
+    }
+
+    /// Follows the link at `path` outside.
+    fn follow_outside(&mut self, mut path: Vec<u8>, next: Component) -> Result<()> {
+        let magic = match path.starts_with(b"/proc/") {
+            true => self.host.magic(&path),
+            false => Magic::No,
+        };
+        if self.links >= MOST_LINKS || self.restrictions.has(Restrictions::NO_SYMLINKS) {
+            return self.give_up(Errno::ELOOP);
+        }
+        self.count_link()?;
+        if magic == Magic::No {
+            return match self.host.readlink(&path) {
+                Ok(target) => self.follow(target),
+                Err(errno) => self.give_up(errno),
+            };
+        }
+        // nd_jump_link: never out of a scope, and not where it is forbidden.
+        if self.restrictions.has(Restrictions::NO_MAGICLINKS) {
+            return Err(Errno::ELOOP.into());
+        }
+        if self.scope.is_some() {
+            return Err(Errno::EXDEV.into());
+        }
+        self.last = Last::Magic;
+        match magic {
+            Magic::Directory(place) => {
+                self.check_crossing()?;
+                self.start_at(&place)?;
+                Ok(())
+            }
+            Magic::File { mount, node } => {
+                self.check_crossing()?;
+                if next.slash {
+                    return Err(Errno::ENOTDIR.into());
+                }
+                let attributes = self.table.driver(mount)?.attributes(node)?;
+                self.done(Resolved::Inside(Inside {
+                    mount,
+                    parent: node,
+                    last: Last::Magic,
+                    entry: Some(Entry { attributes }),
+                    trailing_slash: false,
+                }))
+            }
+            Magic::Kernel | Magic::No => {
+                path.extend_from_slice(&self.text[next.end..]);
+                self.done(self.outside(path, false))
+            }
+        }
+    }
+
+    /// The kernel's business: its own call if no mount played a part, else the path that the walk found.
+    pub(super) fn outside(&self, mut path: Vec<u8>, slash: bool) -> Resolved<'p> {
+        if !self.touched {
+            return Resolved::Untouched;
+        }
+        if slash || path.is_empty() {
+            path.push(b'/');
+        }
+        Resolved::Outside { path }
+    }
+
+    /// An error outside: the kernel says it itself when no mount played a part.
+    pub(super) fn give_up(&mut self, errno: Errno) -> Result<()> {
+        if self.touched {
+            Err(errno.into())
+        } else {
+            self.done(Resolved::Untouched)
+        }
+    }
+}
+
+fn is_ours(magic: &Magic) -> bool {
+    matches!(
+        magic,
+        Magic::Directory(Place::Mount { .. }) | Magic::File { .. }
+    )
+}
