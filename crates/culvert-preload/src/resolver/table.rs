@@ -116,10 +116,10 @@ impl MountTable {
         (0..self.mounts.len()).map(|index| MountId(index as u16))
     }
 
-    /// The driver of `mount`, made now if this is the first use.
+    /// The driver of `mount`, made now if this is the first use. `ESTALE` for a mount of another process that this one does not have.
     #[inline]
     pub fn driver(&self, mount: MountId) -> Result<&dyn FileSystem> {
-        let mount = self.get(mount);
+        let mount = self.get(mount).ok_or(Errno::ESTALE)?;
         match mount.driver.get() {
             Some(driver) => Ok(&**driver),
             None => mount
@@ -131,17 +131,17 @@ impl MountTable {
 
     /// The driver of `mount` if something has used it already.
     pub fn driver_if_open(&self, mount: MountId) -> Option<&dyn FileSystem> {
-        self.get(mount).driver.get().map(|driver| &**driver)
+        self.get(mount)?.driver.get().map(|driver| &**driver)
     }
 
-    /// Where `mount` is: an absolute path.
+    /// Where `mount` is: an absolute path, empty for a mount that this process does not have.
     pub fn target(&self, mount: MountId) -> &[u8] {
-        &self.get(mount).target
+        self.get(mount).map_or(b"", |mount| &mount.target)
     }
 
     /// The mount that `mount` was put into, none when its target is outside all mounts.
     pub fn parent(&self, mount: MountId) -> Option<MountId> {
-        self.get(mount).parent
+        self.get(mount)?.parent
     }
 
     /// The mount whose target's real directory has this `(st_dev, st_ino)`. A call that succeeded natively and ended there reached the
@@ -197,7 +197,7 @@ impl MountTable {
     }
 
     pub(super) fn has_children(&self, mount: MountId) -> bool {
-        self.get(mount).has_children
+        self.get(mount).is_some_and(|mount| mount.has_children)
     }
 
     /// The mount whose target is exactly the canonical `path`.
@@ -228,7 +228,7 @@ impl MountTable {
 
     /// The directory that `..` of a mount's root is (`ENOENT` when the mount around it lost that directory).
     pub(super) fn above(&self, mount: MountId) -> Result<Place> {
-        let mount = self.get(mount);
+        let mount = self.get(mount).ok_or(Errno::ESTALE)?;
         match mount.parent {
             None => Ok(Place::Host(
                 mount.target[..split(&mount.target).max(1)].to_vec(),
@@ -243,8 +243,8 @@ impl MountTable {
         }
     }
 
-    fn get(&self, mount: MountId) -> &Mounted {
-        &self.mounts[mount.0 as usize]
+    fn get(&self, mount: MountId) -> Option<&Mounted> {
+        self.mounts.get(mount.0 as usize)
     }
 
     /// The latest mount that fits: of two at one target the later one hides the earlier.

@@ -29,12 +29,17 @@ impl<'p> Walker<'_, 'p> {
         if one_call && !next.is_last {
             let end = run_end(&self.text, next, !self.step.wants_parent());
             let run = &self.text[next.start..end];
-            let walked = driver.walk(self.caller, dir, run)?;
+            // Entries are large, so they are handed on by reference, and copied once, into the answer.
+            let walked = driver.walk(self.caller, dir, run);
+            let walked = match &walked {
+                Ok(walked) => walked,
+                Err(_) => return walked.map(drop),
+            };
             if walked.consumed > run.len() {
                 return Err(Errno::EIO.into());
             }
             // Nothing consumed: the driver cannot take several at once here, so one is looked up below.
-            if let (Some(entry), 1..) = (walked.entry, walked.consumed) {
+            if let (Some(entry), 1..) = (&walked.entry, walked.consumed) {
                 let start = run[..walked.consumed]
                     .iter()
                     .rposition(|&b| b == b'/')
@@ -51,15 +56,15 @@ impl<'p> Walker<'_, 'p> {
             self.enter(child)?;
             return Ok(());
         }
-        let entry = match driver.lookup(self.caller, dir, name) {
+        let found = driver.lookup(self.caller, dir, name);
+        let entry = match &found {
             Ok(entry) => entry,
-            Err(error) => {
-                let may_be_made = next.is_last && self.step.wants_parent();
-                return match error.errno() {
-                    Errno::ENOENT if may_be_made => self.inside(mount, dir, next, None),
-                    _ => Err(error),
-                };
+            Err(error)
+                if error.errno() == Errno::ENOENT && next.is_last && self.step.wants_parent() =>
+            {
+                return self.inside(mount, dir, next, None);
             }
+            Err(_) => return found.map(drop),
         };
         if mounted_on && let Some(child) = self.table.covering_node(mount, entry.attributes.node) {
             driver.forget(entry.attributes.node, 1);
@@ -74,7 +79,7 @@ impl<'p> Walker<'_, 'p> {
         &mut self,
         mount: MountId,
         parent: Node,
-        entry: Entry,
+        entry: &Entry,
         next: Component,
     ) -> Result<()> {
         self.at = next.end;
@@ -85,7 +90,7 @@ impl<'p> Walker<'_, 'p> {
         let wrong = must_be_directory && kind != FileKind::Directory;
         let link = kind == FileKind::Symlink && follow;
         if next.is_last && !link && !wrong {
-            return self.inside(mount, parent, next, Some(entry));
+            return self.inside(mount, parent, next, Some(*entry));
         }
         // From here on the entry is only passed through, and its reference goes back: what has a name stays valid.
         let driver = self.table.driver(mount)?;
@@ -111,6 +116,7 @@ impl<'p> Walker<'_, 'p> {
     }
 
     /// Ends the walk at a name.
+    #[inline]
     fn inside(
         &mut self,
         mount: MountId,
