@@ -50,7 +50,7 @@ fn measure(path: &str) -> Result<()> {
         "{path}: {} bytes, {plain} plain; {} points, table {} bytes",
         raw.len(),
         table.count(),
-        table.encode().len()
+        table.clone().encode().len()
     );
     println!("  build pass      {:7.0} MB/s", rate(plain, build));
     println!(

@@ -48,6 +48,8 @@ pub struct Point {
 #[derive(Clone)]
 pub struct Checkpoints {
     table: Arc<dyn Bytes>,
+    /// The same, when it was made in memory and starts at 0.
+    own: Option<Arc<Vec<u8>>>,
     offset: u64,
     format: Format,
     plain_length: u64,
@@ -78,6 +80,7 @@ impl Checkpoints {
             points: long(32),
             stored: long(40),
             memory: long(48),
+            own: None,
             table,
             offset,
         };
@@ -96,7 +99,17 @@ impl Checkpoints {
     }
 
     /// The table as bytes, for the cache.
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(mut self) -> Vec<u8> {
+        // Not copied when it was just built: it can be large.
+        let own = self.own.take().map(|own| {
+            self.table = Arc::new(Vec::new());
+            Arc::try_unwrap(own)
+        });
+        match own {
+            Some(Ok(bytes)) => return bytes,
+            Some(Err(shared)) => return (*shared).clone(),
+            None => {}
+        }
         let length = self.encoded_len().and_then(|n| usize::try_from(n).ok());
         let mut bytes = vec![0; length.unwrap_or(0)];
         // The table is in memory, or its damage shows when the copy is decoded.
@@ -265,6 +278,9 @@ impl Builder {
             bytes.extend_from_slice(&point.kind.to_le_bytes());
         }
         bytes.append(&mut self.stored);
-        Checkpoints::view(Arc::new(bytes), 0)
+        let own = Arc::new(bytes);
+        let mut checkpoints = Checkpoints::view(own.clone(), 0)?;
+        checkpoints.own = Some(own);
+        Ok(checkpoints)
     }
 }

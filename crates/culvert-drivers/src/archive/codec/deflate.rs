@@ -6,30 +6,67 @@ use super::{
     input::Input,
 };
 use crate::archive::bytes::Bytes;
-use culvert::Result;
+use alloc::{boxed::Box, vec::Vec};
+use culvert::{Result, sync::Mutex};
 
 /// Plain bytes decoded at once.
 const PIECE: usize = 128 << 10;
+/// Sets of buffers kept for the next member, 250 KiB each: making and touching them anew would take longer than a small member does.
+const KEPT: usize = 4;
 
-/// Decodes one deflate stream from its start.
-pub struct Deflate {
+/// What a decoder works with.
+struct Parts {
     input: Input,
     inflate: Inflate,
     window: Window,
+}
+
+static POOL: Mutex<Vec<Box<Parts>>> = Mutex::new(Vec::new());
+
+/// Decodes one deflate stream from its start.
+pub struct Deflate {
+    /// None only while it is dropped.
+    parts: Option<Box<Parts>>,
     plain: u64,
     ended: bool,
+    deflate64: bool,
 }
 
 impl Deflate {
-    /// The stream at `start..end` of the archive. Buffers are no larger than `plain_len` needs.
-    pub fn new(start: u64, end: u64, plain_len: u64, deflate64: bool) -> Self {
-        let small = |limit: usize| usize::try_from(plain_len).map_or(limit, |n| n.min(limit));
+    /// The stream at `start..end` of the archive.
+    pub fn new(start: u64, end: u64, deflate64: bool) -> Self {
+        let kept = match deflate64 {
+            true => None,
+            false => POOL.lock().pop(),
+        };
+        let mut parts = kept.unwrap_or_else(|| {
+            Box::new(Parts {
+                input: Input::new(0, u64::MAX),
+                inflate: Inflate::new(deflate64),
+                window: Window::new(HISTORY[usize::from(deflate64)], PIECE),
+            })
+        });
+        parts.input.restart(start, end);
+        parts.inflate.restart();
+        parts.window.reset(&[]);
         Self {
-            input: Input::new(start, end),
-            inflate: Inflate::new(deflate64),
-            window: Window::new(small(HISTORY[usize::from(deflate64)]), small(PIECE)),
+            parts: Some(parts),
             plain: 0,
             ended: false,
+            deflate64,
+        }
+    }
+}
+
+impl Drop for Deflate {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take()
+            && !self.deflate64
+        {
+            let mut pool = POOL.lock();
+            if pool.len() < KEPT {
+                pool.push(parts);
+            }
         }
     }
 }
@@ -40,18 +77,23 @@ impl Decoder for Deflate {
     }
 
     fn next(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]> {
+        let Some(parts) = &mut self.parts else {
+            return Ok(&[]);
+        };
         if !self.ended {
-            let limit = self.window.make_room(wanted.clamp(1, PIECE));
-            let pause = self
+            let limit = parts.window.make_room(wanted.clamp(1, PIECE));
+            let pause = parts
                 .inflate
-                .run(&mut self.input, raw, &mut self.window, limit)?;
+                .run(&mut parts.input, raw, &mut parts.window, limit)?;
             self.ended = pause == Pause::End;
-            self.plain += self.window.fresh() as u64;
+            self.plain += parts.window.fresh() as u64;
         }
-        Ok(self.window.hand_out())
+        Ok(parts.window.hand_out())
     }
 
     fn memory(&self) -> usize {
-        self.input.memory() + self.window.memory() + self.inflate.memory()
+        self.parts.as_ref().map_or(0, |parts| {
+            parts.input.memory() + parts.window.memory() + parts.inflate.memory()
+        })
     }
 }

@@ -43,6 +43,15 @@ impl Input {
         }
     }
 
+    /// Reads `offset..limit` of another archive, or of the same, in the same buffer, which must be of full size.
+    pub fn restart(&mut self, offset: u64, limit: u64) {
+        self.at = 0;
+        self.end = 0;
+        self.ended = false;
+        self.offset = offset;
+        self.limit = limit.max(offset);
+    }
+
     /// Where the next byte lies in the archive.
     pub fn position(&self) -> u64 {
         self.offset + self.at as u64

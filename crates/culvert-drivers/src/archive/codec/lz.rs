@@ -10,7 +10,7 @@ use culvert::Result;
 /// Longest input, bytes: distances have 16 bits.
 pub const LONGEST: usize = 64 << 10;
 const SHORTEST_MATCH: usize = 4;
-const HASH_BITS: u32 = 13;
+const HASH_BITS: u32 = 14;
 
 fn varint(mut value: usize, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -35,10 +35,24 @@ fn sequence(literals: &[u8], found: Option<(usize, usize)>, out: &mut Vec<u8>) {
     }
 }
 
+/// How many bytes are the same from the start of both on.
+fn alike(a: &[u8], b: &[u8]) -> usize {
+    let ((a_words, _), (b_words, _)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    for (i, (x, y)) in a_words.iter().zip(b_words).enumerate() {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return i * 8 + differ.trailing_zeros() as usize / 8;
+        }
+    }
+    let done = a_words.len().min(b_words.len()) * 8;
+    let rest = a[done..].iter().zip(&b[done..]);
+    done + rest.take_while(|(x, y)| x == y).count()
+}
+
 /// Appends `plain`, at most [`LONGEST`] bytes, compressed, to `out`.
 pub fn compress(plain: &[u8], out: &mut Vec<u8>) {
     assert!(plain.len() <= LONGEST);
-    let word = |at: usize| Some(u32::from_le_bytes(*plain.get(at..)?.first_chunk()?));
+    let word = |at: usize| Some(u32::from_le_bytes(*plain.get(at..at + 4)?.first_chunk()?));
     let mut heads = vec![0u16; 1 << HASH_BITS];
     let (mut at, mut anchor) = (0, 0);
     while let Some(here) = word(at) {
@@ -49,11 +63,7 @@ pub fn compress(plain: &[u8], out: &mut Vec<u8>) {
             at += 1 + ((at - anchor) >> 6);
             continue;
         }
-        let length = 4 + plain[at + 4..]
-            .iter()
-            .zip(&plain[candidate + 4..])
-            .take_while(|(a, b)| a == b)
-            .count();
+        let length = 4 + alike(&plain[at + 4..], &plain[candidate + 4..]);
         sequence(&plain[anchor..at], Some((length, at - candidate)), out);
         at += length;
         anchor = at;

@@ -84,7 +84,7 @@ impl Opener for Source {
         Ok(match self.method {
             Method::Deflate | Method::Deflate64 => {
                 let deflate64 = self.method == Method::Deflate64;
-                self.checked(Deflate::new(start, end, self.plain_len, deflate64))
+                self.checked(Deflate::new(start, end, deflate64))
             }
             Method::Zstd => self.checked(Zstd::new(start, end, 0)),
             Method::Xz => self.checked(Xz::new(raw, start, end)?),

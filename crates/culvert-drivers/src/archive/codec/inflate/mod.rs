@@ -106,6 +106,8 @@ pub struct Inflate {
     /// A match that the limit cut: bytes left, distance.
     pending: (usize, usize),
     deflate64: bool,
+    /// The tables are those of the fixed codes.
+    fixed: bool,
     tracker: Option<Tracker>,
     literals: Box<Table<{ 1 << LITERAL_BITS }>>,
     distances: Box<Table<{ 1 << DISTANCE_BITS }>>,
@@ -122,6 +124,7 @@ impl Inflate {
             header: 0,
             pending: (0, 0),
             deflate64,
+            fixed: false,
             tracker: None,
             literals: Box::new(Table::new()),
             distances: Box::new(Table::new()),
@@ -347,10 +350,13 @@ impl Inflate {
                 }
             }
             1 => {
-                let mut lengths = [8; 288];
-                lengths[144..256].fill(9);
-                lengths[256..280].fill(7);
-                self.build_tables(&lengths, &[5; 32])?;
+                if !self.fixed {
+                    let mut lengths = [8; 288];
+                    lengths[144..256].fill(9);
+                    lengths[256..280].fill(7);
+                    self.build_tables(&lengths, &[5; 32])?;
+                    self.fixed = true;
+                }
                 State::Codes
             }
             2 => {
@@ -364,6 +370,7 @@ impl Inflate {
 
     fn build_tables(&mut self, literals: &[u8], distances: &[u8]) -> Result<()> {
         let kind = usize::from(self.deflate64);
+        self.fixed = false;
         self.literals
             .build(literals, &LITERALS[kind])
             .and_then(|()| self.distances.build(distances, &DISTANCES[kind]))

@@ -83,7 +83,7 @@ struct Bits {
 impl Bits {
     fn put(&mut self, value: u32, count: u32) {
         for bit in 0..count {
-            if self.count % 8 == 0 {
+            if self.count.is_multiple_of(8) {
                 self.bytes.push(0);
             }
             *self.bytes.last_mut().unwrap() |= ((value >> bit & 1) as u8) << (self.count % 8);
@@ -102,7 +102,7 @@ fn deflate64_lengths_and_distances() {
     let mut bits = Bits::default();
     let mut plain = Vec::new();
     bits.put(0b011, 3);
-    let mut literal = |bits: &mut Bits, plain: &mut Vec<u8>, byte: u8| {
+    let literal = |bits: &mut Bits, plain: &mut Vec<u8>, byte: u8| {
         plain.push(byte);
         match byte {
             0..144 => bits.code(0x30 + u32::from(byte), 8),
@@ -112,7 +112,7 @@ fn deflate64_lengths_and_distances() {
     for byte in 0..=255 {
         literal(&mut bits, &mut plain, byte);
     }
-    let mut copy = |bits: &mut Bits, plain: &mut Vec<u8>, length: usize, distance: usize| {
+    let copy = |bits: &mut Bits, plain: &mut Vec<u8>, length: usize, distance: usize| {
         bits.code(0b1100_0101, 8); // 285
         bits.put(length as u32 - 3, 16);
         match distance {

@@ -130,7 +130,7 @@ pub fn check(format: Format, packed: Vec<u8>, plain: &[u8], options: &Options) -
     assert_eq!(detect(&packed[..packed.len().min(16)]), Some(format));
     let (found, table) = decode(format, &packed, options).unwrap();
     assert!(found == plain, "the build pass gives other bytes");
-    let copy = Checkpoints::decode(&table.encode()).unwrap();
+    let copy = Checkpoints::decode(&table.clone().encode()).unwrap();
     let stream = Stream::open(format, Arc::new(packed), copy).unwrap();
     let length = plain.len() as u64;
     let mut random = Random(length + 1);

@@ -1,4 +1,7 @@
-//! CRC-32 of gzip and zip (ISO 3309), CRC-64 of xz (ECMA-182), CRC-32 of bzip2 (the same polynomial, most significant bit first).
+//! Checksums: CRC-32 of gzip and zip (ISO 3309), CRC-64 of xz (ECMA-182), CRC-32 of bzip2 (the same polynomial, most significant bit first).
+
+#[cfg(target_arch = "x86_64")]
+mod carryless;
 
 const fn reflected32() -> [[u32; 256]; 16] {
     let mut tables = [[0; 256]; 16];
@@ -72,26 +75,41 @@ static CRC32: [[u32; 256]; 16] = reflected32();
 static CRC64: [[u64; 256]; 8] = reflected64();
 static FORWARD: [u32; 256] = forward32();
 
-/// The CRC-32 of what had `crc` and is followed by `bytes`; of nothing it is 0. Sixteen bytes a step (slicing; Kounavis and Berry, 2005).
+/// The CRC-32 of what had `crc` and is followed by `bytes`; of nothing it is 0.
 pub fn crc32(crc: u32, bytes: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() >= 256
+        && let Some((crc, rest)) = carryless::crc32(crc, bytes)
+    {
+        return sliced32(crc, rest);
+    }
+    sliced32(crc, bytes)
+}
+
+/// Sixteen bytes a step (slicing; Kounavis and Berry, 2005).
+fn sliced32(crc: u32, bytes: &[u8]) -> u32 {
     let mut crc = !crc;
     let (blocks, rest) = bytes.as_chunks::<16>();
     for block in blocks {
-        let head = u32::from_le_bytes([block[0], block[1], block[2], block[3]]) ^ crc;
-        let head = head.to_le_bytes();
-        let mut next = 0;
-        for i in 0..4 {
-            next ^= CRC32[15 - i][head[i] as usize];
-        }
-        for i in 4..16 {
-            next ^= CRC32[15 - i][block[i] as usize];
-        }
-        crc = next;
+        crc = step32(crc, block);
     }
     for &byte in rest {
         crc = (crc >> 8) ^ CRC32[0][(crc as u8 ^ byte) as usize];
     }
     !crc
+}
+
+fn step32(crc: u32, block: &[u8; 16]) -> u32 {
+    let head = u32::from_le_bytes([block[0], block[1], block[2], block[3]]) ^ crc;
+    let head = head.to_le_bytes();
+    let mut next = 0;
+    for i in 0..4 {
+        next ^= CRC32[15 - i][head[i] as usize];
+    }
+    for i in 4..16 {
+        next ^= CRC32[15 - i][block[i] as usize];
+    }
+    next
 }
 
 /// The CRC-64 of what had `crc` and is followed by `bytes`; of nothing it is 0.
@@ -135,9 +153,9 @@ mod tests {
     #[test]
     fn pieces_give_what_the_whole_gives() {
         let bytes: alloc::vec::Vec<u8> = (0..1000u32).map(|i| (i * 7 + i / 3) as u8).collect();
-        for cut in [0, 1, 15, 16, 17, 500, 1000] {
+        for cut in [0, 1, 15, 16, 17, 255, 256, 500, 743, 744, 1000] {
             let (head, tail) = bytes.split_at(cut);
-            assert_eq!(crc32(crc32(0, head), tail), crc32(0, &bytes));
+            assert_eq!(crc32(crc32(0, head), tail), sliced32(0, &bytes));
             assert_eq!(crc64(crc64(0, head), tail), crc64(0, &bytes));
         }
     }
