@@ -29,6 +29,8 @@ mod io;
 pub mod layer;
 mod lock;
 pub mod mount;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use attributes::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
 pub use caller::{Access, Caller};
