@@ -148,7 +148,7 @@ fn main() {
     );
     println!(
         "{:>10.1?}  read the cache",
-        least(50, || time(|| cache::load(&directories, &key)))
+        least(50, || time(|| cache::load(&directories, &key, Some)))
     );
     println!("ld.so, libc, libgcc of a process, everything together:");
     println!("{}, all numbers, no cache", children("all", None));

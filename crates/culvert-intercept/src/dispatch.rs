@@ -127,6 +127,7 @@ pub(crate) fn restart(block: &ThreadBlock, restart: Restart) {
 }
 
 /// The filter of stubs, for sites whose number they do not know.
+#[inline(never)]
 fn is_offered(call: &Call) -> bool {
     let foreign =
         |position: usize| descriptors::get(call.args[position] as i32) == descriptors::FOREIGN;
@@ -139,7 +140,8 @@ fn is_offered(call: &Call) -> bool {
     }
 }
 
-/// Calls that the engine must see. The embedder's handler comes first; what it forwards is done here.
+/// Calls that the engine must see. The embedder's handler comes first; what it forwards is done here. Not inlined, so that `dispatch` saves few registers.
+#[inline(never)]
 fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
     let number = call.number;
     let outcome = match (config().interest)(number) {

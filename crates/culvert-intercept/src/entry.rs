@@ -111,9 +111,10 @@ culvert_entry_inside:
     jb 2f
 3:  mov rsp, [rcx + {STACK}]
     pushfq
-    pop qword ptr [rcx + {RFLAGS}]
+    pop r11
     cld
-    test dword ptr [rcx + {RFLAGS}], {RARE_FLAGS}
+    mov [rcx + {RFLAGS}], r11
+    test r11d, {RARE_FLAGS}
     jnz 4f
 5:  stmxcsr [rcx + {MXCSR}]
     .irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
@@ -126,7 +127,7 @@ culvert_entry_inside:
 
     # The way out. Everything is found through gs, so it may be started again until the state is set.
 culvert_exit:
-    rdgsbase rcx
+    mov rcx, gs:[{THIS}]
     mov rsp, [rcx + {STACK}]
     cmp dword ptr [rcx + {PENDING}], 0
     jne culvert_deliver

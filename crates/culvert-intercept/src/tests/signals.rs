@@ -30,13 +30,34 @@ const SA_RESETHAND: u64 = 0x8000_0000;
 pub(super) type ProgramHandler = extern "C" fn(usize, &Information, &mut Context);
 
 pub(super) fn action(handler: ProgramHandler, flags: u64, mask: u64) -> Action {
-    Action { handler: handler as usize, flags: flags | SA_RESTORER | 4, restorer: handler::restorer(), mask }
+    Action {
+        handler: handler as usize,
+        flags: flags | SA_RESTORER | 4,
+        restorer: handler::restorer(),
+        mask,
+    }
 }
 
 /// rt_sigaction through the engine; returns the old action.
 pub(super) fn sigaction(signal: usize, new: &Action) -> Action {
-    let mut old = Action { handler: 9, flags: 9, restorer: 9, mask: 9 };
-    assert_eq!(stub::call(nr::RT_SIGACTION, [signal, core::ptr::from_ref(new) as usize, (&raw mut old) as usize, 8]), 0);
+    let mut old = Action {
+        handler: 9,
+        flags: 9,
+        restorer: 9,
+        mask: 9,
+    };
+    assert_eq!(
+        stub::call(
+            nr::RT_SIGACTION,
+            [
+                signal,
+                core::ptr::from_ref(new) as usize,
+                (&raw mut old) as usize,
+                8
+            ]
+        ),
+        0
+    );
     old
 }
 
@@ -57,19 +78,47 @@ pub(super) fn timer(microseconds: u64) {
     // SAFETY: structures of ours.
     unsafe {
         if TIMER.load(Relaxed) == u32::MAX {
-            let event = [0, SIGALRM as u64 | SIGEV_THREAD_ID << 32, syscall::raw(nr::GETTID, [0; 6]) as u64, 0, 0, 0, 0, 0];
+            let event = [
+                0,
+                SIGALRM as u64 | SIGEV_THREAD_ID << 32,
+                syscall::raw(nr::GETTID, [0; 6]) as u64,
+                0,
+                0,
+                0,
+                0,
+                0,
+            ];
             let mut timer = 0u32;
-            syscall::call(nr::TIMER_CREATE, [1, event.as_ptr() as usize, (&raw mut timer) as usize]).expect("a timer");
+            syscall::call(
+                nr::TIMER_CREATE,
+                [1, event.as_ptr() as usize, (&raw mut timer) as usize],
+            )
+            .expect("a timer");
             TIMER.store(timer, Relaxed);
         }
         let interval = [0u64, microseconds * 1000, 0, microseconds * 1000];
-        syscall::call(nr::TIMER_SETTIME, [TIMER.load(Relaxed) as usize, 0, interval.as_ptr() as usize, 0]).expect("set");
+        syscall::call(
+            nr::TIMER_SETTIME,
+            [
+                TIMER.load(Relaxed) as usize,
+                0,
+                interval.as_ptr() as usize,
+                0,
+            ],
+        )
+        .expect("set");
     }
 }
 
 fn sigprocmask(how: usize, mask: u64) -> u64 {
     let mut old = 0u64;
-    assert_eq!(stub::call(nr::RT_SIGPROCMASK, [how, (&raw const mask) as usize, (&raw mut old) as usize, 8]), 0);
+    assert_eq!(
+        stub::call(
+            nr::RT_SIGPROCMASK,
+            [how, (&raw const mask) as usize, (&raw mut old) as usize, 8]
+        ),
+        0
+    );
     old
 }
 
@@ -112,8 +161,15 @@ fn a_signal_during_a_hook_is_delivered_behind_the_call() {
         let before = kernel_mask();
         assert_eq!(stub::call(nr::GETUID, []), 4711);
         assert_eq!(RAN.load(Relaxed), 1);
-        assert_eq!((RIP.load(Relaxed), RAX.load(Relaxed)), (stub::resume(), 4711));
-        assert_eq!(MASK.load(Relaxed), before | bit(SIGUSR1) | bit(SIGHUP), "the mask of the handler");
+        assert_eq!(
+            (RIP.load(Relaxed), RAX.load(Relaxed)),
+            (stub::resume(), 4711)
+        );
+        assert_eq!(
+            MASK.load(Relaxed),
+            before | bit(SIGUSR1) | bit(SIGHUP),
+            "the mask of the handler"
+        );
         assert_eq!(kernel_mask(), before, "the mask afterwards");
     });
 }
@@ -162,7 +218,11 @@ fn a_blocked_signal_waits_until_the_program_lets_it_in() {
 
 extern "C" fn makes_calls(_: usize, _: &Information, _: &mut Context) {
     RAN.fetch_add(1, Relaxed);
-    assert_eq!(stub::call(nr::GETGID, []), 77, "the handler's own call is hooked");
+    assert_eq!(
+        stub::call(nr::GETGID, []),
+        77,
+        "the handler's own call is hooked"
+    );
 }
 
 #[test]
@@ -216,17 +276,32 @@ fn the_old_action_is_the_programs_own() {
     alone(|| {
         start(|_| Outcome::Forward);
         let first = action(note, SA_RESTART | SA_ONSTACK, bit(SIGHUP) | bit(SIGSEGV));
-        let second = Action { handler: 1, flags: 0, restorer: 0, mask: 0 };
+        let second = Action {
+            handler: 1,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
         for signal in [SIGUSR1, SIGILL, SIGBUS] {
             sigaction(signal, &first);
             assert_eq!(sigaction(signal, &second), first, "{signal}");
             assert_eq!(sigaction(signal, &first), second, "{signal}");
         }
         let bad = [
-            (0, 8, -22), (65, 8, -22), (9, 8, -22), (19, 8, -22), (SIGUSR1, 4, -22),
+            (0, 8, -22),
+            (65, 8, -22),
+            (9, 8, -22),
+            (19, 8, -22),
+            (SIGUSR1, 4, -22),
         ];
         for (signal, size, errno) in bad {
-            assert_eq!(stub::call(nr::RT_SIGACTION, [signal, (&raw const first) as usize, 0, size]), errno);
+            assert_eq!(
+                stub::call(
+                    nr::RT_SIGACTION,
+                    [signal, (&raw const first) as usize, 0, size]
+                ),
+                errno
+            );
         }
         assert_eq!(stub::call(nr::RT_SIGACTION, [SIGUSR1, 16, 0, 8]), -14);
         assert_eq!(stub::call(nr::RT_SIGACTION, [SIGUSR1, 0, 16, 8]), -14);
@@ -250,7 +325,12 @@ fn flags_of_an_action_hold() {
         sigaction(SIGUSR1, &action(note, SA_RESETHAND, 0));
         stub::call(nr::GETUID, []);
         assert_eq!(RAN.load(Relaxed), 2);
-        let ignore = Action { handler: 1, flags: 0, restorer: 0, mask: 0 };
+        let ignore = Action {
+            handler: 1,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
         assert_eq!(sigaction(SIGUSR1, &ignore).handler, 0, "SA_RESETHAND");
         stub::call(nr::GETUID, []);
         assert_eq!(RAN.load(Relaxed), 2, "SIG_IGN");
@@ -292,7 +372,10 @@ fn masks_read_back_as_the_program_set_them_but_needed_signals_stay_unblocked() {
     alone(|| {
         start(|_| Outcome::Forward);
         let old = sigprocmask(2, !0);
-        assert_eq!(kernel_mask() & (bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL)), 0);
+        assert_eq!(
+            kernel_mask() & (bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL)),
+            0
+        );
         let all = !(bit(9) | bit(19));
         assert_eq!(sigprocmask(1, bit(SIGSEGV)), all);
         assert_eq!(sigprocmask(0, bit(SIGUSR1)), all & !bit(SIGSEGV));
@@ -331,7 +414,10 @@ extern "C" fn nests(signal: usize, _: &Information, _: &mut Context) {
     let mut local = [0u8; 64];
     local.copy_from_slice(&canary);
     if signal != SIGUSR2 {
-        stub::call(nr::GETUID, [if signal == SIGHUP { SIGUSR1 } else { SIGUSR2 }]);
+        stub::call(
+            nr::GETUID,
+            [if signal == SIGHUP { SIGUSR1 } else { SIGUSR2 }],
+        );
         stub::call(nr::GETGID, []);
     }
     assert_eq!(local, canary[..], "frames of depth {depth}");
@@ -349,8 +435,15 @@ fn nested_handlers_on_the_alternate_stack_do_not_overwrite_each_other() {
             _ => Outcome::Forward,
         });
         let memory = vec![0u8; 256 << 10];
-        let stack = AlternateStack { base: memory.as_ptr() as usize, flags: 0, size: memory.len() };
-        assert_eq!(stub::call(nr::SIGALTSTACK, [(&raw const stack) as usize, 0]), 0);
+        let stack = AlternateStack {
+            base: memory.as_ptr() as usize,
+            flags: 0,
+            size: memory.len(),
+        };
+        assert_eq!(
+            stub::call(nr::SIGALTSTACK, [(&raw const stack) as usize, 0]),
+            0
+        );
         for signal in [SIGHUP, SIGUSR1, SIGUSR2] {
             sigaction(signal, &action(nests, SA_ONSTACK, 0));
         }
@@ -358,10 +451,23 @@ fn nested_handlers_on_the_alternate_stack_do_not_overwrite_each_other() {
         stub::call(nr::GETUID, [SIGHUP]);
         assert_eq!(RAN.load(Relaxed), 3);
         let [first, second, third, _] = STACKS.each_ref().map(|at| at.load(Relaxed));
-        assert!((stack.base..stack.base + stack.size).contains(&third) && third < second && second < first, "{third:x} {second:x} {first:x}");
-        let mut now = AlternateStack { base: 0, flags: 9, size: 0 };
+        assert!(
+            (stack.base..stack.base + stack.size).contains(&third)
+                && third < second
+                && second < first,
+            "{third:x} {second:x} {first:x}"
+        );
+        let mut now = AlternateStack {
+            base: 0,
+            flags: 9,
+            size: 0,
+        };
         assert_eq!(stub::call(nr::SIGALTSTACK, [0, (&raw mut now) as usize]), 0);
-        assert_eq!((now.base, now.flags, now.size), (stack.base, 0, stack.size), "the kernel has it back");
+        assert_eq!(
+            (now.base, now.flags, now.size),
+            (stack.base, 0, stack.size),
+            "the kernel has it back"
+        );
         assert_eq!(kernel_mask(), before);
     });
 }
@@ -393,7 +499,10 @@ fn end_of(scenario: fn()) -> i32 {
             syscall::raw(nr::EXIT_GROUP, [0; 6]);
         }
         let mut status = 0i32;
-        syscall::raw(nr::WAIT4, [pid as usize, (&raw mut status) as usize, 0, 0, 0, 0]);
+        syscall::raw(
+            nr::WAIT4,
+            [pid as usize, (&raw mut status) as usize, 0, 0, 0, 0],
+        );
         status & 0x7f
     }
 }
@@ -407,8 +516,16 @@ fn fault() {
 fn faults_and_default_signals_end_the_process_as_natively() {
     alone(|| {
         start(|_| Outcome::Forward);
-        let default = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
-        let ignore = Action { handler: 1, ..default };
+        let default = Action {
+            handler: 0,
+            flags: 0,
+            restorer: 0,
+            mask: 0,
+        };
+        let ignore = Action {
+            handler: 1,
+            ..default
+        };
         sigaction(SIGSEGV, &default);
         assert_eq!(end_of(fault), 11, "by default");
         assert_eq!(end_of(|| send(SIGSEGV)), 11, "sent");
@@ -426,7 +543,15 @@ fn faults_and_default_signals_end_the_process_as_natively() {
 fn an_exec_finds_in_the_kernel_what_the_program_has_set() {
     alone(|| {
         start(|_| Outcome::Forward);
-        sigaction(SIGBUS, &Action { handler: 1, flags: 0, restorer: 0, mask: 0 });
+        sigaction(
+            SIGBUS,
+            &Action {
+                handler: 1,
+                flags: 0,
+                restorer: 0,
+                mask: 0,
+            },
+        );
         sigprocmask(0, bit(SIGSEGV));
         hook(|call| {
             if call.number == nr::GETUID {
@@ -441,7 +566,10 @@ fn an_exec_finds_in_the_kernel_what_the_program_has_set() {
         assert_eq!(kernel_mask() & bit(SIGSEGV), 0);
         // The same through a failing exec of the program's.
         hook(|_| Outcome::Forward);
-        assert_eq!(stub::call(nr::EXECVE, [c"/nonexistent".as_ptr() as usize, 0, 0]), -2);
+        assert_eq!(
+            stub::call(nr::EXECVE, [c"/nonexistent".as_ptr() as usize, 0, 0]),
+            -2
+        );
         assert_eq!(kernel_mask() & bit(SIGSEGV), 0);
     });
 }

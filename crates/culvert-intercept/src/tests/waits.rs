@@ -32,7 +32,14 @@ fn reads(call: &mut Call) -> Outcome {
         nr::READ => {
             ENTERED.fetch_add(1, Relaxed);
             let mut byte = [0u8; 1];
-            let args = [PIPE[0].load(Relaxed) as usize, byte.as_mut_ptr() as usize, 1, 0, 0, 0];
+            let args = [
+                PIPE[0].load(Relaxed) as usize,
+                byte.as_mut_ptr() as usize,
+                1,
+                0,
+                0,
+                0,
+            ];
             // SAFETY: reads one byte.
             match unsafe { wait::interruptible(nr::READ, args) } {
                 Ok(1) => Outcome::Return(byte[0] as isize),
@@ -47,7 +54,19 @@ fn reads(call: &mut Call) -> Outcome {
 
 fn write(byte: u8) {
     // SAFETY: writes one byte.
-    unsafe { syscall::raw(nr::WRITE, [PIPE[1].load(Relaxed) as usize, (&raw const byte) as usize, 1, 0, 0, 0]) };
+    unsafe {
+        syscall::raw(
+            nr::WRITE,
+            [
+                PIPE[1].load(Relaxed) as usize,
+                (&raw const byte) as usize,
+                1,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
 }
 
 extern "C" fn feeds(_: usize, _: &Information, context: &mut Context) {
@@ -89,7 +108,11 @@ fn without_sa_restart_a_wait_ends_with_eintr() {
         timer(2_000);
         assert_eq!(stub::call(nr::READ, [0, 0, 0]), Errno::EINTR.negated());
         timer(0);
-        assert_eq!(RAX.load(Relaxed) as isize, Errno::EINTR.negated(), "the handler sees it too");
+        assert_eq!(
+            RAX.load(Relaxed) as isize,
+            Errno::EINTR.negated(),
+            "the handler sees it too"
+        );
         assert_eq!(stub::call(nr::GETGID, []), 77);
     });
 }
