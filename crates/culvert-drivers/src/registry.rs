@@ -113,7 +113,7 @@ fn alternatives<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) 
         .min();
     let list = names.collect::<Vec<_>>().join(", ");
     match nearest {
-        Some((edits, name)) if edits <= 2 && edits < wanted.len() => {
+        Some((edits, name)) if edits * 3 <= wanted.len() => {
             format!("; did you mean {name}? There are: {list}")
         }
         _ => format!("; there are: {list}"),

@@ -1,6 +1,5 @@
 //! An open member.
 
-use super::bytes::Bytes;
 use super::codec::Member;
 use super::filesystem::Archive;
 use super::index::format::{NodeRecord, Storage};

@@ -1,6 +1,6 @@
 //! The file system over an index.
 
-use super::bytes::FileBytes;
+use super::bytes::Bytes;
 use super::codec::{Checkpoints, Stream};
 use super::file::ArchiveFile;
 use super::index::Index;
@@ -24,7 +24,7 @@ const NAME_MAX: usize = 255;
 /// What all open files of a mount share.
 pub struct Archive {
     /// The archive file.
-    pub raw: Arc<FileBytes>,
+    pub raw: Arc<dyn Bytes>,
     /// Its index.
     pub index: Index,
     /// The plain bytes of a compressed archive.
@@ -40,7 +40,7 @@ pub struct ArchiveFs(Arc<Archive>);
 
 impl ArchiveFs {
     /// The archive `raw` with its `index`. `ENOENT` or `ENOTDIR` with a cause when option `subdir` names no directory.
-    pub fn new(raw: Arc<FileBytes>, index: Index, options: &Options) -> Result<Self> {
+    pub fn new(raw: Arc<dyn Bytes>, index: Index, options: &Options) -> Result<Self> {
         let stream = match Kind::of(index.header())? {
             Kind::Tar(Some(format)) => {
                 let (place, _) = index.place(Section::Checkpoints);
@@ -48,12 +48,6 @@ impl ArchiveFs {
                 Some(Stream::open(format, raw.clone(), checkpoints)?)
             }
             _ => None,
-        };
-        // Only stored members are read in place.
-        let raw = if stream.is_none() {
-            Arc::try_unwrap(raw).map_or_else(|shared| shared, |own| Arc::new(own.mapped()))
-        } else {
-            raw
         };
         let mut archive = Archive {
             raw,

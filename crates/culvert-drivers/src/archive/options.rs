@@ -3,7 +3,7 @@
 use super::warning::printable;
 use crate::{OptionInfo, invalid_option};
 use alloc::{format, vec::Vec};
-use culvert::{Result, mount::Mount};
+use culvert::{Errno, Error, Result, mount::Mount};
 
 /// What `culvert drivers archive` shows.
 pub const OPTIONS: &[OptionInfo] = &[
@@ -88,6 +88,12 @@ pub struct Options {
 impl Options {
     /// The options of `mount`; `EINVAL` with what is wrong and what there is.
     pub fn parse(mount: &Mount) -> Result<Self> {
+        if mount.option("rw").is_some() {
+            return Err(Error::because(
+                Errno::EROFS,
+                "option rw: archives are read-only",
+            ));
+        }
         crate::check_names(OPTIONS, mount)?;
         let mut options = Self::default();
         for (name, value) in &mount.options {

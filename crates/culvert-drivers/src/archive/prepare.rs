@@ -103,11 +103,11 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     let (archive, status) = FileBytes::open(&mount.source)?;
     let archive = archive.adopted(environment.adopt);
     let index = match &options.index {
-        Keep::Path(path) => Index::open(path),
-        _ => Err(Errno::ENOENT.into()),
+        Keep::Path(path) => Index::open(path).ok(),
+        _ => None,
     };
     let (archive, index) = match index {
-        Ok(index) => {
+        Some(index) => {
             let indexed = index.header().archive;
             if (indexed.size, indexed.mtime) != (archive.len(), status.mtime) {
                 return Err(Error::because(
@@ -115,16 +115,27 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
                     "the archive has changed since the command was started",
                 ));
             }
-            (Arc::new(archive), index)
+            (archive, index)
         }
-        Err(_) => {
+        None => {
             let archive = Arc::new(archive);
             let image = build::build(&archive, options.damaged, &mut |_| {})?;
-            (archive, Index::new(Image::Memory(image))?)
+            let index = Index::new(Image::Memory(image))?;
+            // Nobody else has it: the build is over.
+            let archive = Arc::into_inner(archive).ok_or(Errno::EBUSY)?;
+            (archive, index)
         }
     };
-    let fs: Box<dyn FileSystem> = Box::new(ArchiveFs::new(archive, index, &options)?);
-    Ok(fs)
+    // Of compressed archives nothing can be handed out in place.
+    let archive = match Kind::of(index.header())? {
+        Kind::Tar(Some(_)) => archive,
+        Kind::Tar(None) | Kind::Zip => archive.mapped(),
+    };
+    Ok(Box::new(ArchiveFs::new(
+        Arc::new(archive),
+        index,
+        &options,
+    )?))
 }
 
 /// Whether `path` is an archive that this driver reads, by its content.

@@ -162,20 +162,17 @@ impl<'t> Scanner<'t> {
                 None => self.bad_map(&member),
             },
             State::LineMap(mut member, mut map) => {
-                let Some(stored) = member.stored.checked_sub(BLOCK as u64) else {
-                    return self.bad_map(&member);
-                };
-                member.stored = stored;
+                member.stored = member.stored.saturating_sub(BLOCK as u64);
                 match map.block(block) {
                     Some(true) => {
                         member.parts = map.parts;
                         self.sparse(member)
                     }
-                    Some(false) => {
+                    Some(false) if member.stored > 0 => {
                         self.state = State::LineMap(member, map);
                         Ok(())
                     }
-                    None => self.bad_map(&member),
+                    _ => self.bad_map(&member),
                 }
             }
             // Blocks come only when wanted.
