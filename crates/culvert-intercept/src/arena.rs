@@ -17,13 +17,13 @@ const STACK_ROOM: u64 = 128 << 20;
 const HEAP_ROOM: u64 = 1 << 30;
 
 /// Makes `size` bytes of read-only executable memory that reaches, and is reached by, all of `object` (first and last address of everything that moved
-/// instructions may refer to). `write` is given the address and returns the contents, at most `size` bytes. The memory is added to `mappings`, and its
-/// address returned.
+/// instructions may refer to). `write` is given the address and the memory, full of zeros, and says how much of it it has used. The memory is
+/// added to `mappings`, and its address returned.
 pub fn executable(
     mappings: &mut Vec<Mapping>,
     object: (u64, u64),
     size: u64,
-    mut write: impl FnMut(u64) -> Vec<u8>,
+    mut write: impl FnMut(u64, &mut [u8]) -> usize,
 ) -> Result<u64, Errno> {
     let size = size.next_multiple_of(PAGE);
     let mut result = Err(Errno::ENOMEM);
@@ -114,7 +114,7 @@ fn candidates(mappings: &[Mapping], (low, high): (u64, u64), size: u64, heap_end
 fn map_and_fill(
     address: u64,
     size: u64,
-    write: &mut impl FnMut(u64) -> Vec<u8>,
+    write: &mut impl FnMut(u64, &mut [u8]) -> usize,
 ) -> Result<(), Errno> {
     let protection = (linux::PROT_READ | linux::PROT_WRITE) as usize;
     map(
@@ -124,21 +124,18 @@ fn map_and_fill(
         linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
         usize::MAX,
     )?;
-    let code = write(address);
-    if code.len() as u64 > size {
-        unmap(address, size);
-        return Err(Errno::E2BIG);
-    }
-    // SAFETY: the memory is ours alone, writable, and large enough.
-    unsafe { core::ptr::copy_nonoverlapping(code.as_ptr(), address as *mut u8, code.len()) };
+    // SAFETY: mapped a moment ago, ours alone, and no slice when it changes below.
+    let memory = unsafe { core::slice::from_raw_parts_mut(address as *mut u8, size as usize) };
+    let used = write(address, memory);
     let protection = (linux::PROT_READ | linux::PROT_EXEC) as usize;
     // SAFETY: nobody else knows the memory.
     if unsafe { syscall::call(nr::MPROTECT, [address as usize, size as usize, protection]) }.is_ok()
     {
         return Ok(());
     }
+    let file = memory_file(memory.get(..used).unwrap_or_default());
     unmap(address, size);
-    let file = memory_file(&code)?;
+    let file = file?;
     let result = map(address, size, protection, linux::MAP_PRIVATE, file);
     close(file);
     result
@@ -247,7 +244,11 @@ mod tests {
         const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3]; // mov $7,%eax; ret
         let mut mappings = maps::all().unwrap();
         let here = memory_is_executable_by_either_way as fn() as usize as u64;
-        let address = executable(&mut mappings, (here, here + 1), 100, |_| SEVEN.into()).unwrap();
+        let address = executable(&mut mappings, (here, here + 1), 100, |_, memory| {
+            memory[..SEVEN.len()].copy_from_slice(&SEVEN);
+            SEVEN.len()
+        })
+        .unwrap();
         assert!(address.abs_diff(here) < 1 << 31);
         assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
         // SAFETY: a function of the C ABI was written there.

@@ -4,18 +4,20 @@
 //! no jump leads into a region cannot be seen there; for that the file must come from root or from the same user. Files are written
 //! under another name and renamed; failure is silent, for the cache is only a matter of time.
 //!
-//! Format, little-endian: magic (8 bytes), count (4), shape (8), checksum of all that follows (8), build-id as length (1) and bytes (64), then the sites, 44
-//! bytes each. The magic changes with the format and with what [`crate::sites`] finds.
+//! Format, little-endian: magic (8 bytes), count (4), shape (8), checksum of all that follows (8), build-id as length (1) and bytes (64), then the sites: link-time
+//! address (4), number (2), kind (1), bytes of the region before the `syscall` (1), and for other kinds than [`Kind::Mov`], whose bytes follow from that,
+//! length of the region (1), island (1), bytes (20) and pieces (8). The magic changes with the format and with what [`crate::sites`] finds.
 
 use crate::elf::{Image, array, long, word};
 use crate::sites::{JUMP, Kind, MOVED, REGION, SYSCALL, Site};
 use alloc::vec::Vec;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
-const MAGIC: [u8; 8] = *b"culvsit1";
+const MAGIC: [u8; 8] = *b"culvsit2";
 const HEADER: usize = 8 + 4 + 8 + 8 + 1 + 64;
 const CHECKED: usize = 8 + 4 + 8 + 8;
-const RECORD: usize = 44;
+const HEAD: usize = 4 + 2 + 1 + 1;
+const BODY: usize = 1 + 1 + REGION + MOVED;
 /// More sites than any object has; bounds what a damaged file can make us read.
 const MOST: usize = 1 << 16;
 
@@ -85,77 +87,123 @@ fn checksum(bytes: &[u8]) -> u64 {
     sums.into_iter().fold(tail, mix)
 }
 
-/// The table for `key` in the first of `directories` (absolute paths) that has a sound one that can be trusted.
-pub fn load(directories: &[&[u8]], key: &Key) -> Option<Vec<Site>> {
-    directories
-        .iter()
-        .find_map(|directory| decode(&read_trusted(&key.path(directory, b".sites"))?, key))
+/// What `wanted` makes of the sites in the table for `key`, in the first of `directories` (absolute paths) that has a sound one that can be trusted. `wanted`
+/// may be called for a table that turns out not to be sound in the end.
+pub fn load<T>(
+    directories: &[&[u8]],
+    key: &Key,
+    mut wanted: impl FnMut(Site) -> Option<T>,
+) -> Option<Vec<T>> {
+    directories.iter().find_map(|directory| {
+        decode(
+            &read_trusted(&key.path(directory, b".sites"))?,
+            key,
+            &mut wanted,
+        )
+    })
 }
 
 /// Writes the table for `key` into the first of `directories` that takes it.
 pub fn store(directories: &[&[u8]], key: &Key, sites: &[Site]) {
-    if sites.len() <= MOST {
-        let contents = encode(key, sites);
+    if directories.is_empty() || sites.len() > MOST {
+        return;
+    }
+    if let Some(contents) = encode(key, sites) {
         directories
             .iter()
             .any(|directory| write_atomically(directory, key, &contents).is_ok());
     }
 }
 
-fn encode(key: &Key, sites: &[Site]) -> Vec<u8> {
-    let mut contents = Vec::with_capacity(HEADER + sites.len() * RECORD);
+/// `None` when a field has no room for its value.
+fn encode(key: &Key, sites: &[Site]) -> Option<Vec<u8>> {
+    let mut contents = Vec::with_capacity(HEADER + sites.len() * (HEAD + BODY));
     contents.extend_from_slice(&MAGIC);
-    contents.extend_from_slice(&(sites.len() as u32).to_le_bytes());
+    contents.extend_from_slice(&u32::try_from(sites.len()).ok()?.to_le_bytes());
     contents.extend_from_slice(&key.shape.to_le_bytes());
     contents.extend_from_slice(&[0; 8]);
     let mut build_id = [0; 65];
-    for (place, byte) in build_id
+    let id = core::iter::once(u8::try_from(key.build_id.len()).ok()?)
+        .chain(key.build_id.iter().copied());
+    build_id
         .iter_mut()
-        .zip(core::iter::once(&(key.build_id.len() as u8)).chain(&key.build_id))
-    {
-        *place = *byte;
-    }
+        .zip(id)
+        .for_each(|(place, byte)| *place = byte);
     contents.extend_from_slice(&build_id);
     for site in sites {
-        contents.extend_from_slice(&site.address.to_le_bytes());
-        contents.extend_from_slice(&site.number.to_le_bytes());
-        contents.extend_from_slice(&[site.kind as u8, site.before, site.length, site.island as u8]);
-        contents.extend_from_slice(&site.bytes);
-        contents.extend_from_slice(&site.pieces);
+        if site.kind == Kind::Mov && site.number < 0 {
+            return None; // a mov of what is no number
+        }
+        contents.extend_from_slice(&u32::try_from(site.address).ok()?.to_le_bytes());
+        contents.extend_from_slice(&i16::try_from(site.number).ok()?.to_le_bytes());
+        contents.extend_from_slice(&[site.kind as u8, site.before]);
+        if site.kind != Kind::Mov {
+            contents.extend_from_slice(&[site.length, site.island as u8]);
+            contents.extend_from_slice(&site.bytes);
+            contents.extend_from_slice(&site.pieces);
+        }
     }
-    let sum = checksum(&contents[CHECKED..]);
-    contents[CHECKED - 8..CHECKED].copy_from_slice(&sum.to_le_bytes());
+    let sum = checksum(contents.get(CHECKED..)?);
     contents
+        .get_mut(CHECKED - 8..CHECKED)?
+        .copy_from_slice(&sum.to_le_bytes());
+    Some(contents)
 }
 
-fn decode(contents: &[u8], key: &Key) -> Option<Vec<Site>> {
+fn decode<T>(
+    contents: &[u8],
+    key: &Key,
+    mut wanted: impl FnMut(Site) -> Option<T>,
+) -> Option<Vec<T>> {
     let count = word(contents, 8)? as usize;
     let sum = long(contents, 20)?;
     let build_id = contents
         .get(CHECKED + 1..HEADER)?
         .get(..usize::from(*contents.get(CHECKED)?))?;
-    let expected = (contents.get(..8)? == MAGIC
-        && long(contents, 12)? == key.shape
-        && build_id == key.build_id)
-        && contents.len() == HEADER + count.checked_mul(RECORD)?
-        && checksum(contents.get(CHECKED..)?) == sum;
-    let (records, _) = contents.get(HEADER..)?.as_chunks::<RECORD>();
-    let records = Some(records).filter(|_| expected)?;
-    records.iter().map(decode_site).collect()
+    let ours =
+        contents.get(..8)? == MAGIC && long(contents, 12)? == key.shape && build_id == key.build_id;
+    if !ours || count > MOST || checksum(contents.get(CHECKED..)?) != sum {
+        return None;
+    }
+    let mut rest = contents.get(HEADER..)?;
+    let mut found = Vec::new();
+    for _ in 0..count {
+        found.extend(wanted(decode_site(&mut rest)?));
+    }
+    rest.is_empty().then_some(found)
 }
 
-fn decode_site(record: &[u8; RECORD]) -> Option<Site> {
-    let [kind, before, length, island] = array(record, 12)?;
-    let site = Site {
-        address: long(record, 0)?,
-        number: word(record, 8)? as i32,
+/// Takes a site from the front of `rest`.
+fn decode_site(rest: &mut &[u8]) -> Option<Site> {
+    let (head, behind) = rest.split_first_chunk::<HEAD>()?;
+    let [number_low, number_high, kind, before] = array(head, 4)?;
+    let mut site = Site {
+        address: word(head, 0)?.into(),
+        number: i16::from_le_bytes([number_low, number_high]).into(),
         kind: Kind::from_number(kind)?,
         before,
-        length,
-        island: island as i8,
-        bytes: array::<REGION>(record, 16)?,
-        pieces: array::<MOVED>(record, 16 + REGION)?,
+        length: JUMP as u8,
+        island: 0,
+        bytes: [0; REGION],
+        pieces: [0; MOVED],
     };
+    if site.kind == Kind::Mov {
+        // mov $number,%eax
+        let [a, b, c, d] = site.number.to_le_bytes();
+        site.bytes
+            .first_chunk_mut::<JUMP>()?
+            .copy_from_slice(&[0xb8, a, b, c, d]);
+        *site.pieces.first_mut()? = JUMP as u8;
+        *rest = behind;
+    } else {
+        let (body, behind) = behind.split_first_chunk::<BODY>()?;
+        let [length, island] = array(body, 0)?;
+        site.length = length;
+        site.island = island as i8;
+        site.bytes = array(body, 2)?;
+        site.pieces = array(body, 2 + REGION)?;
+        *rest = behind;
+    }
     is_sound(&site).then_some(site)
 }
 
@@ -170,12 +218,7 @@ fn is_sound(site: &Site) -> bool {
     let holds_syscall = site.bytes.get(before..before + SYSCALL.len()) == Some(&SYSCALL)
         && before + SYSCALL.len() <= length;
     let fits = match site.kind {
-        Kind::Mov => {
-            length == JUMP
-                && before == JUMP
-                && site.bytes.first() == Some(&0xb8)
-                && word(&site.bytes, 1) == Some(site.number as u32)
-        }
+        Kind::Mov => before == JUMP && site.number >= 0,
         Kind::Before => length >= JUMP && before == length,
         Kind::Next => before == 0 && length >= JUMP && holds_syscall,
         Kind::Around => before > 0 && length >= JUMP && holds_syscall,
@@ -229,7 +272,7 @@ fn size_if_trusted(file: usize) -> Option<usize> {
         && status.st_mode & 0o022 == 0
         && status.st_mode & linux::S_IFMT == linux::S_IFREG;
     let size = usize::try_from(status.st_size).ok()?;
-    (trusted && size <= HEADER + MOST * RECORD).then_some(size)
+    (trusted && size <= HEADER + MOST * (HEAD + BODY)).then_some(size)
 }
 
 fn write_atomically(directory: &[u8], key: &Key, contents: &[u8]) -> Result<(), Errno> {

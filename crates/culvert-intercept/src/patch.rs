@@ -3,10 +3,9 @@
 use crate::elf::Image;
 use crate::maps::{Mapping, Name};
 use crate::sites::{JUMP, Kind, SYSCALL, Site};
-use crate::stub::{self, Tables};
-use crate::write::{self, Edit};
+use crate::stub::{self, Edit, Tables};
 use crate::{
-    Interest, SiteRecord, arena, cache, functions::Functions, mapped, maps, registry, sites,
+    Interest, SiteRecord, arena, cache, functions::Functions, mapped, maps, registry, sites, write,
 };
 use alloc::vec::Vec;
 use culvert_sys::nr;
@@ -164,9 +163,9 @@ unsafe fn try_object(
     });
     let mut chunk = Chunk::default();
     let size = Chunk::HEADER + wanted.len() * (size_of::<SiteRecord>() + stub::LONGEST);
-    let made = arena::executable(mappings, reach, size as u64, |base| {
-        chunk = Chunk::write(settings, &wanted, bias, base);
-        core::mem::take(&mut chunk.bytes)
+    let made = arena::executable(mappings, reach, size as u64, |base, memory| {
+        chunk = Chunk::write(settings, &wanted, bias, base, memory);
+        chunk.used
     });
     let base = made.map_err(|_| "no executable memory within reach")?;
     result.hard += chunk.out_of_reach;
@@ -227,18 +226,20 @@ fn sites_of(
         (code.start..code.end).contains(&start) && start < end
     };
     let key = cache::Key::of(image);
-    if let Some(table) = key
-        .as_ref()
-        .and_then(|key| cache::load(settings.cache_directories, key))
+    let mut count = 0;
+    let cached = key.as_ref().and_then(|key| {
+        cache::load(settings.cache_directories, key, |site| {
+            let here = inside(&site);
+            count += usize::from(here);
+            select(&site).filter(|_| here)
+        })
+    });
+    if let Some(wanted) =
+        cached.filter(|wanted| wanted.iter().all(|(site, _)| is_as_recorded(image, site)))
     {
-        let here = table.iter().filter(|site| inside(site));
-        let count = here.clone().count();
-        let wanted: Vec<_> = here.filter_map(select).collect();
-        if wanted.iter().all(|(site, _)| is_as_recorded(image, site)) {
-            result.cached = 1;
-            result.skipped = count - wanted.len();
-            return (count, wanted);
-        }
+        result.cached = 1;
+        result.skipped = count - wanted.len();
+        return (count, wanted);
     }
     let functions = Functions::of_image(image);
     let found = sites::find(image, &functions);
@@ -286,7 +287,8 @@ fn is_as_recorded(image: &Image<'_>, site: &Site) -> bool {
 /// The stubs of one object: the entry's address, the records, then the code.
 #[derive(Default)]
 struct Chunk {
-    bytes: Vec<u8>,
+    /// Bytes of memory that are used.
+    used: usize,
     /// Sites that have a stub.
     sites: Vec<Site>,
     edits: Vec<Edit>,
@@ -299,56 +301,50 @@ impl Chunk {
     /// The entry's address, and room that keeps the records aligned.
     const HEADER: usize = 16;
 
-    fn write(settings: &Settings, wanted: &[(Site, Interest)], bias: u64, base: u64) -> Self {
+    /// Fills `memory`, which lies at `base`.
+    fn write(
+        settings: &Settings,
+        wanted: &[(Site, Interest)],
+        bias: u64,
+        base: u64,
+        memory: &mut [u8],
+    ) -> Self {
         let tables = Tables {
             entry: base,
             descriptors: settings.descriptors as u64,
             numbers: settings.numbers as u64,
         };
+        let mut put = |offset: usize, bytes: &[u8]| {
+            if let Some(place) = memory.get_mut(offset..offset + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        };
         let mut chunk = Self::default();
-        let records = Self::HEADER + wanted.len() * size_of::<SiteRecord>();
-        let mut header = alloc::vec![0; records];
-        let (mut code, code_base) = (Vec::with_capacity(wanted.len() * 64), base + records as u64);
-        header[..8].copy_from_slice(&settings.entry.to_le_bytes());
+        chunk.used = Self::HEADER + wanted.len() * size_of::<SiteRecord>();
+        chunk.edits.reserve(wanted.len());
+        chunk.sites.reserve(wanted.len());
+        put(0, &settings.entry.to_le_bytes());
         for (site, interest) in wanted {
             let index = chunk.sites.len();
-            let place = Self::HEADER + index * size_of::<SiteRecord>();
-            let emitted = stub::emit(
-                &mut code,
-                code_base,
-                site,
-                bias,
-                *interest,
-                &tables,
-                base + place as u64,
-            );
-            let replaced = emitted
-                .and_then(|(record, stub)| Ok((record, stub::replacement(site, bias, stub)?)));
-            let Ok((record, (bytes, island))) = replaced else {
+            let record = Self::HEADER + index * size_of::<SiteRecord>();
+            let at = base + chunk.used as u64;
+            let stub = stub::emit(site, bias, *interest, &tables, at, base + record as u64);
+            let made = stub.and_then(|stub| Ok((stub, stub::edits(site, bias, at)?)));
+            let Ok((stub, (edit, island))) = made else {
                 chunk.out_of_reach += 1;
                 continue;
             };
-            header[place..place + size_of::<SiteRecord>()].copy_from_slice(&bytes_of(&record));
-            let start = site.start().wrapping_add(bias);
-            chunk.edits.push(Edit {
-                address: start,
-                bytes,
-            });
-            if let Some(bytes) = island {
-                let address = start.wrapping_add_signed(site.island.into());
-                chunk.edits.push(Edit {
-                    address,
-                    bytes: bytes.into(),
-                });
-            }
+            put(chunk.used, stub.code());
+            put(record, &bytes_of(&stub.record));
+            chunk.used += stub.code().len();
             if site.kind == Kind::Trap {
-                chunk.traps.push((start as usize, index));
+                chunk.traps.push((edit.address as usize, index));
             }
+            chunk.edits.push(edit);
+            chunk.edits.extend(island);
             chunk.sites.push(*site);
         }
         chunk.edits.sort_unstable_by_key(|edit| edit.address);
-        header.extend_from_slice(&code);
-        chunk.bytes = header;
         chunk
     }
 }

@@ -1,7 +1,7 @@
 //! What has been patched: a list that grows only, so that signal handlers may walk it.
 
 use crate::SiteRecord;
-use crate::write::Edit;
+use crate::stub::Edit;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr;
@@ -69,15 +69,15 @@ pub(crate) unsafe fn is_patched(start: u64, end: u64) -> bool {
     for entry in entries()
         .filter(|entry| entry.code.0 < end && start < entry.code.1 && !entry.gone.load(Acquire))
     {
-        let inside =
-            |edit: &&Edit| edit.address >= start && edit.address + edit.bytes.len() as u64 <= end;
+        let inside = |edit: &&Edit| edit.address >= start && edit.end() <= end;
         let Some(sample) = entry.edits.iter().find(inside) else {
             continue;
         };
         // SAFETY: inside of the range.
-        let now =
-            unsafe { core::slice::from_raw_parts(sample.address as *const u8, sample.bytes.len()) };
-        if *now == *sample.bytes {
+        let now = unsafe {
+            core::slice::from_raw_parts(sample.address as *const u8, sample.bytes().len())
+        };
+        if now == sample.bytes() {
             patched = true;
         } else {
             entry.gone.store(true, Release);

@@ -14,9 +14,8 @@
 //!    or:  syscall; resume: moved instructions behind it; jmp behind the region
 //! ```
 
-use crate::sites::{JUMP, Kind, SYSCALL, Site};
+use crate::sites::{JUMP, Kind, REGION, SYSCALL, Site};
 use crate::{Interest, SiteRecord};
-use alloc::vec::Vec;
 
 /// More than any stub takes.
 pub const LONGEST: usize = 192;
@@ -43,18 +42,25 @@ pub(crate) fn displacement(end: u64, to: u64) -> Result<[u8; 4], OutOfReach> {
 }
 
 /// Machine code that is being written for the address `base`.
-struct Assembler<'a> {
-    code: &'a mut Vec<u8>,
+struct Assembler {
+    code: [u8; LONGEST],
+    length: usize,
     base: u64,
 }
 
-impl Assembler<'_> {
+impl Assembler {
     fn here(&self) -> u64 {
-        self.base + self.code.len() as u64
+        self.base + self.length as u64
     }
 
+    /// Appends; [`LONGEST`] has room for all that a site can need.
     fn put(&mut self, bytes: &[u8]) {
-        self.code.extend_from_slice(bytes);
+        let end = self.length + bytes.len();
+        if let Some(place) = self.code.get_mut(self.length..end) {
+            place.copy_from_slice(bytes);
+        }
+        debug_assert!(end <= LONGEST);
+        self.length = end;
     }
 
     /// An opcode and the 4-byte displacement that ends the instruction.
@@ -74,12 +80,12 @@ impl Assembler<'_> {
     /// A one-byte opcode and a displacement to be set by [`Self::land`].
     fn short(&mut self, opcode: u8) -> usize {
         self.put(&[opcode, 0]);
-        self.code.len()
+        self.length
     }
 
     /// Lets the short jump that ends at `end` lead here. All distances in a stub are below 128: its filter takes at most 97 bytes.
     fn land(&mut self, end: usize) {
-        let distance = self.code.len() - end;
+        let distance = self.length - end;
         debug_assert!(distance < 128);
         if let Some(field) = self.code.get_mut(end - 1) {
             *field = distance as u8;
@@ -123,15 +129,31 @@ enum Argument {
     Rdx = 0xca,
 }
 
+/// Short jumps that are to lead to one place: where they end.
+#[derive(Default)]
+struct Jumps([Option<usize>; 4]);
+
+impl Jumps {
+    fn push(&mut self, end: usize) {
+        if let Some(free) = self.0.iter_mut().find(|jump| jump.is_none()) {
+            *free = Some(end);
+        }
+    }
+
+    fn land(self, out: &mut Assembler) {
+        self.0.into_iter().flatten().for_each(|end| out.land(end));
+    }
+}
+
 /// The short jumps out of a filter.
 #[derive(Default)]
 struct Exits {
-    slow: Vec<usize>,
-    forward: Vec<usize>,
+    slow: Jumps,
+    forward: Jumps,
 }
 
 /// Writes the filter; falling out of it means slow.
-fn filter(out: &mut Assembler<'_>, number: i32, interest: Interest, tables: &Tables) -> Exits {
+fn filter(out: &mut Assembler, number: i32, interest: Interest, tables: &Tables) -> Exits {
     let mut exits = Exits::default();
     if number < 0 {
         any_number(out, tables, &mut exits);
@@ -159,7 +181,7 @@ fn filter(out: &mut Assembler<'_>, number: i32, interest: Interest, tables: &Tab
 
 /// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the number decides. Higher bits (x32, or nonsense) are left
 /// to the entry.
-fn any_number(out: &mut Assembler<'_>, tables: &Tables, exits: &mut Exits) {
+fn any_number(out: &mut Assembler, tables: &Tables, exits: &mut Exits) {
     out.load_r11(tables.numbers);
     out.put(&[0x0f, 0xb6, 0xcc]); // movzbl %ah,%ecx
     let low = out.short(JRCXZ);
@@ -182,35 +204,58 @@ fn any_number(out: &mut Assembler<'_>, tables: &Tables, exits: &mut Exits) {
     exits.forward.push(out.test_descriptor(Argument::Rdi));
 }
 
-/// Appends `site`'s stub to `code`, whose first byte will be at `base`, and returns its record and where the stub begins. `record` is where the record
-/// will be. On failure `code` is as before.
+/// A stub.
+#[derive(Clone, Copy, Debug)]
+pub struct Stub {
+    code: [u8; LONGEST],
+    length: usize,
+    /// What it tells the entry.
+    pub record: SiteRecord,
+}
+
+impl Stub {
+    /// Its machine code.
+    pub fn code(&self) -> &[u8] {
+        self.code.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// The stub of `site` for the address `at`. `record` is where its record will be.
 pub fn emit(
-    code: &mut Vec<u8>,
-    base: u64,
     site: &Site,
     bias: u64,
     interest: Interest,
     tables: &Tables,
+    at: u64,
     record: u64,
-) -> Result<(SiteRecord, u64), OutOfReach> {
-    let length = code.len();
-    let mut out = Assembler { code, base };
-    let emitted = write(&mut out, site, bias, interest, tables, record);
-    if emitted.is_err() {
-        code.truncate(length);
+) -> Result<Stub, OutOfReach> {
+    let mut out = Assembler {
+        code: [0xcc; LONGEST],
+        length: 0,
+        base: at,
+    };
+    let record = write(&mut out, site, bias, interest, tables, record)?;
+    let Assembler { code, length, .. } = out;
+    // A damaged table could name instructions that take more.
+    if length <= LONGEST {
+        Ok(Stub {
+            code,
+            length,
+            record,
+        })
+    } else {
+        Err(OutOfReach)
     }
-    emitted
 }
 
 fn write(
-    out: &mut Assembler<'_>,
+    out: &mut Assembler,
     site: &Site,
     bias: u64,
     interest: Interest,
     tables: &Tables,
     record: u64,
-) -> Result<(SiteRecord, u64), OutOfReach> {
-    let stub = out.here();
+) -> Result<SiteRecord, OutOfReach> {
     let syscall = site.address.wrapping_add(bias);
     let start = site.start().wrapping_add(bias);
     let behind_region = start + u64::from(site.length);
@@ -225,10 +270,10 @@ fn write(
         Kind::Before | Kind::Around => out.here(),
     };
     let exits = filter(out, site.number, interest, tables);
-    exits.slow.into_iter().for_each(|jump| out.land(jump));
+    exits.slow.land(out);
     out.relative(&[0x4c, 0x8d, 0x1d], record)?; // lea record(%rip),%r11
     out.relative(&[0xff, 0x25], tables.entry)?; // jmp *entry(%rip)
-    exits.forward.into_iter().for_each(|jump| out.land(jump));
+    exits.forward.land(out);
     let (forward, resume) = if site.keeps_syscall() {
         out.jump(syscall)?;
         (syscall, syscall + SYSCALL.len() as u64)
@@ -241,14 +286,13 @@ fn write(
         }
         (forward, resume)
     };
-    let record = SiteRecord {
+    Ok(SiteRecord {
         resume: resume as usize,
         forward: forward as usize,
         instruction: syscall as usize,
         restart: restart as usize,
         number: site.number,
-    };
-    Ok((record, stub))
+    })
 }
 
 /// The instructions of a region, in order.
@@ -280,7 +324,7 @@ impl<'a> Moved<'a> {
     }
 
     /// Writes everything before the `syscall` at address `until`, and skips that.
-    fn before(&mut self, out: &mut Assembler<'_>, until: u64) -> Result<(), OutOfReach> {
+    fn before(&mut self, out: &mut Assembler, until: u64) -> Result<(), OutOfReach> {
         while self.address < until {
             let Some((instruction, address, field)) = self.next() else {
                 break;
@@ -294,7 +338,7 @@ impl<'a> Moved<'a> {
     }
 
     /// Writes everything behind the `syscall`. True when control never comes out at the end.
-    fn after(&mut self, out: &mut Assembler<'_>) -> Result<bool, OutOfReach> {
+    fn after(&mut self, out: &mut Assembler) -> Result<bool, OutOfReach> {
         let mut ended = false;
         while let Some((instruction, address, field)) = self.next() {
             relocate(out, instruction, address, field)?;
@@ -310,7 +354,7 @@ impl<'a> Moved<'a> {
 
 /// Writes an instruction that came from `address` so that it does the same here. Jumps become their long forms.
 fn relocate(
-    out: &mut Assembler<'_>,
+    out: &mut Assembler,
     instruction: &[u8],
     address: u64,
     field: usize,
@@ -348,31 +392,72 @@ fn relocate(
     }
 }
 
-/// The bytes that take the place of the region of `site` (and, second, of its island), given where its stub begins.
-pub fn replacement(
-    site: &Site,
-    bias: u64,
-    stub: u64,
-) -> Result<(Vec<u8>, Option<[u8; JUMP]>), OutOfReach> {
+/// New bytes for a place in the program's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The address.
+    pub address: u64,
+    new: [u8; REGION],
+    length: usize,
+}
+
+impl Edit {
+    /// At most [`REGION`] bytes for `address`.
+    pub fn new(address: u64, bytes: &[u8]) -> Self {
+        let mut new = [0; REGION];
+        let length = bytes.len().min(REGION);
+        new.iter_mut()
+            .zip(bytes)
+            .for_each(|(place, byte)| *place = *byte);
+        Self {
+            address,
+            new,
+            length,
+        }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.new.get(..self.length).unwrap_or_default()
+    }
+
+    /// The first address behind it.
+    pub fn end(&self) -> u64 {
+        self.address.saturating_add(self.length as u64)
+    }
+}
+
+/// What is written over the region of `site`, and, second, over its island, to lead to the stub at `stub`.
+pub fn edits(site: &Site, bias: u64, stub: u64) -> Result<(Edit, Option<Edit>), OutOfReach> {
     let jump_from = |address: u64| -> Result<[u8; JUMP], OutOfReach> {
         let [a, b, c, d] = displacement(address + JUMP as u64, stub)?;
         Ok([0xe9, a, b, c, d])
     };
     let start = site.start().wrapping_add(bias);
     match site.kind {
-        Kind::Trap => Ok(([0x0f, 0x0b].into(), None)),
+        Kind::Trap => Ok((Edit::new(start, &[0x0f, 0x0b]), None)),
         Kind::Island => {
             let island = start.wrapping_add_signed(site.island.into());
+            let short = [
+                SHORT_JUMP,
+                site.island.wrapping_sub(SYSCALL.len() as i8) as u8,
+            ];
             Ok((
-                [SHORT_JUMP, (site.island - SYSCALL.len() as i8) as u8].into(),
-                Some(jump_from(island)?),
+                Edit::new(start, &short),
+                Some(Edit::new(island, &jump_from(island)?)),
             ))
         }
         _ => {
-            let mut bytes = Vec::from(jump_from(start)?);
             // int3: nothing leads here, and if something did, it should be loud.
-            bytes.resize(usize::from(site.length).max(JUMP), 0xcc);
-            Ok((bytes, None))
+            let mut bytes = [0xcc; REGION];
+            if let Some(place) = bytes.first_chunk_mut() {
+                *place = jump_from(start)?;
+            }
+            let length = usize::from(site.length).clamp(JUMP, REGION);
+            Ok((
+                Edit::new(start, bytes.get(..length).unwrap_or_default()),
+                None,
+            ))
         }
     }
 }

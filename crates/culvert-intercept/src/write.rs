@@ -1,19 +1,11 @@
 //! Changing code that is mapped.
 
 use crate::maps::Mapping;
+use crate::stub::Edit;
 use alloc::vec::Vec;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
 const PAGE: u64 = 4096;
-
-/// New bytes for a place in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Edit {
-    /// The address.
-    pub address: u64,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-}
 
 /// Makes all of `edits`, sorted by address and without overlaps, in the mapping `code`; those that reach out of it are refused with all others.
 ///
@@ -23,13 +15,7 @@ pub struct Edit {
 /// # Safety
 /// `code` is a private mapping that is as described; the edits make sense; no other thread runs what they change.
 pub unsafe fn apply(code: &Mapping, edits: &[Edit]) -> Result<(), &'static str> {
-    let inside = |edit: &Edit| {
-        edit.address >= code.start
-            && edit
-                .address
-                .checked_add(edit.bytes.len() as u64)
-                .is_some_and(|end| end <= code.end)
-    };
+    let inside = |edit: &Edit| edit.address >= code.start && edit.end() <= code.end;
     if !edits.iter().all(inside) {
         return Err("sites outside of the mapping");
     }
@@ -52,9 +38,9 @@ unsafe fn store(code: &Mapping, edits: &[Edit]) -> Result<(), Errno> {
         // SAFETY: inside of the mapping, which is writable.
         unsafe {
             core::ptr::copy_nonoverlapping(
-                edit.bytes.as_ptr(),
+                edit.bytes().as_ptr(),
                 edit.address as *mut u8,
-                edit.bytes.len(),
+                edit.bytes().len(),
             )
         };
     }
@@ -126,8 +112,8 @@ impl Run<'_> {
         .to_vec();
         for edit in self.edits {
             let offset = (edit.address - self.start) as usize;
-            if let Some(place) = bytes.get_mut(offset..offset + edit.bytes.len()) {
-                place.copy_from_slice(&edit.bytes);
+            if let Some(place) = bytes.get_mut(offset..offset + edit.bytes().len()) {
+                place.copy_from_slice(edit.bytes());
             }
         }
         bytes
@@ -136,14 +122,13 @@ impl Run<'_> {
 
 /// Splits where more than a page lies between two edits. A run begins and ends with an edit, so it leaves no mapping that they are in.
 fn runs(edits: &[Edit]) -> impl Iterator<Item = Run<'_>> {
-    let end = |edit: &Edit| edit.address + edit.bytes.len() as u64;
     edits
-        .chunk_by(move |before, after| after.address - end(before) < PAGE)
+        .chunk_by(move |before, after| after.address.saturating_sub(before.end()) < PAGE)
         .filter_map(move |edits| {
             let (first, last) = (edits.first()?, edits.last()?);
             Some(Run {
                 start: first.address,
-                end: end(last),
+                end: last.end(),
                 edits,
             })
         })

@@ -223,19 +223,14 @@ fn describe(code: &[u8], interest: Interest) -> String {
     let mut after = code.to_vec();
     let (mut stubs, mut records) = (Vec::new(), Vec::new());
     for (index, site) in found.sites.iter().enumerate() {
-        let record = RECORD + 40 * index as u64;
-        let (record, stub) =
-            stub::emit(&mut stubs, STUBS, site, BIAS, interest, &TABLES, record).unwrap();
-        let (region, island) = stub::replacement(site, BIAS, stub).unwrap();
-        put(&mut after, site.start() + BIAS, &region);
-        if let Some(island) = island {
-            put(
-                &mut after,
-                (site.address + BIAS).wrapping_add_signed(site.island.into()),
-                &island,
-            );
+        let (at, record) = (STUBS + stubs.len() as u64, RECORD + 40 * index as u64);
+        let stub = stub::emit(site, BIAS, interest, &TABLES, at, record).unwrap();
+        stubs.extend_from_slice(stub.code());
+        let (region, island) = stub::edits(site, BIAS, at).unwrap();
+        for edit in island.into_iter().chain([region]) {
+            put(&mut after, edit.address, edit.bytes());
         }
-        records.push((*site, record));
+        records.push((*site, stub.record));
     }
     disassemble("after", &after, BIAS + LINKED, &mut out);
     disassemble("stub", &stubs, STUBS, &mut out);

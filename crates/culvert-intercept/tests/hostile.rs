@@ -150,28 +150,25 @@ fn sites_in_random_code_never_overlap() {
         for site in &found.sites {
             let at = (site.address - address) as usize;
             assert_eq!(code[at..at + 2], sites::SYSCALL);
-            let mut stub = Vec::new();
-            let (record, place) = stub::emit(
-                &mut stub,
-                0x7f00_0010_0000,
+            const STUB: u64 = 0x7f00_0010_0000;
+            let stub = stub::emit(
                 site,
                 0,
                 Interest::Descriptors02,
                 &TABLES,
+                STUB,
                 0x7f00_0020_0000,
             )
             .unwrap();
-            assert!(stub.len() <= stub::LONGEST && record.instruction as u64 == site.address);
-            let (region, island) = stub::replacement(site, 0, place).unwrap();
-            touch(site.start(), region.len());
+            assert_eq!(stub.record.instruction as u64, site.address);
+            let (region, island) = stub::edits(site, 0, STUB).unwrap();
+            touch(region.address, region.bytes().len());
+            assert_eq!(region.address, site.start());
             if site.keeps_syscall() {
                 touch(site.address, 2);
             }
             if let Some(island) = island {
-                touch(
-                    site.address.wrapping_add_signed(site.island.into()),
-                    island.len(),
-                );
+                touch(island.address, island.bytes().len());
             }
             kinds[site.kind as usize - 1] += 1;
         }

@@ -226,7 +226,9 @@ fn the_cache_finds_the_same_sites() {
         code[mov + 1] ^= 1; // another number
     }
     assert_eq!(library.patch(third, &settings(directories)).cached, 0);
-    [first, second, third].map(|code| library.unmap(code));
+    for code in [first, second, third] {
+        library.unmap(code);
+    }
     std::fs::remove_dir_all(directory).unwrap();
 }
 
