@@ -3,26 +3,21 @@
 //! In a mount namespace of its own the test makes two copies of each world on a tmpfs: in one the source trees are bind-mounted at their
 //! targets, in the other the targets stay empty and the trees are drivers in memory. A file is known by its place in the world.
 
-use super::fake::{File, ROOT, Tree};
+use super::fake::{ROOT, Tree};
+use super::random::{Random, World, make_path, make_world, rooted, write};
 use crate::resolver::{
     Host, HostFile, HostKind, Inside, Last, LastStep, MountId, MountTable, Place, Quick, Resolved,
     Restrictions,
 };
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
-use alloc::{
-    borrow::ToOwned, boxed::Box, collections::BTreeMap, ffi::CString, format, string::String,
-    vec::Vec,
-};
+use alloc::{boxed::Box, collections::BTreeMap, ffi::CString, format, string::String, vec::Vec};
 use culvert::{Caller, Errno, FileKind, Node};
 use culvert_sys::{nr, syscall::call};
 use std::{
     env, fs,
     os::{
         fd::{AsRawFd, FromRawFd, OwnedFd},
-        unix::{
-            ffi::OsStrExt,
-            fs::{MetadataExt, PermissionsExt, symlink},
-        },
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
     println,
@@ -68,152 +63,6 @@ fn the_kernel_agrees() {
         return;
     }
     println!("skipped: no mount namespace may be made here");
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        // xorshift64*, Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % limit
-    }
-    fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-    fn pick<'x, T>(&mut self, from: &'x [T]) -> &'x T {
-        &from[self.below(from.len())]
-    }
-}
-
-/// A tree to be made on disk or played by a driver; `R` at the beginning of a link's target stands for the world's root.
-struct World {
-    /// What lies outside the mounts, then each mount with its target below the root.
-    trees: Vec<(String, Tree)>,
-    /// All paths that exist, as one would write them.
-    names: Vec<String>,
-}
-
-const NAMES: [&str; 5] = ["a", "b", "c", "dd", "e"];
-
-fn make_world(random: &mut Random) -> World {
-    let mut trees: Vec<(String, Tree)> =
-        [("", ""), ("/m/fs", ""), ("/m/fs2", ""), ("/m/fs/s/t", "")]
-            .map(|(target, words)| (target.to_owned(), Tree::new(words)))
-            .into();
-    if random.chance(40) {
-        trees.pop();
-    }
-    let targets: Vec<String> = trees.iter().map(|(target, _)| target.clone()).collect();
-    let mut names: Vec<String> = targets.clone();
-    for (index, (target, tree)) in trees.iter_mut().enumerate() {
-        match index {
-            0 => *tree = Tree::new("m/fs/ m/fs2/ m/fs2x/a"),
-            1 => *tree = Tree::new("s/t/"),
-            _ => {}
-        }
-        let mut directories: Vec<u64> = (1..=tree.files.len() as u64)
-            .filter(|&node| tree.file(node).kind == FileKind::Directory)
-            .filter(|&node| {
-                !targets.contains(&format!("{target}/{}", tree.path(Node(node)))) || node == 1
-            })
-            .collect();
-        for _ in 0..random.below(25) {
-            let dir = *random.pick(&directories);
-            let name = *random.pick(&NAMES);
-            if tree.file(dir).children.contains_key(name.as_bytes()) {
-                continue;
-            }
-            let (kind, link) = match random.below(10) {
-                0..5 => (FileKind::Directory, String::new()),
-                5..7 => (FileKind::Regular, String::new()),
-                _ => (FileKind::Symlink, make_path(random, &names, true)),
-            };
-            let node = tree.push(dir, name.as_bytes(), kind, link.as_bytes());
-            let path = tree.path(Node(node));
-            names.push(format!("{target}/{path}"));
-            if kind == FileKind::Directory {
-                directories.push(node);
-                // Not on the way to targets: what leads there is the mounter's affair.
-                if random.chance(15) {
-                    tree.files[node as usize - 1].permissions =
-                        *random.pick(&[0o700, 0o666, 0o111]);
-                }
-            }
-        }
-    }
-    World { trees, names }
-}
-
-/// A path that may exist, with all the oddities of spelling. Absolute ones begin with `R`.
-fn make_path(random: &mut Random, names: &[String], link: bool) -> String {
-    let mut path = String::new();
-    if random.chance(if link { 40 } else { 55 }) {
-        path = format!("R{}", random.pick(names));
-    } else if random.chance(60) {
-        // A relative path: some real one with its beginning cut off.
-        let real = random.pick(names);
-        let skip = random.below(real.len() + 1);
-        let start = real[skip..]
-            .find('/')
-            .map_or(real.len(), |slash| skip + slash + 1);
-        path += &real[start.min(real.len())..];
-    }
-    for _ in 0..random.below(4) {
-        if !path.is_empty() && !path.ends_with('/') {
-            path += if random.chance(10) { "//" } else { "/" };
-        }
-        path += match random.below(10) {
-            0..3 => "..",
-            3 => ".",
-            4 => "m",
-            5 => "fs",
-            _ => *random.pick(&NAMES),
-        };
-    }
-    if path.is_empty() {
-        path = ".".to_owned();
-    }
-    if random.chance(15) {
-        path += "/";
-    }
-    path
-}
-
-fn rooted(path: &[u8], root: &str) -> Vec<u8> {
-    match path.strip_prefix(b"R") {
-        Some(rest) => [root.as_bytes(), rest].concat(),
-        None => path.to_vec(),
-    }
-}
-
-/// Makes `tree` below `at`.
-fn write(tree: &Tree, at: &Path, root: &str) {
-    fn go(tree: &Tree, node: u64, at: &Path, root: &str) {
-        let file: &File = tree.file(node);
-        match file.kind {
-            FileKind::Directory => {
-                let _ = fs::create_dir_all(at);
-                for (name, &child) in &file.children {
-                    go(
-                        tree,
-                        child,
-                        &at.join(std::ffi::OsStr::from_bytes(name)),
-                        root,
-                    );
-                }
-                fs::set_permissions(at, fs::Permissions::from_mode(file.permissions)).unwrap();
-            }
-            FileKind::Symlink => {
-                let target = rooted(&file.target, root);
-                symlink(std::ffi::OsStr::from_bytes(&target), at).unwrap();
-            }
-            _ => fs::write(at, b"").unwrap(),
-        }
-    }
-    go(tree, 1, at, root);
 }
 
 fn c(path: &[u8]) -> CString {
@@ -282,9 +131,8 @@ fn openat2(dir: i32, path: &[u8], flags: u64, resolve: u64) -> Result<OwnedFd, E
 }
 
 fn identity(fd: &OwnedFd) -> (u64, u64) {
-    let found = fs::metadata(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok();
-    // A link opened with O_PATH: fstat, which metadata of the magic link is not allowed to be refused.
-    let found = found.unwrap_or_else(|| panic!("fstat"));
+    // The link of proc(5) jumps, so that a link opened with O_PATH is found itself.
+    let found = fs::metadata(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
     (found.dev(), found.ino())
 }
 

@@ -1,155 +1,11 @@
 //! The rules of path_resolution(7) and openat2(2), one row each, with trees in memory.
 
 use super::fake::{ROOT, Tree};
-use crate::resolver::{
-    Inside, Last, LastStep, Magic, MountId, MountTable, Place, Resolved, Restrictions,
-};
+use super::world::World;
+use crate::resolver::{Inside, Last, LastStep, Magic, MountId, Resolved, Restrictions};
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
-use alloc::{borrow::ToOwned, boxed::Box, format, string::String, sync::Arc, vec::Vec};
-use culvert::{
-    Attributes, Caller, Capabilities, DirectorySink, Entry, FileSystem, Node, OpenFlags, Opened,
-    Result, StatFs, Walked,
-};
-
-/// A tree that the test keeps a hand on.
-struct Shared(Arc<Tree>);
-
-impl FileSystem for Shared {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-    fn root(&self) -> Node {
-        self.0.root()
-    }
-    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.0.lookup(caller, dir, name)
-    }
-    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
-        self.0.walk(caller, from, path)
-    }
-    fn parent(&self, dir: Node) -> Result<Node> {
-        self.0.parent(dir)
-    }
-    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
-        self.0.path_of(node)
-    }
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.0.attributes(node)
-    }
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        FileSystem::readlink(&*self.0, node)
-    }
-    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        self.0.open(caller, node, flags)
-    }
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
-        self.0.read_directory(dir, from, sink)
-    }
-    fn statfs(&self) -> Result<StatFs> {
-        self.0.statfs()
-    }
-    fn forget(&self, node: Node, count: u64) {
-        self.0.forget(node, count);
-    }
-}
-
-struct World {
-    host: Tree,
-    table: MountTable,
-    trees: Vec<Arc<Tree>>,
-}
-
-impl World {
-    fn new(host: &str, mounts: &[(&str, &str)]) -> Self {
-        Self::walking(host, mounts, 0)
-    }
-
-    fn walking(host: &str, mounts: &[(&str, &str)], walking: u8) -> Self {
-        let mut table = MountTable::new();
-        let mut trees = Vec::new();
-        for (target, words) in mounts {
-            let tree = Arc::new(Tree {
-                walking,
-                ..Tree::new(words)
-            });
-            let kept = tree.clone();
-            let open = Box::new(move || Ok(Box::new(Shared(kept.clone())) as Box<_>));
-            table.add(target.as_bytes().to_vec(), None, open).unwrap();
-            trees.push(tree);
-        }
-        Self {
-            host: Tree::new(host),
-            table,
-            trees,
-        }
-    }
-
-    /// A directory by its absolute path: in a mount if it begins with a target.
-    fn place(&self, path: &str) -> Place {
-        match self.table.deepest(path.as_bytes()) {
-            Some((mount, rest)) => Place::Mount {
-                mount,
-                node: self.trees[mount.0 as usize].at(core::str::from_utf8(rest).unwrap()),
-            },
-            None => Place::Host(path.as_bytes().to_vec()),
-        }
-    }
-
-    fn walk(
-        &self,
-        caller: &Caller<'_>,
-        base: &str,
-        path: &str,
-        step: LastStep,
-        bits: u64,
-    ) -> String {
-        let base = self.place(base);
-        let path = path.as_bytes();
-        self.show(
-            self.table
-                .walk(&self.host, caller, &base, path, step, Restrictions(bits)),
-        )
-    }
-
-    /// `0:a/b` is a node of mount 0; `0:a+name` may be made there; a dot, `..`, `/`, `mount` or `magic` in brackets tells how the
-    /// last component was written; `out:/x` is for the kernel.
-    fn show(&self, answer: Result<Resolved<'_>>) -> String {
-        match answer {
-            Err(error) => error.errno().name().to_owned(),
-            Ok(Resolved::Untouched) => "untouched".to_owned(),
-            Ok(Resolved::Outside { path }) => format!("out:{}", String::from_utf8_lossy(&path)),
-            Ok(Resolved::MagicLink(magic)) => format!("{magic:?}"),
-            Ok(Resolved::Inside(inside)) => self.show_inside(&inside),
-        }
-    }
-
-    fn show_inside(&self, inside: &Inside<'_>) -> String {
-        let tree = &self.trees[inside.mount.0 as usize];
-        let parent = tree.path(inside.parent);
-        let node = inside.entry.map(|entry| entry.attributes.node);
-        let path = node.map(|node| tree.path(node)).unwrap_or_default();
-        let slash = if inside.trailing_slash { "/" } else { "" };
-        let how = match &inside.last {
-            Last::Name(name) => {
-                let name = String::from_utf8_lossy(name);
-                let Some(node) = node else {
-                    return format!("{}:{parent}+{name}{slash}", inside.mount.0);
-                };
-                let file = tree.file(node.0);
-                assert_eq!(file.parent, inside.parent.0, "the parent holds it");
-                assert_eq!(file.name, name.as_bytes());
-                return format!("{}:{path}{slash}", inside.mount.0);
-            }
-            Last::Dot => "[.]",
-            Last::DotDot => "[..]",
-            Last::Root => "[/]",
-            Last::MountPoint => "[mount]",
-            Last::Magic => "[magic]",
-        };
-        assert_eq!(node, Some(inside.parent), "without a name the thing itself");
-        format!("{}:{path}{how}", inside.mount.0)
-    }
-}
+use alloc::{format, string::String, vec::Vec};
+use culvert::{Caller, FileSystem};
 
 const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
     home/loop>loop data/ proc/17/fd/3>x proc/17/fd/4>x proc/17/fd/5>pipe proc/17/cwd>x proc/self>17 dev/fd>/proc/self/fd";
@@ -630,4 +486,19 @@ fn every_reference_but_the_answers_is_given_back() {
             assert!(held.values().all(|&count| count == 0), "{walking} {held:?}");
         }
     }
+}
+
+#[test]
+fn a_target_is_the_mount_under_any_name() {
+    let mut world = World::new("mnt/fs/ moved/fs/ moved/a", &[]);
+    let ino = world.host.at("moved/fs").0;
+    world.mount("/mnt/fs", Tree::new("f"), Some((1, ino)));
+    check(
+        &world,
+        &[
+            ("/", "/moved/fs/f", Follow, 0, "0:f"),
+            ("/moved", "fs", Follow, 0, "0:[mount]"),
+            ("/", "/moved/a", Follow, 0, "untouched"),
+        ],
+    );
 }

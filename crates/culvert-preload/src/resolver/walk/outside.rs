@@ -37,6 +37,10 @@ impl<'p> Walker<'_, 'p> {
         match self.host.lstat(&path) {
             Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
             Ok(file) if file.kind == HostKind::Directory => {
+                // By another way than its path: its parents were renamed, or `/proc/N/root` of another process.
+                if let Some(mount) = self.table.is_target(file.dev, file.ino) {
+                    return self.enter(mount);
+                }
                 if next.is_last {
                     return self.done(self.outside(path, next.slash));
                 }
