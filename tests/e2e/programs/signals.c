@@ -246,7 +246,8 @@ static void group_state(void)
     sigprocmask(SIG_SETMASK, &all, NULL);
     fflush(stdout);
     if (fork() == 0) {
-        execlp("grep", "grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status", NULL);
+        /* A static program, so that what is seen is what came over exec and nothing else. */
+        execlp("busybox", "busybox", "grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status", NULL);
         _exit(127);
     }
     wait(NULL);

@@ -117,7 +117,7 @@ impl Case {
         };
         assert!(
             native == compared,
-            "{}\n====== native {}\n====== culvert {}\n====== first difference: {}",
+            "{}\n====== native {}\n====== culvert {}\n====== differences\n{}",
             shown(argv),
             native.report(),
             ours.report(),
@@ -321,27 +321,43 @@ fn shown(argv: &[&str]) -> String {
         .join(" ")
 }
 
-/// The first line in which two results differ.
+/// The lines in which two results differ, each with its number, as far as they are worth reading.
 fn difference(native: &Finished, ours: &Finished) -> String {
+    const MOST: usize = 60;
+    let mut found = Vec::new();
     for (what, left, right) in [
         ("standard output", native.text(), ours.text()),
         ("standard error", native.errors(), ours.errors()),
         ("status", native.status.clone(), ours.status.clone()),
     ] {
-        let (mut left_lines, mut right_lines) = (left.lines(), right.lines());
-        let mut number = 1;
-        loop {
-            match (left_lines.next(), right_lines.next()) {
-                (None, None) => break,
-                (a, b) if a == b => number += 1,
-                (a, b) => {
-                    return format!("{what}, line {number}\n  native:  {a:?}\n  culvert: {b:?}");
+        let (left, right): (Vec<&str>, Vec<&str>) =
+            (left.lines().collect(), right.lines().collect());
+        for number in 0..left.len().max(right.len()) {
+            let (a, b) = (left.get(number), right.get(number));
+            if a != b {
+                found.push(format!(
+                    "{what}, line {}\n  native:  {a:?}\n  culvert: {b:?}",
+                    number + 1
+                ));
+                // From here on one side may only be shifted.
+                if left.len() != right.len() && found.len() > 5 {
+                    break;
                 }
             }
         }
-        if left != right {
-            return format!("{what}: the end");
-        }
     }
-    "bytes that are no text".to_owned()
+    if found.is_empty() {
+        return "in bytes that are no text, or at the very end".to_owned();
+    }
+    let more = found.len().saturating_sub(MOST);
+    found.truncate(MOST);
+    format!(
+        "{}{}",
+        found.join("\n"),
+        if more > 0 {
+            format!("\n... and {more} more")
+        } else {
+            String::new()
+        }
+    )
 }

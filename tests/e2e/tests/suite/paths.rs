@@ -33,7 +33,6 @@ const NAMES: &[&str] = &[
     "empty",
     "hard/one",
     "many/f0777",
-    "special/fifo",
     "modes/4755",
     "modes/d1777/file",
     "names/a space",
@@ -216,7 +215,7 @@ as_each_user! {
     working_directory_entered_by_a_link |case| ask(&case.odd().input(all(&[".", "..", "a.txt", "../hello.txt", "../outside.txt"])), "$O/in-dir", "");
 
     several_mounts |case| ask(
-        &case.odd().mount("small", "zip", "mnt2").input(all(&[
+        &case.odd().mount("small", "tar.gz", "mnt2").input(all(&[
             "mnt", "mnt/", "mnt2", "mnt2/", "mnt2/only", "mnt2/sub/below", "mnt2/sub/../only", "mnt2/..", "mnt/../mnt2/only", "mnt2/../mnt/hello.txt", "mnt22", "mnt22/only", "mn/only", "mnt2/hello.txt", "mnt/only",
             "mnt2/sub/../../mnt/dir/a.txt", "mnt2/out",
         ])),
@@ -250,7 +249,7 @@ as_each_user! {
     /* The mount table: one line that says read-only and where. Other fields are the file system's own. */
     mount_tables_name_the_mount |case| {
         let case = case.odd();
-        case.good("for f in /proc/self/mountinfo /proc/$$/mountinfo; do grep -c \" $M \" $f; done; awk -v m=$M '$5 == m { print $5, substr($6, 1, 2) }' /proc/self/mountinfo");
+        case.good("grep -c \" $M \" /proc/self/mountinfo; bash -c 'exec grep -c \" $M \" /proc/$$/mountinfo'; awk -v m=$M '$5 == m { print $5, substr($6, 1, 2) }' /proc/self/mountinfo");
         case.good("awk -v m=$M '$2 == m { print $2, substr($4, 1, 2) }' /proc/mounts /proc/self/mounts /etc/mtab");
         case.good("df --output=target $M $M/dir/a.txt; df $M >/dev/null && echo df works; stat -f -c %n $M; findmnt -n -o TARGET --target $M/dir; mountpoint $M; mountpoint -q $M/dir || echo no mountpoint");
         case.good("cd $M; a=$(stat -c %d .); b=$(stat -c %d ..); test $a != $b && echo other device; test $a = $(stat -c %d dir/a.txt) && echo one device; find . -xdev -name a.txt; find $B/mnt -maxdepth 1 -mount -name dir; stat -c '%m' dir/a.txt");
