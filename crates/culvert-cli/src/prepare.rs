@@ -49,7 +49,7 @@ pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
 }
 
 /// Where indexes are kept: `$XDG_CACHE_HOME/culvert/index`, else `~/.cache/culvert/index`. None where there is no home: then they live as long as the run.
-fn cache_directory() -> Option<PathBuf> {
+pub fn cache_directory() -> Option<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)
             .map(PathBuf::from)

@@ -211,11 +211,17 @@ fn sweep(base: &Path, gate: impl AsFd) {
         .take(SWEEP_DIRECTORIES)
     {
         let directory = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) && !held(&directory) {
+        let ours = is_identifier(entry.file_name().as_bytes());
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && !held(&directory) {
             remove(&directory, &mut files);
         }
     }
     let _ = flock(&gate, FlockOperation::Unlock);
+}
+
+/// Whether `name` is one that [`identifier`] gives.
+fn is_identifier(name: &[u8]) -> bool {
+    name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Whether a process holds the run directory `directory`. One without a lock was abandoned while it was made.
@@ -329,23 +335,26 @@ mod tests {
         let place = place("sweep");
         let gate = fs::File::open(&place).unwrap();
         let mut locks = Vec::new();
-        for name in ["held", "left", "abandoned"] {
+        let names = [
+            "00000000000000ab",
+            "00000000000000cd",
+            "00000000000000ef",
+            "something else",
+        ];
+        for name in names {
             fs::create_dir_all(place.join(name).join("shadows")).unwrap();
             fs::write(place.join(name).join("shadows/0.1"), b"x").unwrap();
-            if name != "abandoned" {
+            if name == names[0] || name == names[1] {
                 locks.push(fs::File::create(place.join(name).join("lock")).unwrap());
             }
         }
         flock(&locks[0], FlockOperation::LockShared).unwrap();
         sweep(&place, &gate);
-        let left: Vec<_> = fs::read_dir(&place)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(left, ["held"]);
+        let left = |name: &&&str| place.join(name).exists();
+        assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
         drop(locks);
         sweep(&place, &gate);
-        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+        assert!(names.iter().filter(left).eq([&names[3]]));
         fs::remove_dir_all(&place).unwrap();
     }
 
