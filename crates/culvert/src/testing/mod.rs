@@ -17,11 +17,12 @@
 //! writing(&|| Box::new(Memory::new())).assert_ok();
 //! ```
 //!
-//! The kit is itself tested: for every rule there is a driver that breaks it, and the kit must say so.
+//! The kit is itself tested: for every one of its [`RULES`] there is a driver that breaks it, and the kit must say so.
 
 mod fill;
 mod memory;
 mod reading;
+mod rules;
 mod sinks;
 mod tree;
 mod writing;
@@ -29,6 +30,7 @@ mod writing;
 pub use fill::fill;
 pub use memory::Memory;
 pub use reading::reading;
+pub use rules::RULES;
 pub use tree::Tree;
 pub use writing::writing;
 
@@ -94,6 +96,7 @@ impl Report {
     }
 
     fn fail(&mut self, rule: &'static str, what: impl Into<String>) {
+        debug_assert!(RULES.iter().any(|(name, _)| *name == rule), "{rule}");
         if self.failures.iter().filter(|f| f.rule == rule).count() < 10 {
             let what = what.into();
             self.failures.push(Failure { rule, what });
@@ -161,5 +164,7 @@ fn shown(path: &[u8]) -> String {
     format!("/{}", path.escape_ascii())
 }
 
+#[cfg(test)]
+mod broken;
 #[cfg(test)]
 mod tests;

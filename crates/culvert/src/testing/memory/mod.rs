@@ -404,7 +404,7 @@ impl Memory {
         flags: OpenFlags,
     ) -> Result<(Entry, Opened)> {
         if self.attributes(node)?.kind == FileKind::Regular {
-            let wanted = u32::from(flags.read()) * 4 | u32::from(flags.write()) * 2;
+            let wanted = (u32::from(flags.read()) * 4) | (u32::from(flags.write()) * 2);
             self.access(caller, node, crate::Access(wanted))?;
         }
         let opened = self.open(caller, node, flags)?;
