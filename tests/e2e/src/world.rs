@@ -51,7 +51,17 @@ impl World {
         open_to_all(&base);
         remove_when_we_end(&base);
         for directory in [
-            "mnt", "mnt2", "mnt22", "other", "trees", "programs", "bin", "work",
+            "mnt",
+            "mnt2",
+            "mnt22",
+            "other",
+            "trees",
+            "programs",
+            "bin",
+            "work",
+            "home",
+            "home-nobody",
+            "hostile",
         ] {
             fs::create_dir(base.join(directory)).expect("the base directory is ours");
             open_to_all(&base.join(directory));

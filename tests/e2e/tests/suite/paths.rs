@@ -252,6 +252,6 @@ as_each_user! {
         case.good("grep -c \" $M \" /proc/self/mountinfo; bash -c 'exec grep -c \" $M \" /proc/$$/mountinfo'; awk -v m=$M '$5 == m { print $5, substr($6, 1, 2) }' /proc/self/mountinfo");
         case.good("awk -v m=$M '$2 == m { print $2, substr($4, 1, 2) }' /proc/mounts /proc/self/mounts /etc/mtab");
         case.good("df --output=target $M $M/dir/a.txt; df $M >/dev/null && echo df works; stat -f -c %n $M; findmnt -n -o TARGET --target $M/dir; mountpoint $M; mountpoint -q $M/dir || echo no mountpoint");
-        case.good("cd $M; a=$(stat -c %d .); b=$(stat -c %d ..); test $a != $b && echo other device; test $a = $(stat -c %d dir/a.txt) && echo one device; find . -xdev -name a.txt; find $B/mnt -maxdepth 1 -mount -name dir; stat -c '%m' dir/a.txt");
+        case.good("cd $M; test $(stat -c %d .) = $(stat -c %d dir/a.txt) && echo one device; find . -xdev -name a.txt; find $B/mnt -maxdepth 1 -mount -name dir");
     };
 }
