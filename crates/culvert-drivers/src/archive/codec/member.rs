@@ -6,7 +6,7 @@ use super::{
     crc::crc32,
     damaged,
     decoder::Decoder,
-    deflate::Deflate,
+    deflate::{Deflate, Deflated},
     lzma::Lzma,
     stream::{Cached, Opener},
     xz::Xz,
@@ -22,26 +22,10 @@ const CHUNKS: usize = 8;
 /// How a member is compressed (APPNOTE.TXT 4.4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
-    Deflate,
-    Deflate64,
     Bzip2,
     Lzma,
     Zstd,
     Xz,
-}
-
-impl Method {
-    fn from_number(number: u16) -> Option<Self> {
-        Some(match number {
-            8 => Self::Deflate,
-            9 => Self::Deflate64,
-            12 => Self::Bzip2,
-            14 => Self::Lzma,
-            93 => Self::Zstd,
-            95 => Self::Xz,
-            _ => return None,
-        })
-    }
 }
 
 /// What APPNOTE.TXT calls a method that is not read here.
@@ -61,8 +45,28 @@ fn name(method: u16) -> &'static str {
     }
 }
 
+/// Opens decoders of a deflated member.
+struct Inflating(Arc<Deflated>);
+
+impl Opener for Inflating {
+    fn plain_len(&self) -> u64 {
+        self.0.length
+    }
+
+    fn find(&self, plain: u64) -> Result<Point> {
+        Ok(Point {
+            plain: self.0.find(plain),
+            ..Point::default()
+        })
+    }
+
+    fn open(&self, raw: &dyn Bytes, point: &Point) -> Result<Box<dyn Decoder>> {
+        Ok(Box::new(Deflate::open(&self.0, raw, point.plain)?))
+    }
+}
+
 /// Opens decoders at the start of a member.
-struct Source {
+struct FromStart {
     method: Method,
     start: u64,
     end: u64,
@@ -70,7 +74,7 @@ struct Source {
     crc: u32,
 }
 
-impl Opener for Source {
+impl Opener for FromStart {
     fn plain_len(&self) -> u64 {
         self.plain_len
     }
@@ -82,19 +86,15 @@ impl Opener for Source {
     fn open(&self, raw: &dyn Bytes, _point: &Point) -> Result<Box<dyn Decoder>> {
         let &Self { start, end, .. } = self;
         Ok(match self.method {
-            Method::Deflate | Method::Deflate64 => {
-                let deflate64 = self.method == Method::Deflate64;
-                self.checked(Deflate::new(start, end, deflate64))
-            }
+            Method::Bzip2 => self.checked(Bzip2::new(start, end, raw)?),
+            Method::Lzma => self.checked(Lzma::new(raw, start, end, self.plain_len)?),
             Method::Zstd => self.checked(Zstd::new(start, end, 0)),
             Method::Xz => self.checked(Xz::new(raw, start, end)?),
-            Method::Lzma => self.checked(Lzma::new(raw, start, end, self.plain_len)?),
-            Method::Bzip2 => self.checked(Bzip2::new(start, end, raw)?),
         })
     }
 }
 
-impl Source {
+impl FromStart {
     fn checked<D: Decoder + 'static>(&self, decoder: D) -> Box<dyn Decoder> {
         Box::new(Checked {
             decoder,
@@ -103,6 +103,19 @@ impl Source {
             stated: self.crc,
         })
     }
+}
+
+/// What a member must be, after plain byte `at` (its end when `ended`) with `crc` so far: `length` bytes long with CRC-32 `stated`.
+pub fn verify(at: u64, ended: bool, crc: u32, length: u64, stated: u32) -> Result<()> {
+    if at > length || (ended && at < length) {
+        return Err(damaged(format!(
+            "the data is not {length} bytes long, as its header says"
+        )));
+    }
+    if at == length && crc != stated {
+        return Err(damaged("the checksum differs"));
+    }
+    Ok(())
 }
 
 /// A decoder that started at the member's start, and verifies length and CRC-32 with the last byte.
@@ -123,15 +136,7 @@ impl<D: Decoder> Decoder for Checked<D> {
         let piece = self.decoder.next(raw, wanted)?;
         let at = before + piece.len() as u64;
         self.crc = crc32(self.crc, piece);
-        if at > self.length || (piece.is_empty() && at < self.length) {
-            return Err(damaged(format!(
-                "the data is not {} bytes long, as its header says",
-                self.length
-            )));
-        }
-        if at == self.length && self.crc != self.stated {
-            return Err(damaged("the checksum differs"));
-        }
+        verify(at, piece.is_empty(), self.crc, self.length, self.stated)?;
         Ok(piece)
     }
 
@@ -142,13 +147,14 @@ impl<D: Decoder> Decoder for Checked<D> {
 
 enum Kind {
     Stored { start: u64, length: u64 },
-    Packed(Cached<Source>),
+    Deflated(Cached<Inflating>),
+    Packed(Cached<FromStart>),
 }
 
 /// The data of one zip member, readable from any offset.
 ///
-/// Reading backwards starts decoding anew from the member's start, unless the bytes are still in the cache (512 KiB). The CRC-32 is verified when the last byte is decoded;
-/// of a stored member it is not: its bytes go to the reader untouched.
+/// Deflated members of 2 MiB and more get points as they are decoded, about every 1 MiB, so that going back is cheap; with the other methods going back
+/// starts anew, unless the bytes are still in the cache (512 KiB). The CRC-32 is verified when the last byte is decoded; of a stored member it is not: its bytes go to the reader untouched.
 pub struct Member {
     raw: Arc<dyn Bytes>,
     kind: Kind,
@@ -169,25 +175,8 @@ impl Member {
             .checked_add(compressed_len)
             .filter(|&end| end <= raw.len())
             .ok_or_else(|| damaged("truncated: the data ends behind the end of the archive"))?;
-        let kind = if method == 0 {
-            if compressed_len != plain_len {
-                return Err(damaged("a stored member has two lengths"));
-            }
-            Kind::Stored {
-                start: data_offset,
-                length: plain_len,
-            }
-        } else {
-            let method = Method::from_number(method).ok_or_else(|| {
-                Error::because(
-                    Errno::EOPNOTSUPP,
-                    format!(
-                        "compression method {method} ({}) is not supported",
-                        name(method)
-                    ),
-                )
-            })?;
-            let source = Source {
+        let from_start = |method| {
+            let source = FromStart {
                 method,
                 start: data_offset,
                 end,
@@ -196,6 +185,33 @@ impl Member {
             };
             Kind::Packed(Cached::new(raw.clone(), source, CHUNKS))
         };
+        let kind = match method {
+            0 if compressed_len != plain_len => {
+                return Err(damaged("a stored member has two lengths"));
+            }
+            0 => Kind::Stored {
+                start: data_offset,
+                length: plain_len,
+            },
+            8 | 9 => {
+                let member = Deflated::new((data_offset, end), plain_len, crc32, method == 9);
+                let member = Inflating(Arc::new(member));
+                Kind::Deflated(Cached::new(raw.clone(), member, CHUNKS))
+            }
+            12 => from_start(Method::Bzip2),
+            14 => from_start(Method::Lzma),
+            93 => from_start(Method::Zstd),
+            95 => from_start(Method::Xz),
+            _ => {
+                return Err(Error::because(
+                    Errno::EOPNOTSUPP,
+                    format!(
+                        "compression method {method} ({}) is not supported",
+                        name(method)
+                    ),
+                ));
+            }
+        };
         Ok(Self { raw, kind })
     }
 
@@ -203,6 +219,7 @@ impl Member {
     /// nothing is wanted. `EIO` with a cause when the data is damaged; an error after some bytes is a short read.
     pub fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         match &self.kind {
+            Kind::Deflated(packed) => packed.read_at(offset, out),
             Kind::Packed(packed) => packed.read_at(offset, out),
             Kind::Stored { start, length } => {
                 let rest = length.saturating_sub(offset);

@@ -100,6 +100,16 @@ fn xz_limits_and_damage_are_named() {
     let mut bad = packed.clone();
     bad[packed.len() / 2] ^= 0x10;
     assert!(!cause(Format::Xz, &bad).is_empty());
+    for check in ["--check=crc32", "--check=crc64", "--check=sha256"] {
+        let mut bad = tool("xz", &["-c", check], b"a stored check");
+        // Before the index (8 bytes) and the footer (12).
+        let at = bad.len() - 21;
+        bad[at] ^= 1;
+        assert!(
+            cause(Format::Xz, &bad).contains("checksum of an xz block"),
+            "{check}"
+        );
+    }
     let filters = ["-c", "--x86", "--delta", "--lzma2"];
     let chain = cause(Format::Xz, &tool("xz", &filters, &plain));
     assert!(chain.contains("more than two xz filters"), "{chain}");

@@ -73,6 +73,32 @@ fn small_members() {
     }
 }
 
+/// A long member gets points while it is read; there are few however long it is, and after the first pass going back is a matter of one interval.
+#[test]
+fn long_members_are_sought_in() {
+    let plain: Vec<u8> = sample(9_000_000, 64);
+    check_member(8, &tool("python3", &["-c", PYTHON, "8"], &plain), &plain);
+    let zeroes = vec![0; 150 << 20];
+    let packed = tool("python3", &["-c", PYTHON, "8"], &zeroes);
+    let member = Arc::new(super::super::deflate::Deflated::new(
+        (0, packed.len() as u64),
+        zeroes.len() as u64,
+        crc32(0, &zeroes),
+        false,
+    ));
+    use super::super::{decoder::Decoder, deflate::Deflate};
+    let mut decoder = Deflate::open(&member, &packed, 0).unwrap();
+    while !decoder.next(&packed, 1 << 20).unwrap().is_empty() {}
+    assert_eq!(decoder.position(), zeroes.len() as u64);
+    for at in [3 << 20, 77 << 20, (150 << 20) - 1] {
+        let found = member.find(at);
+        assert!(found <= at && at - found < 5 << 20, "{found} for {at}");
+        let mut decoder = Deflate::open(&member, &packed, at).unwrap();
+        assert_eq!(decoder.position(), found);
+        while !decoder.next(&packed, 1 << 20).unwrap().is_empty() {}
+    }
+}
+
 /// Bits as deflate has them.
 #[derive(Default)]
 struct Bits {

@@ -2,6 +2,7 @@
 //! (xz(1) before 5.6 makes a single block of any file).
 
 mod index;
+mod sha256;
 
 use super::{
     Format, Options,
@@ -17,6 +18,7 @@ use alloc::{boxed::Box, format, vec, vec::Vec};
 use culvert::{Errno, Error, Result};
 use index::{Place, number};
 use lzma_rust2::{Action, FilterConfig, Lzma2Stream, Status};
+use sha256::Sha256;
 
 /// Plain bytes handed out at once.
 const PIECE: usize = 128 << 10;
@@ -48,7 +50,8 @@ pub fn explain(error: lzma_rust2::Error) -> Error {
 enum Check {
     Crc32(u32),
     Crc64(u64),
-    /// None, or one that is not verified (SHA-256).
+    Sha256(Box<Sha256>),
+    /// None, or one that nobody knows.
     Other,
 }
 
@@ -96,6 +99,7 @@ impl Block {
             check: match check {
                 1 => Check::Crc32(0),
                 4 => Check::Crc64(0),
+                10 => Check::Sha256(Box::new(Sha256::new())),
                 _ => Check::Other,
             },
             // Section 2.1.1.2: none, then five groups of three lengths.
@@ -123,9 +127,10 @@ impl Block {
                 return Err(damaged("the padding of an xz block is not zero"));
             }
         }
-        let fits = match self.check {
+        let fits = match core::mem::replace(&mut self.check, Check::Other) {
             Check::Crc32(crc) => self.input.take::<4>(raw, "an xz block")? == crc.to_le_bytes(),
             Check::Crc64(crc) => self.input.take::<8>(raw, "an xz block")? == crc.to_le_bytes(),
+            Check::Sha256(hash) => self.input.take::<32>(raw, "an xz block")? == hash.finish(),
             Check::Other => {
                 for _ in 0..self.check_length {
                     self.input.take::<1>(raw, "an xz block")?;
@@ -246,6 +251,7 @@ impl Decoder for Block {
                 match &mut self.check {
                     Check::Crc32(crc) => *crc = crc32(*crc, &self.out[..count]),
                     Check::Crc64(crc) => *crc = crc64(*crc, &self.out[..count]),
+                    Check::Sha256(hash) => hash.update(&self.out[..count]),
                     Check::Other => {}
                 }
             }
