@@ -13,6 +13,7 @@ unsafe extern "C" {
 
 static NUMBERS: [u8; 512] = [Interest::Always as u8; 512];
 static DESCRIPTORS: [u8; 65536] = [0; 65536];
+const LIBRARY: &str = "/lib/x86_64-linux-gnu/libstdc++.so.6";
 const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
 
 /// About what a file system in the process wants to see: calls with descriptors or paths, and what the engine needs.
@@ -79,9 +80,14 @@ fn child(mode: &str) {
         own: child as *const () as usize,
         cache_directories: directories,
     };
+    let library = (mode == "library").then(map_library);
     let start = Instant::now();
     // SAFETY: this is the only thread.
-    let patched = unsafe { patch::all_mapped(&settings) };
+    let patched = match library {
+        Some((address, length)) => unsafe { patch::range(&settings, address, length) },
+        // SAFETY: as above.
+        None => unsafe { patch::all_mapped(&settings) },
+    };
     let spent = start.elapsed();
     println!(
         "{} {} {}",
@@ -89,6 +95,47 @@ fn child(mode: &str) {
         patched.patched.iter().sum::<usize>(),
         patched.cached
     );
+}
+
+/// Maps the code of a library as ld.so does; returns its address and length.
+fn map_library() -> (usize, usize) {
+    unsafe extern "C" {
+        fn mmap(
+            address: usize,
+            length: usize,
+            protection: i32,
+            flags: i32,
+            file: i32,
+            offset: u64,
+        ) -> usize;
+    }
+    let bytes = std::fs::read(LIBRARY).unwrap();
+    let (_, _, headers) = culvert_intercept::elf::header(&bytes).unwrap();
+    let loads = || {
+        headers
+            .iter()
+            .filter(|header| header.kind == culvert_intercept::elf::LOAD)
+    };
+    let code = loads().find(|load| load.flags & 1 != 0).unwrap();
+    let span = loads()
+        .map(|load| load.address + load.memory_size)
+        .max()
+        .unwrap() as usize;
+    let file = std::os::fd::IntoRawFd::into_raw_fd(std::fs::File::open(LIBRARY).unwrap());
+    let (private, fixed, read, execute) = (2, 0x10, 1, 4);
+    // SAFETY: at a new address, then over a part of that.
+    unsafe {
+        let base = mmap(0, span, read, private, file, 0);
+        let address = mmap(
+            base + code.address as usize,
+            code.file_size as usize,
+            read | execute,
+            private | fixed,
+            file,
+            code.offset,
+        );
+        (address, code.file_size as usize)
+    }
 }
 
 fn children(mode: &str, directory: Option<&str>) -> String {
@@ -124,7 +171,7 @@ fn main() {
     println!("phases, for libc ({} sites):", found.sites.len());
     println!(
         "{:>10.1?}  read /proc/self/maps",
-        least(50, || time(maps::all))
+        least(50, || time(maps::View::all))
     );
     println!(
         "{:>10.1?}  parse headers",
@@ -150,6 +197,13 @@ fn main() {
         "{:>10.1?}  read the cache",
         least(50, || time(|| cache::load(&directories, &key, Some)))
     );
+    println!(
+        "a further library without system calls, as it is mapped (libstdc++, {} bytes):",
+        std::fs::metadata(LIBRARY).map_or(0, |file| file.len())
+    );
+    println!("{}, no cache", children("library", None));
+    children("library", Some(path));
+    println!("{}, from the cache", children("library", Some(path)));
     println!("ld.so, libc, libgcc of a process, everything together:");
     println!("{}, all numbers, no cache", children("all", None));
     println!("{}, file calls, no cache", children("some", None));

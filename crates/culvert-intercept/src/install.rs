@@ -50,6 +50,8 @@ pub struct Error {
 /// Starts the engine: prepares this thread, installs the handlers for SIGSEGV, SIGBUS and SIGILL, and patches everything that is mapped executable,
 /// ld.so included, the vDSO and the engine's own object excluded. Code that is mapped later is patched before the program can run it.
 ///
+/// The embedder's global allocator must not be the program's malloc: hooks allocate, also while the program's allocator is locked for a fork.
+///
 /// # Safety
 /// Once per process, by a thread that runs no code the patching changes, best before the program has others.
 pub unsafe fn install(config: Config) -> Result<(), Error> {

@@ -3,6 +3,9 @@
 //! Each scenario runs in a process of its own, on its first thread, as a program under the engine would. (The usual harness has a second thread
 //! waiting in libc, in code that would be patched under it.)
 
+#[path = "../examples/count/heap.rs"]
+mod heap;
+
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert_intercept::{
     Call, CloneFlags, Config, ForkHooks, Interest, Outcome, current, install, wait,
@@ -33,6 +36,10 @@ unsafe extern "C" {
     fn setcontext(context: *const c_void) -> c_int;
 }
 
+/// Hooks that patch new code allocate.
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap::new();
+
 const GETPPID_IN_HOOK: i32 = 4711;
 
 static LOCK: Mutex<u64> = Mutex::new(0);
@@ -52,7 +59,11 @@ fn handler(call: &mut Call) -> Outcome {
             core::hint::spin_loop();
         }
     }
-    if call.number == nr::GETPPID { Outcome::Return(GETPPID_IN_HOOK as isize) } else { Outcome::Forward }
+    if call.number == nr::GETPPID {
+        Outcome::Return(GETPPID_IN_HOOK as isize)
+    } else {
+        Outcome::Forward
+    }
 }
 
 fn start() {
@@ -66,7 +77,14 @@ fn start() {
             }
         },
     };
-    let config = Config { handler, interest: |_| Interest::Always, fork, patch: true, cache_directories: &[], log: |_| () };
+    let config = Config {
+        handler,
+        interest: |_| Interest::Always,
+        fork,
+        patch: true,
+        cache_directories: &[],
+        log: |_| (),
+    };
     // SAFETY: the only thread, at its start.
     unsafe { install(config) }.expect("installed");
     // SAFETY: a call without effect.
@@ -111,7 +129,12 @@ fn threads_come_and_go_while_others_fork_and_load_libraries() {
             .collect();
         scope.spawn(|| {
             while !stop.load(Relaxed) {
-                for name in [c"libm.so.6", c"libz.so.1", c"libresolv.so.2", c"libutil.so.1"] {
+                for name in [
+                    c"libm.so.6",
+                    c"libz.so.1",
+                    c"libresolv.so.2",
+                    c"libutil.so.1",
+                ] {
                     load(name);
                 }
                 thread::sleep(Duration::from_millis(2));
@@ -123,7 +146,10 @@ fn threads_come_and_go_while_others_fork_and_load_libraries() {
                     for _ in 0..60 {
                         // The child's calls take the lock, which no thread may have held.
                         // SAFETY: calls without effect.
-                        assert_eq!(in_child(|| unsafe { (getppid() != GETPPID_IN_HOOK) as c_int }), 0);
+                        assert_eq!(
+                            in_child(|| unsafe { (getppid() != GETPPID_IN_HOOK) as c_int }),
+                            0
+                        );
                         thread::sleep(Duration::from_millis(1));
                     }
                 })
@@ -151,18 +177,40 @@ fn load(name: &CStr) {
 
 fn fork_runs_its_hooks_once_on_each_side() {
     start();
-    assert_eq!(in_child(|| (CHILDREN.load(Relaxed) != 1 || VFORK_CHILDREN.load(Relaxed) != 0 || PARENTS.load(Relaxed) != 0) as c_int), 0);
-    assert_eq!((BEFORE.load(Relaxed), CHILDREN.load(Relaxed), PARENTS.load(Relaxed)), (1, 0, 1));
+    assert_eq!(
+        in_child(|| (CHILDREN.load(Relaxed) != 1
+            || VFORK_CHILDREN.load(Relaxed) != 0
+            || PARENTS.load(Relaxed) != 0) as c_int),
+        0
+    );
+    assert_eq!(
+        (
+            BEFORE.load(Relaxed),
+            CHILDREN.load(Relaxed),
+            PARENTS.load(Relaxed)
+        ),
+        (1, 0, 1)
+    );
 }
 
 fn a_failed_clone_tells_the_parent_only() {
     start();
     // CLONE_SIGHAND without CLONE_VM is EINVAL.
     // SAFETY: no child is made.
-    assert_eq!(unsafe { syscall(nr::CLONE as i64, 0x800 | 17, 0, 0, 0, 0) }, -1);
+    assert_eq!(
+        unsafe { syscall(nr::CLONE as i64, 0x800 | 17, 0, 0, 0, 0) },
+        -1
+    );
     // SAFETY: as above.
     assert_eq!(unsafe { syscall(nr::CLONE3 as i64, 8, 64) }, -1);
-    assert_eq!((BEFORE.load(Relaxed), CHILDREN.load(Relaxed), PARENTS.load(Relaxed)), (1, 0, 1));
+    assert_eq!(
+        (
+            BEFORE.load(Relaxed),
+            CHILDREN.load(Relaxed),
+            PARENTS.load(Relaxed)
+        ),
+        (1, 0, 1)
+    );
     assert_eq!(in_child(|| 0), 0);
 }
 
@@ -173,32 +221,56 @@ fn a_vfork_child_shares_memory_but_not_signal_actions() {
     current().slot[0].store(17, Relaxed);
     // SAFETY: the child makes system calls only and ends by _exit.
     unsafe {
-        signal(10, nothing as usize);
+        signal(10, nothing as *const () as usize);
         let pid = vfork();
         if pid == 0 {
             signal(10, 0);
             getppid();
-            current().slot[1].store(current().slot[0].load(Relaxed) + current().is_vfork_child() as usize, Relaxed);
+            current().slot[1].store(
+                current().slot[0].load(Relaxed) + current().is_vfork_child() as usize,
+                Relaxed,
+            );
             _exit(7);
         }
         let mut status = 0;
         assert_eq!(waitpid(pid, &mut status, 0), pid);
         assert_eq!(status >> 8, 7);
-        assert_eq!(signal(10, 0), nothing as usize, "the parent's action");
+        assert_eq!(
+            signal(10, 0),
+            nothing as *const () as usize,
+            "the parent's action"
+        );
     }
     assert_eq!(current().slot[1].load(Relaxed), 18);
     assert!(!current().is_vfork_child());
-    assert_eq!((BEFORE.load(Relaxed), CHILDREN.load(Relaxed), VFORK_CHILDREN.load(Relaxed), PARENTS.load(Relaxed)), (1, 1, 1, 1));
+    assert_eq!(
+        (
+            BEFORE.load(Relaxed),
+            CHILDREN.load(Relaxed),
+            VFORK_CHILDREN.load(Relaxed),
+            PARENTS.load(Relaxed)
+        ),
+        (1, 1, 1, 1)
+    );
 }
 
 fn spawned_commands_work() {
     start();
     for round in 0..20 {
-        let mut child =
-            Command::new("/bin/sh").args(["-c", "read line; echo got $line"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "read line; echo got $line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
         writeln!(child.stdin.take().expect("piped"), "{round}").expect("written");
         let mut text = String::new();
-        child.stdout.take().expect("piped").read_to_string(&mut text).expect("read");
+        child
+            .stdout
+            .take()
+            .expect("piped")
+            .read_to_string(&mut text)
+            .expect("read");
         assert_eq!(text, format!("got {round}\n"));
         assert!(child.wait().expect("waited").success());
     }
@@ -218,7 +290,7 @@ extern "C" fn count(_: c_int) {
 fn signals_between_threads_restart_what_they_interrupt() {
     start();
     // SAFETY: a handler that makes one call. glibc's signal() sets SA_RESTART.
-    unsafe { signal(10, count as usize) };
+    unsafe { signal(10, count as *const () as usize) };
     let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
     let victim = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
@@ -277,13 +349,28 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
             let byte = 0u8;
             WAITING.store(true, Relaxed);
             // SAFETY: reads one byte.
-            match unsafe { wait::interruptible(nr::READ, [PIPE.load(Relaxed), (&raw const byte) as usize, 1, 0, 0, 0]) } {
+            match unsafe {
+                wait::interruptible(
+                    nr::READ,
+                    [PIPE.load(Relaxed), (&raw const byte) as usize, 1, 0, 0, 0],
+                )
+            } {
                 Ok(result) => Outcome::Return(result),
                 Err(wait::Interrupted) => Outcome::Restart,
             }
         },
-        interest: |number| if number == nr::GETPPID { Interest::Always } else { Interest::Never },
-        fork: ForkHooks { before: |_| (), parent: |_, _| (), child: |_| () },
+        interest: |number| {
+            if number == nr::GETPPID {
+                Interest::Always
+            } else {
+                Interest::Never
+            }
+        },
+        fork: ForkHooks {
+            before: |_| (),
+            parent: |_, _| (),
+            child: |_| (),
+        },
         patch: true,
         cache_directories: &[],
         log: |_| (),
@@ -303,18 +390,41 @@ fn a_fork_goes_on_while_a_thread_waits_inside_a_hook() {
 }
 
 const SCENARIOS: [(&str, fn()); 9] = [
-    ("threads_come_and_go_while_others_fork_and_load_libraries", threads_come_and_go_while_others_fork_and_load_libraries),
-    ("fork_runs_its_hooks_once_on_each_side", fork_runs_its_hooks_once_on_each_side),
-    ("a_failed_clone_tells_the_parent_only", a_failed_clone_tells_the_parent_only),
-    ("a_vfork_child_shares_memory_but_not_signal_actions", a_vfork_child_shares_memory_but_not_signal_actions),
+    (
+        "threads_come_and_go_while_others_fork_and_load_libraries",
+        threads_come_and_go_while_others_fork_and_load_libraries,
+    ),
+    (
+        "fork_runs_its_hooks_once_on_each_side",
+        fork_runs_its_hooks_once_on_each_side,
+    ),
+    (
+        "a_failed_clone_tells_the_parent_only",
+        a_failed_clone_tells_the_parent_only,
+    ),
+    (
+        "a_vfork_child_shares_memory_but_not_signal_actions",
+        a_vfork_child_shares_memory_but_not_signal_actions,
+    ),
     ("spawned_commands_work", spawned_commands_work),
-    ("signals_between_threads_restart_what_they_interrupt", signals_between_threads_restart_what_they_interrupt),
-    ("a_context_can_be_taken_and_resumed", a_context_can_be_taken_and_resumed),
-    ("a_fork_goes_on_while_a_thread_waits_inside_a_hook", a_fork_goes_on_while_a_thread_waits_inside_a_hook),
+    (
+        "signals_between_threads_restart_what_they_interrupt",
+        signals_between_threads_restart_what_they_interrupt,
+    ),
+    (
+        "a_context_can_be_taken_and_resumed",
+        a_context_can_be_taken_and_resumed,
+    ),
+    (
+        "a_fork_goes_on_while_a_thread_waits_inside_a_hook",
+        a_fork_goes_on_while_a_thread_waits_inside_a_hook,
+    ),
     ("a_new_thread_has_empty_slots", || {
         start();
         current().slot[2].store(5, Relaxed);
-        thread::spawn(|| assert_eq!(current().slot[2].load(Relaxed), 0)).join().expect("no panic");
+        thread::spawn(|| assert_eq!(current().slot[2].load(Relaxed), 0))
+            .join()
+            .expect("no panic");
     }),
 ];
 
@@ -323,22 +433,41 @@ fn main() -> ExitCode {
     if let Some(name) = std::env::var_os(MARK) {
         // SAFETY: a number. SIGALRM ends a scenario that hangs.
         unsafe { syscall::raw(nr::ALARM, [120, 0, 0, 0, 0, 0]) };
-        let (_, scenario) = SCENARIOS.iter().find(|(known, _)| *known == name).expect("a scenario");
+        let (_, scenario) = SCENARIOS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .expect("a scenario");
         scenario();
         return ExitCode::SUCCESS;
     }
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .collect();
     let mut failed = 0;
-    for (name, _) in SCENARIOS.iter().filter(|(name, _)| wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str()))) {
+    for (name, _) in SCENARIOS.iter().filter(|(name, _)| {
+        wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str()))
+    }) {
         let executable = std::env::current_exe().expect("a path");
-        let output = Command::new(executable).env(MARK, name).output().expect("started");
+        let output = Command::new(executable)
+            .env(MARK, name)
+            .output()
+            .expect("started");
         let success = output.status.success();
         println!("test {name} ... {}", if success { "ok" } else { "FAILED" });
         if !success {
             failed += 1;
-            println!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+            println!(
+                "{}\n{}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
     println!("\n{failed} failed");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

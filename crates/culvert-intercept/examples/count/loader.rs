@@ -57,6 +57,16 @@ pub fn search(command: &CStr) -> Option<CString> {
         .and_then(|path| CString::new(path.into_os_string().into_vec()).ok())
 }
 
+/// The path without links, as the kernel shows it.
+pub fn real_path(path: &CStr) -> CString {
+    let real = path
+        .to_str()
+        .ok()
+        .and_then(|path| std::fs::canonicalize(path).ok());
+    real.and_then(|real| CString::new(real.into_os_string().into_vec()).ok())
+        .unwrap_or_else(|| path.to_owned())
+}
+
 /// The handlers and the stack that Rust's standard library has set up for itself are not the program's.
 pub fn forget_signals() {
     const SIGBUS: usize = 7;

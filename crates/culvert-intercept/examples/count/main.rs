@@ -7,12 +7,16 @@
 //! The command is loaded into this very process (`loader`) after the engine, so its dynamic linker is patched before it runs its first instruction, and
 //! statically linked programs are counted as well. An execve is turned into one of this program, which loads the new one in the same way.
 
+mod heap;
 mod loader;
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use culvert_intercept::{Call, Config, ForkHooks, Interest, Outcome, install, user, wait};
 use culvert_sys::{Errno, nr, syscall};
-use std::{ffi::CString, os::unix::ffi::OsStringExt, process::exit};
+use std::{ffi::CString, os::unix::ffi::OsStringExt, process::exit, sync::OnceLock};
+
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap::new();
 
 const NUMBERS: usize = 512;
 /// The word that tells this program that it was started in place of another one; the descriptor of the counters follows.
@@ -25,6 +29,9 @@ static COUNTERS: AtomicPtr<[AtomicU64; NUMBERS]> = AtomicPtr::new(core::ptr::nul
 /// The last counter, of a number that no call has, is the process that prints them.
 const FIRST: usize = NUMBERS - 1;
 
+/// The path of the program that was loaded.
+static PROGRAM: OnceLock<CString> = OnceLock::new();
+
 fn counters() -> &'static [AtomicU64; NUMBERS] {
     // SAFETY: set before the engine starts, to memory that stays mapped.
     unsafe { &*COUNTERS.load(Relaxed) }
@@ -35,6 +42,8 @@ fn handler(call: &mut Call) -> Outcome {
     counters()[call.number % NUMBERS].fetch_add(1, Relaxed);
     match call.number {
         nr::EXECVE => exec(call),
+        nr::READLINK if is_own_link(call.args[0]) => answer_link(call.args[1], call.args[2]),
+        nr::READLINKAT if is_own_link(call.args[1]) => answer_link(call.args[2], call.args[3]),
         nr::EXIT_GROUP => {
             // SAFETY: a number.
             if unsafe { syscall::raw(nr::GETPID, [0; 6]) } as u64 == counters()[FIRST].load(Relaxed)
@@ -47,10 +56,35 @@ fn handler(call: &mut Call) -> Outcome {
     }
 }
 
+/// Whether the program asks for its executable, which the kernel takes to be this one.
+fn is_own_link(path: usize) -> bool {
+    let mut name = [0; 64];
+    user::string_in(path, &mut name).is_ok_and(|length| &name[..length] == b"/proc/self/exe")
+}
+
+/// readlink(2) of it.
+fn answer_link(buffer: usize, size: usize) -> Outcome {
+    let path = program();
+    let length = path.len().min(size);
+    Outcome::Return(
+        user::copy_out(buffer, &path[..length])
+            .map_or(Errno::EFAULT.negated(), |()| length as isize),
+    )
+}
+
+fn program() -> &'static [u8] {
+    PROGRAM.get().map_or(&[], |path| path.as_bytes())
+}
+
 /// `path args...` becomes `count --counting-instead DESCRIPTOR path args...`; what cannot be executed fails as it would.
 fn exec(call: &Call) -> Outcome {
     const X_OK: usize = 1;
-    let [path, args, environment, ..] = call.args;
+    let [mut path, args, environment, ..] = call.args;
+    if is_own_link(path) {
+        path = PROGRAM
+            .get()
+            .map_or(path, |program| program.as_ptr() as usize);
+    }
     // SAFETY: a check by the kernel.
     if unsafe { syscall::raw(nr::ACCESS, [path, X_OK, 0, 0, 0, 0]) } != 0 || !loader::can_load(path)
     {
@@ -187,6 +221,7 @@ fn main() {
             &format!("{}: {reason}", arguments[0].to_string_lossy()),
         )
     });
+    let _ = PROGRAM.set(loader::real_path(&arguments[0]));
     loader::forget_signals();
     let nothing = ForkHooks {
         before: |_| (),
