@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn memory_is_executable_by_either_way() {
         const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3]; // mov $7,%eax; ret
-        let mut mappings = maps::all().unwrap();
+        let mut mappings = maps::View::all().unwrap().mappings;
         let here = memory_is_executable_by_either_way as fn() as usize as u64;
         let address = executable(&mut mappings, (here, here + 1), 100, |_, memory| {
             memory[..SEVEN.len()].copy_from_slice(&SEVEN);
@@ -256,7 +256,9 @@ mod tests {
         assert_eq!(seven(), 7);
 
         let file = memory_file(&SEVEN).unwrap();
-        let other = address + (1 << 21);
+        let other = *candidates(&mappings, (here, here + 1), PAGE, 0)
+            .first()
+            .unwrap();
         map(
             other,
             PAGE,

@@ -323,3 +323,133 @@ fn close(file: usize) {
     // SAFETY: our own descriptor.
     let _ = unsafe { syscall::call(nr::CLOSE, [file]) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::functions::Functions;
+    use crate::sites;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+    use std::string::String;
+    use std::{format, fs};
+
+    /// A directory of its own, removed at the end.
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("culvert-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+
+        fn path(&self) -> &[u8] {
+            self.0.to_str().unwrap().as_bytes()
+        }
+
+        fn only_file(&self) -> PathBuf {
+            let mut files = fs::read_dir(&self.0)
+                .unwrap()
+                .map(|entry| entry.unwrap().path());
+            let file = files.next().unwrap();
+            assert_eq!(files.next(), None, "nothing but the table");
+            file
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The sites of ld.so.
+    fn sample() -> (Key, Vec<Site>) {
+        let file = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
+        let image = Image::of_file(&file).unwrap();
+        let sites = sites::find(&image, &Functions::of_image(&image)).sites;
+        assert!(sites.len() > 20);
+        (Key::of(&image).unwrap(), sites)
+    }
+
+    #[test]
+    fn what_is_stored_is_loaded() {
+        let directory = Directory::new("stored");
+        let (key, sites) = sample();
+        let directories = [&b"/nonexistent/culvert"[..], directory.path()];
+        assert_eq!(load(&directories, &key, Some), None);
+        store(&directories, &key, &sites);
+        store(&directories, &key, &sites);
+        assert_eq!(load(&directories, &key, Some), Some(sites.clone()));
+        let name = directory
+            .only_file()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .map(String::from)
+            .unwrap();
+        assert!(
+            name.ends_with(".sites") && name.len() == 2 * key.build_id.len() + 6,
+            "{name}"
+        );
+        let other = Key {
+            shape: key.shape + 1,
+            ..key
+        };
+        assert_eq!(load(&directories, &other, Some), None);
+    }
+
+    #[test]
+    fn only_files_that_nobody_else_can_write_are_trusted() {
+        let directory = Directory::new("trusted");
+        let (key, sites) = sample();
+        store(&[directory.path()], &key, &sites);
+        let file = directory.only_file();
+        for (mode, trusted) in [(0o644, true), (0o664, false), (0o646, false), (0o600, true)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(
+                load(&[directory.path()], &key, Some).is_some(),
+                trusted,
+                "{mode:o}"
+            );
+        }
+        let elsewhere = directory.0.join("elsewhere");
+        fs::rename(&file, &elsewhere).unwrap();
+        symlink(&elsewhere, &file).unwrap();
+        assert_eq!(
+            load(&[directory.path()], &key, Some),
+            None,
+            "a symbolic link"
+        );
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        assert_eq!(load(&[directory.path()], &key, Some), None, "a directory");
+    }
+
+    #[test]
+    fn damaged_tables_are_not_used() {
+        let (key, sites) = sample();
+        let contents = encode(&key, &sites).unwrap();
+        assert_eq!(decode(&contents, &key, Some), Some(sites));
+        for length in 0..contents.len() {
+            assert_eq!(decode(&contents[..length], &key, Some), None);
+        }
+        for place in 0..contents.len() {
+            let mut damaged = contents.clone();
+            damaged[place] ^= 1 << (place % 8);
+            assert_eq!(decode(&damaged, &key, Some), None, "byte {place}");
+        }
+        // With a right checksum too, nothing that does not fit together is accepted.
+        for place in HEADER..contents.len() {
+            for value in [0, 0x7f, 0xff] {
+                let mut damaged = contents.clone();
+                damaged[place] = value;
+                let sum = checksum(&damaged[CHECKED..]);
+                damaged[CHECKED - 8..CHECKED].copy_from_slice(&sum.to_le_bytes());
+                let sound = decode(&damaged, &key, Some);
+                assert!(sound.is_none_or(|sites| sites.iter().all(is_sound)));
+            }
+        }
+    }
+}

@@ -74,6 +74,11 @@ impl<'a> Functions<'a> {
         (gap <= start && address < end).then_some((start, end.min(next)))
     }
 
+    /// Whether code between the known functions is decoded too: where only symbols tell of functions, those without symbols are in between (musl).
+    pub fn has_hidden(&self) -> bool {
+        self.frames.is_none()
+    }
+
     /// The function before `address`, which lies between two described functions, as (start, end, end of the gap). glibc leaves the middle of clone and
     /// clone3 without description, so that no unwinder goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
     pub fn before_gap(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64, u64)> {
@@ -109,7 +114,7 @@ fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u
         let size = usize::from(half(file, 58)?);
         let count = usize::from(half(file, 60)?);
         let names = usize::from(half(file, 62)?);
-        (size >= 64).then(|| Sections {
+        (size >= 64).then_some(Sections {
             file,
             table,
             size,

@@ -8,6 +8,8 @@ use crate::maps::Mapping;
 use culvert_sys::{Errno, nr, syscall};
 
 const PAGE: u64 = 4096;
+/// Why there is no [`image`] when no mapping shows the ELF header.
+pub const NO_BEGINNING: &str = "the file's first page is not mapped";
 
 /// The object to which the executable mapping `code` belongs. Of executable segments only what `code` maps is visible.
 ///
@@ -23,7 +25,7 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         .rfind(|mapping| mapping.start <= code.start);
     let first = below
         .or_else(|| mappings.iter().find(begins))
-        .ok_or("the file's first page is not mapped")?;
+        .ok_or(NO_BEGINNING)?;
     if !readable(first.start) {
         return Err("the file is empty");
     }

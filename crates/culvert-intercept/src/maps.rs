@@ -46,48 +46,194 @@ impl Mapping {
     }
 }
 
-/// All mappings of this process, by address.
-pub fn all() -> Result<Vec<Mapping>, Errno> {
-    let text = contents(c"/proc/self/maps")?;
-    Ok(text
-        .split(|byte| *byte == b'\n')
-        .filter_map(parse)
-        .collect())
+/// What is known of this process's mappings.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Some of them, or all, by address.
+    pub mappings: Vec<Mapping>,
+    /// Whether they are all.
+    pub complete: bool,
+}
+
+impl View {
+    /// All mappings.
+    pub fn all() -> Result<Self, Errno> {
+        let text = contents(&MapsFile::open()?)?;
+        let mappings = text
+            .split(|byte| *byte == b'\n')
+            .filter_map(parse)
+            .collect();
+        Ok(Self {
+            mappings,
+            complete: true,
+        })
+    }
+
+    /// The executable mappings of files that `start..end` touches, with their neighbours of the same file, by single queries (Linux 6.11): the kernel
+    /// takes a microsecond for each mapping that it has to write out. All mappings where it knows no queries.
+    pub fn around(start: u64, end: u64) -> Result<Self, Errno> {
+        let file = MapsFile::open()?;
+        let mut mappings = Vec::new();
+        let mut address = start;
+        loop {
+            let mapping = match file.query(address, COVERING_OR_NEXT) {
+                Ok(mapping) if mapping.start < end => mapping,
+                Ok(_) | Err(Errno::ENOENT) => break,
+                Err(_) => return Self::all(),
+            };
+            address = mapping.end;
+            if mapping.executable && mapping.has_file() {
+                file.neighbours(&mapping, &mut mappings);
+            }
+        }
+        mappings.sort_unstable_by_key(|mapping| mapping.start);
+        mappings.dedup_by_key(|mapping| mapping.start);
+        Ok(Self {
+            mappings,
+            complete: false,
+        })
+    }
+
+    /// Makes sure that all are known.
+    pub fn complete(&mut self) -> Result<(), Errno> {
+        if !self.complete {
+            *self = Self::all()?;
+        }
+        Ok(())
+    }
+
+    /// The file that is mapped at `address`.
+    pub fn file_at(&self, address: u64) -> Option<(u64, u64)> {
+        let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&address);
+        let known = self.mappings.iter().find(holds).copied();
+        let asked = || MapsFile::open().ok()?.query(address, 0).ok();
+        let mapping = if self.complete {
+            known
+        } else {
+            known.or_else(asked)
+        };
+        mapping
+            .filter(|mapping| mapping.has_file())
+            .map(|mapping| mapping.file)
+    }
+}
+
+/// For [`MapsFile::query`]: the mapping behind the address, if none holds it (PROCMAP_QUERY_COVERING_OR_NEXT_VMA).
+const COVERING_OR_NEXT: u64 = 0x10;
+
+/// `/proc/self/maps`, open.
+struct MapsFile(usize);
+
+impl Drop for MapsFile {
+    fn drop(&mut self) {
+        // SAFETY: our own descriptor, not used any more.
+        let _ = unsafe { syscall::call(nr::CLOSE, [self.0]) };
+    }
+}
+
+impl MapsFile {
+    fn open() -> Result<Self, Errno> {
+        let flags = (linux::O_RDONLY | linux::O_CLOEXEC) as usize;
+        let path = c"/proc/self/maps".as_ptr() as usize;
+        // SAFETY: the path ends in NUL.
+        unsafe { syscall::call(nr::OPENAT, [linux::AT_FDCWD as usize, path, flags]).map(Self) }
+    }
+
+    /// PROCMAP_QUERY (`include/uapi/linux/fs.h`, `struct procmap_query`): the mapping that holds `address`; ENOENT when there is none.
+    fn query(&self, address: u64, flags: u64) -> Result<Mapping, Errno> {
+        const PROCMAP_QUERY: usize = 0xc068_6611;
+        // Size, flags and address in; start, end, permissions, page size, offset, inode and device out; no name and no build-id wanted.
+        let mut query = [
+            size_of::<[u64; 13]>() as u64,
+            flags,
+            address,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: the kernel reads and writes that many bytes.
+        unsafe {
+            syscall::call(
+                nr::IOCTL,
+                [self.0, PROCMAP_QUERY, query.as_mut_ptr() as usize],
+            )?
+        };
+        let [
+            _,
+            _,
+            _,
+            start,
+            end,
+            permissions,
+            _,
+            offset,
+            inode,
+            device,
+            ..,
+        ] = query;
+        Ok(Mapping {
+            start,
+            end,
+            readable: permissions & 1 != 0,
+            writable: permissions & 2 != 0,
+            executable: permissions & 4 != 0,
+            shared: permissions & 8 != 0,
+            offset,
+            // Major and minor number, four bytes each, in this order.
+            file: (device.rotate_left(32), inode),
+            name: Name::Other,
+        })
+    }
+
+    /// Appends `mapping`, what lies before it down to the beginning of its file, and what lies behind it, as far as there are no gaps and no other files.
+    fn neighbours(&self, mapping: &Mapping, all: &mut Vec<Mapping>) {
+        const MOST: usize = 16;
+        let same = |other: &Mapping| other.file == mapping.file;
+        all.push(*mapping);
+        let mut first = *mapping;
+        for _ in 0..MOST {
+            match self.query(first.start.wrapping_sub(1), 0) {
+                Ok(before) if same(&before) && first.offset != 0 => first = before,
+                _ => break,
+            }
+            all.push(first);
+        }
+        let mut last = *mapping;
+        for _ in 0..MOST {
+            match self.query(last.end, 0) {
+                Ok(behind) if same(&behind) && behind.offset != 0 => last = behind,
+                _ => break,
+            }
+            all.push(last);
+        }
+    }
 }
 
 /// The contents of a file whose size nobody knows before.
-fn contents(path: &core::ffi::CStr) -> Result<Vec<u8>, Errno> {
+fn contents(file: &MapsFile) -> Result<Vec<u8>, Errno> {
     const AT_ONCE: usize = 1 << 15; // the kernel gives at most a page or what it has ready
-    // SAFETY: the path ends in NUL.
-    let descriptor = unsafe {
-        let flags = (linux::O_RDONLY | linux::O_CLOEXEC) as usize;
-        syscall::call(
-            nr::OPENAT,
-            [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags],
-        )?
-    };
     let mut text = Vec::with_capacity(AT_ONCE);
-    let result = loop {
+    loop {
         text.reserve(AT_ONCE / 4);
         let room = text.spare_capacity_mut();
         // SAFETY: the kernel writes into memory that is ours and unused.
-        let read = unsafe {
-            syscall::call(
-                nr::READ,
-                [descriptor, room.as_mut_ptr() as usize, room.len()],
-            )
-        };
+        let read =
+            unsafe { syscall::call(nr::READ, [file.0, room.as_mut_ptr() as usize, room.len()]) };
         match read {
-            Ok(0) => break Ok(()),
+            Ok(0) => return Ok(text),
             // SAFETY: that many bytes have been written behind the old length.
             Ok(count) => unsafe { text.set_len(text.len() + count) },
             Err(Errno::EINTR) => {}
-            Err(errno) => break Err(errno),
+            Err(errno) => return Err(errno),
         }
-    };
-    // SAFETY: our own descriptor, not used any more.
-    let _ = unsafe { syscall::call(nr::CLOSE, [descriptor]) };
-    result.map(|()| text)
+    }
 }
 
 /// `start-end perms offset major:minor inode   path`, numbers hexadecimal but for the inode.
@@ -165,7 +311,7 @@ mod tests {
     #[test]
     fn this_function_is_mapped_executable() {
         let here = this_function_is_mapped_executable as fn() as usize as u64;
-        let mappings = all().unwrap();
+        let mappings = View::all().unwrap().mappings;
         let mine = mappings
             .iter()
             .find(|mapping| (mapping.start..mapping.end).contains(&here))
@@ -173,5 +319,43 @@ mod tests {
         assert!(mine.executable && mine.readable && mine.has_file() && !mine.shared);
         assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
         assert!(mappings.iter().any(|mapping| mapping.name == Name::Stack));
+    }
+
+    #[test]
+    fn queries_and_lines_say_the_same() {
+        let all = View::all().unwrap();
+        let here = queries_and_lines_say_the_same as fn() as usize as u64;
+        let code = all
+            .mappings
+            .iter()
+            .find(|mapping| (mapping.start..mapping.end).contains(&here))
+            .unwrap();
+        let around = View::around(here, here + 1).unwrap();
+        assert!(around.mappings.contains(code));
+        assert!(
+            around
+                .mappings
+                .iter()
+                .all(|mapping| all.mappings.iter().any(|other| (
+                    other.start,
+                    other.end,
+                    other.file
+                ) == (
+                    mapping.start,
+                    mapping.end,
+                    mapping.file
+                )))
+        );
+        assert!(
+            around
+                .mappings
+                .iter()
+                .any(|mapping| mapping.offset == 0 && mapping.file == code.file)
+        );
+        assert_eq!(around.file_at(here), Some(code.file));
+        assert_eq!(all.file_at(here), Some(code.file));
+        assert_eq!(all.file_at(1), None);
+        let nothing = View::around(0, 1).unwrap();
+        assert!(nothing.complete || nothing.mappings.is_empty());
     }
 }

@@ -1,14 +1,14 @@
 //! Rewriting the sites of mapped objects.
 
 use crate::elf::Image;
-use crate::maps::{Mapping, Name};
+use crate::maps::{Mapping, Name, View};
 use crate::sites::{JUMP, Kind, SYSCALL, Site};
 use crate::stub::{self, Edit, Tables};
 use crate::{
-    Interest, SiteRecord, arena, cache, functions::Functions, mapped, maps, registry, sites, write,
+    Interest, SiteRecord, arena, cache, functions::Functions, mapped, registry, sites, write,
 };
 use alloc::vec::Vec;
-use culvert_sys::nr;
+use culvert_sys::{Errno, nr, sync::Mutex};
 
 /// What patching has to know of the engine.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl Patched {
 /// No other thread runs code that is patched, and the memory is mapped as `/proc/self/maps` says until this returns.
 pub unsafe fn all_mapped(settings: &Settings) -> Patched {
     // SAFETY: the caller's promise.
-    unsafe { range(settings, 0, usize::MAX) }
+    unsafe { touched(settings, View::all(), 0, u64::MAX) }
 }
 
 /// Patches the executable mappings of files that `start..start + length` touches, as after an mmap or mprotect. What is patched already stays as it is.
@@ -78,46 +78,47 @@ pub unsafe fn all_mapped(settings: &Settings) -> Patched {
 /// # Safety
 /// As [`all_mapped`].
 pub unsafe fn range(settings: &Settings, start: usize, length: usize) -> Patched {
-    let mut sum = Patched::default();
-    let mut mappings = match maps::all() {
-        Ok(mappings) => mappings,
-        Err(_) => {
-            sum.failed = Some("/proc/self/maps cannot be read");
-            return sum;
-        }
-    };
-    let own = mappings
-        .iter()
-        .find(|mapping| (mapping.start..mapping.end).contains(&(settings.own as u64)))
-        .map(|mapping| mapping.file);
     let end = start.saturating_add(length) as u64;
-    let wanted = |mapping: &&Mapping| {
-        let touched = mapping.start < end && mapping.end > start as u64;
-        touched
-            && mapping.executable
-            && mapping.has_file()
-            && mapping.name != Name::Kernel
-            && Some(mapping.file) != own
+    // SAFETY: the caller's promise.
+    unsafe { touched(settings, View::around(start as u64, end), start as u64, end) }
+}
+
+unsafe fn touched(settings: &Settings, view: Result<View, Errno>, start: u64, end: u64) -> Patched {
+    // Two threads may map the same code, and nothing is to be patched twice.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock();
+    let mut sum = Patched::default();
+    let Ok(mut view) = view else {
+        sum.failed = Some("/proc/self/maps cannot be read");
+        return sum;
     };
-    let codes: Vec<Mapping> = mappings.iter().filter(wanted).copied().collect();
+    let wanted = |mapping: &&Mapping| {
+        let touched = mapping.start < end && mapping.end > start;
+        touched && mapping.executable && mapping.has_file() && mapping.name != Name::Kernel
+    };
+    let mut codes: Vec<Mapping> = view.mappings.iter().filter(wanted).copied().collect();
+    if !codes.is_empty() {
+        let own = view.file_at(settings.own as u64);
+        codes.retain(|code| Some(code.file) != own);
+    }
     for code in codes {
         // SAFETY: the caller's promise.
-        sum.add(unsafe { object(settings, &mut mappings, &code) });
+        sum.add(unsafe { object(settings, &mut view, &code) });
     }
     sum
 }
 
-/// Patches one executable mapping of a file. `mappings` is everything that is mapped; the memory for the stubs is added to it.
+/// Patches one executable mapping of a file.
 ///
 /// # Safety
 /// As [`all_mapped`].
-pub unsafe fn object(settings: &Settings, mappings: &mut Vec<Mapping>, code: &Mapping) -> Patched {
+unsafe fn object(settings: &Settings, view: &mut View, code: &Mapping) -> Patched {
     let mut result = Patched {
         objects: 1,
         ..Patched::default()
     };
     // SAFETY: the caller's promise.
-    match unsafe { try_object(settings, mappings, code, &mut result) } {
+    match unsafe { try_object(settings, view, code, &mut result) } {
         Ok(()) => {}
         Err(reason) => result.failed = Some(reason),
     }
@@ -126,7 +127,7 @@ pub unsafe fn object(settings: &Settings, mappings: &mut Vec<Mapping>, code: &Ma
 
 unsafe fn try_object(
     settings: &Settings,
-    mappings: &mut Vec<Mapping>,
+    view: &mut View,
     code: &Mapping,
     result: &mut Patched,
 ) -> Result<(), &'static str> {
@@ -141,7 +142,14 @@ unsafe fn try_object(
         return Ok(());
     }
     // SAFETY: the caller's promise; what is written is only read as code before it is written.
-    let image = unsafe { mapped::image(mappings, code)? };
+    let image = match unsafe { mapped::image(&view.mappings, code) } {
+        Err(mapped::NO_BEGINNING) if !view.complete => {
+            view.complete().map_err(|_| mapped::NO_BEGINNING)?;
+            // SAFETY: as above.
+            unsafe { mapped::image(&view.mappings, code)? }
+        }
+        other => other?,
+    };
     let (table, wanted) = sites_of(settings, &image, code, result);
     result.sites = table;
     if wanted.is_empty() {
@@ -161,40 +169,39 @@ unsafe fn try_object(
             high.max(start.saturating_add(load.memory_size)),
         )
     });
+    result.hard = wanted.len(); // until they are done
     let mut chunk = Chunk::default();
     let size = Chunk::HEADER + wanted.len() * (size_of::<SiteRecord>() + stub::LONGEST);
-    let made = arena::executable(mappings, reach, size as u64, |base, memory| {
+    view.complete()
+        .map_err(|_| "/proc/self/maps cannot be read")?;
+    let made = arena::executable(&mut view.mappings, reach, size as u64, |base, memory| {
         chunk = Chunk::write(settings, &wanted, bias, base, memory);
         chunk.used
     });
     let base = made.map_err(|_| "no executable memory within reach")?;
-    result.hard += chunk.out_of_reach;
 
     // From here on nothing refers to the image: its bytes are about to change.
     drop(image);
-    // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they lead to are complete.
-    unsafe { write::apply(code, &chunk.edits)? };
-    for site in &chunk.sites {
-        if let Some(count) = Kind::ALL
-            .iter()
-            .position(|kind| *kind == site.kind)
-            .and_then(|index| result.patched.get_mut(index))
-        {
-            *count += 1;
-        }
-    }
     let traps = chunk.traps.iter().map(|(address, index)| {
-        (
-            *address,
-            base as usize + Chunk::HEADER + index * size_of::<SiteRecord>(),
-        )
+        let record = Chunk::HEADER + index * size_of::<SiteRecord>();
+        (*address, base as usize + record)
     });
-    registry::add(
+    // First, as the handler of SIGILL looks there; an entry whose changes are not made is forgotten later.
+    let edits = registry::add(
         (code.start, code.end),
         (base, size as u64),
         core::mem::take(&mut chunk.edits),
         traps,
     );
+    // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they lead to are complete.
+    unsafe { write::apply(code, edits)? };
+    result.hard = chunk.out_of_reach;
+    for site in &chunk.sites {
+        let index = Kind::ALL.iter().position(|kind| *kind == site.kind);
+        if let Some(count) = index.and_then(|index| result.patched.get_mut(index)) {
+            *count += 1;
+        }
+    }
     if chunk.out_of_reach > 0 {
         return Err("something it refers to is out of the stubs' reach");
     }
@@ -319,10 +326,12 @@ impl Chunk {
                 place.copy_from_slice(bytes);
             }
         };
-        let mut chunk = Self::default();
-        chunk.used = Self::HEADER + wanted.len() * size_of::<SiteRecord>();
-        chunk.edits.reserve(wanted.len());
-        chunk.sites.reserve(wanted.len());
+        let mut chunk = Self {
+            used: Self::HEADER + wanted.len() * size_of::<SiteRecord>(),
+            sites: Vec::with_capacity(wanted.len()),
+            edits: Vec::with_capacity(wanted.len()),
+            ..Self::default()
+        };
         put(0, &settings.entry.to_le_bytes());
         for (site, interest) in wanted {
             let index = chunk.sites.len();

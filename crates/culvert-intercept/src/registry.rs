@@ -14,7 +14,7 @@ struct Entry {
     /// The stubs.
     stubs: (u64, u64),
     /// What was changed, by address.
-    edits: Box<[Edit]>,
+    edits: &'static [Edit],
     /// `ud2` sites: address, and address of the record.
     traps: Box<[(usize, usize)]>,
     /// Set when something else was mapped there.
@@ -35,17 +35,18 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     })
 }
 
-/// Records that `edits` have been made in `start..end`, leading to `size` bytes of stubs at `stubs`.
+/// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of stubs at `stubs`.
 pub(crate) fn add(
     (start, end): (u64, u64),
     (stubs, size): (u64, u64),
     edits: Vec<Edit>,
     traps: impl Iterator<Item = (usize, usize)>,
-) {
+) -> &'static [Edit] {
+    let edits: &'static [Edit] = Box::leak(edits.into());
     let entry = Box::leak(Box::new(Entry {
         code: (start, end),
         stubs: (stubs, stubs + size),
-        edits: edits.into(),
+        edits,
         traps: traps.collect(),
         gone: AtomicBool::new(false),
         next: ptr::null(),
@@ -54,7 +55,7 @@ pub(crate) fn add(
     loop {
         entry.next = first;
         match FIRST.compare_exchange_weak(first, entry, AcqRel, Acquire) {
-            Ok(_) => return,
+            Ok(_) => return edits,
             Err(other) => first = other,
         }
     }

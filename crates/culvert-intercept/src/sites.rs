@@ -192,14 +192,21 @@ impl Finder {
         sites: &mut Vec<Site>,
     ) -> u64 {
         self.decode(piece, start, end);
-        if gap > end
-            && self
-                .instructions
-                .last()
-                .is_some_and(|last| last.next_ip() == end && !classify::ends(last))
-        {
-            end = gap;
-            self.decode(piece, start, end);
+        let falls_through = |last: &Instruction| last.next_ip() == end && !classify::ends(last);
+        let reaches_gap = self.instructions.last().is_some_and(falls_through);
+        if gap > end && (reaches_gap || functions.has_hidden()) {
+            self.decode(piece, start, gap);
+            // Hidden functions count only when the decoder arrives at the next known one.
+            if reaches_gap
+                || self
+                    .instructions
+                    .last()
+                    .is_some_and(|last| last.next_ip() == gap)
+            {
+                end = gap;
+            } else {
+                self.instructions.clear();
+            }
         }
         self.collect_targets(image, functions, far, start, end);
         let code = Surroundings {
@@ -210,25 +217,25 @@ impl Finder {
             instructions: &self.instructions,
             targets: &self.targets,
         };
-        let first = sites.len();
-        let calls: Vec<usize> = (0..self.instructions.len())
-            .filter(|index| is_syscall(&self.instructions[*index]))
-            .collect();
+        // Those of this function may be there already, when it is decoded again with the gap behind it.
+        let first = sites
+            .iter()
+            .position(|site| site.address >= start)
+            .unwrap_or(sites.len());
+        let known = sites.get(first..).unwrap_or_default();
+        let is_new = |call: &usize| {
+            let call = self.instructions.get(*call);
+            call.is_some_and(|call| {
+                is_syscall(call) && known.iter().all(|site| site.address != call.ip())
+            })
+        };
+        let calls: Vec<usize> = (0..self.instructions.len()).filter(is_new).collect();
         // A mov site changes nothing around it, so these choose first; no region may touch the bytes of another site.
-        sites.extend(calls.iter().filter_map(|call| code.mov(*call)));
-        let movs = sites.len();
-        for call in calls {
-            let address = self.instructions[call].ip();
-            if sites
-                .get(first..movs)
-                .is_some_and(|movs| movs.iter().any(|site| site.address == address))
-            {
-                continue;
-            }
-            let taken = sites.get(first..).unwrap_or_default();
-            if let Some(site) = code.classify(call, taken) {
-                sites.push(site);
-            }
+        let movs: Vec<Option<Site>> = calls.iter().map(|call| code.mov(*call)).collect();
+        sites.extend(movs.iter().flatten());
+        for (call, _) in calls.into_iter().zip(movs).filter(|(_, mov)| mov.is_none()) {
+            let site = code.classify(call, sites.get(first..).unwrap_or_default());
+            sites.extend(site);
         }
         self.instructions
             .last()
