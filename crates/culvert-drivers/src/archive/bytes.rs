@@ -24,6 +24,11 @@ pub trait Bytes: Send + Sync {
         None
     }
 
+    /// These bytes will be read soon.
+    fn will_need(&self, offset: u64, length: u64) {
+        let _ = (offset, length);
+    }
+
     /// Copies exactly `buffer.len()` bytes; `EIO` when they are not all there.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         if self.read_at(offset, buffer)? < buffer.len() {
@@ -128,6 +133,10 @@ impl Bytes for FileBytes {
         let rest = self.length.saturating_sub(offset);
         let count = rest.min(buffer.len() as u64) as usize;
         Ok(host::read_at(&self.file, offset, &mut buffer[..count])?)
+    }
+
+    fn will_need(&self, offset: u64, length: u64) {
+        host::will_need(&self.file, offset, length);
     }
 
     fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {

@@ -205,6 +205,18 @@ pub fn write_all(file: &Descriptor, mut bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Asks the kernel to read ahead (posix_fadvise(2), POSIX_FADV_WILLNEED).
+pub fn will_need(file: &Descriptor, offset: u64, length: u64) {
+    const WILL_NEED: usize = 3;
+    // SAFETY: touches no memory of ours.
+    let _ = unsafe {
+        syscall::call(
+            nr::FADVISE64,
+            [file.0 as usize, offset as usize, length as usize, WILL_NEED],
+        )
+    };
+}
+
 /// fsync(2).
 pub fn sync(file: &Descriptor) -> Result<(), Errno> {
     // SAFETY: touches no memory of ours.
