@@ -30,7 +30,7 @@ fn its_system_calls_reach_the_kernel_as_they_are() {
             .errors()
             .lines()
             .filter(|line| {
-                ["read(3", "lseek(3", "chdir(", "fstat(3"]
+                ["chdir(", "/etc/hostname", "dup2(", "lseek(0"]
                     .iter()
                     .any(|call| line.contains(call))
             })
