@@ -36,6 +36,8 @@ pub struct Description {
     pub kind: FileKind,
     /// What it serves.
     pub object: Object,
+    /// Of a file with several names, the one that was opened: directory and name.
+    pub opened_as: Option<(Node, Box<[u8]>)>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
     offset: Offset,
@@ -68,6 +70,7 @@ impl Description {
             node,
             kind,
             object,
+            opened_as: None,
             flags: AtomicU32::new(flags),
             offset: Offset { lock: Mutex::new(()), value: UnsafeCell::new(0) },
             shared: AtomicBool::new(false),

@@ -16,6 +16,10 @@ use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
+/// The class of a descriptor that Culvert itself holds.
+pub const INTERNAL: u8 = 3;
+/// The class of a foreign descriptor on a directory that lists descriptors.
+pub const LISTING: u8 = 4;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
@@ -106,7 +110,11 @@ impl Table {
                 }
             }
         }
-        if fd >= 0 && classes::get(fd) != classes::FOREIGN { self.recognise(fd) } else { None }
+        match classes::get(fd) {
+            classes::FOREIGN | INTERNAL | LISTING => None,
+            _ if fd < 0 => None,
+            _ => self.recognise(fd),
+        }
     }
 
     /// Looks at a descriptor that nobody has told us of.
@@ -169,8 +177,24 @@ impl Table {
     /// The same, for another reference to an existing private description.
     fn add_reference(&self, description: Arc<Description>, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
         let fd = dup_from(self.placeholder()?, from, close_on_exec)?;
+        let fd = if from == 0 { self.settle(fd, close_on_exec) } else { fd };
         self.install(fd, description);
         Ok(fd)
+    }
+
+    /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands where the program expects the next number.
+    fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
+        let mut fd = fd;
+        while fd > 3 && self.is_internal(fd - 1) && self.move_internal(fd - 1).is_ok() {
+            let flag = if close_on_exec { 0o2000000 } else { 0 };
+            // SAFETY: both numbers are the program's to use: one just made, one just freed.
+            if unsafe { syscall::call(nr::DUP3, [fd as usize, fd as usize - 1, flag]) }.is_err() {
+                break;
+            }
+            drop(Descriptor(fd));
+            fd -= 1;
+        }
+        fd
     }
 
     /// Records that `fd` now is `description`.
@@ -196,19 +220,37 @@ impl Table {
             child.install(fd, None);
             return;
         }
-        let Some(slot) = self.slot(fd) else { return };
-        let old = {
-            let _guard = self.lock.lock();
-            slot.swap(core::ptr::null_mut(), AcqRel)
+        let old = match self.slot(fd) {
+            Some(slot) => {
+                let _guard = self.lock.lock();
+                slot.swap(core::ptr::null_mut(), AcqRel)
+            }
+            None => core::ptr::null_mut(),
         };
         self.set_class(fd, classes::FOREIGN);
         drop_reference(old);
     }
 
-    /// Records that the kernel has just opened something foreign at `fd`.
-    pub fn opened_by_kernel(&self, fd: i32) {
-        if process::vfork_child().is_none() && classes::get(fd) == classes::UNKNOWN {
+    /// Records that the kernel has just opened something foreign at `fd`; returns its number, which may have become a lower one.
+    pub fn opened_by_kernel(&self, fd: i32, close_on_exec: bool) -> i32 {
+        let fd = self.settle(fd, close_on_exec);
+        if process::vfork_child().is_none() && classes::get(fd) != classes::FOREIGN {
             self.set_class(fd, classes::FOREIGN);
+        }
+        fd
+    }
+
+    /// Records that `fd`, which the kernel opened, lists descriptors.
+    pub fn lists_descriptors(&self, fd: i32) {
+        if process::vfork_child().is_none() {
+            classes::set(fd, LISTING);
+        }
+    }
+
+    /// Hides the descriptors that Culvert holds from the start from calls on descriptors.
+    pub fn hide_internal(&self) {
+        for fd in self.internal() {
+            classes::set(fd, INTERNAL);
         }
     }
 
@@ -248,7 +290,10 @@ impl Table {
         }
         let made = make_placeholder()?;
         match self.placeholder.compare_exchange(-1, made, AcqRel, Acquire) {
-            Ok(_) => Ok(made),
+            Ok(_) => {
+                classes::set(made, INTERNAL);
+                Ok(made)
+            }
             Err(first) => {
                 drop(Descriptor(made));
                 Ok(first)
@@ -256,10 +301,15 @@ impl Table {
         }
     }
 
+    /// Makes what would need unusual system calls later, before the program forbids them to itself.
+    pub fn prepare(&self) {
+        let _ = self.placeholder();
+    }
+
     /// Whether `fd` is one that Culvert itself holds open in this process.
     pub fn is_internal(&self, fd: i32) -> bool {
         // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
-        fd >= 3 && self.internal().contains(&fd)
+        fd >= 3 && classes::get(fd) == INTERNAL && self.internal().contains(&fd)
     }
 
     /// All descriptors that Culvert holds open in this process.
@@ -275,6 +325,7 @@ impl Table {
         drop(Descriptor(fd));
         for place in &self.adopted {
             if place.compare_exchange(-1, moved, AcqRel, Relaxed).is_ok() {
+                classes::set(moved, INTERNAL);
                 return moved;
             }
         }
@@ -286,8 +337,12 @@ impl Table {
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
         for (holder, close_on_exec) in [(&self.placeholder, true), (&process::get().lock_descriptor, false)] {
             if holder.load(Relaxed) == fd {
-                let moved = dup_from(fd, internal_floor(), close_on_exec).or_else(|_| dup_from(fd, 3, close_on_exec))?;
+                let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
+                    .or_else(|_| dup_from(fd, internal_floor(), close_on_exec))
+                    .or_else(|_| dup_from(fd, 3, close_on_exec))?;
                 holder.store(moved, Release);
+                classes::set(moved, INTERNAL);
+                classes::set(fd, classes::UNKNOWN);
                 drop(Descriptor(fd));
                 return Ok(());
             }

@@ -214,6 +214,15 @@ impl Look {
         format(&head[..got], &mut |offset, into| self.read_at(offset, into))
     }
 
+    /// Whether the caller may execute the file at `path` (NUL-terminated), which this is.
+    fn is_executable(&self, path: &[u8]) -> bool {
+        const X_OK: usize = 1;
+        const AT_EACCESS: usize = 0x200;
+        // SAFETY: the path ends in NUL.
+        let there = unsafe { syscall::call(nr::FACCESSAT2, [crate::calls::path::AT_FDCWD as usize, path.as_ptr() as usize, X_OK, AT_EACCESS]) };
+        !matches!(there, Err(Errno::EACCES))
+    }
+
     /// Whether the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so ignores LD_AUDIT.
     fn is_privileged(&self) -> bool {
         let Ok(found) = crate::run::stat_descriptor(self.file.0) else { return false };
@@ -268,9 +277,6 @@ pub fn origin(path: &[u8]) -> Option<&[u8]> {
     path.strip_prefix(&process::get().run.path[..])?.strip_prefix(b"/exe")
 }
 
-/// A signal came before the exec: it is delivered, and the call is made again (the kernel's ERESTARTSYS).
-pub const RESTART: Errno = Errno::new(512);
-
 /// execve(2) of the program at `path`, with the argument and environment arrays at the program's addresses. Returns only on failure, with nothing changed.
 pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Errno {
     match prepare(path, arguments, environment, locate) {
@@ -283,20 +289,29 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
     let process = process::get();
     let mut image = Box::new(Image { path: Vec::new(), arguments: pointers(arguments)?, environment: Vec::new(), strings: Vec::new() });
     let mut shown = path.to_vec();
+    let mut arguments = image.arguments.clone();
+    // The kernel reads `#!` lines itself, unless the script or an interpreter lies on a mount.
+    let mut ourselves = false;
     let mut depth = 0;
     let loader = loop {
-        let program = locate(&shown)?;
+        let program = match locate(&shown) {
+            Err(_) if depth > 0 && !ourselves => break Loader::None("its interpreter is missing"),
+            program => program?,
+        };
         let (host, on_mount) = match program {
             Program::Host(host) => (host, false),
             Program::Mount { path, name } => (materialise(&path, name)?, true),
         };
-        if image.path.is_empty() || on_mount || depth > 0 {
+        ourselves |= on_mount && depth > 0;
+        if ourselves || depth == 0 {
             image.path.clone_from(&host);
+            image.arguments.clone_from(&arguments);
         }
         let look = match Look::open(&host) {
             Ok(look) => look,
             // Executable but not readable: the kernel may still run it.
             Err(Errno::EACCES) => break Loader::None("it cannot be read"),
+            Err(_) if depth > 0 && !ourselves => break Loader::None("its interpreter is missing"),
             Err(error) => return Err(error),
         };
         match look.format() {
@@ -305,19 +320,20 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
                 if depth > 5 {
                     return Err(Errno::ELOOP);
                 }
+                if !look.is_executable(&host) {
+                    return Err(Errno::EACCES);
+                }
+                ourselves |= on_mount;
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
                 list.push(c_string(&shown));
                 let mut start: Vec<usize> = list.iter().map(|string| string.as_ptr() as usize).collect();
                 image.strings.extend(list);
-                start.extend(image.arguments.iter().skip(1));
-                image.arguments = start;
+                start.extend(arguments.iter().skip(1));
+                arguments = start;
                 shown = interpreter;
             }
-            Format::Elf(loader) if look.is_privileged() => {
-                let _ = loader;
-                break Loader::None("it changes its user or group (set-user-ID)");
-            }
+            Format::Elf(_) if look.is_privileged() => break Loader::None("it changes its user or group, or gains capabilities"),
             Format::Elf(loader) => break loader,
             Format::Other => break Loader::None("its format is unknown"),
         }
@@ -379,7 +395,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
     drop(kept);
     match result {
         Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
-        Err(_) => RESTART,
+        Err(_) => crate::calls::RESTART,
     }
 }
 

@@ -19,6 +19,22 @@ const UIO_MAXIOV: usize = 1024;
 /// One read or write moves at most this many bytes (`MAX_RW_COUNT`, read(2)).
 pub const MAX_RW_COUNT: usize = 0x7fff_f000;
 
+/// `TASK_SIZE_MAX` of x86-64 with four-level page tables: what a program can address.
+const TASK_SIZE: usize = (1 << 47) - 4096;
+
+/// Whether a stretch of memory lies in the program's half of the address space, wherever it may be mapped (`access_ok`).
+pub fn accessible(base: usize, length: usize) -> bool {
+    base.checked_add(length).is_some_and(|end| end <= TASK_SIZE)
+}
+
+/// The span of a read or write call: EFAULT when it cannot be the program's; at most `MAX_RW_COUNT` bytes.
+pub fn span(base: usize, length: usize) -> core::result::Result<Span, Errno> {
+    if !accessible(base, length) {
+        return Err(Errno::EFAULT);
+    }
+    Ok(Span { base, length: length.min(MAX_RW_COUNT) })
+}
+
 /// The vectors of readv and writev, read from the program: EINVAL for too many or a negative length, EFAULT for bad memory; the total is
 /// cut to `MAX_RW_COUNT` as `import_iovec` does.
 pub fn spans(address: usize, count: usize) -> core::result::Result<Vec<Span>, Errno> {
@@ -34,6 +50,9 @@ pub fn spans(address: usize, count: usize) -> core::result::Result<Vec<Span>, Er
         let (base, length) = (word(0), word(8));
         if length as isize <= -1 {
             return Err(Errno::EINVAL);
+        }
+        if !accessible(base, length) {
+            return Err(Errno::EFAULT);
         }
         let length = length.min(room);
         room -= length;

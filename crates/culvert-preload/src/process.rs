@@ -32,6 +32,7 @@ pub struct Process {
     pub specifications: Vec<culvert::mount::Mount>,
     working_directory: Mutex<Option<Place>>,
     left: AtomicBool,
+    confined: AtomicBool,
     credentials: AtomicPtr<Credentials>,
     vfork_children: AtomicUsize,
 }
@@ -43,6 +44,14 @@ struct Credentials {
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
+/// This process, 0 before it was asked for.
+static PID: AtomicU32 = AtomicU32::new(0);
+
+/// This is a new process.
+pub fn forget_pid() {
+    PID.store(0, Relaxed);
+}
+
 static UMASK: AtomicU32 = AtomicU32::new(0o22);
 
 /// The state. Only hooks call this, and hooks exist only after [`set`].
@@ -83,6 +92,7 @@ impl Process {
             specifications,
             working_directory: Mutex::new(None),
             left: AtomicBool::new(false),
+            confined: AtomicBool::new(false),
             credentials: AtomicPtr::new(core::ptr::null_mut()),
             vfork_children: AtomicUsize::new(0),
         }
@@ -129,6 +139,23 @@ impl Process {
         self.left.load(Relaxed)
     }
 
+    /// The program is about to install a seccomp filter, under which any call that it does not make itself may be fatal: whatever would need others
+    /// later is done now.
+    pub fn confine(&self) {
+        self.table.prepare();
+        caller();
+        self.with_working_directory(|_| ());
+        for mount in self.mounts.ids() {
+            let _ = file_system(mount);
+        }
+        self.confined.store(true, Relaxed);
+    }
+
+    /// Whether that has happened.
+    pub fn is_confined(&self) -> bool {
+        self.confined.load(Relaxed)
+    }
+
     /// The descriptors that Culvert holds open itself.
     pub fn internal_descriptors(&self) -> Vec<u32> {
         self.table.internal().into_iter().map(|fd| fd as u32).collect()
@@ -166,8 +193,12 @@ impl Process {
 /// On whose behalf drivers act now.
 pub fn caller() -> Caller<'static> {
     let credentials = get().credentials();
-    // SAFETY: getpid has no arguments.
-    let pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
+    let mut pid = PID.load(Relaxed);
+    if pid == 0 && !get().is_confined() {
+        // SAFETY: getpid has no arguments.
+        pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
+        PID.store(pid, Relaxed);
+    }
     Caller { uid: credentials.uid, gid: credentials.gid, groups: &credentials.groups, pid, umask: UMASK.load(Relaxed) }
 }
 

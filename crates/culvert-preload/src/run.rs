@@ -6,6 +6,7 @@
 //!     lock                held shared (flock) by every process of the run through an inherited descriptor
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
 //!     cwd/M.N             one empty directory for each node that was made a working directory
+//!     fifos/M.N           FIFOs that stand for those on mounts
 //!     exe/<path>          programs started from a mount, under the path they have there
 //! ```
 
@@ -131,6 +132,11 @@ impl Run {
     /// The path of a working directory, NUL-terminated.
     pub fn working_directory(&self, name: ShadowName) -> Vec<u8> {
         self.file(&format!("cwd/{:x}.{:x}", name.mount, name.node.0))
+    }
+
+    /// The path of a FIFO that stands for one on a mount, NUL-terminated.
+    pub fn fifo(&self, name: ShadowName) -> Vec<u8> {
+        self.file(&format!("fifos/{:x}.{:x}", name.mount, name.node.0))
     }
 
     /// Which node the path `path` (of a shadow or working directory, of this run or of one that it is nested in) stands for.

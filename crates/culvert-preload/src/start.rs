@@ -117,6 +117,7 @@ pub unsafe fn start(mut environment: Environment) {
 /// As [`start`].
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
     process::set(enter(carried, library)?);
+    process::get().table.hide_internal();
     let config = Config {
         handler: table::dispatch,
         interest: table::interest,

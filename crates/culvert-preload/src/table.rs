@@ -206,7 +206,7 @@ table! {
     MODIFY_LDT modify_ldt => Forwarded("processes, threads and signals are the kernel's");
     PIVOT_ROOT pivot_root => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "a root in a mount cannot be had");
     SYSCTL _sysctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    PRCTL prctl => Forwarded("processes, threads and signals are the kernel's");
+    PRCTL prctl => Handled(Interest::Always, calls::process::confine);
     ARCH_PRCTL arch_prctl => Engine("the GS base is ours");
     ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
     SETRLIMIT setrlimit => Forwarded("reads credentials, limits, times or the system's state");
@@ -366,7 +366,7 @@ table! {
     SCHED_SETATTR sched_setattr => Forwarded("processes, threads and signals are the kernel's");
     SCHED_GETATTR sched_getattr => Forwarded("processes, threads and signals are the kernel's");
     RENAMEAT2 renameat2 => Handled(Interest::Always, calls::changes::rename);
-    SECCOMP seccomp => Forwarded("processes, threads and signals are the kernel's");
+    SECCOMP seccomp => Handled(Interest::Always, calls::process::confine);
     GETRANDOM getrandom => Forwarded("reads credentials, limits, times or the system's state");
     MEMFD_CREATE memfd_create => Forwarded("makes a descriptor of the kernel's own");
     KEXEC_FILE_LOAD kexec_file_load => Forwarded("kernel keys, modules and images");

@@ -76,7 +76,10 @@ pub fn mknod(call: &mut Call) -> Outcome {
 pub fn symlink(call: &mut Call) -> Outcome {
     let at = if call.number == nr::SYMLINKAT { At::below(1, LastStep::Parent) } else { At::new(1, LastStep::Parent) };
     let mut target_room = PathBuffer::new();
-    let Ok(target) = target_room.read(call.args[0]) else { return Outcome::Forward };
+    let target = match target_room.read(call.args[0]) {
+        Ok(target) => target,
+        Err(errno) => return done(Err(errno)),
+    };
     if target.is_empty() {
         return Outcome::Forward;
     }
@@ -202,7 +205,10 @@ pub fn rename(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let (Ok(from), Ok(to)) = (from_room.read(from), to_room.read(to)) else { return Outcome::Forward };
+    let (from, to) = match (from_room.read(from), to_room.read(to)) {
+        (Ok(from), Ok(to)) => (from, to),
+        (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
+    };
     let sides = side(from_directory, from, LastStep::Parent).and_then(|from| Ok((from, side(to_directory, to, LastStep::Parent)?)));
     match sides {
         Err(errno) => done(Err(errno)),
@@ -212,7 +218,22 @@ pub fn rename(call: &mut Call) -> Outcome {
             done(unsafe { syscall::call(nr::RENAMEAT2, args) })
         }
         Ok((Side::Inside(from), Side::Inside(to))) if from.mount == to.mount => done(rename_inside(&from, &to, flags)),
-        Ok(_) => done(Err(Errno::EXDEV)),
+        Ok((from, to)) => done(Err(mixed(&from).or_else(|| mixed(&to)).unwrap_or(Errno::EXDEV))),
+    }
+}
+
+/// What is wrong with one side of a rename between two file systems, before that they are two: a parent that is missing, or a mount's target.
+fn mixed(side: &Side<'_>) -> Option<Errno> {
+    match side {
+        Side::Inside(found) => matches!(found.last, Last::MountPoint).then_some(Errno::EBUSY),
+        Side::Host(directory, path) => {
+            let path = &path[..path.len() - 1];
+            let trimmed = &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |end| end + 1)];
+            let parent = trimmed.iter().rposition(|&b| b == b'/').map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
+            let (parent, mut scratch) = (c_string(parent), [0u8; 144]);
+            // SAFETY: the path ends in NUL; the buffer is as large as a `struct stat`.
+            unsafe { syscall::call(nr::NEWFSTATAT, [*directory as usize, parent.as_ptr() as usize, scratch.as_mut_ptr() as usize, 0]) }.err()
+        }
     }
 }
 
@@ -251,7 +272,10 @@ pub fn link(call: &mut Call) -> Outcome {
     }
     let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastStep::Follow } else { LastStep::NoFollow };
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let (Ok(from), Ok(to)) = (from_room.read(from), to_room.read(to)) else { return Outcome::Forward };
+    let (from, to) = match (from_room.read(from), to_room.read(to)) {
+        (Ok(from), Ok(to)) => (from, to),
+        (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
+    };
     let target = match side(to_directory, to, LastStep::Parent) {
         Ok(target) => target,
         Err(errno) => return done(Err(errno)),

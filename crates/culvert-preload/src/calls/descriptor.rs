@@ -15,7 +15,12 @@ pub fn close(call: &mut Call) -> Outcome {
     if table.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
-    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
+    let Some(held) = descriptor(call.args[0]) else {
+        if culvert_intercept::descriptors::get(fd) == crate::descriptors::LISTING {
+            table.remove(fd);
+        }
+        return Outcome::Forward;
+    };
     let flushed = match &held.object {
         Object::File(file) => file.flush(),
         _ => Ok(()),
@@ -31,6 +36,9 @@ pub fn close(call: &mut Call) -> Outcome {
 
 /// dup(2)
 pub fn dup(call: &mut Call) -> Outcome {
+    if process::get().table.is_internal(call.args[0] as i32) {
+        return done(Err(Errno::EBADF));
+    }
     if descriptor(call.args[0]).is_none() {
         return Outcome::Forward;
     }
@@ -79,7 +87,9 @@ pub fn dup_to(call: &mut Call) -> Outcome {
 /// fcntl(2)
 pub fn fcntl(call: &mut Call) -> Outcome {
     let [fd, command, argument, ..] = call.args;
-    let Some(held) = descriptor(fd) else { return Outcome::Forward };
+    let Some(held) = descriptor(fd) else {
+        return if process::get().table.is_internal(fd as i32) { done(Err(Errno::EBADF)) } else { Outcome::Forward };
+    };
     const F_DUPFD: u32 = 0;
     const F_GETFD: u32 = 1;
     const F_SETFD: u32 = 2;

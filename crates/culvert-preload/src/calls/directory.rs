@@ -4,7 +4,8 @@ use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
 use culvert::{DirectoryEntry, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::nr;
+use crate::process;
+use culvert_sys::{nr, syscall};
 
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
 const OWN_ENTRIES: u64 = 2;
@@ -29,7 +30,13 @@ fn encode(entry: &DirectoryEntry<'_>, old: bool, record: &mut [u8; 288]) -> usiz
 /// getdents64(2), getdents(2)
 pub fn getdents(call: &mut Call) -> Outcome {
     let [fd, buffer, size, ..] = call.args;
-    let Some(held) = descriptor(fd) else { return super::path::list_foreign(call) };
+    let Some(held) = descriptor(fd) else {
+        return if culvert_intercept::descriptors::get(fd as i32) == crate::descriptors::LISTING {
+            done(list_descriptors(call))
+        } else {
+            super::path::list_foreign(call)
+        };
+    };
     done(list(&held, fd as i32, buffer, size as u32 as usize, call.number == nr::GETDENTS))
 }
 
@@ -82,6 +89,33 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
         }
         failure.map_or(Ok(used), Err)
     })?
+}
+
+/// The kernel's listing of `/proc/self/fd` without Culvert's own descriptors.
+fn list_descriptors(call: &Call) -> Answer {
+    let [fd, buffer, size, ..] = call.args;
+    let internal = process::get().table.internal();
+    let name_at = if call.number == nr::GETDENTS { 18 } else { 19 };
+    let mut bytes = alloc::vec![0u8; (size as u32 as usize).min(1 << 16)];
+    loop {
+        // SAFETY: the buffer is given with its length.
+        let got = unsafe { syscall::call(call.number, [fd, bytes.as_mut_ptr() as usize, bytes.len()]) }?;
+        let (mut from, mut kept) = (0, 0);
+        while from + name_at < got {
+            let length = usize::from(u16::from_ne_bytes([bytes[from + 16], bytes[from + 17]])).max(name_at + 1);
+            let name = &bytes[from + name_at..(from + length).min(got)];
+            let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
+            let number = core::str::from_utf8(name).ok().and_then(|name| name.parse::<i32>().ok());
+            if !number.is_some_and(|number| internal.contains(&number)) {
+                bytes.copy_within(from..(from + length).min(got), kept);
+                kept += length;
+            }
+            from += length;
+        }
+        if kept > 0 || got == 0 {
+            return user::copy_out(buffer, &bytes[..kept]).map(|()| kept).map_err(|_| Errno::EFAULT);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use super::{Answer, descriptor, done};
 use crate::description::{Description, Held, Object};
-use crate::memory::{self, MAX_RW_COUNT, Span, UserSink, UserSource, spans};
+use crate::memory::{self, MAX_RW_COUNT, Span, UserSink, UserSource, span, spans};
 use crate::process;
 use crate::shadow::copy_to_descriptor;
-use culvert::{Errno, Whence};
+use culvert::{Errno, FileKind, Whence};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -35,9 +35,7 @@ fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
 }
 
 fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
-    if offset < 0 {
-        return Err(Errno::EINVAL);
-    }
+    positioned(held, offset as usize, spans.iter().map(|span| span.length).sum(), false)?;
     let file = held.readable()?;
     let mut sink = UserSink::new(spans);
     file.read_at(offset as u64, &mut sink).map_err(|error| report(held, "read", &error))
@@ -66,32 +64,41 @@ fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], append: bool) -> 
     wrote.map_err(|error| report(held, "write", &error))
 }
 
+/// What a positioned call checks first: EINVAL for a negative offset, or an end past the largest (`rw_verify_area`); EBADF, EISDIR as for read and write.
+fn positioned(held: &Held, offset: usize, length: usize, write: bool) -> Result<(), Errno> {
+    if (offset as i64) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    if write { held.writable().map(|_| ())? } else { held.readable().map(|_| ())? }
+    if offset.checked_add(length).is_none_or(|end| end > i64::MAX as usize) { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
 /// read(2)
 pub fn read(call: &mut Call) -> Outcome {
     let [fd, base, length, ..] = call.args;
     let Some(held) = descriptor(fd) else { return Outcome::Forward };
-    done(read_at_offset(&held, fd as i32, &[Span { base, length: length.min(MAX_RW_COUNT) }]))
+    done(held.readable().and_then(|_| span(base, length)).and_then(|span| read_at_offset(&held, fd as i32, &[span])))
 }
 
 /// write(2)
 pub fn write(call: &mut Call) -> Outcome {
     let [fd, base, length, ..] = call.args;
     let Some(held) = descriptor(fd) else { return Outcome::Forward };
-    done(write_at_offset(&held, fd as i32, &[Span { base, length: length.min(MAX_RW_COUNT) }], false))
+    done(held.writable().and_then(|_| span(base, length)).and_then(|span| write_at_offset(&held, fd as i32, &[span], false)))
 }
 
 /// pread64(2)
 pub fn pread64(call: &mut Call) -> Outcome {
     let [fd, base, length, offset, ..] = call.args;
     let Some(held) = descriptor(fd) else { return Outcome::Forward };
-    done(read_at(&held, offset as i64, &[Span { base, length: length.min(MAX_RW_COUNT) }]))
+    done(positioned(&held, offset, length, false).and_then(|()| span(base, length)).and_then(|span| read_at(&held, offset as i64, &[span])))
 }
 
 /// pwrite64(2)
 pub fn pwrite64(call: &mut Call) -> Outcome {
     let [fd, base, length, offset, ..] = call.args;
     let Some(held) = descriptor(fd) else { return Outcome::Forward };
-    done(write_at(&held, fd as i32, offset as i64, &[Span { base, length: length.min(MAX_RW_COUNT) }], false))
+    done(positioned(&held, offset, length, true).and_then(|()| span(base, length)).and_then(|span| write_at(&held, fd as i32, offset as i64, &[span], false)))
 }
 
 /// readv(2)
@@ -198,7 +205,7 @@ fn move_to(at: &mut u64, to: Option<i64>) -> Answer {
             Ok(to as usize)
         }
         Some(_) => Err(Errno::EINVAL),
-        None => Err(Errno::EOVERFLOW),
+        None => Err(Errno::EINVAL),
     }
 }
 
@@ -256,25 +263,54 @@ pub fn sendfile(call: &mut Call) -> Outcome {
     }
 }
 
-/// copy_file_range(2)
+/// copy_file_range(2): by reading and writing, also between a mount and the real file system.
 pub fn copy_file_range(call: &mut Call) -> Outcome {
     let [input, input_offset, out, output_offset, count, flags] = call.args;
     let (source, target) = (descriptor(input), descriptor(out));
     if source.is_none() && target.is_none() {
         return Outcome::Forward;
     }
-    if flags != 0 {
-        return done(Err(Errno::EINVAL));
-    }
-    match (source, target) {
-        // What the kernel answers for two file systems that cannot copy between them; programs then read and write.
-        (Some(held), None) => done(match held.readable() {
-            Err(Errno::EISDIR) => Err(Errno::EISDIR),
-            Err(error) => Err(error),
-            Ok(_) => Err(Errno::EXDEV),
-        }),
-        (source, Some(target)) => done(fill_from(&target, out as i32, source.as_ref(), input, input_offset, output_offset, count)),
-        (None, None) => Outcome::Forward,
+    done((|| {
+        for address in [input_offset, output_offset] {
+            if address != 0 {
+                memory::get::<i64>(address)?;
+            }
+        }
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let (from, to) = (kind(source.as_ref(), input)?, kind(target.as_ref(), out)?);
+        if from == FileKind::Directory || to == FileKind::Directory {
+            return Err(Errno::EISDIR);
+        }
+        if from != FileKind::Regular || to != FileKind::Regular {
+            return Err(Errno::EINVAL);
+        }
+        match (&source, &target) {
+            (source, Some(target)) => fill_from(target, out as i32, source.as_ref(), input, input_offset, output_offset, count),
+            (Some(source), None) => {
+                let mut at = offset_argument(output_offset)?;
+                let moved = pour(source, input as i32, input_offset, count, &mut |bytes| {
+                    let wrote = write_foreign(out, bytes, at)?;
+                    at = at.map(|at| at + wrote as i64);
+                    Ok(wrote)
+                })?;
+                if let Some(at) = at {
+                    memory::put(output_offset, at)?;
+                }
+                Ok(moved)
+            }
+            (None, None) => Err(Errno::EBADF),
+        }
+    })())
+}
+
+/// The type of the file behind a descriptor, ours or not; EBADF for O_PATH.
+fn kind(held: Option<&Held>, fd: usize) -> Result<FileKind, Errno> {
+    match held {
+        Some(held) if matches!(held.object, Object::Path) => Err(Errno::EBADF),
+        Some(held) => Ok(held.kind),
+        None => Ok(FileKind::of_mode(crate::run::stat_descriptor(fd as i32)?.st_mode).unwrap_or(FileKind::Socket)),
     }
 }
 
@@ -367,7 +403,8 @@ fn is_pipe(fd: usize) -> bool {
 /// tee(2), vmsplice(2): only pipes, so never ours.
 pub fn only_pipes(call: &mut Call) -> Outcome {
     let ours = descriptor(call.args[0]).is_some() || (call.number == nr::TEE && descriptor(call.args[1]).is_some());
-    if ours { done(Err(Errno::EINVAL)) } else { Outcome::Forward }
+    let errno = if call.number == nr::TEE { Errno::EINVAL } else { Errno::EBADF };
+    if ours { done(Err(errno)) } else { Outcome::Forward }
 }
 
 /// fadvise64(2), readahead(2): advice; errors as natively.
@@ -398,6 +435,9 @@ pub fn fallocate(call: &mut Call) -> Outcome {
     let [fd, mode, offset, length, ..] = call.args;
     let Some(held) = descriptor(fd) else { return Outcome::Forward };
     done((|| {
+        if matches!(held.object, Object::Path) {
+            return Err(Errno::EBADF);
+        }
         if (offset as i64) < 0 || (length as i64) <= 0 {
             return Err(Errno::EINVAL);
         }

@@ -3,6 +3,8 @@
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
 use crate::shadow;
+use crate::memory::{Span, UserSink};
+use crate::process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -37,9 +39,44 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     if access == 1 || (shared && protection & PROT_WRITE != 0 && access != 2) {
         return Err(Errno::EACCES);
     }
+    if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
+        return copy(held, call);
+    }
     let shadow = shadow::mappable(held, fd).map_err(|error| super::io::report(held, "mmap", &error))?;
     // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
     let start = unsafe { syscall::call(nr::MMAP, [address, length, protection, flags, shadow.number() as usize, offset]) }?;
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(start)
+}
+
+/// The mapping as a copy in anonymous memory: needs no call that a filter which allows mapping files is likely to forbid. Later changes of the file
+/// are not seen, which a private mapping may do anyway (mmap(2)).
+fn copy(held: &Held, call: &Call) -> Answer {
+    const MAP_PRIVATE: usize = 2;
+    const PROT_READ: usize = 1;
+    let [address, length, protection, flags, _, offset] = call.args;
+    let flags = flags & !MAP_TYPE | MAP_PRIVATE | MAP_ANONYMOUS;
+    // SAFETY: the program's own mapping call, with its own address and length.
+    let start = unsafe { syscall::call(nr::MMAP, [address, length, PROT_READ | PROT_WRITE, flags, usize::MAX, 0]) }?;
+    let file = held.readable()?;
+    let spans = [Span { base: start, length }];
+    let mut sink = UserSink::new(&spans);
+    let mut at = offset as u64;
+    loop {
+        match file.read_at(at, &mut sink) {
+            Ok(0) => break,
+            Ok(count) => at += count as u64,
+            Err(error) => {
+                // SAFETY: the mapping was made above.
+                let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
+                return Err(super::io::report(held, "mmap", &error));
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { syscall::call(nr::MPROTECT, [start, length, protection]) }?;
     if protection & PROT_EXEC != 0 {
         culvert_intercept::code_mapped(start, length);
     }

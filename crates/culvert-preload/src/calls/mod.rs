@@ -26,11 +26,15 @@ pub type Answer = Result<usize, Errno>;
 /// The answer as the engine wants it.
 #[inline]
 pub fn done(answer: Answer) -> Outcome {
-    Outcome::Return(match answer {
-        Ok(value) => value as isize,
-        Err(errno) => errno.negated(),
-    })
+    match answer {
+        Ok(value) => Outcome::Return(value as isize),
+        Err(RESTART) => Outcome::Restart,
+        Err(errno) => Outcome::Return(errno.negated()),
+    }
 }
+
+/// A wait was interrupted by a signal: it is delivered, then the call is made again or ends with EINTR (the kernel's ERESTARTSYS).
+pub const RESTART: Errno = Errno::new(512);
 
 /// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits only.
 #[inline]

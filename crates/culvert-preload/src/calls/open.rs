@@ -7,7 +7,7 @@ use crate::description::{Description, O_PATH, Object};
 use crate::memory::{self, PathBuffer};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
-use crate::run::stat_descriptor;
+use crate::run::{ShadowName, stat_descriptor};
 use culvert::{Attributes, Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -63,6 +63,9 @@ pub fn openat2(call: &mut Call) -> Outcome {
 fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     let flags = if flags & O_PATH != 0 { flags & PATH_FLAGS } else { flags };
     let creates = flags & O_CREAT != 0;
+    if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
+        return done(Err(Errno::EINVAL)); // since Linux 6.3 (`build_open_flags`)
+    }
     let last = match (creates, flags & O_NOFOLLOW != 0 || (creates && flags & O_EXCL != 0)) {
         (true, true) => LastStep::CreateNoFollow,
         (true, false) => LastStep::Create,
@@ -71,7 +74,10 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     };
     let at = At { last, ..at };
     let mut room = PathBuffer::new();
-    let Ok(path) = room.read(call.args[at.path]) else { return Outcome::Forward };
+    let path = match room.read(call.args[at.path]) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
     let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
     match super::path::find(directory, path, last, at.restrictions) {
         Err(errno) => return done(Err(errno)),
@@ -98,7 +104,10 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     };
     match answer {
         Ok(fd) => {
-            process.table.opened_by_kernel(fd as i32);
+            let fd = process.table.opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize;
+            if super::proc_files::is_descriptor_listing(path) {
+                process.table.lists_descriptors(fd as i32);
+            }
             if flags & (O_DIRECTORY | O_PATH) != 0 && process.targets_exist {
                 if let Some(mount) = stat_descriptor(fd as i32).ok().and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino)) {
                     return match super::path::adopt_target(fd as i32, mount) {
@@ -211,10 +220,25 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
             give(found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
-        FileKind::Fifo | FileKind::Socket => Err(Errno::ENXIO),
+        FileKind::Fifo => open_fifo(found, &attributes, flags),
+        FileKind::Socket => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),
     }
+}
+
+/// Opens a FIFO: one of the run's own stands for it, the same for all its processes.
+fn open_fifo(found: &Inside<'_>, attributes: &Attributes, flags: u32) -> Answer {
+    let process = process::get();
+    let path = process.run.fifo(ShadowName { mount: found.mount.0, node: attributes.node });
+    // SAFETY: the paths end in NUL; what exists already is fine.
+    let opened = unsafe {
+        let _ = syscall::call(nr::MKDIR, [process.run.file("fifos").as_ptr() as usize, 0o700]);
+        let _ = syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o010600, 0]);
+        culvert_intercept::wait::interruptible(nr::OPEN, [path.as_ptr() as usize, (flags & !(O_CREAT | O_TRUNC)) as usize, 0, 0, 0, 0])
+    };
+    let fd = Errno::check(opened.map_err(|_| super::RESTART)?)?;
+    Ok(process.table.opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize)
 }
 
 /// Whether the caller may add or remove names in the directory.
@@ -239,6 +263,12 @@ fn add(found: &Inside<'_>, attributes: Attributes, object: Object, flags: u32) -
     let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
     let keep = if flags & O_PATH != 0 { keep } else { keep | 0o100000 };
-    let description = Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    let mut description = Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    if attributes.links > 1
+        && attributes.kind != FileKind::Directory
+        && let Last::Name(name) = &found.last
+    {
+        description.opened_as = Some((found.parent, name.as_ref().into()));
+    }
     process::get().table.add(description, 0, flags & O_CLOEXEC != 0).map(|fd| fd as usize)
 }

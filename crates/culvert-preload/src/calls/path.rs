@@ -186,7 +186,8 @@ pub fn find<'p>(directory: i32, path: &'p [u8], last: LastStep, restrictions: Re
         known = place_of(directory)?;
         process.mounts.quick(known.as_ref(), path)
     };
-    if quick == Quick::Untouched {
+    // A link into a mount is a crossing that the kernel cannot see.
+    if quick == Quick::Untouched && restrictions.0 & Restrictions::NO_XDEV == 0 {
         return Ok(Found::Kernel);
     }
     let start = match known {
@@ -255,7 +256,10 @@ fn target_at(directory: i32, path: &[u8]) -> Option<MountId> {
 /// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the call reports it.
 pub fn on_path(call: &mut Call, at: At, identity: Option<fn(&Call) -> Option<(u64, u64)>>, inside: impl FnOnce(&Call, Inside<'_>) -> Answer) -> Outcome {
     let mut room = PathBuffer::new();
-    let Ok(path) = room.read(call.args[at.path]) else { return Outcome::Forward };
+    let path = match room.read(call.args[at.path]) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
     let directory = at.directory_of(call);
     match find(directory, path, at.last, at.restrictions) {
         Err(errno) => return done(Err(errno)),
@@ -348,7 +352,12 @@ pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
 
 /// The path that the kernel's link to a description of ours would show.
 pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
-    process::get().mounts.path_of_node(held.mount, held.node).map_err(|error| error.errno())
+    let mounts = &process::get().mounts;
+    let path = match &held.opened_as {
+        Some((parent, name)) => mounts.path_of_node(held.mount, *parent).map(|parent| [&parent[..], b"/", name].concat()),
+        None => mounts.path_of_node(held.mount, held.node),
+    };
+    path.map_err(|error| error.errno())
 }
 
 /// What readlink gives for a magic link to something of ours.

@@ -52,6 +52,17 @@ fn escaped(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether `path` is the directory of this process's descriptors.
+pub fn is_descriptor_listing(path: &[u8]) -> bool {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    if path == b"/dev/fd" {
+        return true;
+    }
+    let Some(rest) = path.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/fd")) else { return false };
+    // SAFETY: getpid has no arguments.
+    rest == b"self" || rest == b"thread-self" || rest == unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) }.as_bytes()
+}
+
 /// Opens one of the lists with our mounts in it; none for any other path, or one opened for writing.
 pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
     if !(path.starts_with(b"/proc/") || path == b"/etc/mtab") || flags & (3 | crate::description::O_PATH) != 0 {
@@ -63,6 +74,13 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
         return None;
     }
     let mut content = crate::run::read_file(&crate::memory::c_string(path)).ok()?;
+    // What covers a target in the kernel's view is not what is seen there.
+    let point = if table == Table::MountInfo { 4 } else { 1 };
+    let covered = |line: &&[u8]| {
+        let name = line.split(|&b| b == b' ').nth(point);
+        table != Table::MountStats && process.specifications.iter().any(|mount| name == Some(&escaped(&mount.target)))
+    };
+    content = content.split_inclusive(|&b| b == b'\n').filter(|line| !covered(line)).collect::<Vec<_>>().concat();
     for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
         let (source, target) = (escaped(&specification.source), escaped(&specification.target));
         let driver = &specification.driver;
@@ -110,8 +128,7 @@ fn memory_file(content: &[u8], flags: u32) -> Answer {
         while done < content.len() {
             done += syscall::call(nr::PWRITE64, [fd.0 as usize, content[done..].as_ptr() as usize, content.len() - done, done])?;
         }
-        process::get().table.opened_by_kernel(fd.0);
-        Ok(fd.release() as usize)
+        Ok(process::get().table.opened_by_kernel(fd.release(), flags & 0o2000000 != 0) as usize)
     }
 }
 

@@ -35,7 +35,11 @@ fn parent(flags: CloneFlags, _result: isize) {
     }
 }
 
-fn child(_flags: CloneFlags) {}
+fn child(flags: CloneFlags) {
+    if !flags.vm() {
+        process::forget_pid();
+    }
+}
 
 fn program(found: &Inside<'_>) -> Result<Program, Errno> {
     let attributes = existing(found)?;
@@ -80,16 +84,14 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
 pub fn execve(call: &mut Call) -> Outcome {
     let [path, arguments, environment, ..] = call.args;
     let mut path_room = PathBuffer::new();
-    let Ok(path) = path_room.read(path) else { return Outcome::Forward };
+    let path = match path_room.read(path) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
     if process::get().has_left() {
         return Outcome::Forward;
     }
-    ended(exec::execute(path, arguments, environment, &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow)))
-}
-
-/// What becomes of an exec that came back.
-fn ended(errno: Errno) -> Outcome {
-    if errno == exec::RESTART { Outcome::Restart } else { done(Err(errno)) }
+    done(Err(exec::execute(path, arguments, environment, &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow))))
 }
 
 /// execveat(2)
@@ -102,7 +104,10 @@ pub fn execveat(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let mut path_room = PathBuffer::new();
-    let Ok(path) = path_room.read(path) else { return Outcome::Forward };
+    let path = match path_room.read(path) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
     let fd = fd as i32;
     let ours = descriptor(fd as usize);
     if flags & AT_EXECVE_CHECK != 0 {
@@ -113,7 +118,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
             return done(Err(Errno::ENOENT));
         }
         let shown = format!("/proc/self/fd/{fd}");
-        return ended(exec::execute(shown.as_bytes(), arguments, environment, &|path| {
+        return done(Err(exec::execute(shown.as_bytes(), arguments, environment, &|path| {
             if path != shown.as_bytes() {
                 return locate(super::path::AT_FDCWD, path, LastStep::Follow);
             }
@@ -123,13 +128,13 @@ pub fn execveat(call: &mut Call) -> Outcome {
                 return Err(Errno::EACCES);
             }
             Ok(Program::Mount { path: super::path::shown_path(&held)?, name: ShadowName { mount: held.mount.0, node: held.node } })
-        }));
+        })));
     }
     let last = if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow };
     let first = path;
-    ended(exec::execute(first, arguments, environment, &|path| {
+    done(Err(exec::execute(first, arguments, environment, &|path| {
         if path == first { locate(fd, path, last) } else { locate(super::path::AT_FDCWD, path, LastStep::Follow) }
-    }))
+    })))
 }
 
 /// setuid(2) and all the others that change credentials.
@@ -137,6 +142,15 @@ pub fn credentials(call: &mut Call) -> Outcome {
     let answer = native(call);
     process::get().forget_credentials();
     done(answer)
+}
+
+/// prctl(2), seccomp(2): a filter is coming.
+pub fn confine(call: &mut Call) -> Outcome {
+    const PR_SET_SECCOMP: usize = 22;
+    if call.number == nr::SECCOMP || call.args[0] == PR_SET_SECCOMP {
+        process::get().confine();
+    }
+    Outcome::Forward
 }
 
 /// umask(2)

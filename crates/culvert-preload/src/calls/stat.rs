@@ -119,6 +119,9 @@ pub fn fstat(call: &mut Call) -> Outcome {
 /// fstat of a foreign descriptor: one on the empty directory under a mount becomes the mount's root.
 fn fstat_foreign(call: &mut Call) -> Outcome {
     let process = process::get();
+    if process.table.is_internal(call.args[0] as i32) {
+        return done(Err(Errno::EBADF));
+    }
     if !process.targets_exist {
         return Outcome::Forward;
     }
@@ -290,7 +293,10 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
         return Outcome::Forward;
     }
     let mut path_room = PathBuffer::new();
-    let Ok(path) = path_room.read(call.args[at.path]) else { return Outcome::Forward };
+    let path = match path_room.read(call.args[at.path]) {
+        Ok(path) => path,
+        Err(errno) => return done(Err(errno)),
+    };
     let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
     if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0)) {
         if let Ok(text) = magic_text(&magic) {
