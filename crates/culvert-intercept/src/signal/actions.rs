@@ -185,10 +185,10 @@ impl Actions {
         if size != 8 {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: any bytes are an action.
         let new = if new == 0 {
             None
         } else {
+            // SAFETY: any bytes are an action.
             Some(unsafe { user::read::<Action>(new) }.map_err(|_| Errno::EFAULT)?)
         };
         if signal == 0

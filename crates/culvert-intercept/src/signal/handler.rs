@@ -56,10 +56,12 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    pub(crate) const NONE: Self = Self {
-        count: AtomicUsize::new(0),
-        information: UnsafeCell::new([Information::NONE; CAPACITY]),
-    };
+    pub(crate) const fn new() -> Self {
+        Self {
+            count: AtomicUsize::new(0),
+            information: UnsafeCell::new([Information::NONE; CAPACITY]),
+        }
+    }
 
     /// Adds one. A handler may be interrupted here by another, which takes the next place and is done before.
     fn add(&self, information: &Information) {

@@ -16,10 +16,12 @@ pub(crate) struct Needed {
 }
 
 impl Needed {
-    pub(crate) const NONE: Self = Self {
-        blocked: UnsafeCell::new(0),
-        kept: UnsafeCell::new([None; 3]),
-    };
+    pub(crate) const fn new() -> Self {
+        Self {
+            blocked: UnsafeCell::new(0),
+            kept: UnsafeCell::new([None; 3]),
+        }
+    }
 
     /// For a new thread: the mask is inherited, pending signals are not.
     pub(crate) fn inherit(&self, blocked: u64) {
@@ -72,10 +74,10 @@ fn set_blocked(block: &ThreadBlock, blocked: u64) {
 /// rt_sigprocmask. Masks without the needed signals go to the kernel as they are.
 pub(crate) fn sigprocmask(block: &ThreadBlock, args: &[usize; 6]) -> Verdict {
     let [how, set, old, size, ..] = *args;
-    // SAFETY: any bytes are a mask.
     let new = if set == 0 {
         None
     } else {
+        // SAFETY: any bytes are a mask.
         unsafe { user::read::<u64>(set) }.ok()
     };
     let blocked = block.needed.blocked();
@@ -129,12 +131,12 @@ pub(crate) fn lend(block: &ThreadBlock, number: usize, args: &mut [usize; 6]) {
         _ => {
             // pselect6 points to an address and a size.
             // SAFETY: any bytes are numbers.
-            if let Ok([mask, size]) = unsafe { user::read::<[usize; 2]>(args[5]) } {
-                if let Some(mask) = stripped(lent, mask, size) {
-                    lent[0] = mask as u64;
-                    lent[1] = 8;
-                    args[5] = lent.as_ptr() as usize;
-                }
+            if let Ok([mask, size]) = unsafe { user::read::<[usize; 2]>(args[5]) }
+                && let Some(mask) = stripped(lent, mask, size)
+            {
+                lent[0] = mask as u64;
+                lent[1] = 8;
+                args[5] = lent.as_ptr() as usize;
             }
             return;
         }

@@ -62,6 +62,16 @@ fn hook(function: fn(&mut Call) -> Outcome) {
 /// Installs the engine without patching; `hook` is offered every call that a [`stub`] makes.
 fn start(function: fn(&mut Call) -> Outcome) {
     hook(function);
+    start_as(false);
+}
+
+/// Installs it and patches libc; then `hook` is offered every call of this process.
+fn start_patched(function: fn(&mut Call) -> Outcome) {
+    start_as(true);
+    hook(function);
+}
+
+fn start_as(patch: bool) {
     let fork = ForkHooks {
         before: |_| (),
         parent: |_, _| (),
@@ -71,7 +81,7 @@ fn start(function: fn(&mut Call) -> Outcome) {
         handler,
         interest: |_| Interest::Always,
         fork,
-        patch: false,
+        patch,
         cache_directories: &[],
         log: |_| (),
     };

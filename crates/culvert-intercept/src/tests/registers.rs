@@ -1,9 +1,9 @@
 //! Registers, flags and the red zone around a hooked call.
 
-use super::{alone, start, stub};
-use crate::Outcome;
+use super::{alone, start, start_patched, stub};
+use crate::{Outcome, SiteRecord, elf::Image, functions::Functions, registry, sites};
 use core::arch::global_asm;
-use culvert_sys::nr;
+use culvert_sys::{nr, syscall};
 
 /// Everything a program can see, before or after a call.
 #[repr(C, align(64))]
@@ -235,19 +235,22 @@ fn spoil(call: &mut crate::Call) -> Outcome {
 }
 
 fn check(random: &mut Random, number: usize, result: u64) {
+    check_at(
+        random,
+        stub::register_site((&raw const culvert_test_back) as usize),
+        number,
+        result,
+    );
+}
+
+/// Executes from `site` on, which comes back to `culvert_test_back`.
+fn check_at(random: &mut Random, site: usize, number: usize, result: u64) {
     let level = level();
     let mut before = random.state();
     before.general[0] = number as u64;
     let mut after = random.state();
-    // SAFETY: the site comes back to `culvert_test_back`.
-    unsafe {
-        culvert_test_run(
-            &mut before,
-            &mut after,
-            stub::register_site((&raw const culvert_test_back) as usize),
-            level,
-        )
-    };
+    // SAFETY: the caller's promise.
+    unsafe { culvert_test_run(&mut before, &mut after, site, level) };
     assert_eq!(after.general[0], result, "rax");
     for (i, name) in [
         "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12",
@@ -319,5 +322,101 @@ fn a_thread_without_a_block_gets_one_at_its_first_hook() {
         crate::thread::set_gs_base(0);
         check(&mut random, nr::GETUID, 0x1234_5678);
         assert_ne!(crate::thread::gs_base(), 0);
+    });
+}
+
+/// The record that the stub at `stub` hands to the entry: `lea record(%rip),%r11; jmp *entry(%rip)` is how its slow path ends.
+fn record_of(stub: usize) -> Option<*mut SiteRecord> {
+    // SAFETY: a stub, and stubs are followed by records.
+    let code = unsafe { core::slice::from_raw_parts(stub as *const u8, crate::stub::LONGEST) };
+    let at = code.windows(9).position(|bytes| {
+        bytes.starts_with(&[0x4c, 0x8d, 0x1d]) && bytes.ends_with(&[0xff, 0x25])
+    })?;
+    Some((stub + at + 7).wrapping_add_signed(displacement(stub + at + 3)) as *mut SiteRecord)
+}
+
+fn displacement(at: usize) -> isize {
+    // SAFETY: inside an instruction.
+    unsafe { (at as *const i32).read_unaligned() as isize }
+}
+
+/// Where the jumps at a patched region lead.
+fn stub_of(mut address: usize) -> Option<usize> {
+    for _ in 0..2 {
+        // SAFETY: patched code.
+        address = match unsafe { *(address as *const u8) } {
+            0xe9 => (address + 5).wrapping_add_signed(displacement(address + 1)),
+            // SAFETY: as above.
+            0xeb => {
+                (address + 2).wrapping_add_signed(unsafe { *((address + 1) as *const i8) } as isize)
+            }
+            _ => return None,
+        };
+        if registry::in_stub(address) {
+            return Some(address);
+        }
+    }
+    None
+}
+
+#[test]
+fn every_patched_site_of_libc_keeps_everything() {
+    alone(|| {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let line = maps
+            .lines()
+            .find(|line| line.contains("/libc.so.6"))
+            .expect("a glibc");
+        let path = line.split_whitespace().last().expect("a path");
+        let bias =
+            usize::from_str_radix(line.split('-').next().expect("a range"), 16).expect("a number");
+        let bytes = std::fs::read(path).expect("readable");
+        let image = Image::of_file(&bytes).expect("an ELF file");
+        let sites = sites::find(&image, &Functions::of_file(&image, &bytes)).sites;
+
+        start_patched(|_| Outcome::Return(0x1234_5678));
+        // From here on all calls of libc are answered so: none may be made.
+        let mut random = Random(11);
+        let mut tried = 0;
+        for site in &sites {
+            let start = bias + site.start() as usize;
+            let record = match registry::trap_site(bias + site.address as usize) {
+                Some(record) => core::ptr::from_ref(record).cast_mut(),
+                None => match stub_of(start).and_then(record_of) {
+                    Some(record) => record,
+                    None => continue, // nobody is interested in it, or it is hard
+                },
+            };
+            let page = record as usize & !4095;
+            // SAFETY: the record is the engine's; the program is this test.
+            unsafe {
+                syscall::raw(nr::MPROTECT, [page, 8192, 7, 0, 0, 0]);
+                let resume = (*record).resume;
+                (*record).resume = (&raw const culvert_test_back) as usize;
+                let restart = (*record).restart;
+                let number = if (*record).number >= 0 {
+                    (*record).number as usize
+                } else {
+                    nr::GETUID
+                };
+                for _ in 0..20 {
+                    check_at(&mut random, restart, number, 0x1234_5678);
+                }
+                (*record).resume = resume;
+            }
+            tried += 1;
+        }
+        assert!(
+            tried > 400 && tried + 10 > sites.len(),
+            "{tried} of {}",
+            sites.len()
+        );
+        // The harness's other thread waits in code that was patched under it, so do not go back to it.
+        let done = b"1 passed\n";
+        // SAFETY: ends the process.
+        unsafe {
+            syscall::raw(nr::WRITE, [1, done.as_ptr() as usize, done.len(), 0, 0, 0]);
+            syscall::raw(nr::EXIT_GROUP, [0; 6]);
+        }
     });
 }
