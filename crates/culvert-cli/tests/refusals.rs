@@ -12,14 +12,15 @@ struct Place(PathBuf);
 
 impl Place {
     fn new(name: &str) -> Self {
-        let place =
-            std::env::temp_dir().join(format!("culvert-refusals-{name}-{}", std::process::id()));
+        let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("refusals-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&place);
         for directory in ["bin", "empty", "full", "home", "run"] {
             fs::create_dir_all(place.join(directory)).unwrap();
         }
         fs::set_permissions(place.join("run"), fs::Permissions::from_mode(0o700)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_culvert"), place.join("bin/culvert")).unwrap();
+        // A link, not a copy: a file that another thread's child still has open for writing cannot be executed.
+        fs::hard_link(env!("CARGO_BIN_EXE_culvert"), place.join("bin/culvert")).unwrap();
         fs::write(place.join("bin/libculvert.so"), b"").unwrap();
         fs::write(place.join("full/file"), b"x").unwrap();
         fs::write(place.join("text"), b"this is no archive\n").unwrap();
