@@ -10,8 +10,8 @@ use super::options::{Options, Owner};
 use super::warning::printable;
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
-    Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno, Error, FileKind,
-    FileSystem, Node, OpenFlags, Opened, Result, StatFs, Walked,
+    Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno, Error,
+    FileKind, FileSystem, Node, OpenFlags, Opened, Result, StatFs, Walked,
 };
 
 /// What statfs(2) reports as `f_type`: "CULV".
@@ -86,8 +86,13 @@ impl Archive {
         Ok(node)
     }
 
+    #[inline]
     fn record(&self, node: Node) -> Result<NodeRecord> {
-        self.index.node(node.0.checked_sub(1).ok_or(Errno::ENOENT)?)
+        let number = node.0.wrapping_sub(1);
+        if number >= self.index.nodes() as u64 {
+            return Err(Errno::ESTALE.into());
+        }
+        self.index.node(number)
     }
 
     fn directory(&self, node: Node) -> Result<NodeRecord> {
@@ -181,7 +186,7 @@ impl FileSystem for ArchiveFs {
         self.0.look_up(number(dir), name)
     }
 
-    fn walk(&self, _caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         self.0.directory(from)?;
         let (mut dir, mut consumed) = (from, 0);
         loop {
@@ -200,6 +205,7 @@ impl FileSystem for ArchiveFs {
             if entry.attributes.kind != FileKind::Directory {
                 return Err(Errno::ENOTDIR.into());
             }
+            caller.may(Access::EXECUTE, &entry.attributes)?;
             dir = entry.attributes.node;
             consumed += 1;
         }
@@ -217,7 +223,8 @@ impl FileSystem for ArchiveFs {
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
         /// More than a tree of the index can have; a damaged one may go in circles.
         const DEPTH_MAX: u32 = 4096;
-        let (root, mut at) = (self.0.root, node.0.checked_sub(1).ok_or(Errno::ENOENT)?);
+        self.0.record(node)?;
+        let (root, mut at) = (self.0.root, node.0 - 1);
         let mut names = Vec::new();
         for _ in 0..DEPTH_MAX {
             let record = self.0.index.node(at)?;
@@ -249,15 +256,15 @@ impl FileSystem for ArchiveFs {
     }
 
     fn open(&self, _caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        if flags.write() {
+        if flags.write() || flags.truncate() {
             return Err(Errno::EROFS.into());
         }
         let record = self.0.record(node)?;
         match FileKind::of_mode(record.mode) {
             Some(FileKind::Regular) => {}
             Some(FileKind::Directory) => return Err(Errno::EISDIR.into()),
-            // As on a mount with `nodev`.
-            _ => return Err(Errno::EACCES.into()),
+            Some(FileKind::Symlink) => return Err(Errno::ELOOP.into()),
+            _ => return Err(Errno::ENXIO.into()),
         }
         let opened = ArchiveFile::open(self.0.clone(), node, record);
         match opened {

@@ -1,6 +1,7 @@
 //! The archive driver against archives that the system's own tools make.
 
 mod compare;
+mod conformance;
 mod explore;
 mod hostile;
 mod mount;

@@ -1,7 +1,7 @@
 //! Options, the cache of indexes, and archives that change.
 
 use crate::tools::{CALLER, Scratch, mount_of, node, open, paths, prepare, read, sh};
-use culvert::{Errno, OpenFlags, Opened, Result, Sink};
+use culvert::{Caller, Errno, OpenFlags, Opened, Result, Sink};
 use culvert_drivers::Environment;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -340,4 +340,35 @@ fn sources_are_told_apart_by_content() {
             .errno(),
         Errno::EISDIR
     );
+}
+
+#[test]
+fn a_walk_needs_the_right_to_search() {
+    let scratch = Scratch::new();
+    sh(
+        &scratch.0,
+        "mkdir -p open/closed; echo x > open/closed/f; chmod 711 open; chmod 700 open/closed; tar --owner=7 --group=8 -cf t.tar open",
+    );
+    let (fs, _) = open(
+        &scratch.path("t.tar"),
+        &[("uid", "archive"), ("gid", "archive")],
+    )
+    .unwrap();
+    let walk = |uid, path: &[u8]| {
+        let caller = Caller {
+            uid,
+            gid: uid,
+            ..CALLER
+        };
+        let walked = fs.walk(&caller, fs.root(), path);
+        walked
+            .map(|walked| walked.consumed)
+            .map_err(|error| error.errno())
+    };
+    for uid in [0, 7] {
+        assert_eq!(walk(uid, b"open/closed/f"), Ok(13));
+    }
+    assert_eq!(walk(9, b"open/closed"), Ok(11));
+    assert_eq!(walk(9, b"open/closed/f"), Err(Errno::EACCES));
+    assert_eq!(walk(9, b"open/closed/none"), Err(Errno::EACCES));
 }

@@ -424,6 +424,3 @@ fn split(path: &[u8]) -> Placed<Option<(&[u8], &[u8])>> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
