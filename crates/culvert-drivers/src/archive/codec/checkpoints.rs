@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 0   8  "CulvSeek"
-//! 8   4  version (2)
+//! 8   4  version (3)
 //! 12  4  format
 //! 16  8  length of the plain data
 //! 24  8  where the compressed data ends in the archive (what follows is padding or garbage)
@@ -14,7 +14,7 @@
 //! 48  8  largest memory one decoder needs
 //! 56  4  0
 //! 60  4  CRC-32 of the bytes before
-//! 64     points, 40 bytes each, in order of plain offset; then the stored bytes
+//! 64     the stored bytes; then the points, 40 bytes each, in order of plain offset
 //! ```
 
 use super::{Format, crc::crc32, damaged};
@@ -23,7 +23,7 @@ use alloc::{sync::Arc, vec, vec::Vec};
 use culvert::Result;
 
 const MAGIC: &[u8; 8] = b"CulvSeek";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER: usize = 64;
 const POINT: usize = 40;
 
@@ -156,7 +156,7 @@ impl Checkpoints {
         }
         let mut bytes = [0; POINT];
         self.table.read_exact_at(
-            self.offset + HEADER as u64 + index * POINT as u64,
+            self.offset + HEADER as u64 + self.stored + index * POINT as u64,
             &mut bytes,
         )?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
@@ -196,7 +196,7 @@ impl Checkpoints {
             return Err(broken());
         }
         let mut bytes = vec![0; point.stored as usize];
-        let start = self.offset + HEADER as u64 + self.points * POINT as u64;
+        let start = self.offset + HEADER as u64;
         self.table
             .read_exact_at(start + point.stored_at, &mut bytes)?;
         Ok(bytes)
@@ -204,33 +204,41 @@ impl Checkpoints {
 }
 
 /// A table in the making.
-#[derive(Default)]
 pub struct Builder {
     points: Vec<Point>,
-    stored: Vec<u8>,
+    /// Room for the header, then the stored bytes: the table as it will be.
+    bytes: Vec<u8>,
 }
 
 impl Builder {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self {
+            points: Vec::new(),
+            bytes: vec![0; HEADER],
+        }
+    }
+
     /// Adds a point behind all others; `store` appends its stored bytes. Returns how many bytes the table grew by.
     pub fn add(&mut self, mut point: Point, store: impl FnOnce(&mut Vec<u8>)) -> u64 {
-        let start = self.stored.len();
-        store(&mut self.stored);
-        point.stored_at = start as u64;
-        point.stored = (self.stored.len() - start) as u32;
+        let start = self.bytes.len();
+        store(&mut self.bytes);
+        point.stored_at = (start - HEADER) as u64;
+        point.stored = (self.bytes.len() - start) as u32;
         self.points.push(point);
         u64::from(point.stored) + POINT as u64
     }
 
     /// What there is now, for [`Builder::roll_back`].
     pub fn mark(&self) -> (usize, usize) {
-        (self.points.len(), self.stored.len())
+        (self.points.len(), self.bytes.len())
     }
 
     /// Drops what was added since `mark`; returns how many bytes.
     pub fn roll_back(&mut self, mark: (usize, usize)) -> u64 {
-        let dropped = (self.points.len() - mark.0) * POINT + self.stored.len() - mark.1;
+        let dropped = (self.points.len() - mark.0) * POINT + self.bytes.len() - mark.1;
         self.points.truncate(mark.0);
-        self.stored.truncate(mark.1);
+        self.bytes.truncate(mark.1);
         dropped as u64
     }
 
@@ -255,21 +263,24 @@ impl Builder {
         if self.points.is_empty() {
             self.points.push(Point::default());
         }
-        let mut bytes = Vec::with_capacity(HEADER + self.points.len() * POINT + self.stored.len());
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&format.number().to_le_bytes());
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend_from_slice(MAGIC);
+        header.extend_from_slice(&VERSION.to_le_bytes());
+        header.extend_from_slice(&format.number().to_le_bytes());
         for number in [
             plain_length,
             raw_end,
             self.points.len() as u64,
-            self.stored.len() as u64,
+            (self.bytes.len() - HEADER) as u64,
             memory as u64,
         ] {
-            bytes.extend_from_slice(&number.to_le_bytes());
+            header.extend_from_slice(&number.to_le_bytes());
         }
-        bytes.extend_from_slice(&[0; 4]);
-        bytes.extend_from_slice(&crc32(0, &bytes).to_le_bytes());
+        header.extend_from_slice(&[0; 4]);
+        header.extend_from_slice(&crc32(0, &header).to_le_bytes());
+        let mut bytes = self.bytes;
+        bytes[..HEADER].copy_from_slice(&header);
+        bytes.reserve_exact(self.points.len() * POINT);
         for point in &self.points {
             for number in [point.plain, point.raw, point.extra, point.stored_at] {
                 bytes.extend_from_slice(&number.to_le_bytes());
@@ -277,7 +288,6 @@ impl Builder {
             bytes.extend_from_slice(&point.stored.to_le_bytes());
             bytes.extend_from_slice(&point.kind.to_le_bytes());
         }
-        bytes.append(&mut self.stored);
         let own = Arc::new(bytes);
         let mut checkpoints = Checkpoints::view(own.clone(), 0)?;
         checkpoints.own = Some(own);

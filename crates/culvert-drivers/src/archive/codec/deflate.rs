@@ -12,7 +12,7 @@ use super::{
     member::verify,
 };
 use crate::archive::bytes::Bytes;
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 use culvert::{Result, sync::Mutex};
 
 /// Plain bytes decoded at once.
@@ -27,7 +27,7 @@ struct Parts {
     window: Window,
 }
 
-static POOL: Mutex<Vec<Box<Parts>>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<Parts>> = Mutex::new(Vec::new());
 
 /// Members shorter than this get no points, bytes.
 const POINTS_FROM: u64 = 2 << 20;
@@ -120,7 +120,7 @@ impl Deflated {
 pub struct Deflate {
     member: Arc<Deflated>,
     /// None only while it is dropped.
-    parts: Option<Box<Parts>>,
+    parts: Option<Parts>,
     plain: u64,
     crc: u32,
     ended: bool,
@@ -133,12 +133,10 @@ impl Deflate {
             true => None,
             false => POOL.lock().pop(),
         };
-        let mut parts = kept.unwrap_or_else(|| {
-            Box::new(Parts {
-                input: Input::new(0, u64::MAX),
-                inflate: Inflate::new(member.deflate64),
-                window: Window::new(HISTORY[usize::from(member.deflate64)], PIECE),
-            })
+        let mut parts = kept.unwrap_or_else(|| Parts {
+            input: Input::new(0, u64::MAX),
+            inflate: Inflate::new(member.deflate64),
+            window: Window::new(HISTORY[usize::from(member.deflate64)], PIECE),
         });
         let (start, end) = member.place;
         parts.input.restart(start, end);

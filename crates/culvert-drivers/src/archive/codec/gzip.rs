@@ -223,7 +223,7 @@ pub fn build(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Checkpoints> {
     let mut gzip = Gzip::new(raw, true);
-    let mut builder = Builder::default();
+    let mut builder = Builder::new();
     loop {
         let start = gzip.input.position();
         if !gzip.begin(raw)? {

@@ -40,7 +40,7 @@ impl Spooler {
     /// Spools stretches of `least` plain bytes or more, as long as no more than `budget` bytes are stored.
     pub fn new(least: u64, budget: u64) -> Self {
         Self {
-            builder: Builder::default(),
+            builder: Builder::new(),
             least,
             budget,
             stretch: Point::default(),

@@ -213,7 +213,7 @@ pub fn build(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Checkpoints> {
     let mut bzip2 = Bzip2::new(0, raw.len(), raw)?;
-    let mut builder = Builder::default();
+    let mut builder = Builder::new();
     loop {
         let piece = bzip2.next(raw, PIECE)?;
         if piece.is_empty() {

@@ -182,3 +182,30 @@ fn formats_are_recognised_by_their_first_bytes() {
         assert_eq!(detect(prefix), format, "{prefix:?}");
     }
 }
+
+/// Hooks run on a stack of 256 KiB, which others use too.
+#[test]
+fn reading_takes_little_stack() {
+    let plain = sample(700_000, 80);
+    for (format, arguments) in [
+        (Format::Gzip, "-c"),
+        (Format::Bzip2, "-c"),
+        (Format::Xz, "-c9"),
+        (Format::Zstd, "-qc19"),
+    ] {
+        let packed = tool(format.name(), &[arguments], &plain);
+        let (_, table) = decode(format, &packed, &Options::default()).unwrap();
+        let expected = plain[600_000..600_100].to_vec();
+        let read = move || {
+            let stream = Stream::open(format, Arc::new(packed), table).unwrap();
+            let mut buffer = [0; 100];
+            assert_eq!(stream.read_at(600_000, &mut &mut buffer[..]).unwrap(), 100);
+            assert!(buffer == expected[..]);
+        };
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        thread.spawn(read).unwrap().join().unwrap();
+    }
+}
+
+/// Bytes, of which the thread itself takes some.
+const STACK: usize = 64 << 10;
