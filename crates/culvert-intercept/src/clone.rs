@@ -27,6 +27,8 @@ use culvert_sys::{Errno, nr, syscall};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
+/// In [`Frame::child`]: the rest is not a block but the address where the child goes on without one.
+pub(crate) const NO_BLOCK: usize = 1 << 63;
 
 /// The flags of a clone (clone(2)); fork is 0, vfork is CLONE_VM | CLONE_VFORK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,14 +129,17 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     // SAFETY: the thread's own block, in a hook.
     let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
     let exclusive = !flags.vm();
-    let mut child = block;
+    frame.child = from_ref(block) as usize;
     if flags.vm() && !flags.vfork() {
         quiesce::before_thread();
-        let Some(new) = thread::take() else {
-            return Verdict::Outcome(Outcome::Return(Errno::EAGAIN.negated()));
-        };
-        child = new;
-        inherit(block, child, frame, flags);
+        match thread::take() {
+            Some(new) => {
+                inherit(block, new, frame, flags);
+                frame.child = from_ref(new) as usize;
+            }
+            // SAFETY: records live for ever.
+            None => frame.child = unsafe { (*frame.record).resume } | NO_BLOCK,
+        }
     }
     if exclusive {
         quiesce::begin(block);
@@ -148,7 +153,6 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     }
     progress.flags = flags;
     progress.exclusive = exclusive;
-    frame.child = from_ref(child) as usize;
     Verdict::Clone
 }
 
@@ -271,7 +275,7 @@ fn end(block: &'static ThreadBlock, frame: &mut Frame, progress: &mut InProgress
     let flags = progress.flags;
     if flags.vm() && flags.vfork() {
         bring_back(block, frame, progress);
-    } else if result < 0 && flags.vm() {
+    } else if result < 0 && flags.vm() && frame.child & NO_BLOCK == 0 {
         // SAFETY: the block that `begin` took; no thread has come to use it.
         thread::give_back(unsafe { &*(frame.child as *const ThreadBlock) });
     }

@@ -156,7 +156,8 @@ fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
     }
     match number {
         nr::CLONE | nr::CLONE3 | nr::FORK | nr::VFORK => return clone::begin(block, call),
-        nr::EXIT => {
+        // A vfork child ends as a process; its block is its parent's.
+        nr::EXIT if !block.is_vfork_child() => {
             set_mask(!0);
             thread::about_to_end();
             return Verdict::Exit;

@@ -303,6 +303,7 @@ culvert_execute_end:
     # hook with signals recorded.
 culvert_clone_start:
     rdgsbase rcx
+    CULVERT_LOAD_VECTORS
     mov rsp, [rcx + {RSP}]
 culvert_clone_check:
     test dword ptr [rcx + {PENDING}], {SIGNALS}
@@ -320,7 +321,16 @@ culvert_clone_after:
     mov rdi, gs:[{THIS}]
     call {clone_parent}
     jmp culvert_exit
-31: wrgsbase r9
+    # There was no memory for a block: r9 is where the thread goes on, with a mark. It runs natively until `adopt` finds some. It loses r9 and
+    # flags, which no libc expects to keep across this call.
+32: xor ecx, ecx
+    wrgsbase rcx
+    mov rcx, r9
+    btr rcx, 63
+    jmp rcx
+31: test r9, r9
+    js 32b
+    wrgsbase r9
 culvert_clone_child_end:
     mov gs:[{RSP}], rsp
     mov qword ptr gs:[{RESULT}], 0

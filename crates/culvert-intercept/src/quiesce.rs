@@ -3,6 +3,7 @@
 //! Entering a hook costs nothing for this but one load: the thread sets its state, then looks whether somebody forks. The one who forks makes all
 //! processors order these two (membarrier(2)) and looks at every thread's state.
 
+use crate::dispatch;
 use crate::thread::{self, INSIDE, ThreadBlock};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use culvert_sys::{nr, sync, syscall};
@@ -10,6 +11,9 @@ use culvert_sys::{nr, sync, syscall};
 const MEMBARRIER_CMD_GLOBAL: usize = 1;
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: usize = 8;
 const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: usize = 16;
+
+/// How long a fork waits for a hook of another thread: nanoseconds of sleep.
+const PATIENCE: u64 = 10_000_000_000;
 
 /// 1 while a thread forks.
 static FORKING: AtomicU32 = AtomicU32::new(0);
@@ -84,7 +88,7 @@ pub(crate) fn begin(own: &ThreadBlock) {
         pause(1_000_000);
     }
     for block in thread::all() {
-        let mut nanoseconds = 0;
+        let (mut nanoseconds, mut waited) = (0, 0);
         while !core::ptr::eq(block, own)
             && block.is_used()
             && block.state().load(Acquire) == INSIDE
@@ -92,7 +96,15 @@ pub(crate) fn begin(own: &ThreadBlock) {
         {
             // A hook's way out wakes nobody, so look again, soon at first.
             pause(nanoseconds);
+            waited += nanoseconds;
             nanoseconds = (nanoseconds * 2 + 1_000).min(200_000);
+            if waited > PATIENCE {
+                // A process that shared our memory may have been killed inside a hook; nothing will ever clear its state.
+                (dispatch::config().log)(
+                    b"a thread has been inside a hook for 10 s: forking beside it",
+                );
+                break;
+            }
         }
     }
 }

@@ -314,6 +314,8 @@ fn make() -> Option<&'static ThreadBlock> {
 pub(crate) fn take_first() -> &'static ThreadBlock {
     // SAFETY: called once, before any hook; nobody uses the block yet.
     unsafe { (*FIRST.frame.get()).stack = FIRST_STACK.0.get() as usize + STACK };
+    // SAFETY: the lowest page of the stack, as a guard: below it lie other variables.
+    let _ = unsafe { syscall::call(nr::MPROTECT, [FIRST_STACK.0.get() as usize, PAGE, 0]) };
     FIRST.used().store(1, Relaxed);
     link(&FIRST);
     USED.fetch_add(1, SeqCst);

@@ -8,7 +8,7 @@ use super::{
     deliver, mask,
 };
 use crate::{
-    entry, registry,
+    clone, dispatch, entry, registry,
     thread::{self, BOUNDARY, INSIDE, OUTSIDE, SIGNALS, ThreadBlock},
     user, wait,
 };
@@ -148,6 +148,7 @@ extern "C" fn on_signal(
     if let Some(block) = block {
         if fault && block.state().load(Relaxed) != OUTSIDE {
             // A defect of ours or of a driver: let it be seen.
+            (dispatch::config().log)(b"a defect: a fault inside a hook; the process ends");
             actions::fall_to_default(signal);
             return 0;
         }
@@ -214,6 +215,9 @@ fn interrupted(context: &Context) -> Option<&'static ThreadBlock> {
         context = unsafe { &*(context.rdx as *const Context) };
     }
     if (entry::clone_after()..entry::clone_child_end()).contains(&context.rip) && context.rax == 0 {
+        if context.r9 & clone::NO_BLOCK != 0 {
+            return None;
+        }
         // SAFETY: `clone::begin` has put it there.
         return Some(unsafe { &*(context.r9 as *const ThreadBlock) });
     }
