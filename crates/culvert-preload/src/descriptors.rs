@@ -319,23 +319,27 @@ impl Table {
         held.into_iter().chain(adopted).filter(|&fd| fd >= 0).collect()
     }
 
-    /// Moves a driver's descriptor to a high number and protects it; returns its number now.
-    pub fn adopt_internal(&self, fd: i32) -> i32 {
-        let Ok(moved) = dup_from(fd, internal_floor(), true) else { return fd };
-        drop(Descriptor(fd));
+    /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is.
+    pub fn adopt_internal(&'static self, fd: i32) -> Option<&'static AtomicI32> {
+        let moved = dup_from(fd, internal_floor(), true).ok()?;
         for place in &self.adopted {
             if place.compare_exchange(-1, moved, AcqRel, Relaxed).is_ok() {
                 classes::set(moved, INTERNAL);
-                return moved;
+                drop(Descriptor(fd));
+                return Some(place);
             }
         }
-        crate::log!("descriptor {moved} of a driver is not protected: there are more than {ADOPTED}");
-        moved
+        drop(Descriptor(moved));
+        crate::log!("descriptor {fd} of a driver is not protected: there are more than {ADOPTED}");
+        None
     }
 
-    /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it.
+    /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
-        for (holder, close_on_exec) in [(&self.placeholder, true), (&process::get().lock_descriptor, false)] {
+        // A driver of another thread may be about to use the old number.
+        let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() { &[] } else { &self.adopted };
+        let holders = [(&self.placeholder, true), (&process::get().lock_descriptor, false)];
+        for (holder, close_on_exec) in holders.into_iter().chain(adopted.iter().map(|holder| (holder, true))) {
             if holder.load(Relaxed) == fd {
                 let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
                     .or_else(|_| dup_from(fd, internal_floor(), close_on_exec))

@@ -106,7 +106,7 @@ fn script(line: &[u8]) -> Format {
 }
 
 /// The environment's entries that carry a run, for the next program.
-fn carriers(process: &Process, loader: Loader, others: &[Vec<u8>; 2]) -> Vec<Vec<u8>> {
+fn carriers(process: &Process, loader: Loader, others: &[Vec<u8>; 2], nested: Option<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
         let mut entry = name.to_vec();
@@ -123,7 +123,7 @@ fn carriers(process: &Process, loader: Loader, others: &[Vec<u8>; 2]) -> Vec<Vec
         Loader::Musl => entries.push(list(b"LD_PRELOAD", &others[1])),
         _ => entries.push(list(b"LD_AUDIT", &others[0])),
     }
-    entries.push(carrier(process));
+    entries.push(nested.unwrap_or_else(|| carrier(process)));
     entries
 }
 
@@ -345,8 +345,14 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
         }
     }
     let mut others = [Vec::new(), Vec::new()];
+    let mut nested = None;
     for pointer in pointers(environment)? {
         if starts_with(pointer, b"CULVERT_RUN=")? {
+            // Ours is hidden from the program: this one was put there, by `culvert run` inside a run.
+            let mut value = vec![0u8; 4096];
+            let length = user::string_in(pointer, &mut value).map_err(|_| Errno::E2BIG)?;
+            value.truncate(length + 1);
+            nested = Some(value);
             continue;
         }
         let taken = match loader {
@@ -364,7 +370,7 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
         image.environment.push(pointer);
     }
     // Ours come last: start-up hides them by ending the array earlier.
-    for entry in carriers(process, loader, &others) {
+    for entry in carriers(process, loader, &others, nested) {
         image.environment.push(entry.as_ptr() as usize);
         image.strings.push(entry);
     }

@@ -28,6 +28,8 @@ pub struct Process {
     pub flags: u8,
     /// Some mount's target is a real directory, so that links outside may lead the kernel into it.
     pub targets_exist: bool,
+    /// Some such directory is not covered by a mount of the kernel's that refuses every change.
+    pub targets_open: bool,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: Vec<culvert::mount::Mount>,
     working_directory: Mutex<Option<Place>>,
@@ -79,7 +81,7 @@ pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
 
 impl Process {
     /// The state of a fresh program.
-    pub fn new(run: Run, mounts: MountTable, lock_descriptor: i32, library: Vec<u8>, flags: u8, targets_exist: bool, specifications: Vec<culvert::mount::Mount>) -> Self {
+    pub fn new(run: Run, mounts: MountTable, lock_descriptor: i32, library: Vec<u8>, flags: u8, targets: (bool, bool), specifications: Vec<culvert::mount::Mount>) -> Self {
         Self {
             run,
             mounts,
@@ -88,7 +90,8 @@ impl Process {
             lock_descriptor: AtomicI32::new(lock_descriptor),
             library,
             flags,
-            targets_exist,
+            targets_exist: targets.0,
+            targets_open: targets.1,
             specifications,
             working_directory: Mutex::new(None),
             left: AtomicBool::new(false),

@@ -6,6 +6,7 @@ use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
 use crate::{calls, table};
 use crate::memory::c_string;
+use core::sync::atomic::AtomicI32;
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert_intercept::Config;
 
@@ -136,10 +137,11 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
     let content = run.mounts().map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let specifications = culvert::mount::decode(&content).map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let mut mounts = MountTable::new();
-    let mut targets_exist = false;
+    let mut targets = (false, false);
     for specification in &specifications {
         let identity = stat_path(&c_string(&specification.target)).ok().map(|found| (found.st_dev, found.st_ino));
-        targets_exist |= identity.is_some();
+        targets.0 |= identity.is_some();
+        targets.1 |= identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));
         let mount = specification.clone();
         let open = Box::new(move || {
             let place = culvert_drivers::Environment { cache_directory: None, run_directory: Some(&process::get().run.path), adopt: Some(adopt) };
@@ -147,11 +149,17 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
         });
         mounts.add(specification.target.clone(), identity, open).map_err(|error| format!("a mount cannot be added: {error}"))?;
     }
-    Ok(Process::new(run, mounts, carried.lock_descriptor, library, carried.flags, targets_exist, specifications))
+    Ok(Process::new(run, mounts, carried.lock_descriptor, library, carried.flags, targets, specifications))
+}
+
+/// Whether the directory `target`, on `device`, is the root of a mount of the kernel's (`culvert run --private`, and by default as root).
+fn is_covered(target: &[u8], device: u64) -> bool {
+    let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0).max(1)];
+    stat_path(&c_string(parent)).is_ok_and(|found| found.st_dev != device)
 }
 
 /// Takes a driver's descriptor out of the program's way.
-fn adopt(fd: i32) -> i32 {
+fn adopt(fd: i32) -> Option<&'static AtomicI32> {
     process::get().table.adopt_internal(fd)
 }
 

@@ -2,6 +2,10 @@
 
 use super::host::{self, Descriptor, Mapped, Status};
 use alloc::vec::Vec;
+use core::{
+    mem::ManuallyDrop,
+    sync::atomic::{AtomicI32, Ordering::Relaxed},
+};
 use culvert::{Errno, Error, Result, Sink};
 
 /// Bytes that can be read at any offset, from several threads at once.
@@ -69,12 +73,38 @@ pub trait Bytes: Send + Sync {
     }
 }
 
-/// Moves a descriptor that the driver will keep out of the program's way and returns its new number (or the same).
-pub type Adopt = fn(i32) -> i32;
+/// Moves a descriptor that the driver will keep out of the program's way and returns where its number is to be looked up each time: the
+/// embedder may move it again. The driver closes it, and stores -1 there, when it is done; None: the driver keeps the number it has.
+pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
+
+/// A descriptor of the driver's own, or one that the embedder moves about.
+enum Held {
+    Own(Descriptor),
+    Kept(&'static AtomicI32),
+}
+
+impl Held {
+    fn with<R>(&self, run: impl FnOnce(&Descriptor) -> R) -> R {
+        match self {
+            Self::Own(file) => run(file),
+            Self::Kept(number) => run(&ManuallyDrop::new(Descriptor::from_raw(
+                number.load(Relaxed),
+            ))),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Self::Kept(number) = self {
+            drop(Descriptor::from_raw(number.swap(-1, Relaxed)));
+        }
+    }
+}
 
 /// An archive file: read with pread(2) through a descriptor of its own, and mapped where that was asked for and address space allows.
 pub struct FileBytes {
-    file: Descriptor,
+    file: Held,
     length: u64,
     mapped: Option<Mapped>,
 }
@@ -91,7 +121,7 @@ impl FileBytes {
             return Err(Error::because(Errno::EINVAL, "not a regular file"));
         }
         let bytes = Self {
-            file,
+            file: Held::Own(file),
             length: status.size,
             mapped: None,
         };
@@ -101,9 +131,12 @@ impl FileBytes {
     /// Hands the descriptor to `adopt`.
     #[must_use]
     pub fn adopted(mut self, adopt: Option<Adopt>) -> Self {
-        if let Some(adopt) = adopt {
-            let fd = adopt(core::mem::replace(&mut self.file, Descriptor::from_raw(-1)).into_raw());
-            core::mem::forget(core::mem::replace(&mut self.file, Descriptor::from_raw(fd)));
+        if let Some(adopt) = adopt
+            && let Held::Own(file) = &mut self.file
+        {
+            let number = core::mem::replace(file, Descriptor::from_raw(-1)).into_raw();
+            self.file =
+                adopt(number).map_or_else(|| Held::Own(Descriptor::from_raw(number)), Held::Kept);
         }
         self
     }
@@ -113,14 +146,14 @@ impl FileBytes {
     pub fn mapped(mut self) -> Self {
         let fits = host::address_space_limit().is_none_or(|limit| self.length <= limit / 8);
         if fits && self.length > 0 {
-            self.mapped = Mapped::new(&self.file, self.length).ok();
+            self.mapped = self.file.with(|file| Mapped::new(file, self.length)).ok();
         }
         self
     }
 
     /// What fstat(2) says now.
     pub fn status(&self) -> Result<Status> {
-        Ok(host::status(&self.file)?)
+        Ok(self.file.with(host::status)?)
     }
 }
 
@@ -132,11 +165,13 @@ impl Bytes for FileBytes {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let rest = self.length.saturating_sub(offset);
         let count = rest.min(buffer.len() as u64) as usize;
-        Ok(host::read_at(&self.file, offset, &mut buffer[..count])?)
+        Ok(self
+            .file
+            .with(|file| host::read_at(file, offset, &mut buffer[..count]))?)
     }
 
     fn will_need(&self, offset: u64, length: u64) {
-        host::will_need(&self.file, offset, length);
+        self.file.with(|file| host::will_need(file, offset, length));
     }
 
     fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {

@@ -169,6 +169,9 @@ enum Side<'p> {
 }
 
 fn side<'p>(directory: i32, path: &'p [u8], last: LastStep) -> Result<Side<'p>, Errno> {
+    if path.is_empty() {
+        return Err(Errno::ENOENT);
+    }
     let host = || Side::Host(directory, c_string(path));
     Ok(match find(directory, path, last, Restrictions(0))? {
         Found::Inside(found) => Side::Inside(found),
@@ -176,7 +179,7 @@ fn side<'p>(directory: i32, path: &'p [u8], last: LastStep) -> Result<Side<'p>, 
         Found::MagicLink(_) => host(),
         Found::Kernel => {
             // Nothing natively by that name: a link outside may lead into a mount.
-            let certain = process::get().targets_exist && parent_is_target(directory, path);
+            let certain = process::get().targets_open && parent_is_target(directory, path);
             let missing = !certain && !path.is_empty() && {
                 let full = c_string(path);
                 let mut scratch = [0u8; 144];

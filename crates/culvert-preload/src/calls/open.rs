@@ -92,7 +92,7 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         return Outcome::Forward;
     }
     let process = process::get();
-    let certain = creates && process.targets_exist && super::path::parent_is_target(directory, path);
+    let certain = creates && process.targets_open && super::path::parent_is_target(directory, path);
     let answer = if certain {
         Err(Errno::ENOENT)
     } else {

@@ -193,7 +193,7 @@ pub fn find<'p>(directory: i32, path: &'p [u8], last: LastStep, restrictions: Re
     let start = match known {
         Some(place) => place,
         None if absolute => Place::Host(b"/".to_vec()),
-        None => match foreign_place(process, directory) {
+        None => match base(process, directory)? {
             Some(place) => place,
             None => return Ok(Found::Kernel),
         },
@@ -272,9 +272,12 @@ pub fn on_path(call: &mut Call, at: At, identity: Option<fn(&Call) -> Option<(u6
         return Outcome::Forward;
     }
     let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
-    let mut certain = changes && process.targets_exist && parent_is_target(directory, path);
+    let mut certain = changes && process.targets_open && parent_is_target(directory, path);
     let answer = if certain { Err(Errno::ENOENT) } else { native(call) };
-    if answer.is_ok() {
+    if identity.is_none() && !changes && process.targets_open && matches!(answer, Ok(_) | Err(Errno::EACCES | Errno::EPERM)) {
+        // A link to the directory under a mount: what it says of itself is not what the mount says.
+        certain = target_at(directory, &c_string(path)).is_some();
+    } else if answer.is_ok() {
         certain = identity.and_then(|identity| identity(call)).is_some_and(|(dev, ino)| process.mounts.is_target(dev, ino).is_some());
     }
     if !certain && !matches!(answer, Err(Errno::ENOENT | Errno::ENOTDIR)) {

@@ -63,6 +63,16 @@ pub fn is_descriptor_listing(path: &[u8]) -> bool {
     rest == b"self" || rest == b"thread-self" || rest == unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) }.as_bytes()
 }
 
+/// The descriptor whose link `path` is: `/proc/self/fd/N` and the like.
+pub fn descriptor_link(path: &[u8]) -> Option<i32> {
+    if !path.starts_with(b"/proc/") && !path.starts_with(b"/dev/fd/") {
+        return None;
+    }
+    let slash = path.iter().rposition(|&b| b == b'/')?;
+    let number = core::str::from_utf8(&path[slash + 1..]).ok()?.parse().ok()?;
+    is_descriptor_listing(&path[..slash]).then_some(number)
+}
+
 /// Opens one of the lists with our mounts in it; none for any other path, or one opened for writing.
 pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
     if !(path.starts_with(b"/proc/") || path == b"/etc/mtab") || flags & (3 | crate::description::O_PATH) != 0 {

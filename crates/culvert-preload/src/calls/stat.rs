@@ -298,6 +298,9 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
         Err(errno) => return done(Err(errno)),
     };
     let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+    if let Some(held) = super::proc_files::descriptor_link(path).and_then(|fd| process::get().table.get(fd)) {
+        return done(super::path::shown_path(&held).and_then(|text| give_text(&text, buffer, size)));
+    }
     if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0)) {
         if let Ok(text) = magic_text(&magic) {
             return done(give_text(&text, buffer, size));
