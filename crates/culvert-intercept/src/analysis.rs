@@ -65,8 +65,7 @@ pub fn file(bytes: &[u8]) -> Result<Analysis, &'static str> {
     } = sites::find(&image, &functions);
     let linkage = match image.interpreter() {
         Some(path) => Linkage::Dynamic(path.into()),
-        // Static position-independent programs are ET_DYN too, but nobody gives a library an entry point without an interpreter; ld.so has one.
-        None if image.kind == 2 || (image.entry != 0 && !image.has_name()) => Linkage::Static,
+        None if image.kind == 2 || image.is_position_independent_program() => Linkage::Static,
         None => Linkage::Library,
     };
     Ok(Analysis {

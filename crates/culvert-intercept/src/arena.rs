@@ -36,7 +36,7 @@ pub fn executable(
                 return Ok(address);
             }
             // Taken in the meantime, or outside of what this kernel allows.
-            Err(Errno::EEXIST | Errno::EPERM | Errno::ENOMEM | Errno::EINVAL) => {}
+            Err(Errno::EEXIST | Errno::EPERM) => {}
             Err(_) => break,
         }
     }

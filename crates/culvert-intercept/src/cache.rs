@@ -9,7 +9,8 @@
 //! length of the region (1), island (1), bytes (20) and pieces (8). The magic changes with the format and with what [`crate::sites`] finds.
 
 use crate::elf::{Image, array, long, word};
-use crate::sites::{JUMP, Kind, MOVED, REGION, SYSCALL, Site};
+use crate::functions::Functions;
+use crate::sites::{self, JUMP, Kind, MOVED, REGION, SYSCALL, Site};
 use alloc::vec::Vec;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
@@ -113,6 +114,21 @@ pub fn store(directories: &[&[u8]], key: &Key, sites: &[Site]) {
             .iter()
             .any(|directory| write_atomically(directory, key, &contents).is_ok());
     }
+}
+
+/// Makes sure that the first of `directories` that can be written has a table for the ELF file with these contents, so that no program has to find the sites
+/// itself: for launchers. Returns how many sites there are; `None` for a file without build-id. Nothing is written where a table is already.
+pub fn prepare(directories: &[&[u8]], file: &[u8]) -> Result<Option<usize>, &'static str> {
+    let image = Image::of_file(file)?;
+    let Some(key) = Key::of(&image) else {
+        return Ok(None);
+    };
+    if let Some(sites) = load(directories, &key, |_| Some(())) {
+        return Ok(Some(sites.len()));
+    }
+    let found = sites::find(&image, &Functions::of_file(&image, file));
+    store(directories, &key, &found.sites);
+    Ok(Some(found.sites.len()))
 }
 
 /// `None` when a field has no room for its value.
@@ -327,8 +343,6 @@ fn close(file: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::Functions;
-    use crate::sites;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::PathBuf;
     use std::string::String;
@@ -398,6 +412,18 @@ mod tests {
             ..key
         };
         assert_eq!(load(&directories, &other, Some), None);
+    }
+
+    #[test]
+    fn a_prepared_table_is_found() {
+        let directory = Directory::new("prepared");
+        let (key, sites) = sample();
+        let file = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
+        for _ in 0..2 {
+            assert_eq!(prepare(&[directory.path()], &file), Ok(Some(sites.len())));
+        }
+        assert_eq!(load(&[directory.path()], &key, Some), Some(sites));
+        assert!(prepare(&[directory.path()], b"#!/bin/sh").is_err());
     }
 
     #[test]

@@ -222,9 +222,10 @@ impl<'a> Image<'a> {
             .find_map(|(found, value)| (found == Some(tag)).then_some(value)?)
     }
 
-    /// Whether it is a library by name (DT_SONAME).
-    pub fn has_name(&self) -> bool {
-        self.dynamic(14).is_some()
+    /// Whether it says that it is a position-independent program (DF_1_PIE in DT_FLAGS_1).
+    pub fn is_position_independent_program(&self) -> bool {
+        self.dynamic(0x6fff_fffb)
+            .is_some_and(|flags| flags & 0x0800_0000 != 0)
     }
 
     /// A dynamic entry that is an address. ld.so adds the bias to these in memory (glibc, `elf/get-dynamic-info.h`).

@@ -74,27 +74,41 @@ impl<'a> Functions<'a> {
         (gap <= start && address < end).then_some((start, end.min(next)))
     }
 
-    /// Whether code between the known functions is decoded too: where only symbols tell of functions, those without symbols are in between (musl).
+    /// Whether code between the known functions is decoded too. Where frame descriptions are missing (musl has a handful for its thousand functions), those
+    /// without symbols are in between.
     pub fn has_hidden(&self) -> bool {
-        self.frames.is_none()
+        2 * self.frames.map_or(0, |frames| frames.count()) < self.listed.len()
     }
 
-    /// The function before `address`, which lies between two described functions, as (start, end, end of the gap). glibc leaves the middle of clone and
-    /// clone3 without description, so that no unwinder goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
+    /// The function before `address`, which lies between two functions, as (start, end, end of the gap). glibc leaves the middle of clone and clone3 without
+    /// description, so that no unwinder goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
     pub fn before_gap(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64, u64)> {
         let described = self
             .frames
             .and_then(|frames| frames.preceding(image, address));
-        let found = described.or_else(|| {
-            let next = self.listed.partition_point(|(start, _)| *start <= address);
-            let (start, end) = *self.listed.get(next.checked_sub(1)?)?;
-            Some((
-                start,
-                end,
-                self.listed.get(next).map_or(u64::MAX, |(start, _)| *start),
-            ))
-        });
-        found.filter(|(_, end, next)| (*end..*next).contains(&address))
+        let next = self.listed.partition_point(|(start, _)| *start <= address);
+        let listed = next
+            .checked_sub(1)
+            .and_then(|index| self.listed.get(index))
+            .map(|(start, end)| {
+                let next = self.listed.get(next).map_or(u64::MAX, |(start, _)| *start);
+                (*start, *end, next)
+            });
+        let next = described
+            .into_iter()
+            .chain(listed)
+            .map(|(_, _, next)| next)
+            .min()?;
+        let mut before = described
+            .into_iter()
+            .chain(listed)
+            .filter(|(_, end, _)| *end <= address);
+        let first = before.next()?;
+        let (start, end, _) = before
+            .next()
+            .filter(|second| second.0 > first.0)
+            .unwrap_or(first);
+        (address < next).then_some((start, end, next))
     }
 
     /// The starts, from `from` up to but not including `to`, that symbols tell of. Such a place may be jumped to from anywhere.

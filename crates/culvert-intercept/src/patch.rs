@@ -137,10 +137,6 @@ unsafe fn try_object(
     if !code.readable {
         return Err("mapped for execution only");
     }
-    // SAFETY: the caller's promise.
-    if unsafe { registry::is_patched(code.start, code.end) } {
-        return Ok(());
-    }
     // SAFETY: the caller's promise; what is written is only read as code before it is written.
     let image = match unsafe { mapped::image(&view.mappings, code) } {
         Err(mapped::NO_BEGINNING) if !view.complete => {
@@ -150,6 +146,13 @@ unsafe fn try_object(
         }
         other => other?,
     };
+    if !image.pieces.iter().any(|piece| piece.executable) {
+        return Err("the file ends before its code does");
+    }
+    let now = |address: u64, length| image.at(address.wrapping_sub(image.bias), length);
+    if registry::is_patched(code.start, code.end, now) {
+        return Ok(());
+    }
     let (table, wanted) = sites_of(settings, &image, code, result);
     result.sites = table;
     if wanted.is_empty() {

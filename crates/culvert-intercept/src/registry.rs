@@ -62,10 +62,12 @@ pub(crate) fn add(
 }
 
 /// Whether the code mapped at `start..end` carries our changes already (a second mprotect, say). Entries that some other code has replaced are forgotten.
-///
-/// # Safety
-/// The range is mapped readable.
-pub(crate) unsafe fn is_patched(start: u64, end: u64) -> bool {
+/// `bytes` reads what is mapped there now.
+pub(crate) fn is_patched<'a>(
+    start: u64,
+    end: u64,
+    bytes: impl Fn(u64, usize) -> Option<&'a [u8]>,
+) -> bool {
     let mut patched = false;
     for entry in entries()
         .filter(|entry| entry.code.0 < end && start < entry.code.1 && !entry.gone.load(Acquire))
@@ -74,11 +76,7 @@ pub(crate) unsafe fn is_patched(start: u64, end: u64) -> bool {
         let Some(sample) = entry.edits.iter().find(inside) else {
             continue;
         };
-        // SAFETY: inside of the range.
-        let now = unsafe {
-            core::slice::from_raw_parts(sample.address as *const u8, sample.bytes().len())
-        };
-        if now == sample.bytes() {
+        if bytes(sample.address, sample.bytes().len()) == Some(sample.bytes()) {
             patched = true;
         } else {
             entry.gone.store(true, Release);

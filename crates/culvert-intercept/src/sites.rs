@@ -96,6 +96,9 @@ impl Site {
     }
 }
 
+/// More bytes than hidden functions take between two known ones; beyond that there is no knowing.
+const LONGEST_GAP: u64 = 1 << 16;
+
 /// What was found in an object.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
@@ -194,7 +197,8 @@ impl Finder {
         self.decode(piece, start, end);
         let falls_through = |last: &Instruction| last.next_ip() == end && !classify::ends(last);
         let reaches_gap = self.instructions.last().is_some_and(falls_through);
-        if gap > end && (reaches_gap || functions.has_hidden()) {
+        let is_short = gap.saturating_sub(end) <= LONGEST_GAP;
+        if gap > end && is_short && (reaches_gap || functions.has_hidden()) {
             self.decode(piece, start, gap);
             // Hidden functions count only when the decoder arrives at the next known one.
             if reaches_gap

@@ -74,3 +74,15 @@ fn the_running_program_is_analysed() {
     assert!(matches!(analysis.linkage, analysis::Linkage::Dynamic(_)));
     assert!(analysis.functions > 100);
 }
+
+/// Without frame descriptions, functions without symbols lie between those with.
+#[test]
+fn functions_without_symbols_are_found_in_musl() {
+    if let Some(analysis) =
+        analyse("/lib/ld-musl-x86_64.so.1").or_else(|| analyse("/lib/x86_64-linux-musl/libc.so"))
+    {
+        assert_eq!(analysis.linkage, analysis::Linkage::Library);
+        assert_eq!(analysis.unknown, 0);
+        assert!(analysis.sites.len() > 400);
+    }
+}

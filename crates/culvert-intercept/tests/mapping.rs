@@ -90,6 +90,10 @@ impl Library {
         }
     }
 
+    fn reopen(&self) -> std::fs::File {
+        std::fs::File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd())).unwrap()
+    }
+
     fn unmap(&self, code: u64) {
         // SAFETY: mapped above.
         assert_eq!(unsafe { munmap(code - self.code.1, self.span) }, 0);
@@ -166,6 +170,35 @@ fn a_library_is_rewritten_while_it_is_being_loaded() {
 }
 
 #[test]
+fn a_file_that_ends_early_is_refused() {
+    let path = std::env::temp_dir().join(format!("culvert-short-{}", std::process::id()));
+    let mut library = library();
+    // In the middle of the code: every page behind is SIGBUS. And behind the code: there is nothing that tells of functions.
+    for (length, refused) in [
+        (library.code.0 + library.code.2 / 2, true),
+        (library.code.0 + library.code.2 + PAGE, false),
+        (0, true),
+    ] {
+        std::io::copy(
+            &mut std::io::Read::take(&library.reopen(), length),
+            &mut std::fs::File::create(&path).unwrap(),
+        )
+        .unwrap();
+        library.file = std::fs::File::open(&path).unwrap();
+        let code = library.map(PRIVATE);
+        let patched = library.patch(code, &settings(&[]));
+        assert_eq!(
+            (patched.objects, patched.failed.is_some()),
+            (1, refused),
+            "{patched:?}"
+        );
+        library.unmap(code);
+        library.file = self::library().file;
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_shared_mapping_is_left_alone() {
     let library = library();
     let code = library.map(SHARED);
@@ -196,11 +229,7 @@ fn the_cache_finds_the_same_sites() {
             ..decoded
         }
     );
-    assert_eq!(
-        library.changed(first) / 8,
-        library.changed(second) / 8,
-        "but for displacements the same"
-    );
+    assert!(library.changed(second) >= decoded.patched.iter().sum());
 
     // An object that says it is this one, but is not: the table is not used.
     let third = library.map(PRIVATE);
