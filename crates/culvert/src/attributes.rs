@@ -88,6 +88,32 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// Attributes of something with one link (a directory: two) that belongs to the superuser, all times the epoch; node and inode are 0, to be
+    /// filled in. A start for drivers: `Attributes { size, ..Attributes::new(FileKind::Regular, 0o644) }`.
+    pub const fn new(kind: FileKind, permissions: u32) -> Self {
+        const EPOCH: Timespec = Timespec {
+            seconds: 0,
+            nanoseconds: 0,
+        };
+        Self {
+            node: Node(0),
+            inode: 0,
+            kind,
+            permissions,
+            links: 1 + (matches!(kind, FileKind::Directory) as u32),
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            block_size: 4096,
+            atime: EPOCH,
+            mtime: EPOCH,
+            ctime: EPOCH,
+            btime: None,
+        }
+    }
+
     /// `st_mode`: type and permissions.
     pub const fn mode(&self) -> u32 {
         self.kind as u32 | self.permissions

@@ -34,8 +34,9 @@ use alloc::vec::Vec;
 ///
 /// A [`Node`] names a file itself, not its path: it stays the same when the file is renamed, and equal numbers mean the same file (hard
 /// links). Every [`Entry`] that a call returns gives the transport one reference; [`FileSystem::forget`] takes references back. A node is valid
-/// while it has a name, a reference or an open file. Drivers whose node numbers are the back end's own need not
-/// count. A number that is not, or no longer, valid is answered with `ESTALE`, never with another file or a panic.
+/// while the transport holds a reference or an open file on it, a directory also while a node below it is valid, the root always. Drivers
+/// whose node numbers are the back end's own need not count: their nodes are valid as long as the file is there or open. A number that is not,
+/// or no longer, valid is answered with `ESTALE`, never with another file or a panic.
 ///
 /// # Errors of every method
 ///

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | a driver | [`FileSystem`], [`File`] | `docs/writing-a-driver.md` |
 //! | a driver that wraps another | [`Layer`], [`FileLayer`] | [`layer`] |
+//! | a simple one, by paths | [`path::PathFileSystem`] | [`path`] |
 //! | the proof that it is right | a test that calls the kit | `testing` (feature) |
 //!
 //! The crate is `no_std`: a driver that is too can be called inside any process without that process's libc.
@@ -29,6 +30,7 @@ mod io;
 pub mod layer;
 mod lock;
 pub mod mount;
+pub mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

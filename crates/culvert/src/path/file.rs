@@ -1,0 +1,182 @@
+//! Open files and directories of a path-based driver.
+
+use super::{PathEntry, PathFileSystem, adapter::Shared};
+use crate::{
+    Attributes, Caller, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Result,
+    SetAttributes, Sink, Source, sync::Mutex,
+};
+use alloc::{sync::Arc, vec, vec::Vec};
+
+/// Largest piece that is read or written at once, bytes: bounds what a call allocates.
+const PIECE: usize = 128 << 10;
+
+pub(super) struct PathFile<T: PathFileSystem> {
+    shared: Arc<Shared<T>>,
+    node: Node,
+    /// None only while being dropped.
+    handle: Option<T::Handle>,
+}
+
+impl<T: PathFileSystem> PathFile<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, node: Node, handle: T::Handle) -> Self {
+        Self {
+            shared,
+            node,
+            handle: Some(handle),
+        }
+    }
+
+    fn handle(&self) -> Result<&T::Handle> {
+        Ok(self.handle.as_ref().ok_or(Errno::EBADF)?)
+    }
+}
+
+impl<T: PathFileSystem> File for PathFile<T> {
+    fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        let handle = self.handle()?;
+        let (mut total, mut piece) = (0, vec![0; out.remaining().min(PIECE)]);
+        while out.remaining() > 0 {
+            let wanted = out.remaining().min(PIECE);
+            let at = offset.saturating_add(total as u64);
+            let step = self.shared.driver.read(handle, at, &mut piece[..wanted]);
+            let step = step.and_then(|count| Ok((count, out.put(&piece[..count])?)));
+            match step {
+                Err(error) if total == 0 => return Err(error),
+                Err(_) | Ok((0, _)) => break,
+                Ok((count, put)) => {
+                    total += put;
+                    if put < count {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        let handle = self.handle()?;
+        let (mut total, mut piece) = (0, vec![0; from.remaining().min(PIECE)]);
+        while from.remaining() > 0 {
+            let wanted = from.remaining().min(PIECE);
+            let at = offset.saturating_add(total as u64);
+            let step = from.take(&mut piece[..wanted]).and_then(|count| {
+                let written = self.shared.driver.write(handle, at, &piece[..count])?;
+                Ok((count, written))
+            });
+            match step {
+                Err(error) if total == 0 => return Err(error),
+                Err(_) | Ok((0, _)) => break,
+                Ok((count, written)) => {
+                    total += written;
+                    if written < count {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(total)
+    }
+
+    fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        let _appending = self.shared.appending.lock();
+        let mut bytes = vec![0; from.remaining()];
+        let count = from.take(&mut bytes)?;
+        let end = self.attributes()?.size;
+        self.shared
+            .driver
+            .append(self.handle()?, end, &bytes[..count])
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        let Some(own) = self.shared.driver.handle_attributes(self.handle()?) else {
+            return self.shared.attributes(self.node);
+        };
+        self.shared.own_attributes(self.node, own?)
+    }
+
+    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+        match self
+            .shared
+            .driver
+            .set_handle_attributes(self.handle()?, changes)
+        {
+            Some(done) => done.and_then(|()| self.attributes()),
+            None => self.shared.change(None, self.node, changes),
+        }
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        self.shared.driver.sync(self.handle()?, data_only)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.driver.flush(self.handle()?)
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        self.shared.driver.save(self.handle()?)
+    }
+}
+
+impl<T: PathFileSystem> Drop for PathFile<T> {
+    fn drop(&mut self) {
+        self.handle = None;
+        // Removing a hidden file is our own doing, whoever closes it.
+        let nobody = Caller {
+            uid: 0,
+            gid: 0,
+            groups: &[],
+            pid: 0,
+            umask: 0,
+        };
+        self.shared.closed(self.node, &nobody);
+    }
+}
+
+/// Names by position, in order.
+type Listing = Arc<Vec<(u64, PathEntry)>>;
+
+/// An open directory: its names as they were when it was opened or rewound.
+pub(super) struct Snapshot<T: PathFileSystem> {
+    shared: Arc<Shared<T>>,
+    dir: Node,
+    entries: Mutex<Option<Listing>>,
+}
+
+impl<T: PathFileSystem> Snapshot<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, dir: Node) -> Self {
+        Self {
+            shared,
+            dir,
+            entries: Mutex::new(None),
+        }
+    }
+}
+
+impl<T: PathFileSystem> Directory for Snapshot<T> {
+    fn read(&self, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        let kept = self.entries.lock().clone().filter(|_| from != 0);
+        let entries = match kept {
+            Some(entries) => entries,
+            None => {
+                let entries = Arc::new(self.shared.list(self.dir)?);
+                *self.entries.lock() = Some(Arc::clone(&entries));
+                entries
+            }
+        };
+        let start = entries.partition_point(|(position, _)| *position <= from);
+        for (position, entry) in &entries[start..] {
+            let entry = DirectoryEntry {
+                inode: entry.inode,
+                next: *position,
+                kind: entry.kind,
+                name: &entry.name,
+            };
+            if !sink(entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

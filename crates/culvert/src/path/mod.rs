@@ -1,0 +1,314 @@
+//! Simple drivers by paths, made node-based by an adapter.
+//!
+//! A [`PathFileSystem`] answers for paths, as DEFUSE's drivers and FUSE's high-level operations do. [`PathAdapter`] makes a
+//! [`FileSystem`](crate::FileSystem) of it: it keeps which node has which path, moves everything below a directory that is renamed, knows hard links by
+//! their inode where the driver reports inodes, and keeps open files usable when their name is removed.
+//!
+//! Paths are relative to the mount, without leading or trailing slash: `b""` is the root, `b"a/b"` a file in directory `a`.
+//!
+//! ```
+//! use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
+//! use culvert::testing::{Tree, reading};
+//! use culvert::{Attributes, Caller, Errno, FileKind, OpenFlags, Result};
+//!
+//! /// One file that greets.
+//! struct Hello;
+//!
+//! const GREETING: &[u8] = b"Hello, world!\n";
+//!
+//! impl PathFileSystem for Hello {
+//!     type Handle = ();
+//!
+//!     fn attributes(&self, path: &[u8]) -> Result<Attributes> {
+//!         match path {
+//!             b"" => Ok(Attributes::new(FileKind::Directory, 0o755)),
+//!             b"hello" => Ok(Attributes {
+//!                 size: GREETING.len() as u64,
+//!                 ..Attributes::new(FileKind::Regular, 0o444)
+//!             }),
+//!             _ => Err(Errno::ENOENT.into()),
+//!         }
+//!     }
+//!
+//!     fn list(&self, _: &[u8]) -> Result<Vec<PathEntry>> {
+//!         Ok(vec![PathEntry::new("hello", FileKind::Regular)])
+//!     }
+//!
+//!     fn open(&self, _: &Caller<'_>, _: &[u8], _: OpenFlags) -> Result<()> {
+//!         Ok(())
+//!     }
+//!
+//!     fn read(&self, _: &(), offset: u64, out: &mut [u8]) -> Result<usize> {
+//!         let rest = GREETING.get(offset as usize..).unwrap_or_default();
+//!         let count = rest.len().min(out.len());
+//!         out[..count].copy_from_slice(&rest[..count]);
+//!         Ok(count)
+//!     }
+//! }
+//!
+//! reading(&PathAdapter::new(Hello), &Tree::new().file("hello", GREETING)).assert_ok();
+//! ```
+
+mod adapter;
+mod changes;
+mod file;
+mod lock;
+mod table;
+
+pub use adapter::PathAdapter;
+
+use crate::{
+    Access, Attributes, Caller, Capabilities, Errno, FileKind, OpenFlags, RenameFlags, Result,
+    SetAttributes, StatFs,
+};
+use alloc::vec::Vec;
+
+/// One name that [`PathFileSystem::list`] gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathEntry {
+    /// The name: 1 to 255 bytes, no slash, no NUL, not `.` or `..`.
+    pub name: Vec<u8>,
+    /// The type.
+    pub kind: FileKind,
+    /// The inode that [`PathFileSystem::attributes`] would report; 0 when that reports none.
+    pub inode: u64,
+}
+
+impl PathEntry {
+    /// An entry without inode.
+    pub fn new(name: impl Into<Vec<u8>>, kind: FileKind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            inode: 0,
+        }
+    }
+}
+
+/// A file system that answers for paths.
+///
+/// Four operations make one that can be read; the rest have defaults that refuse. Errors, and what each operation owes, are those of the
+/// [`FileSystem`](crate::FileSystem) operation of the same name. The adapter has checked that directories are directories, that what is opened is a
+/// regular file and what is read as a link is one. No change of names (unlink, rmdir, rename) runs while another operation by path does; otherwise
+/// calls come from several threads at once.
+///
+/// **Identity.** A driver that reports inodes ([`Attributes::inode`] not 0, stable, equal for hard links only, not used again while open) gets the
+/// same nodes in every process. Where inodes are 0, a node's number comes from the path it was first seen under: the same in every process until
+/// something is renamed, so such a driver should be read-only or served by one process.
+///
+/// DEFUSE's 25 functions are here under these names: `init` (the driver's constructor), `finalize` ([`finish`](Self::finish)), `open`,
+/// `close` (dropping the handle), `read`, `write`, `fsync` ([`sync`](Self::sync)), `fgetattr` ([`handle_attributes`](Self::handle_attributes)),
+/// `save`, `restore`, `getattr` ([`attributes`](Self::attributes)), `readlink`, `unlink`, `mkdir`, `rmdir`, `getdirentcount` and `getdirents`
+/// ([`list`](Self::list)), `ftruncate`, `trunc`, `chown`, `chmod`, `utime` (all [`set_attributes`](Self::set_attributes)), `access`, `rename`, `symlink`.
+pub trait PathFileSystem: Send + Sync {
+    /// An open file. Dropped at the last close.
+    type Handle: Send + Sync;
+
+    /// What the driver can do; read-only by default, since changes are.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            read_only: true,
+            ..Capabilities::default()
+        }
+    }
+
+    /// stat(2) of a path, links not followed. `ENOENT`, `ENOTDIR` as for a lookup. [`Attributes::node`] is filled in by the adapter, and
+    /// [`Attributes::inode`] where it is 0.
+    fn attributes(&self, path: &[u8]) -> Result<Attributes>;
+
+    /// All names in a directory, in any order, without `.` and `..`.
+    fn list(&self, path: &[u8]) -> Result<Vec<PathEntry>>;
+
+    /// Opens a regular file that exists.
+    fn open(&self, caller: &Caller<'_>, path: &[u8], flags: OpenFlags) -> Result<Self::Handle>;
+
+    /// Reads from `offset` on into `out`, and returns how many bytes; 0 only at or past the end. Called again when it gives fewer than wanted.
+    fn read(&self, handle: &Self::Handle, offset: u64, out: &mut [u8]) -> Result<usize>;
+
+    /// Target of a symbolic link.
+    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let _ = path;
+        Err(Errno::EINVAL.into())
+    }
+
+    /// statfs(2).
+    fn statfs(&self) -> Result<StatFs> {
+        Ok(StatFs {
+            block_size: 4096,
+            name_max: 255,
+            read_only: self.capabilities().read_only,
+            ..StatFs::default()
+        })
+    }
+
+    /// access(2); asked only with [`Capabilities::checks_permissions`].
+    fn access(&self, caller: &Caller<'_>, path: &[u8], access: Access) -> Result<()> {
+        let _ = (caller, path, access);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// Attributes of an open file, from the file itself; none by default: the adapter asks by path.
+    fn handle_attributes(&self, handle: &Self::Handle) -> Option<Result<Attributes>> {
+        let _ = handle;
+        None
+    }
+
+    /// Whether an open file stays usable through its handle when its last name is removed (a descriptor does, a remembered path does
+    /// not). Where false, the adapter renames an open file to a hidden name (`.culvert-hidden-…`) instead, and removes it after the last close.
+    fn keeps_unlinked(&self) -> bool {
+        false
+    }
+
+    /// Creates a regular file that does not exist, and opens it. `EEXIST` when it exists.
+    fn create(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<Self::Handle> {
+        let _ = (caller, path, flags, mode);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// Writes at `offset` and returns how many bytes.
+    fn write(&self, handle: &Self::Handle, offset: u64, bytes: &[u8]) -> Result<usize> {
+        let _ = (handle, offset, bytes);
+        Err(Errno::EBADF.into())
+    }
+
+    /// Appends and returns where, and how many bytes. By default writes at the end, which is atomic among the writers of this process only.
+    fn append(&self, handle: &Self::Handle, end: u64, bytes: &[u8]) -> Result<(u64, usize)> {
+        Ok((end, self.write(handle, end, bytes)?))
+    }
+
+    /// fsync(2) or fdatasync(2).
+    fn sync(&self, handle: &Self::Handle, data_only: bool) -> Result<()> {
+        let _ = (handle, data_only);
+        Ok(())
+    }
+
+    /// A descriptor is being closed: delayed errors.
+    fn flush(&self, handle: &Self::Handle) -> Result<()> {
+        let _ = handle;
+        Ok(())
+    }
+
+    /// chmod, chown, truncate, utimensat.
+    fn set_attributes(
+        &self,
+        caller: Option<&Caller<'_>>,
+        path: &[u8],
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        let _ = (caller, path, changes);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// The same through an open file; none by default: the adapter asks by path.
+    fn set_handle_attributes(
+        &self,
+        handle: &Self::Handle,
+        changes: &SetAttributes,
+    ) -> Option<Result<()>> {
+        let _ = (handle, changes);
+        None
+    }
+
+    /// mkdir(2).
+    fn mkdir(&self, caller: &Caller<'_>, path: &[u8], mode: u32) -> Result<()> {
+        let _ = (caller, path, mode);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// mknod(2).
+    fn mknod(&self, caller: &Caller<'_>, path: &[u8], mode: u32, rdev: u64) -> Result<()> {
+        let _ = (caller, path, mode, rdev);
+        Err(Errno::EPERM.into())
+    }
+
+    /// symlink(2).
+    fn symlink(&self, caller: &Caller<'_>, path: &[u8], target: &[u8]) -> Result<()> {
+        let _ = (caller, path, target);
+        Err(Errno::EPERM.into())
+    }
+
+    /// link(2): `new` becomes another name of `path`. The driver must report inodes, or the two are not known to be one.
+    fn link(&self, caller: &Caller<'_>, path: &[u8], new: &[u8]) -> Result<()> {
+        let _ = (caller, path, new);
+        Err(Errno::EPERM.into())
+    }
+
+    /// unlink(2) of what is no directory.
+    fn unlink(&self, caller: &Caller<'_>, path: &[u8]) -> Result<()> {
+        let _ = (caller, path);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// rmdir(2) of a directory; `ENOTEMPTY`.
+    fn rmdir(&self, caller: &Caller<'_>, path: &[u8]) -> Result<()> {
+        let _ = (caller, path);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// renameat2(2). The adapter has checked that a directory does not move below itself; all else is the driver's: `EINVAL` for a flag it has not,
+    /// `EEXIST`, `EISDIR`, `ENOTDIR`, `ENOTEMPTY`.
+    fn rename(
+        &self,
+        caller: &Caller<'_>,
+        from: &[u8],
+        to: &[u8],
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let _ = (caller, from, to, flags);
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// getxattr(2).
+    fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        let _ = (path, name);
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    /// listxattr(2), each name ended by NUL.
+    fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let _ = path;
+        Ok(Vec::new())
+    }
+
+    /// setxattr(2).
+    fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], flags: u32) -> Result<()> {
+        let _ = (path, name, value, flags);
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    /// removexattr(2).
+    fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+        let _ = (path, name);
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    /// What [`PathFileSystem::restore`] needs beyond the path and the flags.
+    fn save(&self, handle: &Self::Handle) -> Result<Vec<u8>> {
+        let _ = handle;
+        Ok(Vec::new())
+    }
+
+    /// Continues in another process a file that was open in one; by default opens it anew.
+    fn restore(
+        &self,
+        caller: &Caller<'_>,
+        path: &[u8],
+        flags: OpenFlags,
+        state: &[u8],
+    ) -> Result<Self::Handle> {
+        let _ = state;
+        self.open(caller, path, flags)
+    }
+
+    /// The mount ends in this process.
+    fn finish(&self) {}
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Which node has which path.
+
+use crate::{Attributes, Errno, FileKind, Node, Result};
+use alloc::{collections::BTreeMap, vec::Vec};
+
+pub(super) const ROOT: Node = Node(1);
+
+/// Open files whose name was removed live on under names that start so.
+pub(super) const HIDDEN: &[u8] = b".culvert-hidden-";
+
+pub(super) struct Known {
+    pub(super) kind: FileKind,
+    /// As the driver reports it, 0 when it does not.
+    inode: u64,
+    /// Every name seen, the latest first; one for a directory, none for the root and for what was removed.
+    names: Vec<(Node, Vec<u8>)>,
+    children: BTreeMap<Vec<u8>, Node>,
+    references: u64,
+    pub(super) opens: u64,
+    /// Its only name is one that we gave it to keep it open.
+    pub(super) hidden: bool,
+    /// What it was when it lost its last name.
+    last: Option<Attributes>,
+}
+
+pub(super) struct Table {
+    nodes: BTreeMap<Node, Known>,
+}
+
+/// Mixes bytes into a number that is the same in every process (FNV-1a, then the finish of splitmix64).
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        let root = Known {
+            kind: FileKind::Directory,
+            inode: 0,
+            names: Vec::new(),
+            children: BTreeMap::new(),
+            references: 1,
+            opens: 0,
+            hidden: false,
+            last: None,
+        };
+        Self {
+            nodes: BTreeMap::from([(ROOT, root)]),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn get(&self, node: Node) -> Result<&Known> {
+        Ok(self.nodes.get(&node).ok_or(Errno::ESTALE)?)
+    }
+
+    pub(super) fn get_mut(&mut self, node: Node) -> Result<&mut Known> {
+        Ok(self.nodes.get_mut(&node).ok_or(Errno::ESTALE)?)
+    }
+
+    /// The driver's path of `node`; `ENOENT` when it has none any more. A hidden one has one.
+    pub(super) fn path(&self, node: Node) -> Result<Vec<u8>> {
+        let (mut names, mut at) = (Vec::new(), node);
+        while at != ROOT {
+            let (dir, name) = self.get(at)?.names.first().ok_or(Errno::ENOENT)?;
+            names.push(name.as_slice());
+            at = *dir;
+        }
+        names.reverse();
+        Ok(names.join(&b'/'))
+    }
+
+    /// The path of `name` in directory `dir`.
+    pub(super) fn path_in(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
+        if self.get(dir)?.kind != FileKind::Directory {
+            return Err(Errno::ENOTDIR.into());
+        }
+        let mut path = self.path(dir)?;
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Ok(path)
+    }
+
+    pub(super) fn parent(&self, dir: Node) -> Result<Node> {
+        let known = self.get(dir)?;
+        match (known.kind, known.names.first()) {
+            (FileKind::Directory, Some((parent, _))) => Ok(*parent),
+            (FileKind::Directory, None) if dir == ROOT => Ok(ROOT),
+            (FileKind::Directory, None) => Err(Errno::ENOENT.into()),
+            _ => Err(Errno::ENOTDIR.into()),
+        }
+    }
+
+    /// A name of `node`, with the directory that holds it.
+    pub(super) fn name(&self, node: Node) -> Option<(Node, Vec<u8>)> {
+        self.nodes.get(&node)?.names.first().cloned()
+    }
+
+    pub(super) fn child(&self, dir: Node, name: &[u8]) -> Option<Node> {
+        self.nodes.get(&dir)?.children.get(name).copied()
+    }
+
+    /// Whether `node` has other names than `name` in `dir`.
+    pub(super) fn has_other_names(&self, node: Node, dir: Node, name: &[u8]) -> bool {
+        let other = |(holder, known): &(Node, Vec<u8>)| (*holder, known.as_slice()) != (dir, name);
+        self.nodes
+            .get(&node)
+            .is_some_and(|known| known.names.iter().any(other))
+    }
+
+    /// What the node was when it lost its last name, if it did.
+    pub(super) fn removed(&self, node: Node) -> Result<Option<Attributes>> {
+        Ok(self.get(node)?.last)
+    }
+
+    /// Whether `node` is `above` or lies below it.
+    pub(super) fn is_below(&self, mut node: Node, above: Node) -> bool {
+        loop {
+            if node == above {
+                return true;
+            }
+            match self.nodes.get(&node).and_then(|known| known.names.first()) {
+                Some((dir, _)) => node = *dir,
+                None => return false,
+            }
+        }
+    }
+
+    /// The number that `path` with `inode` would be given, were it free.
+    pub(super) fn number(path: &[u8], inode: u64) -> Node {
+        match inode {
+            0 => Node(hash(path)),
+            inode => Node(inode),
+        }
+    }
+
+    /// The node of `name` in `dir`, where the driver found `attributes`: the one known, or a new one.
+    pub(super) fn bind(&mut self, dir: Node, name: &[u8], attributes: &Attributes) -> Result<Node> {
+        let path = self.path_in(dir, name)?;
+        let (inode, kind) = (attributes.inode, attributes.kind);
+        let same = |known: &Known| known.kind == kind && known.inode == inode;
+        if let Some(node) = self.child(dir, name) {
+            if self.get(node).is_ok_and(same) {
+                return Ok(node);
+            }
+            // Somebody else has replaced it.
+            self.unbind(dir, name, None);
+        }
+        let mut number = Self::number(&path, inode);
+        while let Some(known) = self.nodes.get(&number) {
+            // Another name of a known file, or the only one of a file whose number is in use again.
+            if inode != 0 && same(known) && !known.hidden {
+                break;
+            }
+            number = Node(hash(&number.0.to_le_bytes()));
+        }
+        if number.0 == 0 {
+            number = Node(hash(&path) | 2);
+        }
+        let known = self.nodes.entry(number).or_insert_with(|| Known {
+            kind,
+            inode,
+            names: Vec::new(),
+            children: BTreeMap::new(),
+            references: 0,
+            opens: 0,
+            hidden: false,
+            last: None,
+        });
+        known.last = None;
+        let moved = match kind {
+            // A directory has one name: it was moved behind our back.
+            FileKind::Directory => known.names.pop(),
+            _ => None,
+        };
+        known.names.insert(0, (dir, name.to_vec()));
+        if let Some(parent) = self.nodes.get_mut(&dir) {
+            parent.children.insert(name.to_vec(), number);
+        }
+        if let Some((old, name)) = moved
+            && let Some(parent) = self.nodes.get_mut(&old)
+        {
+            parent.children.remove(&name);
+            self.drop_unused(old);
+        }
+        Ok(number)
+    }
+
+    /// `name` in `dir` is gone; `last` is what its node was, if that was asked.
+    pub(super) fn unbind(&mut self, dir: Node, name: &[u8], last: Option<Attributes>) {
+        let Some(parent) = self.nodes.get_mut(&dir) else {
+            return;
+        };
+        let Some(node) = parent.children.remove(name) else {
+            return;
+        };
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known
+                .names
+                .retain(|(holder, held)| (*holder, held.as_slice()) != (dir, name));
+            if known.names.is_empty() {
+                known.last = last.map(|last| Attributes { links: 0, ..last });
+                known.hidden = false;
+            }
+        }
+        self.drop_unused(node);
+        self.drop_unused(dir);
+    }
+
+    /// `from` is now called `to`; what was called so must have been unbound.
+    pub(super) fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8])) {
+        let moved = self
+            .nodes
+            .get_mut(&from.0)
+            .and_then(|dir| dir.children.remove(from.1));
+        let Some(node) = moved else { return };
+        if let Some(dir) = self.nodes.get_mut(&to.0) {
+            dir.children.insert(to.1.to_vec(), node);
+        }
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known
+                .names
+                .retain(|(holder, held)| (*holder, held.as_slice()) != from);
+            known.names.insert(0, (to.0, to.1.to_vec()));
+        }
+        self.drop_unused(from.0);
+    }
+
+    /// `one` and `other` have changed places.
+    pub(super) fn exchange(&mut self, one: (Node, &[u8]), other: (Node, &[u8])) {
+        let aside = b"/"; // no name of a file
+        self.rename(one, (ROOT, aside));
+        self.rename(other, one);
+        self.rename((ROOT, aside), other);
+    }
+
+    pub(super) fn reference(&mut self, node: Node) {
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known.references += 1;
+        }
+    }
+
+    pub(super) fn forget(&mut self, node: Node, count: u64) {
+        if node == ROOT {
+            return;
+        }
+        if let Some(known) = self.nodes.get_mut(&node) {
+            known.references = known.references.saturating_sub(count);
+            self.drop_unused(node);
+        }
+    }
+
+    /// Lets go of `node` when nothing needs it, and then of the directories above that were kept for it.
+    pub(super) fn drop_unused(&mut self, mut node: Node) {
+        while let Some(known) = self.nodes.get(&node) {
+            if known.references > 0 || known.opens > 0 || !known.children.is_empty() {
+                return;
+            }
+            let Some(gone) = self.nodes.remove(&node) else {
+                return;
+            };
+            let mut above = None;
+            for (dir, name) in gone.names {
+                if let Some(parent) = self.nodes.get_mut(&dir) {
+                    parent.children.remove(&name);
+                }
+                above = Some(dir);
+                if gone.kind != FileKind::Directory {
+                    self.drop_unused(dir);
+                }
+            }
+            match above {
+                Some(dir) => node = dir,
+                None => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The adapter, proved by the kit over a mirror of a directory, and by hand where the kit cannot see.
+
+mod mirror;
+
+use super::{PathAdapter, table::ROOT};
+use crate::{
+    Caller, Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags,
+    testing::{Tree, caller, fill, reading, writing},
+};
+use mirror::{Mirror, Scratch};
+use std::{boxed::Box, format, vec::Vec};
+
+const WHO: &Caller<'static> = &caller();
+
+fn tree() -> Tree {
+    let mut tree = Tree::new()
+        .file("empty", "")
+        .file("long", std::vec![b'l'; 300_000])
+        .directory("d")
+        .permissions(0o750)
+        .file("d/f", "content")
+        .hard_link("g", "d/f")
+        .symlink("l", "d/f")
+        .file(b"\xff\n", "odd")
+        .directory("many");
+    for i in 0..200 {
+        tree = tree.file(format!("many/{i}"), "");
+    }
+    tree
+}
+
+#[test]
+fn a_mirror_passes_the_reading_half() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    fill(&adapter, &tree()).unwrap();
+    let mut seen_on_disk = Tree::of_directory(&scratch.0).unwrap();
+    reading(&adapter, &seen_on_disk).assert_ok();
+    reading(
+        &PathAdapter::new(Mirror::new(&scratch).read_only()),
+        &seen_on_disk,
+    )
+    .assert_ok();
+    // Without inodes, two names of one file are two files.
+    std::fs::remove_file(scratch.0.join("g")).unwrap();
+    seen_on_disk = Tree::of_directory(&scratch.0).unwrap();
+    reading(
+        &PathAdapter::new(Mirror::new(&scratch).without_inodes()),
+        &seen_on_disk,
+    )
+    .assert_ok();
+}
+
+#[test]
+fn a_mirror_passes_the_writing_half() {
+    type Variant = fn(&Scratch) -> Mirror;
+    let variants: [Variant; 3] = [
+        Mirror::new,
+        |scratch| Mirror::new(scratch).with_paths_for_handles(),
+        |scratch| {
+            Mirror::new(scratch)
+                .with_paths_for_handles()
+                .without_inodes()
+        },
+    ];
+    for variant in variants {
+        let scratch = Scratch::new();
+        let count = std::cell::Cell::new(0);
+        writing(&|| {
+            count.set(count.get() + 1);
+            let dir = scratch.below(&format!("{}", count.get()));
+            Box::new(PathAdapter::new(variant(&dir)))
+        })
+        .assert_ok();
+    }
+}
+
+#[test]
+fn nothing_is_kept_that_was_forgotten() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    std::fs::create_dir_all(scratch.0.join("a/b/c")).unwrap();
+    let known = || adapter.0.table.lock().len();
+    let walked = adapter.walk(WHO, ROOT, b"a/b/c").unwrap();
+    assert_eq!(known(), 4);
+    adapter.forget(walked.parent, 1);
+    assert_eq!(known(), 4, "directories above are kept for what is below");
+    adapter.forget(walked.entry.unwrap().attributes.node, 1);
+    assert_eq!(known(), 1);
+    let mut names = 0;
+    adapter
+        .read_directory_plus(WHO, ROOT, 0, &mut |_, found| {
+            names += usize::from(found.is_some());
+            false
+        })
+        .unwrap();
+    assert_eq!((names, known()), (1, 1), "an entry refused is no reference");
+}
+
+fn opened(adapter: &PathAdapter<Mirror>, dir: Node, name: &[u8]) -> (Node, Box<dyn crate::File>) {
+    let flags = OpenFlags::READ_WRITE.with(OpenFlags::EXCLUSIVE);
+    match adapter.create(WHO, dir, name, flags, 0o644).unwrap() {
+        (entry, Opened::Driven(file)) => (entry.attributes.node, file),
+        (_, Opened::Backed(_)) => unreachable!("the adapter drives"),
+    }
+}
+
+#[test]
+fn what_is_open_below_a_renamed_directory_follows() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch).with_paths_for_handles());
+    let dir = adapter
+        .mkdir(WHO, ROOT, b"d", 0o755)
+        .unwrap()
+        .attributes
+        .node;
+    let (node, file) = opened(&adapter, dir, b"f");
+    adapter
+        .rename(WHO, (ROOT, b"d"), (ROOT, b"e"), RenameFlags::default())
+        .unwrap();
+    // Another takes the old place: the open directory must not mean it.
+    adapter.mkdir(WHO, ROOT, b"d", 0o755).unwrap();
+    assert_eq!(adapter.path_of(node).unwrap(), b"e/f");
+    assert_eq!(file.attributes().unwrap().node, node);
+    opened(&adapter, dir, b"beside");
+    assert!(scratch.0.join("e/beside").exists());
+}
+
+#[test]
+fn a_hidden_file_is_removed_at_the_last_close_and_seen_by_nobody() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch).with_paths_for_handles());
+    let (node, file) = opened(&adapter, ROOT, b"f");
+    file.write_at(0, &mut &b"kept"[..]).unwrap();
+    adapter.unlink(WHO, ROOT, b"f").unwrap();
+    let on_disk: Vec<_> = std::fs::read_dir(&scratch.0).unwrap().collect();
+    assert_eq!(on_disk.len(), 1);
+    let hidden = on_disk[0].as_ref().unwrap().file_name();
+    let found = adapter.lookup(WHO, ROOT, hidden.as_encoded_bytes());
+    assert_eq!(found.unwrap_err().errno(), Errno::ENOENT);
+    let mut listed = 0;
+    adapter
+        .read_directory(ROOT, 0, &mut |_| {
+            listed += 1;
+            true
+        })
+        .unwrap();
+    assert_eq!(listed, 0);
+    let mut bytes = [0; 4];
+    assert_eq!(file.read_at(0, &mut &mut bytes[..]).unwrap(), 4);
+    assert_eq!((&bytes, file.attributes().unwrap().links), (b"kept", 0));
+    drop(file);
+    assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
+    adapter.forget(node, 1);
+    assert_eq!(adapter.0.table.lock().len(), 1);
+}
+
+#[test]
+fn a_file_replaced_behind_our_back_is_another_node() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    let (node, file) = opened(&adapter, ROOT, b"f");
+    std::fs::write(scratch.0.join("g"), "new").unwrap();
+    std::fs::rename(scratch.0.join("g"), scratch.0.join("f")).unwrap();
+    let found = adapter.lookup(WHO, ROOT, b"f").unwrap().attributes;
+    assert_ne!(found.node, node);
+    assert_eq!(found.size, 3);
+    assert_eq!(file.attributes().unwrap().links, 0);
+}
+
+#[test]
+fn nodes_are_the_same_in_every_process() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.0.join("d")).unwrap();
+    std::fs::write(scratch.0.join("d/f"), "").unwrap();
+    for variant in [
+        Mirror::new(&scratch),
+        Mirror::new(&scratch).without_inodes(),
+    ] {
+        let (one, other) = (PathAdapter::new(variant.clone()), PathAdapter::new(variant));
+        let node = |adapter: &PathAdapter<Mirror>| {
+            adapter
+                .walk(WHO, ROOT, b"d/f")
+                .unwrap()
+                .entry
+                .unwrap()
+                .attributes
+                .node
+        };
+        other.lookup(WHO, ROOT, b"d").unwrap();
+        assert_eq!(node(&one), node(&other));
+    }
+}
+
+#[test]
+fn renames_and_reads_by_path_do_not_meet() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    let dir = adapter
+        .mkdir(WHO, ROOT, b"0", 0o755)
+        .unwrap()
+        .attributes
+        .node;
+    opened(&adapter, dir, b"f");
+    let adapter = &adapter;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for i in 0..200 {
+                let names = (format!("{i}"), format!("{}", i + 1));
+                let (from, to) = ((ROOT, names.0.as_bytes()), (ROOT, names.1.as_bytes()));
+                adapter
+                    .rename(WHO, from, to, RenameFlags::default())
+                    .unwrap();
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    let found = adapter.lookup(WHO, dir, b"f").unwrap();
+                    adapter.forget(found.attributes.node, 1);
+                    adapter.attributes(dir).unwrap();
+                }
+            });
+        }
+    });
+}
