@@ -260,8 +260,17 @@ fn link(block: &'static ThreadBlock) {
     COUNT.fetch_add(1, Relaxed);
 }
 
+/// Makes [`take`] fail.
+#[cfg(test)]
+pub(crate) static REFUSE: core::sync::atomic::AtomicBool =
+    core::sync::atomic::AtomicBool::new(false);
+
 /// A block for a new thread; `None` without memory.
 pub(crate) fn take() -> Option<&'static ThreadBlock> {
+    #[cfg(test)]
+    if REFUSE.load(Relaxed) {
+        return None;
+    }
     let block = take_used().or_else(make)?;
     USED.fetch_add(1, SeqCst);
     block.prepare();

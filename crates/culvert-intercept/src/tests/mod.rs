@@ -1,6 +1,7 @@
 //! The rules of the boundary, each a test. Scenarios run in a process of their own: the test runs its own executable again.
 
 mod baseline;
+mod clones;
 mod copies;
 mod jump;
 mod registers;

@@ -1,0 +1,131 @@
+//! Threads and processes made by hooked calls.
+
+use super::{
+    alone,
+    signals::{SA_RESTART, SIGALRM, action, sigaction, timer},
+    start, stub,
+};
+use crate::{
+    Outcome,
+    signal::{context::Context, handler::Information},
+    thread,
+};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use culvert_sys::{nr, syscall};
+use std::vec;
+
+static GS: AtomicUsize = AtomicUsize::new(0);
+static ANSWER: AtomicUsize = AtomicUsize::new(0);
+/// Cleared and woken by the kernel at the end of a thread.
+static ALIVE: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn child() -> ! {
+    GS.store(thread::gs_base(), Relaxed);
+    ANSWER.store(stub::call(nr::GETUID, []) as usize, Relaxed);
+    stub::call(nr::EXIT, [0]);
+    unreachable!("the thread has ended");
+}
+
+/// Makes a thread by a hooked clone and waits for its end.
+fn run_thread() {
+    // VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, CHILD_CLEARTID
+    const FLAGS: usize = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x20_0000;
+    let mut stack = vec![0usize; 32 << 10];
+    // The site's `ret` leads to `child`, with a stack as after a call.
+    let top = stack.len() - 4 + (stack.as_ptr() as usize / 8) % 2;
+    stack[top] = child as *const () as usize;
+    ALIVE.store(1, Relaxed);
+    let at = (&raw const stack[top]) as usize;
+    assert_eq!(at % 16, 0);
+    let thread = stub::call(nr::CLONE, [FLAGS, at, 0, ALIVE.as_ptr() as usize, 0]);
+    assert!(thread > 0, "{thread}");
+    while ALIVE.load(Acquire) == 1 {
+        // The kernel wakes shared waiters.
+        // SAFETY: the word is static.
+        unsafe { syscall::raw(nr::FUTEX, [ALIVE.as_ptr() as usize, 0, 1, 0, 0, 0]) };
+    }
+}
+
+fn answers(call: &mut crate::Call) -> Outcome {
+    if call.number == nr::GETUID {
+        Outcome::Return(4711)
+    } else {
+        Outcome::Forward
+    }
+}
+
+#[test]
+fn a_thread_has_a_block_of_its_own_which_is_used_again() {
+    alone(|| {
+        start(answers);
+        run_thread();
+        let first = GS.load(Relaxed);
+        assert_eq!(ANSWER.load(Relaxed), 4711);
+        assert!(first != 0 && first != thread::gs_base());
+        run_thread();
+        assert_eq!(GS.load(Relaxed), first);
+        assert_eq!(thread::used(), 1);
+    });
+}
+
+#[test]
+fn a_thread_without_memory_for_a_block_runs_natively() {
+    alone(|| {
+        start(answers);
+        thread::REFUSE.store(true, Relaxed);
+        run_thread();
+        assert_eq!(GS.load(Relaxed), 0);
+        // SAFETY: a number.
+        assert_eq!(
+            ANSWER.load(Relaxed),
+            unsafe { syscall::raw(nr::GETUID, [0; 6]) } as usize
+        );
+        thread::REFUSE.store(false, Relaxed);
+        assert_eq!(stub::call(nr::GETUID, []), 4711);
+    });
+}
+
+extern "C" fn nothing(_: usize, _: &Information, _: &mut Context) {}
+
+fn mask() -> u64 {
+    let mut mask = 0u64;
+    // SAFETY: writes a mask.
+    unsafe {
+        syscall::raw(
+            nr::RT_SIGPROCMASK,
+            [0, 0, (&raw mut mask) as usize, 8, 0, 0],
+        )
+    };
+    mask
+}
+
+#[test]
+fn children_made_in_a_storm_of_signals_inherit_the_programs_mask() {
+    alone(|| {
+        start(answers);
+        sigaction(SIGALRM, &action(nothing, SA_RESTART, 0));
+        let own = mask();
+        timer(90);
+        for _ in 0..400 {
+            let pid = stub::call(nr::FORK, []);
+            if pid == 0 {
+                let right = mask() == own && stub::call(nr::GETUID, []) == 4711;
+                // SAFETY: ends the child.
+                unsafe { syscall::raw(nr::EXIT_GROUP, [!right as usize, 0, 0, 0, 0, 0]) };
+            }
+            assert!(pid > 0, "{pid}");
+            let mut status = 0i32;
+            // SAFETY: writes a status.
+            unsafe {
+                while syscall::raw(
+                    nr::WAIT4,
+                    [pid as usize, (&raw mut status) as usize, 0, 0, 0, 0],
+                ) == -4
+                {}
+            }
+            assert_eq!(status, 0);
+        }
+        timer(0);
+        assert_eq!(mask(), own);
+    });
+}
