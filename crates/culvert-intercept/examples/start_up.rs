@@ -65,7 +65,7 @@ fn time<T>(work: impl FnOnce() -> T) -> Duration {
 /// In a process of its own: rewrites everything and prints the nanoseconds.
 fn child(mode: &str) {
     let directories: &'static [&'static [u8]] = match std::env::args().nth(2) {
-        Some(directory) => vec![&*directory.leak().as_bytes()].leak(),
+        Some(directory) => vec![directory.leak().as_bytes()].leak(),
         None => &[],
     };
     let settings = patch::Settings {
@@ -82,8 +82,8 @@ fn child(mode: &str) {
     };
     let library = (mode == "library").then(map_library);
     let start = Instant::now();
-    // SAFETY: this is the only thread.
     let patched = match library {
+        // SAFETY: this is the only thread.
         Some((address, length)) => unsafe { patch::range(&settings, address, length) },
         // SAFETY: as above.
         None => unsafe { patch::all_mapped(&settings) },

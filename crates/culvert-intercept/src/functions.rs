@@ -1,6 +1,7 @@
 //! Where functions start and end: the only places from which code may be decoded.
 
-use crate::elf::{self, Frames, Image, half, long, word};
+use crate::elf::{self, Image, half, long, word};
+use crate::frames::{self, Frames};
 use alloc::vec::Vec;
 
 /// The functions of an object.
@@ -145,7 +146,9 @@ fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u
             elf::symbol_functions(symbols, usize::MAX, functions);
         }
         match sections.name(&section) {
-            b".eh_frame" => elf::frame_functions(image, section.address, section.size, functions),
+            b".eh_frame" => {
+                frames::frame_functions(image, section.address, section.size, functions)
+            }
             b".gopclntab" => {
                 let _ = sections
                     .contents(&section)

@@ -11,7 +11,6 @@ const ANSWER: u64 = 424_242;
 
 // Every kind of site as a function of its own, which calls getppid or, where it can, the number in edi.
 global_asm!(
-    ".att_syntax",
     "live_entry: cmp $110,%eax; je 1f; jmp *8(%r11)",
     "1: mov $424242,%eax; jmp *(%r11)",
     ".macro FUNCTION name; .globl \\name; .type \\name,@function; \\name: .cfi_startproc; endbr64; .endm",
@@ -107,18 +106,12 @@ fn a_rewritten_process_lives_on() {
 
     for (index, function) in functions.into_iter().enumerate() {
         // SAFETY: plain functions.
-        assert_eq!(
-            unsafe { function(GETPPID.into()) },
-            ANSWER,
-            "function {index}, answered"
-        );
+        let answered = unsafe { function(GETPPID.into()) };
+        assert_eq!(answered, ANSWER, "function {index}, answered");
         if index > 1 {
             // SAFETY: as above.
-            assert_eq!(
-                unsafe { function(39) },
-                getpid,
-                "function {index}, forwarded"
-            );
+            let forwarded = unsafe { function(39) };
+            assert_eq!(forwarded, getpid, "function {index}, forwarded");
         }
     }
     assert_eq!(TRAPS.load(Relaxed), 2);
