@@ -14,7 +14,10 @@ use std::{
         fs::{DirEntryExt, FileExt, FileTypeExt, MetadataExt, PermissionsExt, lchown, symlink},
     },
     path::{Path, PathBuf},
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    },
     vec::Vec,
 };
 
@@ -54,6 +57,9 @@ pub(super) struct Mirror {
     inodes: bool,
     /// Open files are descriptors, that keep what has lost its name.
     descriptors: bool,
+    /// How many calls are using a path, and whether a rename met one.
+    using: Arc<AtomicUsize>,
+    pub(super) met: Arc<AtomicBool>,
 }
 
 impl Mirror {
@@ -63,6 +69,8 @@ impl Mirror {
             read_only: false,
             inodes: true,
             descriptors: true,
+            using: Arc::default(),
+            met: Arc::default(),
         }
     }
     pub(super) fn read_only(self) -> Self {
@@ -166,8 +174,11 @@ impl PathFileSystem for Mirror {
     }
 
     fn attributes(&self, path: &[u8]) -> Result<Attributes> {
-        let status = fs::symlink_metadata(self.on_disk(path)).map_err(errno)?;
-        Ok(self.attributes_of(&status))
+        self.using.fetch_add(1, Relaxed);
+        std::thread::yield_now();
+        let status = fs::symlink_metadata(self.on_disk(path)).map_err(errno);
+        self.using.fetch_sub(1, Relaxed);
+        Ok(self.attributes_of(&status?))
     }
 
     fn list(&self, path: &[u8]) -> Result<Vec<PathEntry>> {
@@ -352,7 +363,8 @@ impl PathFileSystem for Mirror {
             flags.0 as usize,
         ];
         // SAFETY: both paths outlive the call.
-        unsafe { syscall::call(nr::RENAMEAT2, args) }?;
-        Ok(())
+        let moved = unsafe { syscall::call(nr::RENAMEAT2, args) };
+        self.met.fetch_or(self.using.load(Relaxed) > 0, Relaxed);
+        Ok(moved.map(drop)?)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     testing::{Tree, caller, fill, reading, writing},
 };
 use mirror::{Mirror, Scratch};
-use std::{boxed::Box, format, vec::Vec};
+use std::{boxed::Box, format, sync::atomic::Ordering::Relaxed, vec::Vec};
 
 const WHO: &Caller<'static> = &caller();
 
@@ -148,10 +148,10 @@ fn a_hidden_file_is_removed_at_the_last_close_and_seen_by_nobody() {
     assert_eq!(listed, 0);
     let mut bytes = [0; 4];
     assert_eq!(file.read_at(0, &mut &mut bytes[..]).unwrap(), 4);
+    adapter.forget(node, 1);
     assert_eq!((&bytes, file.attributes().unwrap().links), (b"kept", 0));
     drop(file);
     assert_eq!(std::fs::read_dir(&scratch.0).unwrap().count(), 0);
-    adapter.forget(node, 1);
     assert_eq!(adapter.0.table.lock().len(), 1);
 }
 
@@ -203,6 +203,7 @@ fn renames_and_reads_by_path_do_not_meet() {
         .node;
     opened(&adapter, dir, b"f");
     let adapter = &adapter;
+    adapter.driver().met.store(false, Relaxed);
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for i in 0..200 {
@@ -223,4 +224,24 @@ fn renames_and_reads_by_path_do_not_meet() {
             });
         }
     });
+    assert!(!adapter.driver().met.load(Relaxed));
+}
+
+#[test]
+fn a_directory_moved_behind_our_back_is_found_and_forgotten() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    std::fs::create_dir_all(scratch.0.join("a/d")).unwrap();
+    std::fs::create_dir(scratch.0.join("b")).unwrap();
+    let walk = |path: &[u8]| {
+        let walked = adapter.walk(WHO, ROOT, path).unwrap();
+        adapter.forget(walked.parent, 1);
+        walked.entry.unwrap().attributes.node
+    };
+    let node = walk(b"a/d");
+    std::fs::rename(scratch.0.join("a/d"), scratch.0.join("b/e")).unwrap();
+    assert_eq!(walk(b"b/e"), node);
+    assert_eq!(adapter.path_of(node).unwrap(), b"b/e");
+    adapter.forget(node, 2);
+    assert_eq!(adapter.0.table.lock().len(), 1);
 }
