@@ -58,21 +58,24 @@ impl Inflate {
             let mut entry = self.literals.root(bits);
             // Two literals take at most 22 of 56 bits, so a third code and a length's extra bits are there as well.
             if entry & LITERAL != 0 {
+                let Some(room) = buffer[to..].first_chunk_mut::<3>() else {
+                    break;
+                };
                 bits >>= entry & 0xff;
                 count -= entry & 0xff;
-                buffer[to] = (entry >> 16) as u8;
-                to += 1;
+                room[0] = (entry >> 16) as u8;
                 entry = self.literals.root(bits);
+                to += 1;
                 if entry & LITERAL != 0 {
                     bits >>= entry & 0xff;
                     count -= entry & 0xff;
-                    buffer[to] = (entry >> 16) as u8;
-                    to += 1;
+                    room[1] = (entry >> 16) as u8;
                     entry = self.literals.root(bits);
+                    to += 1;
                     if entry & LITERAL != 0 {
                         bits >>= entry & 0xff;
                         count -= entry & 0xff;
-                        buffer[to] = (entry >> 16) as u8;
+                        room[2] = (entry >> 16) as u8;
                         to += 1;
                         continue;
                     }

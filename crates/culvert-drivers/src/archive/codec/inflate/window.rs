@@ -83,14 +83,14 @@ pub fn copy_match(buffer: &mut [u8], at: usize, distance: usize, length: usize) 
     let end = at + length;
     let (mut from, mut to) = (at - distance, at);
     if distance >= 16 {
-        loop {
-            step::<16>(buffer, from, to);
+        // Most matches are short.
+        step::<16>(buffer, from, to);
+        while to + 16 < end {
             from += 16;
             to += 16;
-            if to >= end {
-                return;
-            }
+            step::<16>(buffer, from, to);
         }
+        return;
     }
     if distance == 1 {
         let byte = buffer[from];
