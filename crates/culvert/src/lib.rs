@@ -18,6 +18,11 @@ extern crate alloc;
 #[cfg(any(test, feature = "testing"))]
 extern crate std;
 
+/// The tutorial, compiled and run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/writing-a-driver.md")]
+pub struct WritingADriver;
+
 mod attributes;
 mod caller;
 mod directory;
