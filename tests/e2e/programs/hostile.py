@@ -67,7 +67,7 @@ write("text.tar.zst", b"\x28\xb5\x2f\xfd but nothing more at all")
 write("text.tar.bz2", b"BZh9 but nothing more at all")
 
 # Cut short.
-write("cut-header.tar", good[:1200])
+write("cut-header.tar", good[:700])
 write("cut-data.tar", good[:100000])
 write("cut.tar.gz", good_gz[: len(good_gz) // 2])
 write("cut-trailer.tar.gz", good_gz[:-4])

@@ -67,6 +67,18 @@ impl Case {
         self
     }
 
+    /// [`Case::mount`] of the tree that belongs to whoever runs the tests, whoever runs the program.
+    pub fn mount_of_tester(mut self, tree: &str, kind: &str, target: &str) -> Self {
+        let tree = self.world.tree(tree, None);
+        let target = self.world.path(target);
+        self.mounts.push(Mount {
+            archive: tree.archive(kind),
+            tree: tree.path.clone(),
+            target,
+        });
+        self
+    }
+
     /// The usual mount: a tar of the tree `odd` at `mnt`.
     pub fn odd(self) -> Self {
         self.mount("odd", "tar", "mnt")

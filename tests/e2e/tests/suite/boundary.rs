@@ -35,3 +35,24 @@ as_each_user! {
 fn a_thousand_threads_with_dlopen_and_fork() {
     threads(Case::new("a_thousand_threads", culvert_e2e::User::Me), 1000);
 }
+
+#[test]
+fn what_goes_past_hooks_is_refused() {
+    let case = Case::new("refused", culvert_e2e::User::Me).odd();
+    let refused = case.program("refused");
+    let done = case.through_culvert(&[
+        &refused,
+        culvert_e2e::world()
+            .path("mnt/hello.txt")
+            .to_str()
+            .expect("plain"),
+    ]);
+    if !culvert_e2e::world().only_native {
+        assert_eq!(
+            done.text(),
+            "io_uring_setup ENOSYS\nhandle none\nstat 0\nread 5\n",
+            "{}",
+            done.report()
+        );
+    }
+}

@@ -7,6 +7,7 @@ mod command_line;
 mod heritage;
 mod limits;
 mod paths;
+mod permissions;
 mod programs;
 mod reading;
 mod untouched;

@@ -7,7 +7,7 @@ as_each_user! {
         let case = case.odd().strict();
         let environment = case.program("environment");
         case.good(&format!("env -i A=1 B= {environment} one 'two words' ''"));
-        case.good(&format!("exec 7</dev/null; env -i PATH=$PATH LD_LIBRARY_PATH=/nowhere {environment}; env | grep -iE 'culvert|^LD_' ; set | grep -i '^culvert' ; ls /proc/self/fd | wc -l"));
+        case.good(&format!("exec 7</dev/null; env -i PATH=$PATH LD_LIBRARY_PATH=/nowhere {environment}; env | grep -E '^(CULVERT|LD_)'; set | grep -E '^(CULVERT|LD_)'; ls /proc/self/fd | wc -l"));
     };
 
     its_output |case| { case.odd().strict().script(

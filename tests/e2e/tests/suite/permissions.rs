@@ -1,0 +1,33 @@
+//! Who may read what: modes and owners are checked as on any mount.
+
+use culvert_e2e::{Case, User, as_each_user, world};
+
+as_each_user! {
+    modes_of_ones_own_files |case| { case.odd().good(
+        "cd $M/modes; for f in 600 644 755 000 444 111; do cat $f 2>&1; test -r $f; echo r $?; test -x $f; echo x $?; test -w $f; echo w $?; done
+         for d in d700 d555 d1777 d000; do ls $d 2>&1; cat $d/file 2>&1; (cd $d && pwd) 2>&1; done; stat -c '%n %a %A %U' * | sort; find . -perm -4000; find . ! -readable | sort; true",
+    ); };
+}
+
+/// A mount of somebody else's files: what natively is denied is denied here.
+#[test]
+fn modes_of_others_files() {
+    if !world().is_root() {
+        return;
+    }
+    // The user without rights reads the archive of a tree that belongs to root.
+    let case = Case::new("others", User::Nobody).mount_of_tester("odd", "tar", "mnt");
+    case.good(
+        "cd $M/modes; for f in 600 644 755 000 444 111 4755 2755; do cat $f 2>&1; test -r $f; echo r $?; test -x $f; echo x $?; done
+         for d in d700 d555 d1777 d000; do ls $d 2>&1; cat $d/file 2>&1; (cd $d && pwd) 2>&1; done; cat ../hello.txt; true",
+    );
+}
+
+#[test]
+fn a_process_that_changes_its_user() {
+    if !world().is_root() {
+        return;
+    }
+    let case = Case::new("changes-user", User::Me).odd();
+    case.good("cd $M; exec 5<lines.txt; read -r a <&5; setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'read -r b <&5; echo $b; cat <&5 | md5sum; id -u'; read -r c <&5 || echo end");
+}
