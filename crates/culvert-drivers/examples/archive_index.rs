@@ -79,7 +79,7 @@ fn main() {
         target: b"/mnt".to_vec(),
         options: Vec::new(),
     };
-    let mut prepare = || culvert_drivers::prepare(&mount, &environment, &mut |_| {}).unwrap();
+    let prepare = || culvert_drivers::prepare(&mount, &environment, &mut |_| {}).unwrap();
     let start = Instant::now();
     prepare();
     println!("prepare, no index: {:?}", start.elapsed());

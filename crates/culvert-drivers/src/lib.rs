@@ -28,8 +28,7 @@ pub struct Environment<'a> {
     pub cache_directory: Option<&'a [u8]>,
     /// A directory for what the run alone needs: its run directory.
     pub run_directory: Option<&'a [u8]>,
-    /// Takes a descriptor that the driver will keep, moves it out of the program's way, protects it, and returns its number. The
-    /// driver closes it when it is dropped.
+    /// Moves a descriptor that the driver will keep out of the program's way.
     pub adopt: Option<Adopt>,
 }
 

@@ -36,13 +36,7 @@ pub trait Bytes: Send + Sync {
     /// Copies exactly `buffer.len()` bytes; `EIO` when they are not all there.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         if self.read_at(offset, buffer)? < buffer.len() {
-            return Err(Error::because(
-                Errno::EIO,
-                alloc::format!(
-                    "the archive ends before byte {}",
-                    offset.saturating_add(buffer.len() as u64)
-                ),
-            ));
+            return Err(ends_before(offset.saturating_add(buffer.len() as u64)));
         }
         Ok(())
     }
@@ -53,6 +47,10 @@ pub trait Bytes: Send + Sync {
         if wanted == 0 {
             return Ok(0);
         }
+        let wanted = match self.len().saturating_sub(offset) {
+            0 => return Err(ends_before(offset.saturating_add(1))),
+            there => wanted.min(there),
+        };
         if let Some(slice) = self.slice(offset, wanted) {
             return out.put(slice);
         }
@@ -73,32 +71,46 @@ pub trait Bytes: Send + Sync {
     }
 }
 
+fn ends_before(byte: u64) -> Error {
+    Error::because(
+        Errno::EIO,
+        alloc::format!("the archive ends before byte {byte}"),
+    )
+}
+
 /// Moves a descriptor that the driver will keep out of the program's way and returns where its number is to be looked up each time: the
 /// embedder may move it again. The driver closes it, and stores -1 there, when it is done; None: the driver keeps the number it has.
 pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
 
-/// A descriptor of the driver's own, or one that the embedder moves about.
-enum Held {
-    Own(Descriptor),
-    Kept(&'static AtomicI32),
-}
+/// Where the number of an adopted descriptor stands; closes it when dropped.
+struct Kept(&'static AtomicI32);
 
-impl Held {
-    fn with<R>(&self, run: impl FnOnce(&Descriptor) -> R) -> R {
-        match self {
-            Self::Own(file) => run(file),
-            Self::Kept(number) => run(&ManuallyDrop::new(Descriptor::from_raw(
-                number.load(Relaxed),
-            ))),
-        }
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(Descriptor::from_raw(self.0.swap(-1, Relaxed)));
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Self::Kept(number) = self {
-            drop(Descriptor::from_raw(number.swap(-1, Relaxed)));
-        }
+/// A descriptor of the driver's own, or one that the embedder moves about.
+enum Held {
+    Own(Descriptor),
+    Kept(Kept),
+    /// Closed: everything is read through the mapping.
+    Closed,
+}
+
+impl Held {
+    fn with<R>(
+        &self,
+        run: impl FnOnce(&Descriptor) -> core::result::Result<R, Errno>,
+    ) -> Result<R> {
+        Ok(match self {
+            Self::Own(file) => run(file),
+            Self::Kept(Kept(number)) => run(&ManuallyDrop::new(Descriptor::from_raw(
+                number.load(Relaxed),
+            ))),
+            Self::Closed => Err(Errno::EBADF),
+        }?)
     }
 }
 
@@ -131,12 +143,27 @@ impl FileBytes {
     /// Hands the descriptor to `adopt`.
     #[must_use]
     pub fn adopted(mut self, adopt: Option<Adopt>) -> Self {
-        if let Some(adopt) = adopt
-            && let Held::Own(file) = &mut self.file
-        {
-            let number = core::mem::replace(file, Descriptor::from_raw(-1)).into_raw();
-            self.file =
-                adopt(number).map_or_else(|| Held::Own(Descriptor::from_raw(number)), Held::Kept);
+        let Some(adopt) = adopt else {
+            return self;
+        };
+        self.file = match core::mem::replace(&mut self.file, Held::Closed) {
+            Held::Own(file) => {
+                let number = file.into_raw();
+                match adopt(number) {
+                    Some(place) => Held::Kept(Kept(place)),
+                    None => Held::Own(Descriptor::from_raw(number)),
+                }
+            }
+            other => other,
+        };
+        self
+    }
+
+    /// Closes the descriptor when the mapping serves every read.
+    #[must_use]
+    pub fn closed_if_mapped(mut self) -> Self {
+        if self.mapped.is_some() {
+            self.file = Held::Closed;
         }
         self
     }
@@ -153,7 +180,7 @@ impl FileBytes {
 
     /// What fstat(2) says now.
     pub fn status(&self) -> Result<Status> {
-        Ok(self.file.with(host::status)?)
+        self.file.with(host::status)
     }
 }
 
@@ -165,13 +192,15 @@ impl Bytes for FileBytes {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let rest = self.length.saturating_sub(offset);
         let count = rest.min(buffer.len() as u64) as usize;
-        Ok(self
-            .file
-            .with(|file| host::read_at(file, offset, &mut buffer[..count]))?)
+        self.file
+            .with(|file| host::read_at(file, offset, &mut buffer[..count]))
     }
 
     fn will_need(&self, offset: u64, length: u64) {
-        self.file.with(|file| host::will_need(file, offset, length));
+        let _ = self.file.with(|file| {
+            host::will_need(file, offset, length);
+            Ok(())
+        });
     }
 
     fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {

@@ -63,7 +63,7 @@ fn open(path: &[u8], flags: u32, mode: u32) -> Result<Descriptor, Errno> {
     Ok(Descriptor(fd as i32))
 }
 
-/// Opens a file for reading. Does not hang on a FIFO (`O_NONBLOCK`) nor become the controlling terminal's owner.
+/// Opens a file for reading. Does not hang on a FIFO (`O_NONBLOCK`) nor make a terminal the controlling one.
 pub fn open_read(path: &[u8]) -> Result<Descriptor, Errno> {
     open(
         path,
@@ -255,6 +255,19 @@ pub fn make_directories(path: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+/// The working directory (getcwd(2)); `ENOENT` when it was removed or lies outside the root.
+pub fn current_directory() -> Result<Vec<u8>, Errno> {
+    let mut path = alloc::vec![0; 4096];
+    // SAFETY: the kernel writes at most `path.len()` bytes into `path`.
+    let length = unsafe { syscall::call(nr::GETCWD, [path.as_mut_ptr() as usize, path.len()]) }?;
+    // The length counts the NUL.
+    path.truncate(length.saturating_sub(1));
+    if path.first() != Some(&b'/') {
+        return Err(Errno::ENOENT);
+    }
+    Ok(path)
 }
 
 /// geteuid(2).

@@ -19,7 +19,16 @@ pub fn prepare(
     environment: &Environment<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Prepared> {
-    let options = Options::parse(mount)?;
+    let mut options = Options::parse(mount)?;
+    if let Keep::Path(path) = &mut options.index
+        && path.first() != Some(&b'/')
+    {
+        // Other processes will have other working directories.
+        let mut absolute = host::current_directory()?;
+        absolute.push(b'/');
+        absolute.append(path);
+        *path = absolute;
+    }
     let (archive, _) = FileBytes::open(&mount.source)?;
     let archive = Arc::new(archive);
     let mut notes = Warnings::default();
@@ -101,9 +110,17 @@ fn storage_failed(errno: Errno) -> bool {
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::parse(mount)?;
     let (archive, status) = FileBytes::open(&mount.source)?;
-    let archive = archive.adopted(environment.adopt);
     let index = match &options.index {
-        Keep::Path(path) => Index::open(path).ok(),
+        Keep::Path(path) => match Index::open(path) {
+            Ok(index) => Some(index),
+            // To make it again would take more of what is short.
+            Err(error)
+                if matches!(error.errno(), Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE) =>
+            {
+                return Err(error.within("mapping the index"));
+            }
+            Err(_) => None,
+        },
         _ => None,
     };
     let (archive, index) = match index {
@@ -126,11 +143,14 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
             (archive, index)
         }
     };
-    // Of compressed archives nothing can be handed out in place.
     let archive = match Kind::of(index.header())? {
+        // All is handed out in place: no descriptor that the program could trip over.
+        Kind::Tar(None) => archive.mapped().closed_if_mapped(),
+        Kind::Zip => archive.mapped(),
+        // Nothing can be handed out in place.
         Kind::Tar(Some(_)) => archive,
-        Kind::Tar(None) | Kind::Zip => archive.mapped(),
     };
+    let archive = archive.adopted(environment.adopt);
     Ok(Box::new(ArchiveFs::new(
         Arc::new(archive),
         index,

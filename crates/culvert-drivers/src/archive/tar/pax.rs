@@ -197,7 +197,8 @@ mod tests {
 
     #[test]
     fn times() {
-        let table: [(&[u8], Option<(i64, u32)>); 9] = [
+        type Parts = Option<(i64, u32)>;
+        let table: [(&[u8], Parts); 9] = [
             (b"0", Some((0, 0))),
             (b"12.5", Some((12, 500_000_000))),
             (b"12.0000000019", Some((12, 1))),
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn records_keep_to_their_lengths() {
         let mut extended = Extended::default();
-        assert!(extended.parse(b"9 path=a\n12 size=123\n26 SCHILY.xattr.user.a=\n=\x00\n\n"));
+        assert!(extended.parse(b"9 path=a\n12 size=123\n28 SCHILY.xattr.user.a=\n=\x00\n\n"));
         assert_eq!(extended.path.as_deref(), Some(&b"a"[..]));
         assert_eq!(extended.size, Some(123));
         assert_eq!(extended.xattrs, [(b"user.a".to_vec(), b"\n=\0\n".to_vec())]);
@@ -251,7 +252,7 @@ mod tests {
         assert!(extended.sparse.is_present() && !extended.sparse.map_in_data());
         assert_eq!(extended.sparse.parts, [(1, 2)]);
         let mut extended = Extended::default();
-        assert!(extended.parse(b"22 GNU.sparse.map=1,2,\n") == false);
+        assert!(!extended.parse(b"23 GNU.sparse.map=1,2,\n"));
         let mut extended = Extended::default();
         assert!(extended.parse(b"26 GNU.sparse.map=1,2,5,1\n"));
         assert_eq!(extended.sparse.parts, [(1, 2), (5, 1)]);
