@@ -25,6 +25,8 @@ struct Mount {
     archive: PathBuf,
     tree: PathBuf,
     target: PathBuf,
+    /// What follows the target in `-v`.
+    options: &'static str,
 }
 
 /// A program's surroundings, the same on both sides.
@@ -63,11 +65,12 @@ impl Case {
             archive: tree.archive(kind),
             tree: tree.path.clone(),
             target,
+            options: "",
         });
         self
     }
 
-    /// [`Case::mount`] of the tree that belongs to whoever runs the tests, whoever runs the program.
+    /// [`Case::mount`] of the tree that belongs to whoever runs the tests, with the owners that the archive names.
     pub fn mount_of_tester(mut self, tree: &str, kind: &str, target: &str) -> Self {
         let tree = self.world.tree(tree, None);
         let target = self.world.path(target);
@@ -75,6 +78,7 @@ impl Case {
             archive: tree.archive(kind),
             tree: tree.path.clone(),
             target,
+            options: ":uid=archive,gid=archive",
         });
         self
     }
@@ -186,9 +190,10 @@ impl Case {
         for mount in &self.mounts {
             all.push("-v".to_owned());
             all.push(format!(
-                "{}:{}",
+                "{}:{}{}",
                 mount.archive.display(),
-                mount.target.display()
+                mount.target.display(),
+                mount.options
             ));
         }
         all.push("--".to_owned());
