@@ -64,6 +64,8 @@ pub fn create() -> Result<Held, Failure> {
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
     let directory = base.join(identifier()?);
     let make = |name: &Path| fs::DirBuilder::new().mode(0o700).create(name);
+    // Site tables, for all runs of the user; without it every program would be searched anew.
+    let _ = make(&base.join("sites"));
     let build = || -> io::Result<OwnedFd> {
         make(&directory)?;
         let lock = fs::OpenOptions::new()

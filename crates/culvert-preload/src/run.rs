@@ -1,6 +1,7 @@
 //! The run directory: what the processes of one `culvert run` have in common.
 //!
 //! ```text
+//! <base>/sites/           site tables of programs and libraries, by build-id (culvert_intercept::cache)
 //! <base>/<id>/            0700, owned by the user; <base> is /dev/shm/culvert-<uid> or a fallback
 //!     mounts              the mounts, culvert::mount::encode
 //!     lock                held shared (flock) by every process of the run through an inherited descriptor
@@ -108,6 +109,12 @@ impl Run {
             return Err(Errno::EACCES);
         }
         Ok(Self { path: path.to_vec(), device: found.st_dev })
+    }
+
+    /// Where the engine keeps what it knows of programs and libraries: beside the run directories, for all runs of the user.
+    pub fn site_tables(&self) -> Vec<u8> {
+        let base = &self.path[..self.path.iter().rposition(|&b| b == b'/').unwrap_or(0)];
+        [base, b"/sites"].concat()
     }
 
     /// The content of the `mounts` file.

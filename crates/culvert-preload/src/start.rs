@@ -124,7 +124,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
         interest: table::interest,
         fork: calls::process::FORK_HOOKS,
         patch: process::get().flags & NO_PATCH == 0,
-        cache_directories: &[],
+        cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),
         log: |line| crate::log!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the caller's promise.
