@@ -122,25 +122,22 @@ impl<'a> Functions<'a> {
     }
 }
 
+/// Whether a file's sections tell of functions that a mapped object does not: `.symtab` or Go's table.
+pub(crate) fn has_section_functions(file: &[u8]) -> bool {
+    let Some(sections) = Sections::of(file) else {
+        return false;
+    };
+    let mut all = (0..sections.count).filter_map(|index| sections.get(index));
+    all.any(|section| section.kind == SYMBOL_TABLE || sections.name(&section) == b".gopclntab")
+}
+
 /// Functions that `.symtab`, `.eh_frame` and `.gopclntab` of a file tell of (gABI chapter 4, "Sections").
 fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u64)>) {
-    let found = (|| {
-        let table = file.get(usize::try_from(long(file, 40)?).ok()?..)?;
-        let size = usize::from(half(file, 58)?);
-        let count = usize::from(half(file, 60)?);
-        let names = usize::from(half(file, 62)?);
-        (size >= 64).then_some(Sections {
-            file,
-            table,
-            size,
-            count,
-            names,
-        })
-    })();
-    let Some(sections) = found else { return };
+    let Some(sections) = Sections::of(file) else {
+        return;
+    };
     for section in (0..sections.count).filter_map(|index| sections.get(index)) {
-        // SHT_SYMTAB
-        if section.kind == 2
+        if section.kind == SYMBOL_TABLE
             && let Some(symbols) = sections.contents(&section)
         {
             elf::symbol_functions(symbols, usize::MAX, functions);
@@ -152,12 +149,15 @@ fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u
             b".gopclntab" => {
                 let _ = sections
                     .contents(&section)
-                    .and_then(|table| go_functions(table, functions));
+                    .and_then(|table| go_functions(image, table, functions));
             }
             _ => {}
         }
     }
 }
+
+/// SHT_SYMTAB.
+const SYMBOL_TABLE: u32 = 2;
 
 struct Sections<'a> {
     file: &'a [u8],
@@ -176,6 +176,20 @@ struct Section {
 }
 
 impl<'a> Sections<'a> {
+    fn of(file: &'a [u8]) -> Option<Self> {
+        let table = file.get(usize::try_from(long(file, 40)?).ok()?..)?;
+        let size = usize::from(half(file, 58)?);
+        let count = usize::from(half(file, 60)?);
+        let names = usize::from(half(file, 62)?);
+        (size >= 64).then_some(Self {
+            file,
+            table,
+            size,
+            count,
+            names,
+        })
+    }
+
     fn get(&self, index: usize) -> Option<Section> {
         let header = self.table.get(index * self.size..)?.get(..64)?;
         Some(Section {
@@ -205,20 +219,56 @@ impl<'a> Sections<'a> {
 
 /// Go's function table, which stripped Go programs keep (Go, `src/internal/abi/symtab.go` and `runtime/symtab.go`: `pcHeader`, `functab`), from
 /// Go 1.18 on: pairs of 4-byte offsets, the first from the start of the text.
-fn go_functions(table: &[u8], functions: &mut Vec<(u64, u64)>) -> Option<()> {
+fn go_functions(image: &Image<'_>, table: &[u8], functions: &mut Vec<(u64, u64)>) -> Option<()> {
     if !matches!(word(table, 0)?, 0xffff_fff0 | 0xffff_fff1) {
         return None;
     }
     let count = usize::try_from(long(table, 8)?).ok()?;
-    let text = long(table, 24)?;
     let (entries, _) = table
         .get(usize::try_from(long(table, 64)?).ok()?..)?
         .as_chunks::<8>();
-    functions.extend(
+    let offsets = || {
         entries
             .iter()
             .take(count)
-            .filter_map(|entry| Some((text.checked_add(word(entry, 0)?.into())?, 0))),
-    );
+            .filter_map(|entry| word(entry, 0).map(u64::from))
+    };
+    let text = go_text(
+        image,
+        long(table, 24)?,
+        &offsets().take(500).collect::<Vec<_>>(),
+    )?;
+    functions.extend(offsets().filter_map(|offset| Some((text.checked_add(offset)?, 0))));
     Some(())
+}
+
+/// Where Go's text starts. The table says so in older versions; in newer ones, and in position-independent programs, it holds a 0. Go's linker fills the space
+/// between functions with int3 (`cmd/link/internal/amd64`, `CodePad`), so the right start is the one with which most functions follow one.
+fn go_text(image: &Image<'_>, said: u64, offsets: &[u64]) -> Option<u64> {
+    const STEP: usize = 16;
+    const FURTHEST: u64 = 1 << 14; // C code that was linked before
+    let code = image.pieces.iter().find(|piece| piece.executable)?;
+    let byte = |address: Option<u64>| {
+        code.bytes
+            .get(usize::try_from(address?.checked_sub(code.address)?).ok()?)
+    };
+    let begins = |address: &u64| {
+        byte(address.checked_sub(1)) == Some(&0xcc)
+            && byte(Some(*address)).is_some_and(|byte| *byte != 0xcc)
+    };
+    let score = |text: u64| {
+        offsets
+            .iter()
+            .filter_map(|offset| text.checked_add(*offset))
+            .filter(begins)
+            .count()
+    };
+    let nearby = (0..FURTHEST)
+        .step_by(STEP)
+        .map(|distance| code.address + distance);
+    let best = core::iter::once(said)
+        .chain(nearby)
+        .max_by_key(|text| score(*text))?;
+    // One in a few fills its space.
+    (2 * score(best) > offsets.len()).then_some(best)
 }

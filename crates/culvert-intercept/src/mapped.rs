@@ -5,7 +5,7 @@
 
 use crate::elf::{Image, LOAD, ProgramHeader};
 use crate::maps::Mapping;
-use culvert_sys::{Errno, nr, syscall};
+use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
 const PAGE: u64 = 4096;
 /// Why there is no [`image`] when no mapping shows the ELF header.
@@ -87,6 +87,37 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         Some((header.address.checked_add(from - header.offset)?, bytes))
     };
     Image::new(first, |_| bias, visible)
+}
+
+/// Calls `read` with the contents of the file at `path`, which ends in NUL.
+pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let flags = (linux::O_RDONLY | linux::O_CLOEXEC | linux::O_NONBLOCK) as usize;
+    path.last().filter(|last| **last == 0)?;
+    // SAFETY: the path ends in NUL; fstat fills the status, for which zeros are valid; the mapping is a new one.
+    let (start, length) = unsafe {
+        let file = syscall::call(
+            nr::OPENAT,
+            [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags],
+        )
+        .ok()?;
+        let mut status: linux::stat = core::mem::zeroed();
+        let length = syscall::call(nr::FSTAT, [file, &raw mut status as usize])
+            .map(|_| status.st_size as usize);
+        let mapped = length.and_then(|length| {
+            let (protection, flags) = (linux::PROT_READ as usize, linux::MAP_PRIVATE as usize);
+            Ok((
+                syscall::call(nr::MMAP, [0, length, protection, flags, file, 0])?,
+                length,
+            ))
+        });
+        let _ = syscall::call(nr::CLOSE, [file]);
+        mapped.ok()?
+    };
+    // SAFETY: mapped above. Whoever shortens a program's file while it is started ends the program in any case.
+    let result = read(unsafe { core::slice::from_raw_parts(start as *const u8, length) });
+    // SAFETY: mapped above, and the slice is gone.
+    let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
+    Some(result)
 }
 
 /// Whether the page of `address`, which is mapped, can be read; behind the end of a file that would be SIGBUS.

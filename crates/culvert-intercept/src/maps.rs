@@ -216,6 +216,18 @@ impl MapsFile {
     }
 }
 
+/// The path of the file that is mapped at `start`, with a NUL, as the kernel tells it. It may lead elsewhere by now.
+pub fn path(start: u64) -> Option<Vec<u8>> {
+    let text = contents(&MapsFile::open().ok()?).ok()?;
+    let line = text
+        .split(|byte| *byte == b'\n')
+        .find(|line| parse(line).is_some_and(|mapping| mapping.start == start))?;
+    let path = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
+    let mut path = Vec::from(path);
+    path.push(0);
+    Some(path)
+}
+
 /// The contents of a file whose size nobody knows before.
 fn contents(file: &MapsFile) -> Result<Vec<u8>, Errno> {
     const AT_ONCE: usize = 1 << 15; // the kernel gives at most a page or what it has ready
@@ -355,6 +367,11 @@ mod tests {
         assert_eq!(around.file_at(here), Some(code.file));
         assert_eq!(all.file_at(here), Some(code.file));
         assert_eq!(all.file_at(1), None);
+        let program = std::fs::canonicalize("/proc/self/exe").unwrap();
+        assert_eq!(
+            path(code.start).unwrap().split_last().unwrap().1,
+            program.to_str().unwrap().as_bytes()
+        );
         let nothing = View::around(0, 1).unwrap();
         assert!(nothing.complete || nothing.mappings.is_empty());
     }

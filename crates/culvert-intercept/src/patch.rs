@@ -5,7 +5,9 @@ use crate::maps::{Mapping, Name, View};
 use crate::sites::{JUMP, Kind, SYSCALL, Site};
 use crate::stub::{self, Edit, Tables};
 use crate::{
-    Interest, SiteRecord, arena, cache, functions::Functions, mapped, registry, sites, write,
+    Interest, SiteRecord, arena, cache,
+    functions::{self, Functions},
+    mapped, maps, registry, sites, write,
 };
 use alloc::vec::Vec;
 use culvert_sys::{Errno, nr, sync::Mutex};
@@ -252,7 +254,20 @@ fn sites_of(
         return (count, wanted);
     }
     let functions = Functions::of_image(image);
-    let found = sites::find(image, &functions);
+    let mut found = sites::find(image, &functions);
+    if found.unknown > 0
+        && let Some(better) = key
+            .as_ref()
+            .and_then(|key| from_file(code, key))
+            .filter(|file| file.unknown < found.unknown)
+        && better
+            .sites
+            .iter()
+            .all(|site| !inside(site) || is_as_recorded(image, site))
+    {
+        found = better;
+        found.sites.retain(inside);
+    }
     result.unknown = found.unknown;
     let wanted: Vec<_> = found.sites.iter().filter_map(select).collect();
     result.skipped = found.sites.len() - wanted.len();
@@ -277,6 +292,19 @@ fn sites_of(
         cache::store(settings.cache_directories, &key, &found.sites);
     }
     (found.sites.len(), wanted)
+}
+
+/// The sites of the file behind `code`, when it has tables of functions that are not mapped or not pointed to (symbols, Go's). Only where the file is
+/// certainly the object that is mapped, not a newer one of the same name.
+fn from_file(code: &Mapping, key: &cache::Key) -> Option<sites::Found> {
+    let path = maps::path(code.start)?;
+    mapped::with_file(&path, |file| {
+        let image = Image::of_file(file).ok()?;
+        if cache::Key::of(&image).as_ref() != Some(key) || !functions::has_section_functions(file) {
+            return None;
+        }
+        Some(sites::find(&image, &Functions::of_file(&image, file)))
+    })?
 }
 
 /// Whether memory holds what the table says.
