@@ -364,10 +364,10 @@ pub trait FileSystem: Send + Sync {
     ///
     /// - `ENOENT`: no such name; with exchange, on either side; a directory was removed (rename(2)).
     /// - `EEXIST`: `RENAME_NOREPLACE`, and the new name exists (rename(2)).
-    /// - `EINVAL`: a directory into itself or below; a flag that the driver has not (rename(2)).
+    /// - `EINVAL`: a directory into itself or below, with exchange in either direction; a flag that the driver has not (rename(2)).
     /// - `EISDIR`: no directory onto a directory (rename(2)).
     /// - `ENOTDIR`: a directory onto what is none; `from.0` or `to.0` is none (rename(2)).
-    /// - `ENOTEMPTY`: onto a directory with entries; with exchange, if the old name lies below the new one: `EINVAL` (rename(2)).
+    /// - `ENOTEMPTY`: onto a directory with entries, or, whatever it is, onto one that it lies below (rename(2), `do_renameat2` in fs/namei.c).
     /// - `EXDEV`: not between these directories of the back end (rename(2)): mv(1) then copies.
     /// - `EMLINK`, `EBUSY`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`, `EPERM`: as [`FileSystem::mkdir`] and [`FileSystem::unlink`].
     fn rename(

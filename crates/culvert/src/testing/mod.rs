@@ -98,7 +98,7 @@ impl Report {
     fn fail(&mut self, rule: &'static str, what: impl Into<String>) {
         debug_assert!(RULES.iter().any(|(name, _)| *name == rule), "{rule}");
         if self.failures.iter().filter(|f| f.rule == rule).count() < 10 {
-            let what = what.into();
+            let what = shortened(what.into());
             self.failures.push(Failure { rule, what });
         }
     }
@@ -156,6 +156,15 @@ impl Report {
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
             self.fail("no-panic", format!("{name}: {}", text.unwrap_or_default()));
         }
+    }
+}
+
+/// Enough of a message to understand it: whole listings and contents are compared here.
+fn shortened(what: String) -> String {
+    const LONGEST: usize = 600;
+    match what.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} ... ({} bytes)", &what[..end], what.len()),
+        None => what,
     }
 }
 

@@ -81,7 +81,7 @@ fn a_tree_on_disk_is_described_with_its_hard_links() {
     reading(&memory, &tree).assert_ok();
     std::fs::remove_dir_all(&dir).unwrap();
     assert_eq!(tree.len(), 4);
-    assert_eq!(tree.links(tree.paths[&b"g"[..]].file), 2);
+    assert_eq!(tree.paths[&b"g"[..]].file, tree.paths[&b"d/f"[..]].file);
 }
 
 #[test]

@@ -245,24 +245,4 @@ impl Tree {
         }
         self
     }
-
-    /// The names directly below `dir` (empty for the root).
-    pub(super) fn names(&self, dir: &[u8]) -> Vec<Vec<u8>> {
-        let below = |path: &Vec<u8>| {
-            let rest = match dir {
-                b"" => path.as_slice(),
-                _ => path.strip_prefix(dir)?.strip_prefix(b"/")?,
-            };
-            (!rest.contains(&b'/')).then(|| rest.to_vec())
-        };
-        self.paths.keys().filter_map(below).collect()
-    }
-
-    /// How many paths lead to file number `file`.
-    pub(super) fn links(&self, file: u64) -> usize {
-        self.paths
-            .values()
-            .filter(|expected| expected.file == file)
-            .count()
-    }
 }

@@ -415,6 +415,9 @@ impl State {
             return Ok(());
         }
         if let Some(new) = new {
+            if self.is_below(from.0, new) {
+                return Err(Errno::ENOTEMPTY.into());
+            }
             match (is_directory(old), is_directory(new)) {
                 (true, false) => return Err(Errno::ENOTDIR.into()),
                 (false, true) => return Err(Errno::EISDIR.into()),

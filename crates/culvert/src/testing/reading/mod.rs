@@ -8,7 +8,11 @@ mod threads;
 
 use super::{Report, Tree, caller, shown, tree::Expected};
 use crate::{Entry, FileSystem, Node};
-use std::{collections::BTreeMap, string::String, vec::Vec};
+use std::{
+    collections::{BTreeMap, HashMap},
+    string::String,
+    vec::Vec,
+};
 
 /// Checks the reading half of the contract of `driver`, which shows `expected` and is not changed by anyone meanwhile.
 ///
@@ -19,7 +23,12 @@ pub fn reading(driver: &dyn FileSystem, expected: &Tree) -> Report {
         driver,
         expected,
         entries: BTreeMap::new(),
+        names: names_below(expected),
+        links: HashMap::new(),
     };
+    for path in expected.paths.values() {
+        *kit.links.entry(path.file).or_default() += 1;
+    }
     report.part("names", |report| names::check(&mut kit, report));
     let kit = &kit;
     report.part("listing", |report| listing::check(kit, report));
@@ -52,9 +61,31 @@ struct Kit<'a> {
     expected: &'a Tree,
     /// What a lookup of each path gave, one reference each.
     entries: BTreeMap<&'a [u8], Entry>,
+    /// The names directly below each path that has any, sorted.
+    names: HashMap<&'a [u8], Vec<&'a [u8]>>,
+    /// How many paths lead to a file.
+    links: HashMap<u64, u32>,
+}
+
+fn names_below(expected: &Tree) -> HashMap<&[u8], Vec<&[u8]>> {
+    let mut names = HashMap::<_, Vec<_>>::new();
+    for path in expected.paths.keys() {
+        let (dir, name) = match path.iter().rposition(|&b| b == b'/') {
+            None => (&b""[..], &path[..]),
+            Some(at) => (&path[..at], &path[at + 1..]),
+        };
+        names.entry(dir).or_default().push(name);
+    }
+    names.values_mut().for_each(|names| names.sort_unstable());
+    names
 }
 
 impl<'a> Kit<'a> {
+    /// The names expected directly in the directory at `path`, sorted.
+    fn names(&self, path: &[u8]) -> &[&'a [u8]] {
+        self.names.get(path).map_or(&[], Vec::as_slice)
+    }
+
     /// Every path that was found.
     fn found(&self) -> impl Iterator<Item = Found<'a>> {
         self.entries.iter().map(|(path, entry)| Found {

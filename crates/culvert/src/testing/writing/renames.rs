@@ -87,6 +87,12 @@ pub(super) fn rename(kit: &Kit<'_>, report: &mut Report) {
             Errno::EINVAL,
         ),
         ("below itself", (root, b"other"), (e, b"x"), Errno::EINVAL),
+        (
+            "onto what holds it",
+            (e, b"g"),
+            (root, b"other"),
+            Errno::ENOTEMPTY,
+        ),
         ("into a file", (root, b"other"), (f, b"x"), Errno::ENOTDIR),
         ("from a file", (f, b"x"), (root, b"x"), Errno::ENOTDIR),
     ] {
