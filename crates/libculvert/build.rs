@@ -1,3 +1,5 @@
+//! Links libculvert.so without libc, start files or anything else of the system.
+
 fn main() {
     for arg in [
         "-nostdlib",

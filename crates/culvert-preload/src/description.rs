@@ -72,7 +72,10 @@ impl Description {
             object,
             opened_as: None,
             flags: AtomicU32::new(flags),
-            offset: Offset { lock: Mutex::new(()), value: UnsafeCell::new(0) },
+            offset: Offset {
+                lock: Mutex::new(()),
+                value: UnsafeCell::new(0),
+            },
             shared: AtomicBool::new(false),
         }
     }
@@ -108,7 +111,11 @@ impl Description {
     /// The driven file, when it is open for reading: EBADF otherwise.
     #[inline]
     pub fn readable(&self) -> Result<&dyn File, Errno> {
-        if self.flags.load(Relaxed) & 3 == 1 { Err(Errno::EBADF) } else { self.file() }
+        if self.flags.load(Relaxed) & 3 == 1 {
+            Err(Errno::EBADF)
+        } else {
+            self.file()
+        }
     }
 
     /// The driven file, when it is open for writing: EBADF otherwise.
@@ -150,7 +157,8 @@ impl Description {
             unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFL, flags as usize & !0o40000]) }?;
         }
         let old = self.flags.load(Relaxed);
-        self.flags.store(old & !SETTABLE | flags & SETTABLE, Relaxed);
+        self.flags
+            .store(old & !SETTABLE | flags & SETTABLE, Relaxed);
         Ok(())
     }
 

@@ -74,7 +74,10 @@ impl Table {
                 return None;
             }
             let place = &self.chunks[fd as usize / CHUNK];
-            if place.compare_exchange(core::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
+            if place
+                .compare_exchange(core::ptr::null_mut(), fresh, AcqRel, Acquire)
+                .is_err()
+            {
                 // SAFETY: made above with this layout and seen by nobody.
                 unsafe { alloc::alloc::dealloc(fresh.cast(), Layout::new::<Chunk>()) };
             }
@@ -121,7 +124,10 @@ impl Table {
     fn recognise(&self, fd: i32) -> Option<Held> {
         let found = stat_descriptor(fd).ok()?;
         let run = &process::get().run;
-        let name = (found.st_dev == run.device).then(|| descriptor_path(fd).ok()).flatten().and_then(|path| run.parse(&path));
+        let name = (found.st_dev == run.device)
+            .then(|| descriptor_path(fd).ok())
+            .flatten()
+            .and_then(|path| run.parse(&path));
         let Some(name) = name else {
             self.set_class(fd, classes::FOREIGN);
             return None;
@@ -132,7 +138,11 @@ impl Table {
                 self.find(fd)
             }
             Err(error) => {
-                crate::log!("descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}", name.node.0, name.mount);
+                crate::log!(
+                    "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
+                    name.node.0,
+                    name.mount
+                );
                 None
             }
         }
@@ -152,15 +162,25 @@ impl Table {
                 culvert::Opened::Driven(file) => Object::File(file),
                 culvert::Opened::Backed(fd) => {
                     drop(Descriptor(fd));
-                    return Err(culvert::Error::because(Errno::EIO, "a shadow of a backed file"));
+                    return Err(culvert::Error::because(
+                        Errno::EIO,
+                        "a shadow of a backed file",
+                    ));
                 }
             },
         };
-        Ok(Description::shared(mount, name.node, kind, object, flags & !0o100000))
+        Ok(Description::shared(
+            mount,
+            name.node,
+            kind,
+            object,
+            flags & !0o100000,
+        ))
     }
 
     fn set_class(&self, fd: i32, class: u8) {
-        if class == classes::FOREIGN && (self.wide.load(Relaxed) || process::vfork_children_alive()) {
+        if class == classes::FOREIGN && (self.wide.load(Relaxed) || process::vfork_children_alive())
+        {
             return;
         }
         if class == OURS && fd > 0xffff {
@@ -170,14 +190,28 @@ impl Table {
     }
 
     /// A new descriptor for a private description, the lowest number free from `from` on.
-    pub fn add(&self, description: Description, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
+    pub fn add(
+        &self,
+        description: Description,
+        from: i32,
+        close_on_exec: bool,
+    ) -> Result<i32, Errno> {
         self.add_reference(Arc::new(description), from, close_on_exec)
     }
 
     /// The same, for another reference to an existing private description.
-    fn add_reference(&self, description: Arc<Description>, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
+    fn add_reference(
+        &self,
+        description: Arc<Description>,
+        from: i32,
+        close_on_exec: bool,
+    ) -> Result<i32, Errno> {
         let fd = dup_from(self.placeholder()?, from, close_on_exec)?;
-        let fd = if from == 0 { self.settle(fd, close_on_exec) } else { fd };
+        let fd = if from == 0 {
+            self.settle(fd, close_on_exec)
+        } else {
+            fd
+        };
         self.install(fd, description);
         Ok(fd)
     }
@@ -204,7 +238,9 @@ impl Table {
             classes::set(fd, classes::UNKNOWN);
             return;
         }
-        let Some(slot) = self.slot_made(fd) else { return };
+        let Some(slot) = self.slot_made(fd) else {
+            return;
+        };
         self.set_class(fd, OURS);
         self.end.fetch_max(fd + 1, Relaxed);
         let old = {
@@ -258,7 +294,9 @@ impl Table {
     pub fn get_known(&self, fd: i32) -> bool {
         match process::vfork_child() {
             Some(_) => true,
-            None => self.slot(fd).is_some_and(|slot| !slot.load(Relaxed).is_null()),
+            None => self
+                .slot(fd)
+                .is_some_and(|slot| !slot.load(Relaxed).is_null()),
         }
     }
 
@@ -314,9 +352,15 @@ impl Table {
 
     /// All descriptors that Culvert holds open in this process.
     pub fn internal(&self) -> Vec<i32> {
-        let held = [self.placeholder.load(Relaxed), process::get().lock_descriptor.load(Relaxed)];
+        let held = [
+            self.placeholder.load(Relaxed),
+            process::get().lock_descriptor.load(Relaxed),
+        ];
         let adopted = self.adopted.iter().map(|fd| fd.load(Relaxed));
-        held.into_iter().chain(adopted).filter(|&fd| fd >= 0).collect()
+        held.into_iter()
+            .chain(adopted)
+            .filter(|&fd| fd >= 0)
+            .collect()
     }
 
     /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is.
@@ -337,9 +381,19 @@ impl Table {
     /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
         // A driver of another thread may be about to use the old number.
-        let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() { &[] } else { &self.adopted };
-        let holders = [(&self.placeholder, true), (&process::get().lock_descriptor, false)];
-        for (holder, close_on_exec) in holders.into_iter().chain(adopted.iter().map(|holder| (holder, true))) {
+        let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() {
+            &[]
+        } else {
+            &self.adopted
+        };
+        let holders = [
+            (&self.placeholder, true),
+            (&process::get().lock_descriptor, false),
+        ];
+        for (holder, close_on_exec) in holders
+            .into_iter()
+            .chain(adopted.iter().map(|holder| (holder, true)))
+        {
             if holder.load(Relaxed) == fd {
                 let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
                     .or_else(|_| dup_from(fd, internal_floor(), close_on_exec))
@@ -370,7 +424,9 @@ impl Table {
 
     /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and the kernel keeps the offset.
     pub fn promote(&self, fd: i32) -> Result<(), Errno> {
-        let Some(description) = self.reference(fd) else { return Ok(()) };
+        let Some(description) = self.reference(fd) else {
+            return Ok(());
+        };
         if description.is_shared() {
             return Ok(());
         }
@@ -387,7 +443,9 @@ impl Table {
     /// Promotes every private description (before fork); with `keep_close_on_exec` false, those only that survive exec.
     pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
         for fd in 0..self.end.load(Relaxed) {
-            let Some(description) = self.reference(fd) else { continue };
+            let Some(description) = self.reference(fd) else {
+                continue;
+            };
             if description.is_shared() || (only_inheritable && close_on_exec(fd)?) {
                 continue;
             }
@@ -402,7 +460,10 @@ fn promote_one(fd: i32, description: &Description, first: &mut Option<i32>) -> R
     let flag = if close_on_exec(fd)? { 0o2000000 } else { 0 };
     match *first {
         None => {
-            let name = ShadowName { mount: description.mount.0, node: description.node };
+            let name = ShadowName {
+                mount: description.mount.0,
+                node: description.node,
+            };
             let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
             // SAFETY: replaces the placeholder's dup by the shadow, both ours, at the program's number.
             unsafe { syscall::call(nr::DUP3, [opened.0 as usize, fd as usize, flag]) }?;
@@ -433,7 +494,11 @@ pub fn close_on_exec(fd: i32) -> Result<bool, Errno> {
 
 /// A dup of `fd` at the lowest free number from `from` on.
 pub fn dup_from(fd: i32, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
-    let command = if close_on_exec { 1030 /* F_DUPFD_CLOEXEC */ } else { 0 /* F_DUPFD */ };
+    let command = if close_on_exec {
+        1030 /* F_DUPFD_CLOEXEC */
+    } else {
+        0 /* F_DUPFD */
+    };
     // SAFETY: makes a new descriptor, nothing else.
     unsafe { syscall::call(nr::FCNTL, [fd as usize, command, from as usize]) }.map(|fd| fd as i32)
 }
@@ -443,8 +508,17 @@ pub fn internal_floor() -> i32 {
     let mut limits = [0u64; 2];
     const RLIMIT_NOFILE: usize = 7;
     // SAFETY: prlimit64 of this process writes two words.
-    let asked = unsafe { syscall::call(nr::PRLIMIT64, [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize]) };
-    let limit = if asked.is_ok() { limits[0].min(1024) as i32 } else { 1024 };
+    let asked = unsafe {
+        syscall::call(
+            nr::PRLIMIT64,
+            [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize],
+        )
+    };
+    let limit = if asked.is_ok() {
+        limits[0].min(1024) as i32
+    } else {
+        1024
+    };
     (limit - 8).max(3)
 }
 
@@ -455,8 +529,14 @@ fn make_placeholder() -> Result<i32, Errno> {
         const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
         const F_ADD_SEALS: usize = 1033;
         const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
-        let made = Descriptor(syscall::call(nr::MEMFD_CREATE, [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING])? as i32);
-        syscall::call(nr::FCNTL, [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE])?;
+        let made = Descriptor(syscall::call(
+            nr::MEMFD_CREATE,
+            [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING],
+        )? as i32);
+        syscall::call(
+            nr::FCNTL,
+            [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE],
+        )?;
         path = alloc::format!("/proc/self/fd/{}\0", made.0);
         shadow::open(path.as_bytes(), 1 /* O_WRONLY */, 0)?
     };

@@ -55,7 +55,8 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
         return Format::Elf(Loader::None("it is not an x86-64 program"));
     }
     let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-    let u64_of = |bytes: &[u8], at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+    let u64_of =
+        |bytes: &[u8], at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
     let (table, size, count) = (u64_of(head, 32), u16_at(54), u16_at(56));
     if size != 56 {
         return Format::Other;
@@ -89,11 +90,17 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
 
 /// The `#!` line as `load_script` (fs/binfmt_script.c) reads it.
 fn script(line: &[u8]) -> Format {
-    let line = &line[..line.iter().position(|&b| b == b'\n' || b == 0).unwrap_or(line.len())];
+    let line = &line[..line
+        .iter()
+        .position(|&b| b == b'\n' || b == 0)
+        .unwrap_or(line.len())];
     let blank = |b: &u8| *b == b' ' || *b == b'\t';
     let trimmed = {
         let start = line.iter().position(|b| !blank(b)).unwrap_or(line.len());
-        let end = line.iter().rposition(|b| !blank(b)).map_or(start, |end| end + 1);
+        let end = line
+            .iter()
+            .rposition(|b| !blank(b))
+            .map_or(start, |end| end + 1);
         &line[start..end]
     };
     if trimmed.is_empty() {
@@ -101,12 +108,23 @@ fn script(line: &[u8]) -> Format {
     }
     let end = trimmed.iter().position(blank).unwrap_or(trimmed.len());
     let rest = &trimmed[end..];
-    let argument = rest.iter().position(|b| !blank(b)).map(|start| rest[start..].to_vec());
-    Format::Script { interpreter: trimmed[..end].to_vec(), argument }
+    let argument = rest
+        .iter()
+        .position(|b| !blank(b))
+        .map(|start| rest[start..].to_vec());
+    Format::Script {
+        interpreter: trimmed[..end].to_vec(),
+        argument,
+    }
 }
 
 /// The environment's entries that carry a run, for the next program.
-fn carriers(process: &Process, loader: Loader, others: &[Vec<u8>; 2], nested: Option<Vec<u8>>) -> Vec<Vec<u8>> {
+fn carriers(
+    process: &Process,
+    loader: Loader,
+    others: &[Vec<u8>; 2],
+    nested: Option<Vec<u8>>,
+) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
         let mut entry = name.to_vec();
@@ -132,7 +150,9 @@ fn carrier(process: &Process) -> Vec<u8> {
     let mut entry = crate::run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
-    let lock = process.lock_descriptor.load(core::sync::atomic::Ordering::Relaxed);
+    let lock = process
+        .lock_descriptor
+        .load(core::sync::atomic::Ordering::Relaxed);
     entry.extend_from_slice(alloc::format!(":{lock}:{}", process.flags).as_bytes());
     if let Some(path) = crate::log::path() {
         entry.push(b':');
@@ -200,12 +220,25 @@ struct Look {
 
 impl Look {
     fn open(path: &[u8]) -> Result<Self, Errno> {
-        Ok(Self { file: shadow::open(path, 0o4000 /* O_NONBLOCK: a FIFO is no program */, 0)? })
+        Ok(Self {
+            file: shadow::open(path, 0o4000 /* O_NONBLOCK: a FIFO is no program */, 0)?,
+        })
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
         // SAFETY: the slice is given with its length.
-        unsafe { syscall::call(nr::PREAD64, [self.file.0 as usize, into.as_mut_ptr() as usize, into.len(), offset as usize]) }.unwrap_or(0)
+        unsafe {
+            syscall::call(
+                nr::PREAD64,
+                [
+                    self.file.0 as usize,
+                    into.as_mut_ptr() as usize,
+                    into.len(),
+                    offset as usize,
+                ],
+            )
+        }
+        .unwrap_or(0)
     }
 
     fn format(&self) -> Format {
@@ -219,13 +252,25 @@ impl Look {
         const X_OK: usize = 1;
         const AT_EACCESS: usize = 0x200;
         // SAFETY: the path ends in NUL.
-        let there = unsafe { syscall::call(nr::FACCESSAT2, [crate::calls::path::AT_FDCWD as usize, path.as_ptr() as usize, X_OK, AT_EACCESS]) };
+        let there = unsafe {
+            syscall::call(
+                nr::FACCESSAT2,
+                [
+                    crate::calls::path::AT_FDCWD as usize,
+                    path.as_ptr() as usize,
+                    X_OK,
+                    AT_EACCESS,
+                ],
+            )
+        };
         !matches!(there, Err(Errno::EACCES))
     }
 
     /// Whether the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so ignores LD_AUDIT.
     fn is_privileged(&self) -> bool {
-        let Ok(found) = crate::run::stat_descriptor(self.file.0) else { return false };
+        let Ok(found) = crate::run::stat_descriptor(self.file.0) else {
+            return false;
+        };
         let caller = process::caller();
         let set_uid = found.st_mode & 0o4000 != 0 && found.st_uid != caller.uid;
         let set_gid = found.st_mode & 0o2010 == 0o2010 && found.st_gid != caller.gid;
@@ -235,7 +280,18 @@ impl Look {
     /// Whether the file has capabilities (capabilities(7)).
     fn has_capabilities(&self) -> bool {
         // SAFETY: the name ends in NUL; a size of zero asks for the length only.
-        unsafe { syscall::call(nr::FGETXATTR, [self.file.0 as usize, c"security.capability".as_ptr() as usize, 0, 0]) }.is_ok()
+        unsafe {
+            syscall::call(
+                nr::FGETXATTR,
+                [
+                    self.file.0 as usize,
+                    c"security.capability".as_ptr() as usize,
+                    0,
+                    0,
+                ],
+            )
+        }
+        .is_ok()
     }
 }
 
@@ -247,13 +303,20 @@ pub type Locate<'a> = dyn Fn(&[u8]) -> Result<Program, Errno> + 'a;
 fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
     let process = process::get();
     let file_system = process::file_system(crate::resolver::MountId(name.mount))?;
-    let attributes = file_system.attributes(name.node).map_err(|error| error.errno())?;
+    let attributes = file_system
+        .attributes(name.node)
+        .map_err(|error| error.errno())?;
     if attributes.kind != culvert::FileKind::Regular || attributes.permissions & 0o111 == 0 {
         return Err(Errno::EACCES);
     }
-    let file = match file_system.open(&process::caller(), name.node, culvert::OpenFlags(0)).map_err(|error| error.errno())? {
+    let file = match file_system
+        .open(&process::caller(), name.node, culvert::OpenFlags(0))
+        .map_err(|error| error.errno())?
+    {
         culvert::Opened::Driven(file) => file,
-        culvert::Opened::Backed(fd) => return Ok(c_string(&crate::run::descriptor_path(Descriptor(fd).0)?)),
+        culvert::Opened::Backed(fd) => {
+            return Ok(c_string(&crate::run::descriptor_path(Descriptor(fd).0)?));
+        }
     };
     shadow::fill(name, &*file).map_err(|error| error.errno())?;
     let mut target = process.run.path.clone();
@@ -266,7 +329,15 @@ fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
     }
     target.push(0);
     // SAFETY: both paths end in NUL.
-    match unsafe { syscall::call(nr::LINK, [process.run.shadow(name).as_ptr() as usize, target.as_ptr() as usize]) } {
+    match unsafe {
+        syscall::call(
+            nr::LINK,
+            [
+                process.run.shadow(name).as_ptr() as usize,
+                target.as_ptr() as usize,
+            ],
+        )
+    } {
         Ok(_) | Err(Errno::EEXIST) => Ok(target),
         Err(error) => Err(error),
     }
@@ -274,7 +345,8 @@ fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
 
 /// The path below a mount that `path` of an executed shadow stands for.
 pub fn origin(path: &[u8]) -> Option<&[u8]> {
-    path.strip_prefix(&process::get().run.path[..])?.strip_prefix(b"/exe")
+    path.strip_prefix(&process::get().run.path[..])?
+        .strip_prefix(b"/exe")
 }
 
 /// execve(2) of the program at `path`, with the argument and environment arrays at the program's addresses. Returns only on failure, with nothing changed.
@@ -285,9 +357,19 @@ pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locat
     }
 }
 
-fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Result<(Box<Image>, Loader), Errno> {
+fn prepare(
+    path: &[u8],
+    arguments: usize,
+    environment: usize,
+    locate: &Locate<'_>,
+) -> Result<(Box<Image>, Loader), Errno> {
     let process = process::get();
-    let mut image = Box::new(Image { path: Vec::new(), arguments: pointers(arguments)?, environment: Vec::new(), strings: Vec::new() });
+    let mut image = Box::new(Image {
+        path: Vec::new(),
+        arguments: pointers(arguments)?,
+        environment: Vec::new(),
+        strings: Vec::new(),
+    });
     let mut shown = path.to_vec();
     let mut arguments = image.arguments.clone();
     // The kernel reads `#!` lines itself, unless the script or an interpreter lies on a mount.
@@ -315,7 +397,10 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
             Err(error) => return Err(error),
         };
         match look.format() {
-            Format::Script { interpreter, argument } => {
+            Format::Script {
+                interpreter,
+                argument,
+            } => {
                 depth += 1;
                 if depth > 5 {
                     return Err(Errno::ELOOP);
@@ -327,19 +412,25 @@ fn prepare(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
                 list.push(c_string(&shown));
-                let mut start: Vec<usize> = list.iter().map(|string| string.as_ptr() as usize).collect();
+                let mut start: Vec<usize> =
+                    list.iter().map(|string| string.as_ptr() as usize).collect();
                 image.strings.extend(list);
                 start.extend(arguments.iter().skip(1));
                 arguments = start;
                 shown = interpreter;
             }
-            Format::Elf(_) if look.is_privileged() => break Loader::None("it changes its user or group, or gains capabilities"),
+            Format::Elf(_) if look.is_privileged() => {
+                break Loader::None("it changes its user or group, or gains capabilities");
+            }
             Format::Elf(loader) => break loader,
             Format::Other => break Loader::None("its format is unknown"),
         }
     };
     if let Loader::None(reason) = loader {
-        crate::log!("{} is not intercepted: {reason}", alloc::string::String::from_utf8_lossy(path));
+        crate::log!(
+            "{} is not intercepted: {reason}",
+            alloc::string::String::from_utf8_lossy(path)
+        );
         if process.flags & crate::start::STRICT != 0 {
             return Err(Errno::EACCES);
         }
@@ -384,7 +475,14 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
     if let Err(errno) = hand_down(process, loader) {
         return errno;
     }
-    let call = [image.path.as_ptr() as usize, image.arguments.as_ptr() as usize, image.environment.as_ptr() as usize, 0, 0, 0];
+    let call = [
+        image.path.as_ptr() as usize,
+        image.arguments.as_ptr() as usize,
+        image.environment.as_ptr() as usize,
+        0,
+        0,
+        0,
+    ];
     // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
     let kept = match process::vfork_child() {
         Some(child) => {
@@ -417,17 +515,29 @@ fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
     }
     let mut inherited: Vec<Arc<Description>> = Vec::new();
     process.table.each(|fd, description| {
-        if matches!(description.object, Object::File(_)) && !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
+        if matches!(description.object, Object::File(_))
+            && !crate::descriptors::close_on_exec(fd).unwrap_or(true)
+        {
             inherited.push(description.clone());
         }
     });
     if let Some(child) = process::vfork_child() {
-        inherited.extend(child.installed().into_iter().filter_map(|(_, description)| description).filter(|d| matches!(d.object, Object::File(_))));
+        inherited.extend(
+            child
+                .installed()
+                .into_iter()
+                .filter_map(|(_, description)| description)
+                .filter(|d| matches!(d.object, Object::File(_))),
+        );
     }
     for description in inherited {
         if let Object::File(file) = &description.object {
-            let name = ShadowName { mount: description.mount.0, node: description.node };
-            shadow::fill(name, &**file).map_err(|error| crate::calls::io::report(&description, "exec", &error))?;
+            let name = ShadowName {
+                mount: description.mount.0,
+                node: description.node,
+            };
+            shadow::fill(name, &**file)
+                .map_err(|error| crate::calls::io::report(&description, "exec", &error))?;
         }
     }
     Ok(())
@@ -436,11 +546,23 @@ fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
 /// All open descriptors of this process, from `/proc/self/fd`.
 fn open_descriptors() -> Vec<i32> {
     let mut list = Vec::new();
-    let Ok(directory) = shadow::open(b"/proc/self/fd\0", 0o200000, 0) else { return list };
+    let Ok(directory) = shadow::open(b"/proc/self/fd\0", 0o200000, 0) else {
+        return list;
+    };
     let mut buffer = vec![0u8; 4096];
     loop {
         // SAFETY: the buffer is given with its length.
-        let got = unsafe { syscall::call(nr::GETDENTS64, [directory.0 as usize, buffer.as_mut_ptr() as usize, buffer.len()]) }.unwrap_or(0);
+        let got = unsafe {
+            syscall::call(
+                nr::GETDENTS64,
+                [
+                    directory.0 as usize,
+                    buffer.as_mut_ptr() as usize,
+                    buffer.len(),
+                ],
+            )
+        }
+        .unwrap_or(0);
         if got == 0 {
             return list;
         }
@@ -449,7 +571,12 @@ fn open_descriptors() -> Vec<i32> {
             let length = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
             let name = &buffer[at + 19..at + length.max(20)];
             let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
-            list.extend(core::str::from_utf8(name).ok().and_then(|name| name.parse::<i32>().ok()).filter(|&fd| fd != directory.0));
+            list.extend(
+                core::str::from_utf8(name)
+                    .ok()
+                    .and_then(|name| name.parse::<i32>().ok())
+                    .filter(|&fd| fd != directory.0),
+            );
             at += length.max(20);
         }
     }
@@ -470,17 +597,28 @@ mod tests {
 
     #[test]
     fn script_lines_are_split_as_the_kernel_splits_them() {
-        let script = |interpreter: &[u8], argument: Option<&[u8]>| Format::Script { interpreter: interpreter.to_vec(), argument: argument.map(<[u8]>::to_vec) };
+        let script = |interpreter: &[u8], argument: Option<&[u8]>| Format::Script {
+            interpreter: interpreter.to_vec(),
+            argument: argument.map(<[u8]>::to_vec),
+        };
         for (line, wanted) in [
             (&b"#!/bin/sh\necho"[..], script(b"/bin/sh", None)),
             (b"#! /bin/sh -e  x \n", script(b"/bin/sh", Some(b"-e  x"))),
-            (b"#!\t/usr/bin/env\tpython3\n", script(b"/usr/bin/env", Some(b"python3"))),
+            (
+                b"#!\t/usr/bin/env\tpython3\n",
+                script(b"/usr/bin/env", Some(b"python3")),
+            ),
             (b"#!/bin/sh", script(b"/bin/sh", None)),
             (b"#!\n", Format::Other),
             (b"#!   ", Format::Other),
             (b"plain", Format::Other),
         ] {
-            assert_eq!(of(line), wanted, "{:?}", std::string::String::from_utf8_lossy(line));
+            assert_eq!(
+                of(line),
+                wanted,
+                "{:?}",
+                std::string::String::from_utf8_lossy(line)
+            );
         }
     }
 

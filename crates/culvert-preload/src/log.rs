@@ -10,7 +10,10 @@ static PATH: AtomicPtr<Vec<u8>> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Sends the log to the file `path` from now on; the path lives as long as the process.
 pub fn open(path: &[u8]) {
-    PATH.store(alloc::boxed::Box::into_raw(alloc::boxed::Box::new(c_string(path))), Release);
+    PATH.store(
+        alloc::boxed::Box::into_raw(alloc::boxed::Box::new(c_string(path))),
+        Release,
+    );
 }
 
 /// Whether anybody listens.
@@ -28,7 +31,9 @@ pub fn path() -> Option<&'static [u8]> {
 /// Appends one line.
 pub fn line(arguments: core::fmt::Arguments<'_>) {
     // SAFETY: only `open` stores here, a leaked box.
-    let Some(path) = (unsafe { PATH.load(Acquire).as_ref() }) else { return };
+    let Some(path) = (unsafe { PATH.load(Acquire).as_ref() }) else {
+        return;
+    };
     let mut text = alloc::string::String::new();
     // SAFETY: getpid has no arguments.
     let pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) };
@@ -36,7 +41,10 @@ pub fn line(arguments: core::fmt::Arguments<'_>) {
     const O_WRONLY_CREAT_APPEND_CLOEXEC: usize = 0o1 | 0o100 | 0o2000 | 0o2000000;
     // SAFETY: the path ends in NUL; the descriptor is used here only.
     unsafe {
-        if let Ok(fd) = syscall::call(nr::OPEN, [path.as_ptr() as usize, O_WRONLY_CREAT_APPEND_CLOEXEC, 0o600]) {
+        if let Ok(fd) = syscall::call(
+            nr::OPEN,
+            [path.as_ptr() as usize, O_WRONLY_CREAT_APPEND_CLOEXEC, 0o600],
+        ) {
             let _ = syscall::call(nr::WRITE, [fd, text.as_ptr() as usize, text.len()]);
             let _ = syscall::call(nr::CLOSE, [fd]);
         }

@@ -32,7 +32,10 @@ pub fn span(base: usize, length: usize) -> core::result::Result<Span, Errno> {
     if !accessible(base, length) {
         return Err(Errno::EFAULT);
     }
-    Ok(Span { base, length: length.min(MAX_RW_COUNT) })
+    Ok(Span {
+        base,
+        length: length.min(MAX_RW_COUNT),
+    })
 }
 
 /// The vectors of readv and writev, read from the program: EINVAL for too many or a negative length, EFAULT for bad memory; the total is
@@ -76,7 +79,10 @@ impl Cursor<'_> {
     fn here(&mut self) -> Option<Span> {
         while let Some(first) = self.spans.first() {
             if self.done < first.length {
-                return Some(Span { base: first.base + self.done, length: first.length - self.done });
+                return Some(Span {
+                    base: first.base + self.done,
+                    length: first.length - self.done,
+                });
             }
             self.spans = &self.spans[1..];
             self.done = 0;
@@ -113,7 +119,10 @@ impl Sink for UserSink<'_> {
                 }
                 return Err(match fault.side {
                     user::Side::User => Error::new(Errno::EFAULT),
-                    user::Side::Ours => Error::because(Errno::EIO, "the mapped source vanished while it was read (truncated?)"),
+                    user::Side::Ours => Error::because(
+                        Errno::EIO,
+                        "the mapped source vanished while it was read (truncated?)",
+                    ),
                 });
             }
             put += count;
@@ -128,7 +137,11 @@ impl Sink for UserSink<'_> {
             let Some(span) = self.0.here() else { break };
             let step = span.length.min(count - put);
             if user::zero_out(span.base, step).is_err() {
-                return if put > 0 { Ok(put) } else { Err(Errno::EFAULT.into()) };
+                return if put > 0 {
+                    Ok(put)
+                } else {
+                    Err(Errno::EFAULT.into())
+                };
             }
             put += step;
             self.0.done += step;
@@ -158,7 +171,11 @@ impl Source for UserSource<'_> {
             let Some(span) = self.0.here() else { break };
             let count = span.length.min(into.len() - taken);
             if user::copy_in(&mut into[taken..taken + count], span.base).is_err() {
-                return if taken > 0 { Ok(taken) } else { Err(Errno::EFAULT.into()) };
+                return if taken > 0 {
+                    Ok(taken)
+                } else {
+                    Err(Errno::EFAULT.into())
+                };
             }
             taken += count;
             self.0.done += count;

@@ -27,7 +27,10 @@ pub struct NodeLock<'a> {
 impl NodeLocks {
     /// Not mapped yet.
     pub const fn new() -> Self {
-        Self { address: AtomicUsize::new(0), fallback: AtomicU32::new(0) }
+        Self {
+            address: AtomicUsize::new(0),
+            fallback: AtomicU32::new(0),
+        }
     }
 
     fn map(run: &Run) -> Result<usize, Errno> {
@@ -35,9 +38,23 @@ impl NodeLocks {
         const O_RDWR_CREAT_CLOEXEC: usize = 0o2 | 0o100 | 0o2000000;
         // SAFETY: the path ends in NUL; the mapping is a new one of our own file, grown to its full length first, and lives for ever.
         unsafe {
-            let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, O_RDWR_CREAT_CLOEXEC, 0o600])?;
-            let mapped = syscall::call(nr::FTRUNCATE, [fd, WORDS * 4])
-                .and_then(|_| syscall::call(nr::MMAP, [0, WORDS * 4, 3 /* READ|WRITE */, 1 /* SHARED */, fd, 0]));
+            let fd = syscall::call(
+                nr::OPEN,
+                [path.as_ptr() as usize, O_RDWR_CREAT_CLOEXEC, 0o600],
+            )?;
+            let mapped = syscall::call(nr::FTRUNCATE, [fd, WORDS * 4]).and_then(|_| {
+                syscall::call(
+                    nr::MMAP,
+                    [
+                        0,
+                        WORDS * 4,
+                        3, /* READ|WRITE */
+                        1, /* SHARED */
+                        fd,
+                        0,
+                    ],
+                )
+            });
             let _ = syscall::call(nr::CLOSE, [fd]);
             mapped
         }
@@ -79,18 +96,35 @@ impl NodeLocks {
                 continue;
             }
             if !alive(owner) {
-                if word.compare_exchange(seen, me | WAITERS, Acquire, Relaxed).is_ok() {
+                if word
+                    .compare_exchange(seen, me | WAITERS, Acquire, Relaxed)
+                    .is_ok()
+                {
                     return NodeLock { word };
                 }
                 continue;
             }
-            if seen & WAITERS == 0 && word.compare_exchange(seen, seen | WAITERS, Relaxed, Relaxed).is_err() {
+            if seen & WAITERS == 0
+                && word
+                    .compare_exchange(seen, seen | WAITERS, Relaxed, Relaxed)
+                    .is_err()
+            {
                 continue;
             }
             // FUTEX_WAIT, shared; the time limit makes a waiter look whether the owner still lives.
             let limit = [0usize, 50_000_000];
             // SAFETY: the word and the time limit outlive the call.
-            let _ = unsafe { syscall::call(nr::FUTEX, [word.as_ptr() as usize, 0, (seen | WAITERS) as usize, limit.as_ptr() as usize]) };
+            let _ = unsafe {
+                syscall::call(
+                    nr::FUTEX,
+                    [
+                        word.as_ptr() as usize,
+                        0,
+                        (seen | WAITERS) as usize,
+                        limit.as_ptr() as usize,
+                    ],
+                )
+            };
             seen = word.load(Relaxed);
         }
     }
@@ -101,7 +135,12 @@ impl Drop for NodeLock<'_> {
         if self.word.swap(0, Release) & WAITERS != 0 {
             // FUTEX_WAKE, shared. Every waiter: one that takes the word clears nobody's mark but may not set it again.
             // SAFETY: the address is only a key for the kernel.
-            let _ = unsafe { syscall::call(nr::FUTEX, [self.word.as_ptr() as usize, 1, i32::MAX as usize]) };
+            let _ = unsafe {
+                syscall::call(
+                    nr::FUTEX,
+                    [self.word.as_ptr() as usize, 1, i32::MAX as usize],
+                )
+            };
         }
     }
 }

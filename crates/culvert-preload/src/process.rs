@@ -81,7 +81,15 @@ pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
 
 impl Process {
     /// The state of a fresh program.
-    pub fn new(run: Run, mounts: MountTable, lock_descriptor: i32, library: Vec<u8>, flags: u8, targets: (bool, bool), specifications: Vec<culvert::mount::Mount>) -> Self {
+    pub fn new(
+        run: Run,
+        mounts: MountTable,
+        lock_descriptor: i32,
+        library: Vec<u8>,
+        flags: u8,
+        targets: (bool, bool),
+        specifications: Vec<culvert::mount::Mount>,
+    ) -> Self {
         Self {
             run,
             mounts,
@@ -116,10 +124,15 @@ impl Process {
     fn find_working_directory(&self) -> Option<Place> {
         let mut buffer = vec![0u8; 4096];
         // SAFETY: the buffer is given with its length.
-        let length = unsafe { syscall::call(nr::GETCWD, [buffer.as_mut_ptr() as usize, buffer.len()]) }.ok()?;
+        let length =
+            unsafe { syscall::call(nr::GETCWD, [buffer.as_mut_ptr() as usize, buffer.len()]) }
+                .ok()?;
         buffer.truncate(length.checked_sub(1)?);
         if let Some(name) = self.run.parse(&buffer) {
-            return Some(Place::Mount { mount: MountId(name.mount), node: name.node });
+            return Some(Place::Mount {
+                mount: MountId(name.mount),
+                node: name.node,
+            });
         }
         (buffer.first() == Some(&b'/')).then_some(Place::Host(buffer))
     }
@@ -127,7 +140,9 @@ impl Process {
     /// The working directory has changed to `place`; `None`: look again when it matters.
     pub fn set_working_directory(&self, place: Option<Place>) {
         match vfork_child() {
-            Some(child) => child.set_working_directory(place.or_else(|| self.find_working_directory())),
+            Some(child) => {
+                child.set_working_directory(place.or_else(|| self.find_working_directory()))
+            }
             None => *self.working_directory.lock() = place,
         }
     }
@@ -161,7 +176,11 @@ impl Process {
 
     /// The descriptors that Culvert holds open itself.
     pub fn internal_descriptors(&self) -> Vec<u32> {
-        self.table.internal().into_iter().map(|fd| fd as u32).collect()
+        self.table
+            .internal()
+            .into_iter()
+            .map(|fd| fd as u32)
+            .collect()
     }
 
     /// Credentials may have changed: they are asked for again when needed.
@@ -179,12 +198,17 @@ impl Process {
         let mut groups = vec![0u32; 64];
         // SAFETY: calls without arguments, and getgroups with a buffer of the length given.
         let (uid, gid, count) = unsafe {
-            let mut count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
+            let mut count =
+                syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
             if count == Err(Errno::EINVAL) {
                 groups.resize(65536, 0);
                 count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
             }
-            (syscall::raw(nr::GETEUID, [0; 6]) as u32, syscall::raw(nr::GETEGID, [0; 6]) as u32, count.unwrap_or(0))
+            (
+                syscall::raw(nr::GETEUID, [0; 6]) as u32,
+                syscall::raw(nr::GETEGID, [0; 6]) as u32,
+                count.unwrap_or(0),
+            )
         };
         groups.truncate(count);
         let made = Box::leak(Box::new(Credentials { uid, gid, groups }));
@@ -202,7 +226,13 @@ pub fn caller() -> Caller<'static> {
         pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
         PID.store(pid, Relaxed);
     }
-    Caller { uid: credentials.uid, gid: credentials.gid, groups: &credentials.groups, pid, umask: UMASK.load(Relaxed) }
+    Caller {
+        uid: credentials.uid,
+        gid: credentials.gid,
+        groups: &credentials.groups,
+        pid,
+        umask: UMASK.load(Relaxed),
+    }
 }
 
 /// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
@@ -222,7 +252,14 @@ struct ChildState {
 impl VforkChild {
     /// The child's view of `fd`; `parent` is asked when the child has not changed it.
     pub fn descriptor(&self, fd: i32, parent: impl FnOnce() -> Option<Held>) -> Option<Held> {
-        let changed = self.state.lock().descriptors.iter().rev().find(|(changed, _)| *changed == fd).map(|(_, description)| description.clone());
+        let changed = self
+            .state
+            .lock()
+            .descriptors
+            .iter()
+            .rev()
+            .find(|(changed, _)| *changed == fd)
+            .map(|(_, description)| description.clone());
         match changed {
             Some(description) => description.map(Held::Counted),
             None => parent(),
@@ -286,7 +323,10 @@ pub fn enter_vfork() {
     let block = culvert_intercept::current();
     let outer = block.slot[CHILD_SLOT].load(Relaxed);
     block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
-    block.slot[CHILD_SLOT].store(Box::into_raw(Box::new(VforkChild::default())) as usize, Relaxed);
+    block.slot[CHILD_SLOT].store(
+        Box::into_raw(Box::new(VforkChild::default())) as usize,
+        Relaxed,
+    );
 }
 
 /// The parent goes on: the child has its own memory now, or is gone.
@@ -311,6 +351,15 @@ pub fn set_umask(mask: u32) {
 /// The same with the real instead of the effective user and group, for access(2).
 pub fn real_caller() -> Caller<'static> {
     // SAFETY: calls without arguments.
-    let (uid, gid) = unsafe { (syscall::raw(nr::GETUID, [0; 6]) as u32, syscall::raw(nr::GETGID, [0; 6]) as u32) };
-    Caller { uid, gid, ..caller() }
+    let (uid, gid) = unsafe {
+        (
+            syscall::raw(nr::GETUID, [0; 6]) as u32,
+            syscall::raw(nr::GETGID, [0; 6]) as u32,
+        )
+    };
+    Caller {
+        uid,
+        gid,
+        ..caller()
+    }
 }

@@ -42,7 +42,10 @@ pub(crate) fn stat_path(path: &[u8]) -> Result<stat, Errno> {
     let mut out = core::mem::MaybeUninit::<stat>::zeroed();
     // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
     unsafe {
-        syscall::call(nr::STAT, [path.as_ptr() as usize, out.as_mut_ptr() as usize])?;
+        syscall::call(
+            nr::STAT,
+            [path.as_ptr() as usize, out.as_mut_ptr() as usize],
+        )?;
         Ok(out.assume_init())
     }
 }
@@ -67,7 +70,16 @@ pub(crate) fn read_link(path: &[u8]) -> Result<Vec<u8>, Errno> {
     debug_assert_eq!(path.last(), Some(&0));
     let mut target = alloc::vec![0u8; 4096];
     // SAFETY: the path ends in NUL; the buffer's length is given.
-    let length = unsafe { syscall::call(nr::READLINK, [path.as_ptr() as usize, target.as_mut_ptr() as usize, target.len()])? };
+    let length = unsafe {
+        syscall::call(
+            nr::READLINK,
+            [
+                path.as_ptr() as usize,
+                target.as_mut_ptr() as usize,
+                target.len(),
+            ],
+        )?
+    };
     target.truncate(length);
     Ok(target)
 }
@@ -105,10 +117,16 @@ impl Run {
         let found = stat_path(&c_string(path))?;
         // SAFETY: geteuid has no arguments.
         let euid = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } as u32;
-        if found.st_mode & 0o170000 != 0o040000 || found.st_mode & 0o022 != 0 || (found.st_uid != euid && found.st_uid != 0) {
+        if found.st_mode & 0o170000 != 0o040000
+            || found.st_mode & 0o022 != 0
+            || (found.st_uid != euid && found.st_uid != 0)
+        {
             return Err(Errno::EACCES);
         }
-        Ok(Self { path: path.to_vec(), device: found.st_dev })
+        Ok(Self {
+            path: path.to_vec(),
+            device: found.st_dev,
+        })
     }
 
     /// Where the engine keeps what it knows of programs and libraries: beside the run directories, for all runs of the user.
@@ -157,7 +175,10 @@ impl Run {
         }
         let name = core::str::from_utf8(name.strip_suffix(b" (deleted)").unwrap_or(name)).ok()?;
         let (mount, node) = name.split_once('.')?;
-        Some(ShadowName { mount: u16::from_str_radix(mount, 16).ok()?, node: Node(u64::from_str_radix(node, 16).ok()?) })
+        Some(ShadowName {
+            mount: u16::from_str_radix(mount, 16).ok()?,
+            node: Node(u64::from_str_radix(node, 16).ok()?),
+        })
     }
 }
 
@@ -166,21 +187,39 @@ mod tests {
     use super::*;
 
     fn run() -> Run {
-        Run { path: b"/dev/shm/culvert-0/abc".to_vec(), device: 1 }
+        Run {
+            path: b"/dev/shm/culvert-0/abc".to_vec(),
+            device: 1,
+        }
     }
 
     #[test]
     fn shadow_names_survive_the_way_through_proc() {
-        let name = ShadowName { mount: 3, node: Node(0xdead_beef) };
+        let name = ShadowName {
+            mount: 3,
+            node: Node(0xdead_beef),
+        };
         for path in [run().shadow(name), run().working_directory(name)] {
             assert_eq!(run().parse(&path[..path.len() - 1]), Some(name));
         }
-        assert_eq!(run().parse(b"/dev/shm/culvert-0/outer/shadows/0.5"), Some(ShadowName { mount: 0, node: Node(5) }));
+        assert_eq!(
+            run().parse(b"/dev/shm/culvert-0/outer/shadows/0.5"),
+            Some(ShadowName {
+                mount: 0,
+                node: Node(5)
+            })
+        );
     }
 
     #[test]
     fn other_paths_are_no_shadows() {
-        for path in [&b"/dev/shm/culvert-0/abc/lock"[..], b"/dev/shm/culvert-1/abc/shadows/0.5", b"/dev/shm/x", b"/dev/shm/culvert-0/abc/shadows/0.5/x", b"/dev/shm/culvert-0/abc/shadows/zz"] {
+        for path in [
+            &b"/dev/shm/culvert-0/abc/lock"[..],
+            b"/dev/shm/culvert-1/abc/shadows/0.5",
+            b"/dev/shm/x",
+            b"/dev/shm/culvert-0/abc/shadows/0.5/x",
+            b"/dev/shm/culvert-0/abc/shadows/zz",
+        ] {
             assert_eq!(run().parse(path), None);
         }
     }

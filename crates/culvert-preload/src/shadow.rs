@@ -37,7 +37,8 @@ impl Descriptor {
 pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno> {
     debug_assert_eq!(path.last(), Some(&0));
     // SAFETY: the path ends in NUL.
-    unsafe { syscall::call(nr::OPEN, [path.as_ptr() as usize, flags | O_CLOEXEC, mode]) }.map(|fd| Descriptor(fd as i32))
+    unsafe { syscall::call(nr::OPEN, [path.as_ptr() as usize, flags | O_CLOEXEC, mode]) }
+        .map(|fd| Descriptor(fd as i32))
 }
 
 /// A new open file description on the shadow of `name`, with the access mode and status flags `flags`.
@@ -68,13 +69,28 @@ impl Sink for ToDescriptor {
         let mut done = 0;
         while done < count {
             // SAFETY: the slice is given with its length; a source that vanished makes the kernel answer EFAULT.
-            match unsafe { syscall::call(nr::PWRITE64, [self.fd as usize, bytes[done..].as_ptr() as usize, count - done, self.at as usize]) } {
+            match unsafe {
+                syscall::call(
+                    nr::PWRITE64,
+                    [
+                        self.fd as usize,
+                        bytes[done..].as_ptr() as usize,
+                        count - done,
+                        self.at as usize,
+                    ],
+                )
+            } {
                 Ok(n) => {
                     done += n;
                     self.at += n as u64;
                 }
                 Err(Errno::EINTR) => {}
-                Err(Errno::EFAULT) => return Err(culvert::Error::because(Errno::EIO, "the mapped source vanished while it was read (truncated?)")),
+                Err(Errno::EFAULT) => {
+                    return Err(culvert::Error::because(
+                        Errno::EIO,
+                        "the mapped source vanished while it was read (truncated?)",
+                    ));
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -95,25 +111,48 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
         return Ok(());
     }
-    let _lock = process::get().node_locks.lock(crate::resolver::MountId(name.mount), name.node);
+    let _lock = process::get()
+        .node_locks
+        .lock(crate::resolver::MountId(name.mount), name.node);
     if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
         return Ok(());
     }
     let attributes = file.attributes()?;
-    let mut sink = ToDescriptor { fd: writable.0, at: 0, room: 0 };
+    let mut sink = ToDescriptor {
+        fd: writable.0,
+        at: 0,
+        room: 0,
+    };
     while sink.at < attributes.size {
         sink.room = (attributes.size - sink.at).min(1 << 20) as usize;
         if file.read_at(sink.at, &mut sink)? == 0 {
-            return Err(culvert::Error::because(Errno::EIO, "the file ended before its size"));
+            return Err(culvert::Error::because(
+                Errno::EIO,
+                "the file ended before its size",
+            ));
         }
     }
-    let executable = if attributes.permissions & 0o111 != 0 { 0o100 } else { 0 };
+    let executable = if attributes.permissions & 0o111 != 0 {
+        0o100
+    } else {
+        0
+    };
     // SAFETY: sets the length, times and mode of our own file.
     unsafe {
-        syscall::call(nr::FTRUNCATE, [writable.0 as usize, attributes.size as usize])?;
-        let times = [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
-        let _ = syscall::call(nr::UTIMENSAT, [writable.0 as usize, 0, times.as_ptr() as usize, 0]);
-        syscall::call(nr::FCHMOD, [writable.0 as usize, (0o600 | FILLED | executable) as usize])?;
+        syscall::call(
+            nr::FTRUNCATE,
+            [writable.0 as usize, attributes.size as usize],
+        )?;
+        let times = [attributes.atime, attributes.mtime]
+            .map(|t| [t.seconds as usize, t.nanoseconds as usize]);
+        let _ = syscall::call(
+            nr::UTIMENSAT,
+            [writable.0 as usize, 0, times.as_ptr() as usize, 0],
+        );
+        syscall::call(
+            nr::FCHMOD,
+            [writable.0 as usize, (0o600 | FILLED | executable) as usize],
+        )?;
     }
     Ok(())
 }
@@ -139,11 +178,16 @@ impl Mappable {
 
 /// Something to map for the description of `fd`.
 pub fn mappable(description: &Description, fd: i32) -> culvert::Result<Mappable> {
-    let Object::File(file) = &description.object else { return Err(Errno::ENODEV.into()) };
+    let Object::File(file) = &description.object else {
+        return Err(Errno::ENODEV.into());
+    };
     if description.is_shared() && stat_descriptor(fd)?.st_mode & FILLED != 0 {
         return Ok(Mappable::Own(fd));
     }
-    let name = ShadowName { mount: description.mount.0, node: description.node };
+    let name = ShadowName {
+        mount: description.mount.0,
+        node: description.node,
+    };
     fill(name, &**file)?;
     if description.is_shared() {
         return Ok(Mappable::Own(fd));
@@ -152,7 +196,13 @@ pub fn mappable(description: &Description, fd: i32) -> culvert::Result<Mappable>
 }
 
 /// Copies the bytes of `file` from `offset` into the descriptor `fd`, through a buffer; returns how many.
-pub fn copy_to_descriptor(file: &dyn File, offset: u64, length: usize, write: &mut dyn FnMut(&[u8]) -> Result<usize, Errno>, moved: &mut usize) -> culvert::Result<()> {
+pub fn copy_to_descriptor(
+    file: &dyn File,
+    offset: u64,
+    length: usize,
+    write: &mut dyn FnMut(&[u8]) -> Result<usize, Errno>,
+    moved: &mut usize,
+) -> culvert::Result<()> {
     let mut buffer = vec![0u8; length.min(64 << 10)];
     while *moved < length {
         let want = buffer.len().min(length - *moved);

@@ -1,13 +1,13 @@
 //! Start-up in a fresh program.
 
 use crate::log;
+use crate::memory::c_string;
 use crate::process::{self, Process};
 use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
 use crate::{calls, table};
-use crate::memory::c_string;
-use core::sync::atomic::AtomicI32;
 use alloc::{boxed::Box, format, string::String, vec::Vec};
+use core::sync::atomic::AtomicI32;
 use culvert_intercept::Config;
 
 /// What `CULVERT_RUN` says.
@@ -29,7 +29,12 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let directory = parts.next()?;
     let number = core::str::from_utf8(parts.next()?).ok()?;
     let flags = core::str::from_utf8(parts.next()?).ok()?;
-    Some(Carried { directory, lock_descriptor: number.parse().ok()?, flags: flags.parse().ok()?, log: parts.next() })
+    Some(Carried {
+        directory,
+        lock_descriptor: number.parse().ok()?,
+        flags: flags.parse().ok()?,
+        log: parts.next(),
+    })
 }
 
 /// The program's environment: a NULL-terminated array of strings on its stack.
@@ -53,7 +58,8 @@ impl Environment {
     }
 
     fn get(&self, name: &[u8]) -> Option<(usize, &[u8])> {
-        self.entries().find_map(|(i, entry)| Some((i, entry.strip_prefix(name)?.strip_prefix(b"=")?)))
+        self.entries()
+            .find_map(|(i, entry)| Some((i, entry.strip_prefix(name)?.strip_prefix(b"=")?)))
     }
 
     /// Takes entry `index` out.
@@ -87,12 +93,16 @@ impl Environment {
 /// # Safety
 /// Once per process, by its only thread, before the program's own code runs.
 pub unsafe fn start(mut environment: Environment) {
-    let Some((index, value)) = environment.get(VARIABLE) else { return };
+    let Some((index, value)) = environment.get(VARIABLE) else {
+        return;
+    };
     let value = value.to_vec();
     environment.remove(index);
     let mut library = Vec::new();
     for name in [&b"LD_AUDIT"[..], b"LD_PRELOAD"] {
-        let Some((index, list)) = environment.get(name) else { continue };
+        let Some((index, list)) = environment.get(name) else {
+            continue;
+        };
         let first = list.split(|&b| b == b':').next().unwrap_or(list).to_vec();
         if !first.ends_with(b"/libculvert.so") {
             continue;
@@ -104,8 +114,14 @@ pub unsafe fn start(mut environment: Environment) {
         }
         library = first;
     }
-    let Some(carried) = carried(&value) else { return };
-    if let Some(path) = environment.get(b"CULVERT_LOG").map(|(_, path)| path).or(carried.log) {
+    let Some(carried) = carried(&value) else {
+        return;
+    };
+    if let Some(path) = environment
+        .get(b"CULVERT_LOG")
+        .map(|(_, path)| path)
+        .or(carried.log)
+    {
         log::open(path);
     }
     // SAFETY: the caller's promise.
@@ -128,28 +144,49 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
         log: |line| crate::log!("{}", String::from_utf8_lossy(line)),
     };
     // SAFETY: the caller's promise.
-    unsafe { culvert_intercept::install(config) }.map_err(|error| format!("{}: {}", error.what, error.errno))
+    unsafe { culvert_intercept::install(config) }
+        .map_err(|error| format!("{}: {}", error.what, error.errno))
 }
 
 /// The state of a process in the run of `directory`: reads the run's mounts.
 fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
-    let run = Run::open(carried.directory).map_err(|error| format!("the run directory cannot be used: {error}"))?;
-    let content = run.mounts().map_err(|error| format!("the mounts cannot be read: {error}"))?;
-    let specifications = culvert::mount::decode(&content).map_err(|error| format!("the mounts cannot be read: {error}"))?;
+    let run = Run::open(carried.directory)
+        .map_err(|error| format!("the run directory cannot be used: {error}"))?;
+    let content = run
+        .mounts()
+        .map_err(|error| format!("the mounts cannot be read: {error}"))?;
+    let specifications = culvert::mount::decode(&content)
+        .map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let mut mounts = MountTable::new();
     let mut targets = (false, false);
     for specification in &specifications {
-        let identity = stat_path(&c_string(&specification.target)).ok().map(|found| (found.st_dev, found.st_ino));
+        let identity = stat_path(&c_string(&specification.target))
+            .ok()
+            .map(|found| (found.st_dev, found.st_ino));
         targets.0 |= identity.is_some();
         targets.1 |= identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));
         let mount = specification.clone();
         let open = Box::new(move || {
-            let place = culvert_drivers::Environment { cache_directory: None, run_directory: Some(&process::get().run.path), adopt: Some(adopt) };
+            let place = culvert_drivers::Environment {
+                cache_directory: None,
+                run_directory: Some(&process::get().run.path),
+                adopt: Some(adopt),
+            };
             culvert_drivers::open(&mount, &place)
         });
-        mounts.add(specification.target.clone(), identity, open).map_err(|error| format!("a mount cannot be added: {error}"))?;
+        mounts
+            .add(specification.target.clone(), identity, open)
+            .map_err(|error| format!("a mount cannot be added: {error}"))?;
     }
-    Ok(Process::new(run, mounts, carried.lock_descriptor, library, carried.flags, targets, specifications))
+    Ok(Process::new(
+        run,
+        mounts,
+        carried.lock_descriptor,
+        library,
+        carried.flags,
+        targets,
+        specifications,
+    ))
 }
 
 /// Whether the directory `target`, on `device`, is the root of a mount of the kernel's (`culvert run --private`, and by default as root).
@@ -169,8 +206,16 @@ mod tests {
 
     #[test]
     fn the_variable_is_read_strictly() {
-        assert!(carried(b"/run/x:1020:0").is_some_and(|c| c.directory == b"/run/x" && c.lock_descriptor == 1020 && c.flags == 0 && c.log.is_none()));
-        assert!(carried(b"/run/x:-1:1:/tmp/a:b").is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b")));
+        assert!(
+            carried(b"/run/x:1020:0").is_some_and(|c| c.directory == b"/run/x"
+                && c.lock_descriptor == 1020
+                && c.flags == 0
+                && c.log.is_none())
+        );
+        assert!(
+            carried(b"/run/x:-1:1:/tmp/a:b")
+                .is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b"))
+        );
         for bad in [&b""[..], b"/run/x", b"/run/x:", b"/run/x:a:0", b"/run/x:1"] {
             assert!(carried(bad).is_none(), "{bad:?}");
         }
@@ -178,8 +223,20 @@ mod tests {
 
     #[test]
     fn the_environment_is_shortened_in_place() {
-        let mut strings: Vec<Vec<u8>> = ["A=1", "CULVERT_RUN=x", "LD_AUDIT=/a/libculvert.so:/other.so", "B=2"].iter().map(|s| [s.as_bytes(), b"\0"].concat()).collect();
-        let mut array: Vec<*mut u8> = strings.iter_mut().map(|s| s.as_mut_ptr()).chain([core::ptr::null_mut()]).collect();
+        let mut strings: Vec<Vec<u8>> = [
+            "A=1",
+            "CULVERT_RUN=x",
+            "LD_AUDIT=/a/libculvert.so:/other.so",
+            "B=2",
+        ]
+        .iter()
+        .map(|s| [s.as_bytes(), b"\0"].concat())
+        .collect();
+        let mut array: Vec<*mut u8> = strings
+            .iter_mut()
+            .map(|s| s.as_mut_ptr())
+            .chain([core::ptr::null_mut()])
+            .collect();
         // SAFETY: the array is NULL-terminated and ours.
         let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
         let (index, _) = environment.get(b"CULVERT_RUN").unwrap();
@@ -187,7 +244,10 @@ mod tests {
         let (index, value) = environment.get(b"LD_AUDIT").unwrap();
         assert_eq!(value, b"/a/libculvert.so:/other.so");
         environment.skip(index, b"LD_AUDIT", "/a/libculvert.so:".len());
-        let left: Vec<Vec<u8>> = environment.entries().map(|(_, entry)| entry.to_vec()).collect();
+        let left: Vec<Vec<u8>> = environment
+            .entries()
+            .map(|(_, entry)| entry.to_vec())
+            .collect();
         assert_eq!(left, [&b"A=1"[..], b"LD_AUDIT=/other.so", b"B=2"]);
     }
 }

@@ -454,7 +454,8 @@ fn row(number: usize) -> Option<&'static Row> {
 /// When the engine is to offer a call. Constant once the process has joined its run.
 pub fn interest(number: usize) -> Interest {
     // Foreign descriptors of these matter only when one may be on the empty directory under a mount.
-    if matches!(number, nr::FSTAT | nr::GETDENTS | nr::GETDENTS64) && !process::get().targets_exist {
+    if matches!(number, nr::FSTAT | nr::GETDENTS | nr::GETDENTS64) && !process::get().targets_exist
+    {
         return Interest::Descriptor0;
     }
     match row(number).map(|row| row.treatment) {
@@ -470,7 +471,9 @@ pub fn dispatch(call: &mut Call) -> Outcome {
     match row(call.number).map(|row| &row.treatment) {
         Some(Treatment::Handled(_, function)) => function(call),
         Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
-        Some(Treatment::RefusedInside(at, errno, _)) => calls::path::refuse_inside(call, *at, *errno),
+        Some(Treatment::RefusedInside(at, errno, _)) => {
+            calls::path::refuse_inside(call, *at, *errno)
+        }
         Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
         _ => Outcome::Forward,
     }
@@ -479,16 +482,46 @@ pub fn dispatch(call: &mut Call) -> Outcome {
 /// The table as a page of documentation (Markdown).
 pub fn document() -> alloc::string::String {
     use core::fmt::Write;
-    let mut page = alloc::string::String::from("# System calls\n\nWhat happens to each system call of x86-64 in a program under `culvert run`. Generated from `crates/culvert-preload/src/table.rs`; do not edit.\n\n| number | call | what happens |\n|---|---|---|\n");
+    let mut page = alloc::string::String::from(
+        "# System calls\n\nWhat happens to each system call of x86-64 in a program under `culvert run`. Generated from `crates/culvert-preload/src/table.rs`; do not edit.\n\n| number | call | what happens |\n|---|---|---|\n",
+    );
     for row in TABLE {
         let _ = match row.treatment {
-            Treatment::Handled(Interest::Always, _) => writeln!(page, "| {} | {} | handled |", row.number, row.name),
-            Treatment::Handled(..) => writeln!(page, "| {} | {} | handled on descriptors of mounts |", row.number, row.name),
-            Treatment::Engine(why) => writeln!(page, "| {} | {} | engine: {why} |", row.number, row.name),
-            Treatment::Forwarded(why) => writeln!(page, "| {} | {} | forwarded: {why} |", row.number, row.name),
-            Treatment::Refused(errno, why) => writeln!(page, "| {} | {} | refused with {}: {why} |", row.number, row.name, errno.name()),
-            Treatment::RefusedInside(_, errno, why) => writeln!(page, "| {} | {} | on paths of mounts refused with {}: {why} |", row.number, row.name, errno.name()),
-            Treatment::RefusedOn(errno, why) => writeln!(page, "| {} | {} | on descriptors of mounts refused with {}: {why} |", row.number, row.name, errno.name()),
+            Treatment::Handled(Interest::Always, _) => {
+                writeln!(page, "| {} | {} | handled |", row.number, row.name)
+            }
+            Treatment::Handled(..) => writeln!(
+                page,
+                "| {} | {} | handled on descriptors of mounts |",
+                row.number, row.name
+            ),
+            Treatment::Engine(why) => {
+                writeln!(page, "| {} | {} | engine: {why} |", row.number, row.name)
+            }
+            Treatment::Forwarded(why) => {
+                writeln!(page, "| {} | {} | forwarded: {why} |", row.number, row.name)
+            }
+            Treatment::Refused(errno, why) => writeln!(
+                page,
+                "| {} | {} | refused with {}: {why} |",
+                row.number,
+                row.name,
+                errno.name()
+            ),
+            Treatment::RefusedInside(_, errno, why) => writeln!(
+                page,
+                "| {} | {} | on paths of mounts refused with {}: {why} |",
+                row.number,
+                row.name,
+                errno.name()
+            ),
+            Treatment::RefusedOn(errno, why) => writeln!(
+                page,
+                "| {} | {} | on descriptors of mounts refused with {}: {why} |",
+                row.number,
+                row.name,
+                errno.name()
+            ),
         };
     }
     page
@@ -503,7 +536,10 @@ mod tests {
     fn every_number_has_a_row() {
         let newest = culvert_sys::raw::general::__NR_file_setattr as usize;
         for number in (0..=334).chain(424..=newest) {
-            assert!(row(number).is_some_and(|row| row.number == number), "no row for system call {number}");
+            assert!(
+                row(number).is_some_and(|row| row.number == number),
+                "no row for system call {number}"
+            );
         }
         assert_eq!(TABLE.len(), 335 + newest - 423);
     }
@@ -514,6 +550,10 @@ mod tests {
         if std::env::var_os("CULVERT_BLESS").is_some() {
             std::fs::write(path, document()).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), document(), "run CULVERT_BLESS=1 cargo test -p culvert-preload the_page");
+        assert_eq!(
+            std::fs::read_to_string(path).unwrap_or_default(),
+            document(),
+            "run CULVERT_BLESS=1 cargo test -p culvert-preload the_page"
+        );
     }
 }

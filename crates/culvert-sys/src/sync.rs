@@ -97,12 +97,11 @@ impl<T> OnceCell<T> {
     /// The value, if made.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        // SAFETY: after `ready` the value is never written again.
-        if self.ready.load(Acquire) {
-            unsafe { (*self.value.get()).as_ref() }
-        } else {
-            None
+        if !self.ready.load(Acquire) {
+            return None;
         }
+        // SAFETY: after `ready` the value is never written again.
+        unsafe { (*self.value.get()).as_ref() }
     }
 
     /// The value; `make` runs once, under a lock, when there is none. After an error the next call tries again.

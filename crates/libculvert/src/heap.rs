@@ -15,7 +15,19 @@ const PAGE: usize = 4096;
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
         // SAFETY: a new anonymous mapping, wherever there is room.
-        match unsafe { syscall::call(nr::MMAP, [0, size, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, usize::MAX, 0]) } {
+        match unsafe {
+            syscall::call(
+                nr::MMAP,
+                [
+                    0,
+                    size,
+                    PROT_READ_WRITE,
+                    MAP_PRIVATE_ANONYMOUS,
+                    usize::MAX,
+                    0,
+                ],
+            )
+        } {
             Ok(address) => (address as *mut u8, size, 0),
             Err(_) => (core::ptr::null_mut(), 0, 0),
         }
@@ -24,7 +36,8 @@ unsafe impl Allocator for Pages {
     fn remap(&self, address: *mut u8, old: usize, new: usize, may_move: bool) -> *mut u8 {
         let flags = if may_move { MREMAP_MAYMOVE } else { 0 };
         // SAFETY: dlmalloc owns the mapping.
-        unsafe { syscall::call(nr::MREMAP, [address as usize, old, new, flags]) }.map_or(core::ptr::null_mut(), |at| at as *mut u8)
+        unsafe { syscall::call(nr::MREMAP, [address as usize, old, new, flags]) }
+            .map_or(core::ptr::null_mut(), |at| at as *mut u8)
     }
 
     fn free_part(&self, address: *mut u8, old: usize, new: usize) -> bool {
@@ -72,7 +85,11 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller's promise that it came from here with this layout.
-        unsafe { self.0.lock().realloc(memory, layout.size(), layout.align(), size) }
+        unsafe {
+            self.0
+                .lock()
+                .realloc(memory, layout.size(), layout.align(), size)
+        }
     }
 }
 

@@ -61,7 +61,10 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: restores the default action of SIGABRT and sends it to this thread; exits should that not end it.
     unsafe {
         let default = [0usize; 4];
-        syscall::raw(nr::RT_SIGACTION, [SIGABRT, default.as_ptr() as usize, 0, 8, 0, 0]);
+        syscall::raw(
+            nr::RT_SIGACTION,
+            [SIGABRT, default.as_ptr() as usize, 0, 8, 0, 0],
+        );
         let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
         let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
         syscall::raw(nr::TGKILL, [process, thread, SIGABRT, 0, 0, 0]);

@@ -13,7 +13,9 @@ pub fn environment() -> Option<*mut *mut u8> {
     let start: *mut usize;
     // The stack as a whole, not a variable on it: no object of Rust's ends where this frame ends.
     // SAFETY: reads the stack pointer.
-    unsafe { core::arch::asm!("mov {}, rsp", out(reg) start, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("mov {}, rsp", out(reg) start, options(nomem, nostack, preserves_flags))
+    };
     for i in 0..FARTHEST {
         // SAFETY: between this frame and the auxiliary vector everything is stack; the vector ends the search.
         unsafe {
@@ -53,12 +55,18 @@ unsafe fn before(landmark: *mut usize) -> Option<*mut *mut u8> {
 
 /// Whether the environment names LD_AUDIT with this library in it.
 pub fn is_audited(environment: *mut *mut u8) -> bool {
-    (0..).map_while(|i| {
-        // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of strings that end in NUL.
-        unsafe {
-            let entry = *environment.add(i);
-            (!entry.is_null()).then(|| core::ffi::CStr::from_ptr(entry.cast()).to_bytes())
-        }
-    })
-    .any(|entry| entry.strip_prefix(b"LD_AUDIT=").is_some_and(|list| list.split(|&b| b == b':').any(|path| path.ends_with(b"/libculvert.so"))))
+    (0..)
+        .map_while(|i| {
+            // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of strings that end in NUL.
+            unsafe {
+                let entry = *environment.add(i);
+                (!entry.is_null()).then(|| core::ffi::CStr::from_ptr(entry.cast()).to_bytes())
+            }
+        })
+        .any(|entry| {
+            entry.strip_prefix(b"LD_AUDIT=").is_some_and(|list| {
+                list.split(|&b| b == b':')
+                    .any(|path| path.ends_with(b"/libculvert.so"))
+            })
+        })
 }

@@ -27,7 +27,12 @@ enum Right {
     OwnerOrWrite,
 }
 
-fn change(mount: MountId, attributes: &Attributes, changes: &SetAttributes, right: Right) -> Answer {
+fn change(
+    mount: MountId,
+    attributes: &Attributes,
+    changes: &SetAttributes,
+    right: Right,
+) -> Answer {
     let file_system = process::file_system(mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
@@ -37,21 +42,30 @@ fn change(mount: MountId, attributes: &Attributes, changes: &SetAttributes, righ
     match right {
         Right::Owner if !owner => return Err(Errno::EPERM),
         Right::Write if !permits(&caller, attributes, 2) => return Err(Errno::EACCES),
-        Right::OwnerOrWrite if !owner && !permits(&caller, attributes, 2) => return Err(Errno::EACCES),
+        Right::OwnerOrWrite if !owner && !permits(&caller, attributes, 2) => {
+            return Err(Errno::EACCES);
+        }
         _ => {}
     }
     if caller.uid != 0 {
         let other_owner = changes.uid.is_some_and(|uid| uid != attributes.uid);
-        let other_group = changes.gid.is_some_and(|gid| gid != caller.gid && !caller.groups.contains(&gid) && gid != attributes.gid);
+        let other_group = changes.gid.is_some_and(|gid| {
+            gid != caller.gid && !caller.groups.contains(&gid) && gid != attributes.gid
+        });
         if other_owner || other_group {
             return Err(Errno::EPERM);
         }
     }
-    file_system.set_attributes(&caller, attributes.node, changes).map(|_| 0).map_err(|error| error.errno())
+    file_system
+        .set_attributes(&caller, attributes.node, changes)
+        .map(|_| 0)
+        .map_err(|error| error.errno())
 }
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
-    on_path(call, at, None, |_, found: Inside<'_>| change(found.mount, &existing(&found)?, &changes, right))
+    on_path(call, at, None, |_, found: Inside<'_>| {
+        change(found.mount, &existing(&found)?, &changes, right)
+    })
 }
 
 fn on_descriptor(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
@@ -62,23 +76,38 @@ fn on_descriptor(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
 }
 
 fn last_step(flags: usize) -> LastStep {
-    if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow }
+    if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        LastStep::NoFollow
+    } else {
+        LastStep::Follow
+    }
 }
 
 /// An empty path with AT_EMPTY_PATH: the descriptor itself.
-fn by_empty_path(call: &Call, flags: usize, changes: &SetAttributes, right: Right) -> Option<Outcome> {
+fn by_empty_path(
+    call: &Call,
+    flags: usize,
+    changes: &SetAttributes,
+    right: Right,
+) -> Option<Outcome> {
     let [fd, path, ..] = call.args;
     if flags & AT_EMPTY_PATH == 0 || (path != 0 && memory::get::<u8>(path) != Ok(0)) {
         return None;
     }
     Some(match descriptor(fd) {
-        Some(held) => done(super::stat::described(&held).and_then(|attributes| change(held.mount, &attributes, changes, right))),
+        Some(held) => done(
+            super::stat::described(&held)
+                .and_then(|attributes| change(held.mount, &attributes, changes, right)),
+        ),
         None => Outcome::Forward,
     })
 }
 
 fn permissions(mode: usize) -> SetAttributes {
-    SetAttributes { permissions: Some(mode as u32 & 0o7777), ..Default::default() }
+    SetAttributes {
+        permissions: Some(mode as u32 & 0o7777),
+        ..Default::default()
+    }
 }
 
 /// chmod(2)
@@ -89,23 +118,38 @@ pub fn chmod(call: &mut Call) -> Outcome {
 
 /// fchmod(2)
 pub fn fchmod(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
-    done(on_descriptor(&held, &permissions(call.args[1]), Right::Owner))
+    let Some(held) = descriptor(call.args[0]) else {
+        return Outcome::Forward;
+    };
+    done(on_descriptor(
+        &held,
+        &permissions(call.args[1]),
+        Right::Owner,
+    ))
 }
 
 /// fchmodat(2) and fchmodat2(2)
 pub fn fchmodat(call: &mut Call) -> Outcome {
-    let flags = if call.number == nr::FCHMODAT2 { call.args[3] } else { 0 };
+    let flags = if call.number == nr::FCHMODAT2 {
+        call.args[3]
+    } else {
+        0
+    };
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Outcome::Forward;
     }
     let changes = permissions(call.args[2]);
-    by_empty_path(call, flags, &changes, Right::Owner).unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Owner))
+    by_empty_path(call, flags, &changes, Right::Owner)
+        .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Owner))
 }
 
 fn owners(uid: usize, gid: usize) -> SetAttributes {
     let given = |id: usize| (id as u32 != u32::MAX).then_some(id as u32);
-    SetAttributes { uid: given(uid), gid: given(gid), ..Default::default() }
+    SetAttributes {
+        uid: given(uid),
+        gid: given(gid),
+        ..Default::default()
+    }
 }
 
 /// chown(2)
@@ -122,8 +166,14 @@ pub fn lchown(call: &mut Call) -> Outcome {
 
 /// fchown(2)
 pub fn fchown(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
-    done(on_descriptor(&held, &owners(call.args[1], call.args[2]), Right::Owner))
+    let Some(held) = descriptor(call.args[0]) else {
+        return Outcome::Forward;
+    };
+    done(on_descriptor(
+        &held,
+        &owners(call.args[1], call.args[2]),
+        Right::Owner,
+    ))
 }
 
 /// fchownat(2)
@@ -133,7 +183,8 @@ pub fn fchownat(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let changes = owners(call.args[2], call.args[3]);
-    by_empty_path(call, flags, &changes, Right::Owner).unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Owner))
+    by_empty_path(call, flags, &changes, Right::Owner)
+        .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Owner))
 }
 
 /// truncate(2) (`vfs_truncate`: EISDIR, EINVAL before EROFS)
@@ -149,7 +200,10 @@ pub fn truncate(call: &mut Call) -> Outcome {
             FileKind::Directory => return Err(Errno::EISDIR),
             _ => return Err(Errno::EINVAL),
         }
-        let changes = SetAttributes { size: Some(length as u64), ..Default::default() };
+        let changes = SetAttributes {
+            size: Some(length as u64),
+            ..Default::default()
+        };
         change(found.mount, &attributes, &changes, Right::Write)
     })
 }
@@ -158,7 +212,10 @@ fn now() -> Timespec {
     let mut time = [0u64; 2];
     // SAFETY: clock_gettime(CLOCK_REALTIME) writes one timespec.
     let _ = unsafe { syscall::call(nr::CLOCK_GETTIME, [0, time.as_mut_ptr() as usize]) };
-    Timespec { seconds: time[0] as i64, nanoseconds: time[1] as u32 }
+    Timespec {
+        seconds: time[0] as i64,
+        nanoseconds: time[1] as u32,
+    }
 }
 
 /// Two times, as changes and the right they need; an error as utimensat(2) gives it.
@@ -166,12 +223,26 @@ fn times(access: (i64, u64), modification: (i64, u64)) -> Result<(SetAttributes,
     let one = |(seconds, nanoseconds): (i64, u64)| match nanoseconds {
         UTIME_NOW => Ok(Some(now())),
         UTIME_OMIT => Ok(None),
-        0..=999_999_999 => Ok(Some(Timespec { seconds, nanoseconds: nanoseconds as u32 })),
+        0..=999_999_999 => Ok(Some(Timespec {
+            seconds,
+            nanoseconds: nanoseconds as u32,
+        })),
         _ => Err(Errno::EINVAL),
     };
     let both_now = access.1 == UTIME_NOW && modification.1 == UTIME_NOW;
-    let changes = SetAttributes { atime: one(access)?, mtime: one(modification)?, ..Default::default() };
-    Ok((changes, if both_now { Right::OwnerOrWrite } else { Right::Owner }))
+    let changes = SetAttributes {
+        atime: one(access)?,
+        mtime: one(modification)?,
+        ..Default::default()
+    };
+    Ok((
+        changes,
+        if both_now {
+            Right::OwnerOrWrite
+        } else {
+            Right::Owner
+        },
+    ))
 }
 
 const NOW: (i64, u64) = (0, UTIME_NOW);
@@ -186,37 +257,60 @@ pub fn utimensat(call: &mut Call) -> Outcome {
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Outcome::Forward;
     }
-    let pair = if pair == 0 { Ok((NOW, NOW)) } else { read_pair(pair).and_then(|first| Ok((first, read_pair(pair + 16)?))) };
-    let Ok((access, modification)) = pair else { return Outcome::Forward };
+    let pair = if pair == 0 {
+        Ok((NOW, NOW))
+    } else {
+        read_pair(pair).and_then(|first| Ok((first, read_pair(pair + 16)?)))
+    };
+    let Ok((access, modification)) = pair else {
+        return Outcome::Forward;
+    };
     if access.1 == UTIME_OMIT && modification.1 == UTIME_OMIT {
         return Outcome::Forward; // nothing to do, whatever the path (utimensat(2))
     }
-    let Ok((changes, right)) = times(access, modification) else { return Outcome::Forward };
+    let Ok((changes, right)) = times(access, modification) else {
+        return Outcome::Forward;
+    };
     if path == 0 {
         return match descriptor(fd) {
             Some(held) => done(on_descriptor(&held, &changes, right)),
             None => Outcome::Forward,
         };
     }
-    by_empty_path(call, flags, &changes, right).unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, right))
+    by_empty_path(call, flags, &changes, right)
+        .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, right))
 }
 
 /// utime(2), utimes(2), futimesat(2)
 pub fn old_times(call: &mut Call) -> Outcome {
-    let at = if call.number == nr::FUTIMESAT { At::below(0, LastStep::Follow) } else { At::new(0, LastStep::Follow) };
+    let at = if call.number == nr::FUTIMESAT {
+        At::below(0, LastStep::Follow)
+    } else {
+        At::new(0, LastStep::Follow)
+    };
     let buffer = call.args[at.path + 1];
     let pair = (|| {
         if buffer == 0 {
             return Ok((NOW, NOW));
         }
         if call.number == nr::UTIME {
-            let (access, modification): (i64, i64) = (memory::get(buffer)?, memory::get(buffer + 8)?);
+            let (access, modification): (i64, i64) =
+                (memory::get(buffer)?, memory::get(buffer + 8)?);
             return Ok(((access, 0), (modification, 0)));
         }
-        let micro = |(seconds, micro): (i64, u64)| if micro < 1_000_000 { Ok((seconds, micro * 1000)) } else { Err(Errno::EINVAL) };
+        let micro = |(seconds, micro): (i64, u64)| {
+            if micro < 1_000_000 {
+                Ok((seconds, micro * 1000))
+            } else {
+                Err(Errno::EINVAL)
+            }
+        };
         Ok((micro(read_pair(buffer)?)?, micro(read_pair(buffer + 16)?)?))
     })();
-    let Ok((changes, right)) = pair.and_then(|(access, modification)| times(access, modification)) else { return Outcome::Forward };
+    let Ok((changes, right)) = pair.and_then(|(access, modification)| times(access, modification))
+    else {
+        return Outcome::Forward;
+    };
     if call.number == nr::FUTIMESAT && call.args[1] == 0 {
         return match descriptor(call.args[0]) {
             Some(held) => done(on_descriptor(&held, &changes, right)),

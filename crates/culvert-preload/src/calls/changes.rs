@@ -21,7 +21,9 @@ struct Making<'a> {
 
 /// What creating calls check before they create (`filename_create`).
 fn make<'a>(found: &'a Inside<'_>, directory: bool) -> Result<Making<'a>, Errno> {
-    let Last::Name(name) = &found.last else { return Err(Errno::EEXIST) };
+    let Last::Name(name) = &found.last else {
+        return Err(Errno::EEXIST);
+    };
     if found.entry.is_some() {
         return Err(Errno::EEXIST);
     }
@@ -32,11 +34,17 @@ fn make<'a>(found: &'a Inside<'_>, directory: bool) -> Result<Making<'a>, Errno>
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }
-    let parent = file_system.attributes(found.parent).map_err(|error| error.errno())?;
+    let parent = file_system
+        .attributes(found.parent)
+        .map_err(|error| error.errno())?;
     if !permits(&process::caller(), &parent, 3) {
         return Err(Errno::EACCES);
     }
-    Ok(Making { file_system, parent: found.parent, name })
+    Ok(Making {
+        file_system,
+        parent: found.parent,
+        name,
+    })
 }
 
 fn masked(mode: usize, allowed: u32) -> u32 {
@@ -45,17 +53,34 @@ fn masked(mode: usize, allowed: u32) -> u32 {
 
 /// mkdir(2), mkdirat(2)
 pub fn mkdir(call: &mut Call) -> Outcome {
-    let at = if call.number == nr::MKDIRAT { At::below(0, LastStep::Parent) } else { At::new(0, LastStep::Parent) };
+    let at = if call.number == nr::MKDIRAT {
+        At::below(0, LastStep::Parent)
+    } else {
+        At::new(0, LastStep::Parent)
+    };
     let mode = call.args[at.path + 1];
     on_path(call, at, None, |_, found| {
         let making = make(&found, true)?;
-        making.file_system.mkdir(&process::caller(), making.parent, making.name, masked(mode, 0o1777)).map(|_| 0).map_err(|error| error.errno())
+        making
+            .file_system
+            .mkdir(
+                &process::caller(),
+                making.parent,
+                making.name,
+                masked(mode, 0o1777),
+            )
+            .map(|_| 0)
+            .map_err(|error| error.errno())
     })
 }
 
 /// mknod(2), mknodat(2)
 pub fn mknod(call: &mut Call) -> Outcome {
-    let at = if call.number == nr::MKNODAT { At::below(0, LastStep::Parent) } else { At::new(0, LastStep::Parent) };
+    let at = if call.number == nr::MKNODAT {
+        At::below(0, LastStep::Parent)
+    } else {
+        At::new(0, LastStep::Parent)
+    };
     let (mode, device) = (call.args[at.path + 1], call.args[at.path + 2]);
     // `may_mknod`: what no file system makes.
     match mode as u32 & 0o170000 {
@@ -64,17 +89,35 @@ pub fn mknod(call: &mut Call) -> Outcome {
     }
     on_path(call, at, None, |_, found| {
         let making = make(&found, false)?;
-        let kind = if mode as u32 & 0o170000 == 0 { 0o100000 } else { mode as u32 & 0o170000 };
+        let kind = if mode as u32 & 0o170000 == 0 {
+            0o100000
+        } else {
+            mode as u32 & 0o170000
+        };
         if matches!(kind, 0o020000 | 0o060000) && process::caller().uid != 0 {
             return Err(Errno::EPERM);
         }
-        making.file_system.mknod(&process::caller(), making.parent, making.name, kind | masked(mode, 0o7777), device as u64).map(|_| 0).map_err(|error| error.errno())
+        making
+            .file_system
+            .mknod(
+                &process::caller(),
+                making.parent,
+                making.name,
+                kind | masked(mode, 0o7777),
+                device as u64,
+            )
+            .map(|_| 0)
+            .map_err(|error| error.errno())
     })
 }
 
 /// symlink(2), symlinkat(2)
 pub fn symlink(call: &mut Call) -> Outcome {
-    let at = if call.number == nr::SYMLINKAT { At::below(1, LastStep::Parent) } else { At::new(1, LastStep::Parent) };
+    let at = if call.number == nr::SYMLINKAT {
+        At::below(1, LastStep::Parent)
+    } else {
+        At::new(1, LastStep::Parent)
+    };
     let mut target_room = PathBuffer::new();
     let target = match target_room.read(call.args[0]) {
         Ok(target) => target,
@@ -85,14 +128,20 @@ pub fn symlink(call: &mut Call) -> Outcome {
     }
     on_path(call, at, None, |_, found| {
         let making = make(&found, false)?;
-        making.file_system.symlink(&process::caller(), making.parent, making.name, target).map(|_| 0).map_err(|error| error.errno())
+        making
+            .file_system
+            .symlink(&process::caller(), making.parent, making.name, target)
+            .map(|_| 0)
+            .map_err(|error| error.errno())
     })
 }
 
 /// Whether the caller may remove or rename `found` (`may_delete`): its directory writable, and the sticky bit's rule.
 fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<(), Errno> {
     let caller = process::caller();
-    let parent = file_system.attributes(found.parent).map_err(|error| error.errno())?;
+    let parent = file_system
+        .attributes(found.parent)
+        .map_err(|error| error.errno())?;
     if !permits(&caller, &parent, 3) {
         return Err(Errno::EACCES);
     }
@@ -106,20 +155,29 @@ fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<(), Er
 }
 
 fn remove_file(found: &Inside<'_>) -> Answer {
-    let Last::Name(name) = &found.last else { return Err(Errno::EISDIR) };
+    let Last::Name(name) = &found.last else {
+        return Err(Errno::EISDIR);
+    };
     let file_system = process::file_system(found.mount)?;
     if file_system.capabilities().read_only {
         return Err(Errno::EROFS);
     }
     let attributes = existing(found)?;
     if found.trailing_slash {
-        return Err(if attributes.kind == FileKind::Directory { Errno::EISDIR } else { Errno::ENOTDIR });
+        return Err(if attributes.kind == FileKind::Directory {
+            Errno::EISDIR
+        } else {
+            Errno::ENOTDIR
+        });
     }
     may_remove(found, file_system)?;
     if attributes.kind == FileKind::Directory {
         return Err(Errno::EISDIR);
     }
-    file_system.unlink(&process::caller(), found.parent, name).map(|()| 0).map_err(|error| error.errno())
+    file_system
+        .unlink(&process::caller(), found.parent, name)
+        .map(|()| 0)
+        .map_err(|error| error.errno())
 }
 
 fn remove_directory(found: &Inside<'_>) -> Answer {
@@ -138,25 +196,36 @@ fn remove_directory(found: &Inside<'_>) -> Answer {
     if attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    file_system.rmdir(&process::caller(), found.parent, name).map(|()| 0).map_err(|error| error.errno())
+    file_system
+        .rmdir(&process::caller(), found.parent, name)
+        .map(|()| 0)
+        .map_err(|error| error.errno())
 }
 
 /// unlink(2)
 pub fn unlink(call: &mut Call) -> Outcome {
-    on_path(call, At::new(0, LastStep::Parent), None, |_, found| remove_file(&found))
+    on_path(call, At::new(0, LastStep::Parent), None, |_, found| {
+        remove_file(&found)
+    })
 }
 
 /// rmdir(2)
 pub fn rmdir(call: &mut Call) -> Outcome {
-    on_path(call, At::new(0, LastStep::Parent), None, |_, found| remove_directory(&found))
+    on_path(call, At::new(0, LastStep::Parent), None, |_, found| {
+        remove_directory(&found)
+    })
 }
 
 /// unlinkat(2)
 pub fn unlinkat(call: &mut Call) -> Outcome {
     const AT_REMOVEDIR: usize = 0x200;
     match call.args[2] {
-        0 => on_path(call, At::below(0, LastStep::Parent), None, |_, found| remove_file(&found)),
-        AT_REMOVEDIR => on_path(call, At::below(0, LastStep::Parent), None, |_, found| remove_directory(&found)),
+        0 => on_path(call, At::below(0, LastStep::Parent), None, |_, found| {
+            remove_file(&found)
+        }),
+        AT_REMOVEDIR => on_path(call, At::below(0, LastStep::Parent), None, |_, found| {
+            remove_directory(&found)
+        }),
         _ => Outcome::Forward,
     }
 }
@@ -184,10 +253,24 @@ fn side<'p>(directory: i32, path: &'p [u8], last: LastStep) -> Result<Side<'p>, 
                 let full = c_string(path);
                 let mut scratch = [0u8; 144];
                 // SAFETY: the path ends in NUL; the buffer is as large as a `struct stat`.
-                let found = unsafe { syscall::call(nr::NEWFSTATAT, [directory as usize, full.as_ptr() as usize, scratch.as_mut_ptr() as usize, 0x100]) };
+                let found = unsafe {
+                    syscall::call(
+                        nr::NEWFSTATAT,
+                        [
+                            directory as usize,
+                            full.as_ptr() as usize,
+                            scratch.as_mut_ptr() as usize,
+                            0x100,
+                        ],
+                    )
+                };
                 matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
             };
-            match if certain || missing { look_again(directory, path, last, Restrictions(0), certain) } else { Ok(Found::Kernel) } {
+            match if certain || missing {
+                look_again(directory, path, last, Restrictions(0), certain)
+            } else {
+                Ok(Found::Kernel)
+            } {
                 Ok(Found::Inside(found)) => Side::Inside(found),
                 Ok(Found::Outside(path)) => Side::Host(AT_FDCWD, path),
                 _ => host(),
@@ -212,16 +295,27 @@ pub fn rename(call: &mut Call) -> Outcome {
         (Ok(from), Ok(to)) => (from, to),
         (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
     };
-    let sides = side(from_directory, from, LastStep::Parent).and_then(|from| Ok((from, side(to_directory, to, LastStep::Parent)?)));
+    let sides = side(from_directory, from, LastStep::Parent)
+        .and_then(|from| Ok((from, side(to_directory, to, LastStep::Parent)?)));
     match sides {
         Err(errno) => done(Err(errno)),
         Ok((Side::Host(from_directory, from), Side::Host(to_directory, to))) => {
-            let args = [from_directory as usize, from.as_ptr() as usize, to_directory as usize, to.as_ptr() as usize, flags as usize];
+            let args = [
+                from_directory as usize,
+                from.as_ptr() as usize,
+                to_directory as usize,
+                to.as_ptr() as usize,
+                flags as usize,
+            ];
             // SAFETY: both paths end in NUL.
             done(unsafe { syscall::call(nr::RENAMEAT2, args) })
         }
-        Ok((Side::Inside(from), Side::Inside(to))) if from.mount == to.mount => done(rename_inside(&from, &to, flags)),
-        Ok((from, to)) => done(Err(mixed(&from).or_else(|| mixed(&to)).unwrap_or(Errno::EXDEV))),
+        Ok((Side::Inside(from), Side::Inside(to))) if from.mount == to.mount => {
+            done(rename_inside(&from, &to, flags))
+        }
+        Ok((from, to)) => done(Err(mixed(&from)
+            .or_else(|| mixed(&to))
+            .unwrap_or(Errno::EXDEV))),
     }
 }
 
@@ -231,19 +325,42 @@ fn mixed(side: &Side<'_>) -> Option<Errno> {
         Side::Inside(found) => matches!(found.last, Last::MountPoint).then_some(Errno::EBUSY),
         Side::Host(directory, path) => {
             let path = &path[..path.len() - 1];
-            let trimmed = &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |end| end + 1)];
-            let parent = trimmed.iter().rposition(|&b| b == b'/').map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
+            let trimmed = &path[..path
+                .iter()
+                .rposition(|&b| b != b'/')
+                .map_or(0, |end| end + 1)];
+            let parent = trimmed
+                .iter()
+                .rposition(|&b| b == b'/')
+                .map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
             let (parent, mut scratch) = (c_string(parent), [0u8; 144]);
             // SAFETY: the path ends in NUL; the buffer is as large as a `struct stat`.
-            unsafe { syscall::call(nr::NEWFSTATAT, [*directory as usize, parent.as_ptr() as usize, scratch.as_mut_ptr() as usize, 0]) }.err()
+            unsafe {
+                syscall::call(
+                    nr::NEWFSTATAT,
+                    [
+                        *directory as usize,
+                        parent.as_ptr() as usize,
+                        scratch.as_mut_ptr() as usize,
+                        0,
+                    ],
+                )
+            }
+            .err()
         }
     }
 }
 
 fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
-    let Last::Name(old) = &from.last else { return Err(Errno::EBUSY) };
+    let Last::Name(old) = &from.last else {
+        return Err(Errno::EBUSY);
+    };
     let Last::Name(new) = &to.last else {
-        return Err(if flags & RenameFlags::NO_REPLACE != 0 { Errno::EEXIST } else { Errno::EBUSY });
+        return Err(if flags & RenameFlags::NO_REPLACE != 0 {
+            Errno::EEXIST
+        } else {
+            Errno::EBUSY
+        });
     };
     let file_system = process::file_system(from.mount)?;
     if file_system.capabilities().read_only {
@@ -256,12 +373,22 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     if flags & RenameFlags::EXCHANGE != 0 && to.entry.is_none() {
         return Err(Errno::ENOENT);
     }
-    if moved.kind != FileKind::Directory && (from.trailing_slash || (to.trailing_slash && flags & RenameFlags::EXCHANGE == 0)) {
+    if moved.kind != FileKind::Directory
+        && (from.trailing_slash || (to.trailing_slash && flags & RenameFlags::EXCHANGE == 0))
+    {
         return Err(Errno::ENOTDIR);
     }
     may_remove(from, file_system)?;
     may_remove(to, file_system)?;
-    file_system.rename(&process::caller(), (from.parent, old), (to.parent, new), RenameFlags(flags)).map(|()| 0).map_err(|error| error.errno())
+    file_system
+        .rename(
+            &process::caller(),
+            (from.parent, old),
+            (to.parent, new),
+            RenameFlags(flags),
+        )
+        .map(|()| 0)
+        .map_err(|error| error.errno())
 }
 
 /// link(2), linkat(2)
@@ -269,11 +396,19 @@ pub fn link(call: &mut Call) -> Outcome {
     const AT_SYMLINK_FOLLOW: usize = 0x400;
     const AT_EMPTY_PATH: usize = 0x1000;
     let [a, b, c, d, e, _] = call.args;
-    let (from_directory, from, to_directory, to, flags) = if call.number == nr::LINK { (AT_FDCWD, a, AT_FDCWD, b, 0) } else { (a as i32, b, c as i32, d, e) };
+    let (from_directory, from, to_directory, to, flags) = if call.number == nr::LINK {
+        (AT_FDCWD, a, AT_FDCWD, b, 0)
+    } else {
+        (a as i32, b, c as i32, d, e)
+    };
     if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
         return Outcome::Forward;
     }
-    let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastStep::Follow } else { LastStep::NoFollow };
+    let last = if flags & AT_SYMLINK_FOLLOW != 0 {
+        LastStep::Follow
+    } else {
+        LastStep::NoFollow
+    };
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
     let (from, to) = match (from_room.read(from), to_room.read(to)) {
         (Ok(from), Ok(to)) => (from, to),
@@ -283,7 +418,11 @@ pub fn link(call: &mut Call) -> Outcome {
         Ok(target) => target,
         Err(errno) => return done(Err(errno)),
     };
-    let linked = |found: &Inside<'_>, mount: crate::resolver::MountId, node: Node, kind: FileKind| -> Answer {
+    let linked = |found: &Inside<'_>,
+                  mount: crate::resolver::MountId,
+                  node: Node,
+                  kind: FileKind|
+     -> Answer {
         let making = make(found, false)?;
         if found.mount != mount {
             return Err(Errno::EXDEV);
@@ -291,12 +430,18 @@ pub fn link(call: &mut Call) -> Outcome {
         if kind == FileKind::Directory {
             return Err(Errno::EPERM);
         }
-        making.file_system.link(&process::caller(), node, making.parent, making.name).map(|_| 0).map_err(|error| error.errno())
+        making
+            .file_system
+            .link(&process::caller(), node, making.parent, making.name)
+            .map(|_| 0)
+            .map_err(|error| error.errno())
     };
     if from.is_empty() && flags & AT_EMPTY_PATH != 0 {
         return match (descriptor(from_directory as usize), target) {
             (None, Side::Host(..)) => Outcome::Forward,
-            (Some(held), Side::Inside(found)) => done(linked(&found, held.mount, held.node, held.kind)),
+            (Some(held), Side::Inside(found)) => {
+                done(linked(&found, held.mount, held.node, held.kind))
+            }
             (None, Side::Inside(found)) => done(make(&found, false).and(Err(Errno::EXDEV))),
             (Some(_), Side::Host(..)) => done(Err(Errno::EXDEV)),
         };
@@ -304,7 +449,13 @@ pub fn link(call: &mut Call) -> Outcome {
     match (side(from_directory, from, last), target) {
         (Err(errno), _) => done(Err(errno)),
         (Ok(Side::Host(from_directory, from)), Side::Host(to_directory, to)) => {
-            let args = [from_directory as usize, from.as_ptr() as usize, to_directory as usize, to.as_ptr() as usize, flags];
+            let args = [
+                from_directory as usize,
+                from.as_ptr() as usize,
+                to_directory as usize,
+                to.as_ptr() as usize,
+                flags,
+            ];
             // SAFETY: both paths end in NUL.
             done(unsafe { syscall::call(nr::LINKAT, args) })
         }
@@ -312,15 +463,25 @@ pub fn link(call: &mut Call) -> Outcome {
             let attributes = existing(&source)?;
             linked(&found, source.mount, attributes.node, attributes.kind)
         })()),
-        (Ok(Side::Host(..)), Side::Inside(found)) => done(make(&found, false).and(Err(Errno::EXDEV))),
-        (Ok(Side::Inside(source)), Side::Host(..)) => done(existing(&source).and(Err(Errno::EXDEV))),
+        (Ok(Side::Host(..)), Side::Inside(found)) => {
+            done(make(&found, false).and(Err(Errno::EXDEV)))
+        }
+        (Ok(Side::Inside(source)), Side::Host(..)) => {
+            done(existing(&source).and(Err(Errno::EXDEV)))
+        }
     }
 }
 
 /// bind(2) of a socket to a path in a mount.
 pub fn bind_path(call: &mut Call) -> Outcome {
     on_socket_path(call, |found| {
-        let making = make(&found, false).map_err(|error| if error == Errno::EEXIST { crate::calls::socket::EADDRINUSE } else { error })?;
+        let making = make(&found, false).map_err(|error| {
+            if error == Errno::EEXIST {
+                crate::calls::socket::EADDRINUSE
+            } else {
+                error
+            }
+        })?;
         let _ = making.file_system;
         Err(Errno::EOPNOTSUPP)
     })
@@ -342,7 +503,11 @@ fn on_socket_path(call: &mut Call, inside: impl FnOnce(Inside<'_>) -> Answer) ->
     let mut bytes = [0u8; 110];
     let length = length.min(bytes.len());
     const AF_UNIX: [u8; 2] = [1, 0];
-    if length <= 2 || user::copy_in(&mut bytes[..length], address).is_err() || bytes[..2] != AF_UNIX || bytes[2] == 0 {
+    if length <= 2
+        || user::copy_in(&mut bytes[..length], address).is_err()
+        || bytes[..2] != AF_UNIX
+        || bytes[2] == 0
+    {
         return Outcome::Forward;
     }
     let path = &bytes[2..length];

@@ -21,16 +21,25 @@ fn enter(mount: MountId, attributes: &Attributes) -> Answer {
         return Err(Errno::EACCES);
     }
     let process = process::get();
-    let stand_in = process.run.working_directory(ShadowName { mount: mount.0, node: attributes.node });
+    let stand_in = process.run.working_directory(ShadowName {
+        mount: mount.0,
+        node: attributes.node,
+    });
     // SAFETY: all paths end in NUL.
     unsafe {
         if syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize]).is_err() {
-            let _ = syscall::call(nr::MKDIR, [process.run.file("cwd").as_ptr() as usize, 0o700]);
+            let _ = syscall::call(
+                nr::MKDIR,
+                [process.run.file("cwd").as_ptr() as usize, 0o700],
+            );
             let _ = syscall::call(nr::MKDIR, [stand_in.as_ptr() as usize, 0o700]);
             syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize])?;
         }
     }
-    process.set_working_directory(Some(Place::Mount { mount, node: attributes.node }));
+    process.set_working_directory(Some(Place::Mount {
+        mount,
+        node: attributes.node,
+    }));
     Ok(0)
 }
 
@@ -40,16 +49,23 @@ fn identity_of_here(_: &Call) -> Option<(u64, u64)> {
     if !process.targets_exist {
         return None;
     }
-    stat_path(b".\0").ok().map(|found| (found.st_dev, found.st_ino))
+    stat_path(b".\0")
+        .ok()
+        .map(|found| (found.st_dev, found.st_ino))
 }
 
 /// chdir(2)
 pub fn chdir(call: &mut Call) -> Outcome {
-    let outcome = on_path(call, At::new(0, LastStep::Follow), Some(identity_of_here), |_, found| {
-        let attributes = existing(&found)?;
-        enter(found.mount, &attributes)?;
-        Ok(INSIDE)
-    });
+    let outcome = on_path(
+        call,
+        At::new(0, LastStep::Follow),
+        Some(identity_of_here),
+        |_, found| {
+            let attributes = existing(&found)?;
+            enter(found.mount, &attributes)?;
+            Ok(INSIDE)
+        },
+    );
     match outcome {
         Outcome::Return(INSIDE_RESULT) => done(Ok(0)),
         Outcome::Return(0) => {
@@ -67,15 +83,19 @@ const INSIDE_RESULT: isize = INSIDE as isize;
 /// fchdir(2)
 pub fn fchdir(call: &mut Call) -> Outcome {
     if let Some(held) = descriptor(call.args[0]) {
-        return done(super::stat::described(&held).and_then(|attributes| enter(held.mount, &attributes)));
+        return done(
+            super::stat::described(&held).and_then(|attributes| enter(held.mount, &attributes)),
+        );
     }
     let answer = native(call);
     if answer.is_ok() {
         let process = process::get();
         process.set_working_directory(None);
-        let mount = identity_of_here(call).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
+        let mount =
+            identity_of_here(call).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
         if let Some(mount) = mount {
-            let root = process::file_system(mount).and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
+            let root = process::file_system(mount)
+                .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
             return done(root.and_then(|attributes| enter(mount, &attributes)));
         }
     }
@@ -90,14 +110,21 @@ pub fn getcwd(call: &mut Call) -> Outcome {
         Some(place @ Place::Mount { .. }) => Some(place.clone()),
         _ => None,
     });
-    let Some(place) = here else { return Outcome::Forward };
+    let Some(place) = here else {
+        return Outcome::Forward;
+    };
     done((|| {
-        let mut path = process.mounts.path_of(&place).map_err(|error| error.errno())?;
+        let mut path = process
+            .mounts
+            .path_of(&place)
+            .map_err(|error| error.errno())?;
         path.push(0);
         if path.len() > size {
             return Err(Errno::ERANGE);
         }
-        user::copy_out(buffer, &path).map(|()| path.len()).map_err(|_| Errno::EFAULT)
+        user::copy_out(buffer, &path)
+            .map(|()| path.len())
+            .map_err(|_| Errno::EFAULT)
     })())
 }
 

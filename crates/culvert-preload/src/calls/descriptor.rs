@@ -25,7 +25,9 @@ pub fn close(call: &mut Call) -> Outcome {
         Object::File(file) => file.flush(),
         _ => Ok(()),
     };
-    let result = flushed.map(|()| 0).map_err(|error| super::io::report(&held, "close", &error));
+    let result = flushed
+        .map(|()| 0)
+        .map_err(|error| super::io::report(&held, "close", &error));
     drop(held);
     table.remove(fd);
     // A shared description loses this process's POSIX locks with any descriptor of its file: the kernel sees to that on the shadow.
@@ -88,7 +90,11 @@ pub fn dup_to(call: &mut Call) -> Outcome {
 pub fn fcntl(call: &mut Call) -> Outcome {
     let [fd, command, argument, ..] = call.args;
     let Some(held) = descriptor(fd) else {
-        return if process::get().table.is_internal(fd as i32) { done(Err(Errno::EBADF)) } else { Outcome::Forward };
+        return if process::get().table.is_internal(fd as i32) {
+            done(Err(Errno::EBADF))
+        } else {
+            Outcome::Forward
+        };
     };
     const F_DUPFD: u32 = 0;
     const F_GETFD: u32 = 1;
@@ -106,7 +112,11 @@ pub fn fcntl(call: &mut Call) -> Outcome {
     const F_GET_SEALS: u32 = 1034;
     let path_only = matches!(held.object, Object::Path);
     match command as u32 {
-        F_DUPFD | F_DUPFD_CLOEXEC => done(dup_ours(fd as i32, argument as i32, command as u32 == F_DUPFD_CLOEXEC)),
+        F_DUPFD | F_DUPFD_CLOEXEC => done(dup_ours(
+            fd as i32,
+            argument as i32,
+            command as u32 == F_DUPFD_CLOEXEC,
+        )),
         F_GETFD | F_SETFD => Outcome::Forward,
         F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
         _ if path_only => done(Err(Errno::EBADF)),
@@ -117,11 +127,20 @@ pub fn fcntl(call: &mut Call) -> Outcome {
         F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
         // A lock would be lost when the shadow is opened and closed to be filled for a mapping later: it is filled before.
         F_SETLK | F_SETLKW => {
-            let ready = process::get().table.promote(fd as i32).and_then(|()| match &held.object {
-                Object::File(_) => crate::shadow::mappable(&held, fd as i32).map(|_| ()).map_err(|error| super::io::report(&held, "lock", &error)),
-                _ => Ok(()),
-            });
-            if let Err(error) = ready { done(Err(error)) } else { Outcome::Forward }
+            let ready = process::get()
+                .table
+                .promote(fd as i32)
+                .and_then(|()| match &held.object {
+                    Object::File(_) => crate::shadow::mappable(&held, fd as i32)
+                        .map(|_| ())
+                        .map_err(|error| super::io::report(&held, "lock", &error)),
+                    _ => Ok(()),
+                });
+            if let Err(error) = ready {
+                done(Err(error))
+            } else {
+                Outcome::Forward
+            }
         }
         // Other locks, owners, signals, leases, hints: the kernel keeps them, on the shadow.
         _ => match process::get().table.promote(fd as i32) {
@@ -132,7 +151,10 @@ pub fn fcntl(call: &mut Call) -> Outcome {
 }
 
 fn same(held: &Held, other: i32) -> bool {
-    process::get().table.get(other).is_some_and(|other| core::ptr::eq::<crate::description::Description>(&**held, &*other))
+    process::get()
+        .table
+        .get(other)
+        .is_some_and(|other| core::ptr::eq::<crate::description::Description>(&**held, &*other))
 }
 
 /// close_range(2): everything in the range but Culvert's own descriptors.
@@ -144,7 +166,11 @@ pub fn close_range(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let table = &process::get().table;
-    let mut internal: alloc::vec::Vec<u32> = process::get().internal_descriptors().into_iter().filter(|fd| (first..=last).contains(fd)).collect();
+    let mut internal: alloc::vec::Vec<u32> = process::get()
+        .internal_descriptors()
+        .into_iter()
+        .filter(|fd| (first..=last).contains(fd))
+        .collect();
     internal.sort_unstable();
     let mut from = first;
     let mut result = Ok(0);
@@ -172,7 +198,8 @@ pub fn close_range(call: &mut Call) -> Outcome {
 /// pidfd_getfd(2): a descriptor of another process may be a shadow.
 pub fn pidfd_getfd(call: &mut Call) -> Outcome {
     // SAFETY: the program's own call, with its own arguments.
-    let result = unsafe { syscall::call(nr::PIDFD_GETFD, [call.args[0], call.args[1], call.args[2]]) };
+    let result =
+        unsafe { syscall::call(nr::PIDFD_GETFD, [call.args[0], call.args[1], call.args[2]]) };
     if let Ok(fd) = result {
         process::get().table.forget(fd as i32);
     }

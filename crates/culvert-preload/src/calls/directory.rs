@@ -2,9 +2,9 @@
 
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
+use crate::process;
 use culvert::{DirectoryEntry, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
-use crate::process;
 use culvert_sys::{nr, syscall};
 
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
@@ -37,7 +37,13 @@ pub fn getdents(call: &mut Call) -> Outcome {
             super::path::list_foreign(call)
         };
     };
-    done(list(&held, fd as i32, buffer, size as u32 as usize, call.number == nr::GETDENTS))
+    done(list(
+        &held,
+        fd as i32,
+        buffer,
+        size as u32 as usize,
+        call.number == nr::GETDENTS,
+    ))
 }
 
 fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
@@ -72,14 +78,35 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
         let mut open = true;
         while open && *offset < OWN_ENTRIES {
             let name: &[u8] = if *offset == 0 { b"." } else { b".." };
-            let node = if *offset == 0 { held.node } else { file_system.parent(held.node).unwrap_or(held.node) };
-            let inode = file_system.attributes(node).map_or(node.0, |attributes| attributes.inode);
-            open = put(&DirectoryEntry { inode, next: *offset + 1, kind: FileKind::Directory, name }, offset);
+            let node = if *offset == 0 {
+                held.node
+            } else {
+                file_system.parent(held.node).unwrap_or(held.node)
+            };
+            let inode = file_system
+                .attributes(node)
+                .map_or(node.0, |attributes| attributes.inode);
+            open = put(
+                &DirectoryEntry {
+                    inode,
+                    next: *offset + 1,
+                    kind: FileKind::Directory,
+                    name,
+                },
+                offset,
+            );
         }
         if open {
-            let listed = file_system.read_directory(held.node, *offset - OWN_ENTRIES, &mut |entry| {
-                put(&DirectoryEntry { next: entry.next + OWN_ENTRIES, ..entry }, offset)
-            });
+            let listed =
+                file_system.read_directory(held.node, *offset - OWN_ENTRIES, &mut |entry| {
+                    put(
+                        &DirectoryEntry {
+                            next: entry.next + OWN_ENTRIES,
+                            ..entry
+                        },
+                        offset,
+                    )
+                });
             if let Err(error) = listed {
                 let errno = super::io::report(held, "getdents64", &error);
                 if used == 0 {
@@ -99,13 +126,17 @@ fn list_descriptors(call: &Call) -> Answer {
     let mut bytes = alloc::vec![0u8; (size as u32 as usize).min(1 << 16)];
     loop {
         // SAFETY: the buffer is given with its length.
-        let got = unsafe { syscall::call(call.number, [fd, bytes.as_mut_ptr() as usize, bytes.len()]) }?;
+        let got =
+            unsafe { syscall::call(call.number, [fd, bytes.as_mut_ptr() as usize, bytes.len()]) }?;
         let (mut from, mut kept) = (0, 0);
         while from + name_at < got {
-            let length = usize::from(u16::from_ne_bytes([bytes[from + 16], bytes[from + 17]])).max(name_at + 1);
+            let length = usize::from(u16::from_ne_bytes([bytes[from + 16], bytes[from + 17]]))
+                .max(name_at + 1);
             let name = &bytes[from + name_at..(from + length).min(got)];
             let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
-            let number = core::str::from_utf8(name).ok().and_then(|name| name.parse::<i32>().ok());
+            let number = core::str::from_utf8(name)
+                .ok()
+                .and_then(|name| name.parse::<i32>().ok());
             if !number.is_some_and(|number| internal.contains(&number)) {
                 bytes.copy_within(from..(from + length).min(got), kept);
                 kept += length;
@@ -113,7 +144,9 @@ fn list_descriptors(call: &Call) -> Answer {
             from += length;
         }
         if kept > 0 || got == 0 {
-            return user::copy_out(buffer, &bytes[..kept]).map(|()| kept).map_err(|_| Errno::EFAULT);
+            return user::copy_out(buffer, &bytes[..kept])
+                .map(|()| kept)
+                .map_err(|_| Errno::EFAULT);
         }
     }
 }
@@ -125,16 +158,31 @@ mod tests {
     #[test]
     fn records_are_laid_out_as_the_kernel_does() {
         let mut record = [0; 288];
-        let entry = DirectoryEntry { inode: 7, next: 9, kind: FileKind::Directory, name: b"abc" };
+        let entry = DirectoryEntry {
+            inode: 7,
+            next: 9,
+            kind: FileKind::Directory,
+            name: b"abc",
+        };
         assert_eq!(encode(&entry, false, &mut record), 24);
-        assert_eq!(&record[..24], &[7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 24, 0, 4, b'a', b'b', b'c', 0, 0]);
+        assert_eq!(
+            &record[..24],
+            &[
+                7, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 24, 0, 4, b'a', b'b', b'c', 0, 0
+            ]
+        );
         assert_eq!(encode(&entry, true, &mut record), 24);
         assert_eq!(&record[16..24], &[24, 0, b'a', b'b', b'c', 0, 0, 4]);
     }
 
     #[test]
     fn the_longest_name_fits() {
-        let entry = DirectoryEntry { inode: 1, next: 2, kind: FileKind::Regular, name: &[b'x'; 255] };
+        let entry = DirectoryEntry {
+            inode: 1,
+            next: 2,
+            kind: FileKind::Regular,
+            name: &[b'x'; 255],
+        };
         for old in [false, true] {
             assert!(encode(&entry, old, &mut [0; 288]) <= 288);
         }

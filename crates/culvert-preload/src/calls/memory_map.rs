@@ -2,9 +2,9 @@
 
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
-use crate::shadow;
 use crate::memory::{Span, UserSink};
 use crate::process;
+use crate::shadow;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -22,7 +22,9 @@ pub fn mmap(call: &mut Call) -> Outcome {
     if flags & MAP_ANONYMOUS != 0 || length == 0 {
         return Outcome::Forward;
     }
-    let Some(held) = descriptor(fd) else { return Outcome::Forward };
+    let Some(held) = descriptor(fd) else {
+        return Outcome::Forward;
+    };
     done(map(&held, fd as i32, call))
 }
 
@@ -42,9 +44,22 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, call);
     }
-    let shadow = shadow::mappable(held, fd).map_err(|error| super::io::report(held, "mmap", &error))?;
+    let shadow =
+        shadow::mappable(held, fd).map_err(|error| super::io::report(held, "mmap", &error))?;
     // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
-    let start = unsafe { syscall::call(nr::MMAP, [address, length, protection, flags, shadow.number() as usize, offset]) }?;
+    let start = unsafe {
+        syscall::call(
+            nr::MMAP,
+            [
+                address,
+                length,
+                protection,
+                flags,
+                shadow.number() as usize,
+                offset,
+            ],
+        )
+    }?;
     if protection & PROT_EXEC != 0 {
         culvert_intercept::code_mapped(start, length);
     }
@@ -59,9 +74,24 @@ fn copy(held: &Held, call: &Call) -> Answer {
     let [address, length, protection, flags, _, offset] = call.args;
     let flags = flags & !MAP_TYPE | MAP_PRIVATE | MAP_ANONYMOUS;
     // SAFETY: the program's own mapping call, with its own address and length.
-    let start = unsafe { syscall::call(nr::MMAP, [address, length, PROT_READ | PROT_WRITE, flags, usize::MAX, 0]) }?;
+    let start = unsafe {
+        syscall::call(
+            nr::MMAP,
+            [
+                address,
+                length,
+                PROT_READ | PROT_WRITE,
+                flags,
+                usize::MAX,
+                0,
+            ],
+        )
+    }?;
     let file = held.readable()?;
-    let spans = [Span { base: start, length }];
+    let spans = [Span {
+        base: start,
+        length,
+    }];
     let mut sink = UserSink::new(&spans);
     let mut at = offset as u64;
     loop {

@@ -44,7 +44,11 @@ pub fn descriptor(argument: usize) -> Option<Held> {
 
 /// Refuses a descriptor call on our files.
 pub fn refuse(call: &mut Call, errno: Errno) -> Outcome {
-    if descriptor(call.args[0]).is_some() { done(Err(errno)) } else { Outcome::Forward }
+    if descriptor(call.args[0]).is_some() {
+        done(Err(errno))
+    } else {
+        Outcome::Forward
+    }
 }
 
 /// Whether `caller` may do `wanted` (4 read, 2 write, 1 execute or search) to something with `attributes`.

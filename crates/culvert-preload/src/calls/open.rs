@@ -36,7 +36,12 @@ pub fn open(call: &mut Call) -> Outcome {
 /// creat(2)
 pub fn creat(call: &mut Call) -> Outcome {
     let mode = call.args[1] as u32;
-    open_at(call, At::new(0, LastStep::Follow), O_CREAT | O_TRUNC | 1, mode)
+    open_at(
+        call,
+        At::new(0, LastStep::Follow),
+        O_CREAT | O_TRUNC | 1,
+        mode,
+    )
 }
 
 /// openat(2)
@@ -51,22 +56,38 @@ pub fn openat2(call: &mut Call) -> Outcome {
     if size < 24 {
         return Outcome::Forward;
     }
-    let (Ok(flags), Ok(mode), Ok(resolve)) = (memory::get::<u64>(how), memory::get::<u64>(how + 8), memory::get::<u64>(how + 16)) else { return Outcome::Forward };
+    let (Ok(flags), Ok(mode), Ok(resolve)) = (
+        memory::get::<u64>(how),
+        memory::get::<u64>(how + 8),
+        memory::get::<u64>(how + 16),
+    ) else {
+        return Outcome::Forward;
+    };
     // What the kernel refuses, it refuses itself.
     if flags & !u64::from(VALID | O_PATH) != 0 || resolve & !0x3f != 0 || mode & !0o7777 != 0 {
         return Outcome::Forward;
     }
-    let at = At { restrictions: Restrictions(resolve), ..At::below(0, LastStep::Follow) };
+    let at = At {
+        restrictions: Restrictions(resolve),
+        ..At::below(0, LastStep::Follow)
+    };
     open_at(call, at, flags as u32, mode as u32)
 }
 
 fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
-    let flags = if flags & O_PATH != 0 { flags & PATH_FLAGS } else { flags };
+    let flags = if flags & O_PATH != 0 {
+        flags & PATH_FLAGS
+    } else {
+        flags
+    };
     let creates = flags & O_CREAT != 0;
     if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
         return done(Err(Errno::EINVAL)); // since Linux 6.3 (`build_open_flags`)
     }
-    let last = match (creates, flags & O_NOFOLLOW != 0 || (creates && flags & O_EXCL != 0)) {
+    let last = match (
+        creates,
+        flags & O_NOFOLLOW != 0 || (creates && flags & O_EXCL != 0),
+    ) {
         (true, true) => LastStep::CreateNoFollow,
         (true, false) => LastStep::Create,
         (false, true) => LastStep::NoFollow,
@@ -78,7 +99,9 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         Ok(path) => path,
         Err(errno) => return done(Err(errno)),
     };
-    let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+    let directory = at
+        .directory
+        .map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
     match super::path::find(directory, path, last, at.restrictions) {
         Err(errno) => return done(Err(errno)),
         Ok(Found::Inside(found)) => return done(open_inside(&found, flags, mode)),
@@ -104,12 +127,17 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     };
     match answer {
         Ok(fd) => {
-            let fd = process.table.opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize;
+            let fd = process
+                .table
+                .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize;
             if super::proc_files::is_descriptor_listing(path) {
                 process.table.lists_descriptors(fd as i32);
             }
             if flags & (O_DIRECTORY | O_PATH) != 0 && process.targets_exist {
-                if let Some(mount) = stat_descriptor(fd as i32).ok().and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino)) {
+                if let Some(mount) = stat_descriptor(fd as i32)
+                    .ok()
+                    .and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino))
+                {
                     return match super::path::adopt_target(fd as i32, mount) {
                         Ok(()) => done(Ok(fd)),
                         Err(errno) => done(Err(errno)),
@@ -118,29 +146,43 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
             }
             done(Ok(fd))
         }
-        Err(Errno::ENOENT | Errno::ENOTDIR) => match look_again(directory, path, last, at.restrictions, certain) {
-            Ok(Found::Inside(found)) => done(open_inside(&found, flags, mode)),
-            Ok(Found::Outside(path)) => open_outside(call, at, &path),
-            Err(errno) => done(Err(errno)),
-            _ => done(answer),
-        },
+        Err(Errno::ENOENT | Errno::ENOTDIR) => {
+            match look_again(directory, path, last, at.restrictions, certain) {
+                Ok(Found::Inside(found)) => done(open_inside(&found, flags, mode)),
+                Ok(Found::Outside(path)) => open_outside(call, at, &path),
+                Err(errno) => done(Err(errno)),
+                _ => done(answer),
+            }
+        }
         Err(_) => done(answer),
     }
 }
 
 /// The open with an absolute path that leaves the mounts.
 fn open_outside(call: &Call, at: At, path: &[u8]) -> Outcome {
-    if let Some(answer) = super::proc_files::open(&path[..path.len() - 1], call.args[if at.directory.is_some() { 2 } else { 1 }] as u32) {
+    if let Some(answer) = super::proc_files::open(
+        &path[..path.len() - 1],
+        call.args[if at.directory.is_some() { 2 } else { 1 }] as u32,
+    ) {
         return done(answer);
     }
     if call.number != nr::OPENAT2 {
         return outside(call, at, path);
     }
     // BENEATH and IN_ROOT have been obeyed and would refuse the absolute path.
-    let Ok(flags) = memory::get::<u64>(call.args[2]) else { return Outcome::Forward };
+    let Ok(flags) = memory::get::<u64>(call.args[2]) else {
+        return Outcome::Forward;
+    };
     let mode = memory::get::<u64>(call.args[2] + 8).unwrap_or(0);
     let how = [flags, mode, at.restrictions.0 & !0x18];
-    let args = [super::path::AT_FDCWD as usize, path.as_ptr() as usize, how.as_ptr() as usize, 24, 0, 0];
+    let args = [
+        super::path::AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        how.as_ptr() as usize,
+        24,
+        0,
+        0,
+    ];
     // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
     done(unsafe { syscall::call(nr::OPENAT2, args) })
 }
@@ -155,7 +197,9 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
         return match attributes.kind {
             FileKind::Directory if read_only => Err(Errno::EROFS),
             FileKind::Directory => {
-                let (entry, opened) = file_system.tmpfile(&caller, attributes.node, OpenFlags(flags), mode & 0o7777).map_err(|error| error.errno())?;
+                let (entry, opened) = file_system
+                    .tmpfile(&caller, attributes.node, OpenFlags(flags), mode & 0o7777)
+                    .map_err(|error| error.errno())?;
                 give(found, entry.attributes, opened, flags)
             }
             _ => Err(Errno::ENOTDIR),
@@ -165,10 +209,19 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
         if read_only {
             return Err(Errno::EROFS);
         }
-        let Last::Name(name) = &found.last else { return Err(Errno::EISDIR) };
-        may_change(found, file_system.attributes(found.parent).map_err(|error| error.errno())?)?;
+        let Last::Name(name) = &found.last else {
+            return Err(Errno::EISDIR);
+        };
+        may_change(
+            found,
+            file_system
+                .attributes(found.parent)
+                .map_err(|error| error.errno())?,
+        )?;
         let mode = mode & 0o7777 & !caller.umask;
-        let (entry, opened) = file_system.create(&caller, found.parent, name, OpenFlags(flags), mode).map_err(|error| error.errno())?;
+        let (entry, opened) = file_system
+            .create(&caller, found.parent, name, OpenFlags(flags), mode)
+            .map_err(|error| error.errno())?;
         return give(found, entry.attributes, opened, flags);
     };
     let attributes = entry.attributes;
@@ -196,7 +249,9 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
     match attributes.kind {
         FileKind::Symlink => return Err(Errno::ELOOP),
         FileKind::Directory if wanted & 2 != 0 => return Err(Errno::EISDIR),
-        FileKind::Regular | FileKind::Directory if wanted & 2 != 0 && read_only => return Err(Errno::EROFS),
+        FileKind::Regular | FileKind::Directory if wanted & 2 != 0 && read_only => {
+            return Err(Errno::EROFS);
+        }
         _ => {}
     }
     if !permits(&caller, &attributes, wanted) {
@@ -211,12 +266,18 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
             if flags & O_DIRECT != 0 {
                 return Err(Errno::EINVAL);
             }
-            let opened = file_system.open(&caller, attributes.node, OpenFlags(flags)).map_err(|error| {
-                if let Some(cause) = error.cause() {
-                    crate::log!("open of node {:x} of mount {}: {cause}", attributes.node.0, found.mount.0);
-                }
-                error.errno()
-            })?;
+            let opened = file_system
+                .open(&caller, attributes.node, OpenFlags(flags))
+                .map_err(|error| {
+                    if let Some(cause) = error.cause() {
+                        crate::log!(
+                            "open of node {:x} of mount {}: {cause}",
+                            attributes.node.0,
+                            found.mount.0
+                        );
+                    }
+                    error.errno()
+                })?;
             give(found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
@@ -230,21 +291,43 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
 /// Opens a FIFO: one of the run's own stands for it, the same for all its processes.
 fn open_fifo(found: &Inside<'_>, attributes: &Attributes, flags: u32) -> Answer {
     let process = process::get();
-    let path = process.run.fifo(ShadowName { mount: found.mount.0, node: attributes.node });
+    let path = process.run.fifo(ShadowName {
+        mount: found.mount.0,
+        node: attributes.node,
+    });
     // SAFETY: the paths end in NUL; what exists already is fine.
     let opened = unsafe {
-        let _ = syscall::call(nr::MKDIR, [process.run.file("fifos").as_ptr() as usize, 0o700]);
+        let _ = syscall::call(
+            nr::MKDIR,
+            [process.run.file("fifos").as_ptr() as usize, 0o700],
+        );
         let _ = syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o010600, 0]);
-        culvert_intercept::wait::interruptible(nr::OPEN, [path.as_ptr() as usize, (flags & !(O_CREAT | O_TRUNC)) as usize, 0, 0, 0, 0])
+        culvert_intercept::wait::interruptible(
+            nr::OPEN,
+            [
+                path.as_ptr() as usize,
+                (flags & !(O_CREAT | O_TRUNC)) as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
+        )
     };
     let fd = Errno::check(opened.map_err(|_| super::RESTART)?)?;
-    Ok(process.table.opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize)
+    Ok(process
+        .table
+        .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize)
 }
 
 /// Whether the caller may add or remove names in the directory.
 pub fn may_change(found: &Inside<'_>, directory: Attributes) -> Result<(), Errno> {
     let _ = found;
-    if permits(&process::caller(), &directory, 3) { Ok(()) } else { Err(Errno::EACCES) }
+    if permits(&process::caller(), &directory, 3) {
+        Ok(())
+    } else {
+        Err(Errno::EACCES)
+    }
 }
 
 fn give(found: &Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
@@ -262,13 +345,21 @@ fn give(found: &Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) 
 fn add(found: &Inside<'_>, attributes: Attributes, object: Object, flags: u32) -> Answer {
     let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
-    let keep = if flags & O_PATH != 0 { keep } else { keep | 0o100000 };
-    let mut description = Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    let keep = if flags & O_PATH != 0 {
+        keep
+    } else {
+        keep | 0o100000
+    };
+    let mut description =
+        Description::new(found.mount, attributes.node, attributes.kind, object, keep);
     if attributes.links > 1
         && attributes.kind != FileKind::Directory
         && let Last::Name(name) = &found.last
     {
         description.opened_as = Some((found.parent, name.as_ref().into()));
     }
-    process::get().table.add(description, 0, flags & O_CLOEXEC != 0).map(|fd| fd as usize)
+    process::get()
+        .table
+        .add(description, 0, flags & O_CLOEXEC != 0)
+        .map(|fd| fd as usize)
 }

@@ -4,7 +4,10 @@ use super::{Answer, done};
 use crate::description::{Held, Object};
 use crate::memory::{PathBuffer, c_string};
 use crate::process::{self, Process};
-use crate::resolver::{Host, HostFile, HostKind, Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
+use crate::resolver::{
+    Host, HostFile, HostKind, Inside, LastStep, Magic, MountId, Place, Quick, Resolved,
+    Restrictions,
+};
 use crate::run;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
@@ -30,16 +33,27 @@ pub struct At {
 impl At {
     /// The path in argument `path`, relative ones below the working directory.
     pub const fn new(path: usize, last: LastStep) -> Self {
-        Self { directory: None, path, last, restrictions: Restrictions(0) }
+        Self {
+            directory: None,
+            path,
+            last,
+            restrictions: Restrictions(0),
+        }
     }
 
     /// The path in argument `directory + 1`, relative ones below the directory of argument `directory`.
     pub const fn below(directory: usize, last: LastStep) -> Self {
-        Self { directory: Some(directory), path: directory + 1, last, restrictions: Restrictions(0) }
+        Self {
+            directory: Some(directory),
+            path: directory + 1,
+            last,
+            restrictions: Restrictions(0),
+        }
     }
 
     fn directory_of(&self, call: &Call) -> i32 {
-        self.directory.map_or(AT_FDCWD, |index| call.args[index] as i32)
+        self.directory
+            .map_or(AT_FDCWD, |index| call.args[index] as i32)
     }
 }
 
@@ -64,7 +78,10 @@ impl Host for Kernel {
         let mut out = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
         // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
         let found = unsafe {
-            syscall::call(nr::LSTAT, [path.as_ptr() as usize, out.as_mut_ptr() as usize])?;
+            syscall::call(
+                nr::LSTAT,
+                [path.as_ptr() as usize, out.as_mut_ptr() as usize],
+            )?;
             out.assume_init()
         };
         let kind = match FileKind::of_mode(found.st_mode) {
@@ -72,7 +89,11 @@ impl Host for Kernel {
             Some(FileKind::Symlink) => HostKind::Symlink,
             _ => HostKind::Other,
         };
-        Ok(HostFile { kind, dev: found.st_dev, ino: found.st_ino })
+        Ok(HostFile {
+            kind,
+            dev: found.st_dev,
+            ino: found.st_ino,
+        })
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -80,7 +101,10 @@ impl Host for Kernel {
     }
 
     fn magic(&self, path: &[u8]) -> Magic {
-        let mut parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty()).skip(1);
+        let mut parts = path
+            .split(|&b| b == b'/')
+            .filter(|part| !part.is_empty())
+            .skip(1);
         let number = |part: Option<&[u8]>| core::str::from_utf8(part?).ok()?.parse::<i32>().ok();
         // SAFETY: getpid has no arguments.
         let me = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as i32;
@@ -99,8 +123,14 @@ impl Host for Kernel {
             },
             Some(b"exe") => own_executable().unwrap_or(Magic::No),
             Some(b"fd") => match number(parts.next()).and_then(|fd| process::get().table.get(fd)) {
-                Some(held) if held.kind == FileKind::Directory => Magic::Directory(Place::Mount { mount: held.mount, node: held.node }),
-                Some(held) => Magic::File { mount: held.mount, node: held.node },
+                Some(held) if held.kind == FileKind::Directory => Magic::Directory(Place::Mount {
+                    mount: held.mount,
+                    node: held.node,
+                }),
+                Some(held) => Magic::File {
+                    mount: held.mount,
+                    node: held.node,
+                },
                 None => Magic::Kernel,
             },
             _ => Magic::No,
@@ -113,7 +143,17 @@ impl Host for Kernel {
         let how: [u64; 3] = [O_PATH_CLOEXEC, 0, RESOLVE_NO_SYMLINKS];
         let path = c_string(path);
         // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-        match unsafe { syscall::call(nr::OPENAT2, [AT_FDCWD as usize, path.as_ptr() as usize, how.as_ptr() as usize, 24]) } {
+        match unsafe {
+            syscall::call(
+                nr::OPENAT2,
+                [
+                    AT_FDCWD as usize,
+                    path.as_ptr() as usize,
+                    how.as_ptr() as usize,
+                    24,
+                ],
+            )
+        } {
             Ok(fd) => {
                 drop(crate::shadow::Descriptor(fd as i32));
                 true
@@ -127,8 +167,22 @@ impl Host for Kernel {
 fn own_executable() -> Option<Magic> {
     let path = run::read_link(b"/proc/self/exe\0").ok()?;
     let original = crate::exec::origin(&path)?;
-    match process::get().mounts.walk(&Kernel, &process::caller(), &Place::Host(b"/".to_vec()), original, LastStep::Follow, Restrictions(0)) {
-        Ok(Resolved::Inside(Inside { mount, entry: Some(entry), .. })) => Some(Magic::File { mount, node: entry.attributes.node }),
+    match process::get().mounts.walk(
+        &Kernel,
+        &process::caller(),
+        &Place::Host(b"/".to_vec()),
+        original,
+        LastStep::Follow,
+        Restrictions(0),
+    ) {
+        Ok(Resolved::Inside(Inside {
+            mount,
+            entry: Some(entry),
+            ..
+        })) => Some(Magic::File {
+            mount,
+            node: entry.attributes.node,
+        }),
         _ => None,
     }
 }
@@ -137,7 +191,10 @@ fn own_executable() -> Option<Magic> {
 fn place_of(fd: i32) -> Result<Option<Place>, Errno> {
     match process::get().table.get(fd) {
         None => Ok(None),
-        Some(held) if held.kind == FileKind::Directory => Ok(Some(Place::Mount { mount: held.mount, node: held.node })),
+        Some(held) if held.kind == FileKind::Directory => Ok(Some(Place::Mount {
+            mount: held.mount,
+            node: held.node,
+        })),
         Some(_) => Err(Errno::ENOTDIR),
     }
 }
@@ -145,7 +202,9 @@ fn place_of(fd: i32) -> Result<Option<Place>, Errno> {
 /// The directory behind the foreign descriptor `fd`, by its path.
 fn foreign_place(process: &Process, fd: i32) -> Option<Place> {
     let path = run::descriptor_path(fd).ok()?;
-    (path.first() == Some(&b'/')).then(|| process.mounts.place(&path).ok()).flatten()
+    (path.first() == Some(&b'/'))
+        .then(|| process.mounts.place(&path).ok())
+        .flatten()
 }
 
 /// Where a path starts: `Err` is the call's answer, `Ok(None)` a directory that cannot be named.
@@ -157,16 +216,32 @@ fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
 }
 
 /// Finds out what `path` is, by text and by walking the mounts.
-pub fn find<'p>(directory: i32, path: &'p [u8], last: LastStep, restrictions: Restrictions) -> Result<Found<'p>, Errno> {
+pub fn find<'p>(
+    directory: i32,
+    path: &'p [u8],
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
     let process = process::get();
     if path.is_empty() || process.has_left() {
         return Ok(Found::Kernel);
     }
     let absolute = path[0] == b'/' && restrictions.0 & Restrictions::IN_ROOT == 0;
     // A program from a mount runs as a file of the run directory: paths made from its own place mean the mount.
-    if let Some(original) = absolute.then(|| crate::exec::origin(path)).flatten().filter(|original| !original.is_empty()) {
+    if let Some(original) = absolute
+        .then(|| crate::exec::origin(path))
+        .flatten()
+        .filter(|original| !original.is_empty())
+    {
         let start = Place::Host(b"/".to_vec());
-        return resolved(process.mounts.walk(&Kernel, &process::caller(), &start, original, last, restrictions));
+        return resolved(process.mounts.walk(
+            &Kernel,
+            &process::caller(),
+            &start,
+            original,
+            last,
+            restrictions,
+        ));
     }
     let mut known = None;
     let quick = if absolute {
@@ -198,7 +273,14 @@ pub fn find<'p>(directory: i32, path: &'p [u8], last: LastStep, restrictions: Re
             None => return Ok(Found::Kernel),
         },
     };
-    resolved(process.mounts.walk(&Kernel, &process::caller(), &start, path, last, restrictions))
+    resolved(process.mounts.walk(
+        &Kernel,
+        &process::caller(),
+        &start,
+        path,
+        last,
+        restrictions,
+    ))
 }
 
 fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errno> {
@@ -217,22 +299,39 @@ fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errn
 }
 
 /// A second look at a path that the kernel did not find, or (`certain`) that led it to the empty directory under a mount.
-pub fn look_again<'p>(directory: i32, path: &'p [u8], last: LastStep, restrictions: Restrictions, certain: bool) -> Result<Found<'p>, Errno> {
+pub fn look_again<'p>(
+    directory: i32,
+    path: &'p [u8],
+    last: LastStep,
+    restrictions: Restrictions,
+    certain: bool,
+) -> Result<Found<'p>, Errno> {
     let process = process::get();
-    let Some(start) = (if path.first() == Some(&b'/') { Some(Place::Host(b"/".to_vec())) } else { base(process, directory)? }) else {
+    let Some(start) = (if path.first() == Some(&b'/') {
+        Some(Place::Host(b"/".to_vec()))
+    } else {
+        base(process, directory)?
+    }) else {
         return Ok(Found::Kernel);
     };
     let caller = process::caller();
     resolved(if certain {
-        process.mounts.walk(&Kernel, &caller, &start, path, last, restrictions)
+        process
+            .mounts
+            .walk(&Kernel, &caller, &start, path, last, restrictions)
     } else {
-        process.mounts.after_miss(&Kernel, &caller, &start, path, last, restrictions)
+        process
+            .mounts
+            .after_miss(&Kernel, &caller, &start, path, last, restrictions)
     })
 }
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached by a link outside.
 pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
-    let trimmed = &path[..path.iter().rposition(|&b| b != b'/').map_or(0, |end| end + 1)];
+    let trimmed = &path[..path
+        .iter()
+        .rposition(|&b| b != b'/')
+        .map_or(0, |end| end + 1)];
     let parent: Vec<u8> = match trimmed.iter().rposition(|&b| b == b'/') {
         Some(slash) => c_string(&trimmed[..slash + 1]),
         None => c_string(b"."),
@@ -245,7 +344,16 @@ fn target_at(directory: i32, path: &[u8]) -> Option<MountId> {
     let mut out = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
     // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
     let found = unsafe {
-        syscall::call(nr::NEWFSTATAT, [directory as usize, path.as_ptr() as usize, out.as_mut_ptr() as usize, 0]).ok()?;
+        syscall::call(
+            nr::NEWFSTATAT,
+            [
+                directory as usize,
+                path.as_ptr() as usize,
+                out.as_mut_ptr() as usize,
+                0,
+            ],
+        )
+        .ok()?;
         out.assume_init()
     };
     process::get().mounts.is_target(found.st_dev, found.st_ino)
@@ -254,7 +362,12 @@ fn target_at(directory: i32, path: &[u8]) -> Option<MountId> {
 /// Answers a call on a path: `inside` when it is something in a mount, else the kernel, with a second look when that finds nothing.
 ///
 /// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the call reports it.
-pub fn on_path(call: &mut Call, at: At, identity: Option<fn(&Call) -> Option<(u64, u64)>>, inside: impl FnOnce(&Call, Inside<'_>) -> Answer) -> Outcome {
+pub fn on_path(
+    call: &mut Call,
+    at: At,
+    identity: Option<fn(&Call) -> Option<(u64, u64)>>,
+    inside: impl FnOnce(&Call, Inside<'_>) -> Answer,
+) -> Outcome {
     let mut room = PathBuffer::new();
     let path = match room.read(call.args[at.path]) {
         Ok(path) => path,
@@ -273,12 +386,22 @@ pub fn on_path(call: &mut Call, at: At, identity: Option<fn(&Call) -> Option<(u6
     }
     let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
     let mut certain = changes && process.targets_open && parent_is_target(directory, path);
-    let answer = if certain { Err(Errno::ENOENT) } else { native(call) };
-    if identity.is_none() && !changes && process.targets_open && matches!(answer, Ok(_) | Err(Errno::EACCES | Errno::EPERM)) {
+    let answer = if certain {
+        Err(Errno::ENOENT)
+    } else {
+        native(call)
+    };
+    if identity.is_none()
+        && !changes
+        && process.targets_open
+        && matches!(answer, Ok(_) | Err(Errno::EACCES | Errno::EPERM))
+    {
         // A link to the directory under a mount: what it says of itself is not what the mount says.
         certain = target_at(directory, &c_string(path)).is_some();
     } else if answer.is_ok() {
-        certain = identity.and_then(|identity| identity(call)).is_some_and(|(dev, ino)| process.mounts.is_target(dev, ino).is_some());
+        certain = identity
+            .and_then(|identity| identity(call))
+            .is_some_and(|(dev, ino)| process.mounts.is_target(dev, ino).is_some());
     }
     if !certain && !matches!(answer, Err(Errno::ENOENT | Errno::ENOTDIR)) {
         return done(answer);
@@ -310,7 +433,13 @@ pub fn outside(call: &Call, at: At, path: &[u8]) -> Outcome {
 
 /// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for paths in mounts, else the kernel.
 pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
-    on_path(call, at, None, |_, found| if found.entry.is_some() { Err(errno) } else { Err(Errno::ENOENT) })
+    on_path(call, at, None, |_, found| {
+        if found.entry.is_some() {
+            Err(errno)
+        } else {
+            Err(Errno::ENOENT)
+        }
+    })
 }
 
 /// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through a link outside.
@@ -320,8 +449,12 @@ pub fn list_foreign(call: &mut Call) -> Outcome {
     if !process.targets_exist {
         return Outcome::Forward;
     }
-    let Ok(found) = run::stat_descriptor(fd) else { return Outcome::Forward };
-    let Some(mount) = process.mounts.is_target(found.st_dev, found.st_ino) else { return Outcome::Forward };
+    let Ok(found) = run::stat_descriptor(fd) else {
+        return Outcome::Forward;
+    };
+    let Some(mount) = process.mounts.is_target(found.st_dev, found.st_ino) else {
+        return Outcome::Forward;
+    };
     match adopt_target(fd, mount) {
         Ok(()) => super::directory::getdents(call),
         Err(errno) => done(Err(errno)),
@@ -337,11 +470,19 @@ pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
     let root = process::file_system(mount)?.root();
     // SAFETY: F_GETFL only reads.
     let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
-    let object = if flags & crate::description::O_PATH != 0 { Object::Path } else { Object::Directory };
+    let object = if flags & crate::description::O_PATH != 0 {
+        Object::Path
+    } else {
+        Object::Directory
+    };
     let keep = flags & (O_ACCMODE | O_NONBLOCK | crate::description::O_PATH | 0o200000);
     let description = Description::new(mount, root, FileKind::Directory, object, keep);
     let new = process.table.add(description, 0, true)?;
-    let on_exec = if crate::descriptors::close_on_exec(fd)? { 0o2000000 } else { 0 };
+    let on_exec = if crate::descriptors::close_on_exec(fd)? {
+        0o2000000
+    } else {
+        0
+    };
     let reference = process.table.reference(new).ok_or(Errno::EBADF)?;
     // SAFETY: replaces the program's descriptor by our placeholder's dup at the same number.
     let moved = unsafe { syscall::call(nr::DUP3, [new as usize, fd as usize, on_exec]) };
@@ -357,7 +498,9 @@ pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
 pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
     let mounts = &process::get().mounts;
     let path = match &held.opened_as {
-        Some((parent, name)) => mounts.path_of_node(held.mount, *parent).map(|parent| [&parent[..], b"/", name].concat()),
+        Some((parent, name)) => mounts
+            .path_of_node(held.mount, *parent)
+            .map(|parent| [&parent[..], b"/", name].concat()),
         None => mounts.path_of_node(held.mount, held.node),
     };
     path.map_err(|error| error.errno())
@@ -368,7 +511,9 @@ pub fn magic_text(magic: &Magic) -> Result<Vec<u8>, Errno> {
     let mounts = &process::get().mounts;
     match magic {
         Magic::Directory(place) => mounts.path_of(place).map_err(|error| error.errno()),
-        Magic::File { mount, node } => mounts.path_of_node(*mount, *node).map_err(|error| error.errno()),
+        Magic::File { mount, node } => mounts
+            .path_of_node(*mount, *node)
+            .map_err(|error| error.errno()),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -45,7 +45,9 @@ fn escaped(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for &byte in text {
         match byte {
-            b' ' | b'\t' | b'\n' | b'\\' | b'#' => out.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+            b' ' | b'\t' | b'\n' | b'\\' | b'#' => {
+                out.extend_from_slice(format!("\\{byte:03o}").as_bytes())
+            }
             _ => out.push(byte),
         }
     }
@@ -58,9 +60,16 @@ pub fn is_descriptor_listing(path: &[u8]) -> bool {
     if path == b"/dev/fd" {
         return true;
     }
-    let Some(rest) = path.strip_prefix(b"/proc/").and_then(|rest| rest.strip_suffix(b"/fd")) else { return false };
+    let Some(rest) = path
+        .strip_prefix(b"/proc/")
+        .and_then(|rest| rest.strip_suffix(b"/fd"))
+    else {
+        return false;
+    };
     // SAFETY: getpid has no arguments.
-    rest == b"self" || rest == b"thread-self" || rest == unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) }.as_bytes()
+    rest == b"self"
+        || rest == b"thread-self"
+        || rest == unsafe { format!("{}", syscall::raw(nr::GETPID, [0; 6])) }.as_bytes()
 }
 
 /// The descriptor whose link `path` is: `/proc/self/fd/N` and the like.
@@ -69,13 +78,18 @@ pub fn descriptor_link(path: &[u8]) -> Option<i32> {
         return None;
     }
     let slash = path.iter().rposition(|&b| b == b'/')?;
-    let number = core::str::from_utf8(&path[slash + 1..]).ok()?.parse().ok()?;
+    let number = core::str::from_utf8(&path[slash + 1..])
+        .ok()?
+        .parse()
+        .ok()?;
     is_descriptor_listing(&path[..slash]).then_some(number)
 }
 
 /// Opens one of the lists with our mounts in it; none for any other path, or one opened for writing.
 pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
-    if !(path.starts_with(b"/proc/") || path == b"/etc/mtab") || flags & (3 | crate::description::O_PATH) != 0 {
+    if !(path.starts_with(b"/proc/") || path == b"/etc/mtab")
+        || flags & (3 | crate::description::O_PATH) != 0
+    {
         return None;
     }
     let table = table(path)?;
@@ -88,23 +102,58 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
     let point = if table == Table::MountInfo { 4 } else { 1 };
     let covered = |line: &&[u8]| {
         let name = line.split(|&b| b == b' ').nth(point);
-        table != Table::MountStats && process.specifications.iter().any(|mount| name == Some(&escaped(&mount.target)))
+        table != Table::MountStats
+            && process
+                .specifications
+                .iter()
+                .any(|mount| name == Some(&escaped(&mount.target)))
     };
-    content = content.split_inclusive(|&b| b == b'\n').filter(|line| !covered(line)).collect::<Vec<_>>().concat();
+    content = content
+        .split_inclusive(|&b| b == b'\n')
+        .filter(|line| !covered(line))
+        .collect::<Vec<_>>()
+        .concat();
     for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
-        let (source, target) = (escaped(&specification.source), escaped(&specification.target));
+        let (source, target) = (
+            escaped(&specification.source),
+            escaped(&specification.target),
+        );
         let driver = &specification.driver;
-        let mode = if process::file_system(mount).is_ok_and(|fs| !fs.capabilities().read_only) { "rw" } else { "ro" };
+        let mode = if process::file_system(mount).is_ok_and(|fs| !fs.capabilities().read_only) {
+            "rw"
+        } else {
+            "ro"
+        };
         let minor = 0xc0000 + u32::from(mount.0);
         let line = |parts: &[&[u8]]| parts.concat();
         content.extend(match table {
             Table::MountInfo => {
-                let parent = process.mounts.parent(mount).map_or_else(|| parent_number(&content, &target), mount_number);
+                let parent = process
+                    .mounts
+                    .parent(mount)
+                    .map_or_else(|| parent_number(&content, &target), mount_number);
                 let head = format!("{} {parent} 0:{minor} / ", mount_number(mount));
-                line(&[head.as_bytes(), &target, format!(" {mode},nosuid,nodev,relatime - culvert.{driver} ").as_bytes(), &source, format!(" {mode}\n").as_bytes()])
+                line(&[
+                    head.as_bytes(),
+                    &target,
+                    format!(" {mode},nosuid,nodev,relatime - culvert.{driver} ").as_bytes(),
+                    &source,
+                    format!(" {mode}\n").as_bytes(),
+                ])
             }
-            Table::Mounts => line(&[&source, b" ", &target, format!(" culvert.{driver} {mode},nosuid,nodev,relatime 0 0\n").as_bytes()]),
-            Table::MountStats => line(&[b"device ", &source, b" mounted on ", &target, format!(" with fstype culvert.{driver}\n").as_bytes()]),
+            Table::Mounts => line(&[
+                &source,
+                b" ",
+                &target,
+                format!(" culvert.{driver} {mode},nosuid,nodev,relatime 0 0\n").as_bytes(),
+            ]),
+            Table::MountStats => line(&[
+                b"device ",
+                &source,
+                b" mounted on ",
+                &target,
+                format!(" with fstype culvert.{driver}\n").as_bytes(),
+            ]),
         });
     }
     Some(memory_file(&content, flags))
@@ -115,10 +164,18 @@ fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
     let mut best = (0, 0);
     for line in mountinfo.split(|&b| b == b'\n') {
         let mut fields = line.split(|&b| b == b' ');
-        let (Some(number), Some(point)) = (fields.next(), fields.nth(3)) else { continue };
-        let below = point == b"/" || target.strip_prefix(point).is_some_and(|rest| rest.first() == Some(&b'/'));
+        let (Some(number), Some(point)) = (fields.next(), fields.nth(3)) else {
+            continue;
+        };
+        let below = point == b"/"
+            || target
+                .strip_prefix(point)
+                .is_some_and(|rest| rest.first() == Some(&b'/'));
         if below && point.len() >= best.0 {
-            if let Some(number) = core::str::from_utf8(number).ok().and_then(|number: &str| number.parse().ok()) {
+            if let Some(number) = core::str::from_utf8(number)
+                .ok()
+                .and_then(|number: &str| number.parse().ok())
+            {
                 best = (point.len(), number);
             }
         }
@@ -130,15 +187,32 @@ fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
 fn memory_file(content: &[u8], flags: u32) -> Answer {
     const MFD_CLOEXEC: usize = 1;
     let name = String::from("mounts\0");
-    let flag = if flags & 0o2000000 != 0 { MFD_CLOEXEC } else { 0 };
+    let flag = if flags & 0o2000000 != 0 {
+        MFD_CLOEXEC
+    } else {
+        0
+    };
     // SAFETY: the name ends in NUL; the content is given with its length; the descriptor is new.
     unsafe {
-        let fd = crate::shadow::Descriptor(syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, flag])? as i32);
+        let fd = crate::shadow::Descriptor(syscall::call(
+            nr::MEMFD_CREATE,
+            [name.as_ptr() as usize, flag],
+        )? as i32);
         let mut done = 0;
         while done < content.len() {
-            done += syscall::call(nr::PWRITE64, [fd.0 as usize, content[done..].as_ptr() as usize, content.len() - done, done])?;
+            done += syscall::call(
+                nr::PWRITE64,
+                [
+                    fd.0 as usize,
+                    content[done..].as_ptr() as usize,
+                    content.len() - done,
+                    done,
+                ],
+            )?;
         }
-        Ok(process::get().table.opened_by_kernel(fd.release(), flags & 0o2000000 != 0) as usize)
+        Ok(process::get()
+            .table
+            .opened_by_kernel(fd.release(), flags & 0o2000000 != 0) as usize)
     }
 }
 
@@ -149,7 +223,15 @@ mod tests {
     #[test]
     fn names_of_the_lists() {
         let own = std::format!("/proc/{}/mounts", std::process::id());
-        for (path, is_list) in [("/proc/self/mountinfo", true), ("/proc/mounts", true), (own.as_str(), true), ("/etc/mtab", true), ("/proc/1/mounts", false), ("/proc/self/maps", false), ("/proc/self/task/1/mounts", false)] {
+        for (path, is_list) in [
+            ("/proc/self/mountinfo", true),
+            ("/proc/mounts", true),
+            (own.as_str(), true),
+            ("/etc/mtab", true),
+            ("/proc/1/mounts", false),
+            ("/proc/self/maps", false),
+            ("/proc/self/task/1/mounts", false),
+        ] {
             assert_eq!(table(path.as_bytes()).is_some(), is_list, "{path}");
         }
     }

@@ -14,7 +14,11 @@ use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome};
 use culvert_sys::{nr, syscall};
 
 /// What happens around the making of processes.
-pub const FORK_HOOKS: ForkHooks = ForkHooks { before, parent, child };
+pub const FORK_HOOKS: ForkHooks = ForkHooks {
+    before,
+    parent,
+    child,
+};
 
 fn before(flags: CloneFlags) {
     if flags.thread() {
@@ -49,8 +53,17 @@ fn program(found: &Inside<'_>) -> Result<Program, Errno> {
     if attributes.kind != FileKind::Regular || !permits(&process::caller(), &attributes, 1) {
         return Err(Errno::EACCES);
     }
-    let path = process::get().mounts.path_of_node(found.mount, attributes.node).map_err(|error| error.errno())?;
-    Ok(Program::Mount { path, name: ShadowName { mount: found.mount.0, node: attributes.node } })
+    let path = process::get()
+        .mounts
+        .path_of_node(found.mount, attributes.node)
+        .map_err(|error| error.errno())?;
+    Ok(Program::Mount {
+        path,
+        name: ShadowName {
+            mount: found.mount.0,
+            node: attributes.node,
+        },
+    })
 }
 
 /// Where the program at `path` is, for a caller in `directory`.
@@ -60,14 +73,25 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
     }
     let host = || {
         let absolute = path[0] == b'/' || directory == super::path::AT_FDCWD;
-        Program::Host(if absolute { c_string(path) } else { [format!("/proc/self/fd/{directory}/").as_bytes(), path, b"\0"].concat() })
+        Program::Host(if absolute {
+            c_string(path)
+        } else {
+            [
+                format!("/proc/self/fd/{directory}/").as_bytes(),
+                path,
+                b"\0",
+            ]
+            .concat()
+        })
     };
     match find(directory, path, last, Restrictions(0))? {
         Found::Inside(found) => program(&found),
         Found::Outside(path) => Ok(Program::Host(path)),
         Found::MagicLink(_) | Found::Kernel => {
             let host = host();
-            let Program::Host(full) = &host else { return Ok(host) };
+            let Program::Host(full) = &host else {
+                return Ok(host);
+            };
             if !matches!(stat_path(full), Err(Errno::ENOENT | Errno::ENOTDIR)) {
                 return Ok(host);
             }
@@ -91,7 +115,9 @@ pub fn execve(call: &mut Call) -> Outcome {
     if process::get().has_left() {
         return Outcome::Forward;
     }
-    done(Err(exec::execute(path, arguments, environment, &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow))))
+    done(Err(exec::execute(path, arguments, environment, &|path| {
+        locate(super::path::AT_FDCWD, path, LastStep::Follow)
+    })))
 }
 
 /// execveat(2)
@@ -100,7 +126,9 @@ pub fn execveat(call: &mut Call) -> Outcome {
     const AT_EMPTY_PATH: usize = 0x1000;
     const AT_EXECVE_CHECK: usize = 0x10000;
     let [fd, path, arguments, environment, flags, _] = call.args;
-    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0 || process::get().has_left() {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0
+        || process::get().has_left()
+    {
         return Outcome::Forward;
     }
     let mut path_room = PathBuffer::new();
@@ -111,29 +139,56 @@ pub fn execveat(call: &mut Call) -> Outcome {
     let fd = fd as i32;
     let ours = descriptor(fd as usize);
     if flags & AT_EXECVE_CHECK != 0 {
-        return if ours.is_some() { done(Err(Errno::EINVAL)) } else { Outcome::Forward };
+        return if ours.is_some() {
+            done(Err(Errno::EINVAL))
+        } else {
+            Outcome::Forward
+        };
     }
     if path.is_empty() {
         if flags & AT_EMPTY_PATH == 0 {
             return done(Err(Errno::ENOENT));
         }
         let shown = format!("/proc/self/fd/{fd}");
-        return done(Err(exec::execute(shown.as_bytes(), arguments, environment, &|path| {
-            if path != shown.as_bytes() {
-                return locate(super::path::AT_FDCWD, path, LastStep::Follow);
-            }
-            let Some(held) = descriptor(fd as usize) else { return Ok(Program::Host(c_string(path))) };
-            let attributes = super::stat::described(&held)?;
-            if attributes.kind != FileKind::Regular || !permits(&process::caller(), &attributes, 1) {
-                return Err(Errno::EACCES);
-            }
-            Ok(Program::Mount { path: super::path::shown_path(&held)?, name: ShadowName { mount: held.mount.0, node: held.node } })
-        })));
+        return done(Err(exec::execute(
+            shown.as_bytes(),
+            arguments,
+            environment,
+            &|path| {
+                if path != shown.as_bytes() {
+                    return locate(super::path::AT_FDCWD, path, LastStep::Follow);
+                }
+                let Some(held) = descriptor(fd as usize) else {
+                    return Ok(Program::Host(c_string(path)));
+                };
+                let attributes = super::stat::described(&held)?;
+                if attributes.kind != FileKind::Regular
+                    || !permits(&process::caller(), &attributes, 1)
+                {
+                    return Err(Errno::EACCES);
+                }
+                Ok(Program::Mount {
+                    path: super::path::shown_path(&held)?,
+                    name: ShadowName {
+                        mount: held.mount.0,
+                        node: held.node,
+                    },
+                })
+            },
+        )));
     }
-    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow };
+    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        LastStep::NoFollow
+    } else {
+        LastStep::Follow
+    };
     let first = path;
     done(Err(exec::execute(first, arguments, environment, &|path| {
-        if path == first { locate(fd, path, last) } else { locate(super::path::AT_FDCWD, path, LastStep::Follow) }
+        if path == first {
+            locate(fd, path, last)
+        } else {
+            locate(super::path::AT_FDCWD, path, LastStep::Follow)
+        }
     })))
 }
 
@@ -163,11 +218,17 @@ pub fn umask(call: &mut Call) -> Outcome {
 pub fn io_submit(call: &mut Call) -> Outcome {
     let [_, count, list, ..] = call.args;
     for i in 0..count.min(1 << 16) {
-        let Ok(block) = memory::get::<usize>(list + i * 8) else { return Outcome::Forward };
-        let Ok(fd) = memory::get::<u32>(block + 20) else { return Outcome::Forward };
+        let Ok(block) = memory::get::<usize>(list + i * 8) else {
+            return Outcome::Forward;
+        };
+        let Ok(fd) = memory::get::<u32>(block + 20) else {
+            return Outcome::Forward;
+        };
         if descriptor(fd as usize).is_some() {
             crate::log!("io_submit on descriptor {fd}, which is on a mount, is refused");
-            return if i == 0 { done(Err(Errno::EINVAL)) } else {
+            return if i == 0 {
+                done(Err(Errno::EINVAL))
+            } else {
                 // SAFETY: the program's own call, for the blocks before the refused one.
                 done(unsafe { syscall::call(nr::IO_SUBMIT, [call.args[0], i, list]) })
             };
@@ -185,7 +246,11 @@ pub fn io_uring_setup(_: &mut Call) -> Outcome {
 pub fn inotify_add_watch(call: &mut Call) -> Outcome {
     const IN_DONT_FOLLOW: usize = 0x0200_0000;
     const IN_ONLYDIR: usize = 0x0100_0000;
-    let last = if call.args[2] & IN_DONT_FOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow };
+    let last = if call.args[2] & IN_DONT_FOLLOW != 0 {
+        LastStep::NoFollow
+    } else {
+        LastStep::Follow
+    };
     super::path::on_path(call, At::new(1, last), None, |call, found| {
         let attributes = existing(&found)?;
         if call.args[2] & IN_ONLYDIR != 0 && attributes.kind != FileKind::Directory {
@@ -194,10 +259,22 @@ pub fn inotify_add_watch(call: &mut Call) -> Outcome {
         if !permits(&process::caller(), &attributes, 4) {
             return Err(Errno::EACCES);
         }
-        let name = ShadowName { mount: found.mount.0, node: attributes.node };
+        let name = ShadowName {
+            mount: found.mount.0,
+            node: attributes.node,
+        };
         drop(crate::shadow::open_shadow(name, 0)?);
         let path = process::get().run.shadow(name);
         // SAFETY: the path ends in NUL.
-        unsafe { syscall::call(nr::INOTIFY_ADD_WATCH, [call.args[0], path.as_ptr() as usize, call.args[2] & !IN_ONLYDIR]) }
+        unsafe {
+            syscall::call(
+                nr::INOTIFY_ADD_WATCH,
+                [
+                    call.args[0],
+                    path.as_ptr() as usize,
+                    call.args[2] & !IN_ONLYDIR,
+                ],
+            )
+        }
     })
 }

@@ -15,8 +15,16 @@ const SIZE_OF_MMSGHDR: usize = 64;
 const MOST_CONTROL: usize = 1 << 20;
 
 /// Calls `visit` with each descriptor in the control data of the `struct msghdr` at `header`.
-fn each_descriptor(header: usize, visit: &mut dyn FnMut(i32) -> Result<(), Errno>) -> Result<(), Errno> {
-    let (Ok(control), Ok(length)) = (memory::get::<usize>(header + 32), memory::get::<usize>(header + 40)) else { return Ok(()) };
+fn each_descriptor(
+    header: usize,
+    visit: &mut dyn FnMut(i32) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let (Ok(control), Ok(length)) = (
+        memory::get::<usize>(header + 32),
+        memory::get::<usize>(header + 40),
+    ) else {
+        return Ok(());
+    };
     if control == 0 || !(16..=MOST_CONTROL).contains(&length) {
         return Ok(());
     }
@@ -34,7 +42,10 @@ fn each_descriptor(header: usize, visit: &mut dyn FnMut(i32) -> Result<(), Errno
         const SOL_SOCKET: i32 = 1;
         const SCM_RIGHTS: i32 = 1;
         if word(at + 8) == SOL_SOCKET && word(at + 12) == SCM_RIGHTS {
-            for place in (at + 16..at + size).step_by(4).filter(|place| place + 4 <= at + size) {
+            for place in (at + 16..at + size)
+                .step_by(4)
+                .filter(|place| place + 4 <= at + size)
+            {
                 visit(word(place))?;
             }
         }

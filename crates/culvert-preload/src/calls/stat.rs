@@ -29,13 +29,20 @@ pub fn stat_bytes(mount: MountId, attributes: &Attributes) -> [u8; 144] {
     put(0, device(mount));
     put(8, attributes.inode);
     put(16, u64::from(attributes.links));
-    put(24, u64::from(attributes.mode()) | u64::from(attributes.uid) << 32);
+    put(
+        24,
+        u64::from(attributes.mode()) | u64::from(attributes.uid) << 32,
+    );
     put(32, u64::from(attributes.gid));
     put(40, attributes.rdev);
     put(48, attributes.size);
     put(56, u64::from(attributes.block_size));
     put(64, attributes.blocks);
-    for (at, time) in [(72, attributes.atime), (88, attributes.mtime), (104, attributes.ctime)] {
+    for (at, time) in [
+        (72, attributes.atime),
+        (88, attributes.mtime),
+        (104, attributes.ctime),
+    ] {
         put(at, time.seconds as u64);
         put(at + 8, u64::from(time.nanoseconds));
     }
@@ -43,7 +50,9 @@ pub fn stat_bytes(mount: MountId, attributes: &Attributes) -> [u8; 144] {
 }
 
 fn give_stat(address: usize, mount: MountId, attributes: &Attributes) -> Answer {
-    user::copy_out(address, &stat_bytes(mount, attributes)).map(|()| 0).map_err(|_| Errno::EFAULT)
+    user::copy_out(address, &stat_bytes(mount, attributes))
+        .map(|()| 0)
+        .map_err(|_| Errno::EFAULT)
 }
 
 /// The bytes of a `struct statx` (256 bytes).
@@ -57,7 +66,10 @@ fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 2
     let mask = BASIC | MNT_ID | if attributes.btime.is_some() { BTIME } else { 0 };
     put(0, &mask.to_ne_bytes());
     put(4, &attributes.block_size.to_ne_bytes());
-    put(8, &(if is_root { ATTR_MOUNT_ROOT } else { 0 }).to_ne_bytes());
+    put(
+        8,
+        &(if is_root { ATTR_MOUNT_ROOT } else { 0 }).to_ne_bytes(),
+    );
     put(16, &attributes.links.to_ne_bytes());
     put(20, &attributes.uid.to_ne_bytes());
     put(24, &attributes.gid.to_ne_bytes());
@@ -66,12 +78,22 @@ fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 2
     put(40, &attributes.size.to_ne_bytes());
     put(48, &attributes.blocks.to_ne_bytes());
     put(56, &ATTR_MOUNT_ROOT.to_ne_bytes());
-    for (at, time) in [(64, Some(attributes.atime)), (80, attributes.btime), (96, Some(attributes.ctime)), (112, Some(attributes.mtime))] {
+    for (at, time) in [
+        (64, Some(attributes.atime)),
+        (80, attributes.btime),
+        (96, Some(attributes.ctime)),
+        (112, Some(attributes.mtime)),
+    ] {
         let time = time.unwrap_or_default();
         put(at, &time.seconds.to_ne_bytes());
         put(at + 8, &time.nanoseconds.to_ne_bytes());
     }
-    let split = |dev: u64| (((dev >> 8) & 0xfff | (dev >> 32) & !0xfff) as u32, ((dev & 0xff) | (dev >> 12) & !0xff) as u32);
+    let split = |dev: u64| {
+        (
+            ((dev >> 8) & 0xfff | (dev >> 32) & !0xfff) as u32,
+            ((dev & 0xff) | (dev >> 12) & !0xff) as u32,
+        )
+    };
     for (at, dev) in [(128, attributes.rdev), (136, device(mount))] {
         let (major, minor) = split(dev);
         put(at, &major.to_ne_bytes());
@@ -83,17 +105,24 @@ fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 2
 
 fn give_statx(address: usize, mount: MountId, attributes: &Attributes) -> Answer {
     let is_root = process::file_system(mount).is_ok_and(|fs| fs.root() == attributes.node);
-    user::copy_out(address, &statx_bytes(mount, attributes, is_root)).map(|()| 0).map_err(|_| Errno::EFAULT)
+    user::copy_out(address, &statx_bytes(mount, attributes, is_root))
+        .map(|()| 0)
+        .map_err(|_| Errno::EFAULT)
 }
 
 /// What is there, or ENOENT.
 pub fn existing(found: &Inside<'_>) -> Result<Attributes, Errno> {
-    found.entry.as_ref().map(|entry| entry.attributes).ok_or(Errno::ENOENT)
+    found
+        .entry
+        .as_ref()
+        .map(|entry| entry.attributes)
+        .ok_or(Errno::ENOENT)
 }
 
 /// Attributes of a description, logged when they cannot be had.
 pub fn described(held: &Held) -> Result<Attributes, Errno> {
-    held.attributes().map_err(|error| super::io::report(held, "stat", &error))
+    held.attributes()
+        .map_err(|error| super::io::report(held, "stat", &error))
 }
 
 fn identity_in(address: usize) -> Option<(u64, u64)> {
@@ -102,17 +131,29 @@ fn identity_in(address: usize) -> Option<(u64, u64)> {
 
 /// stat(2)
 pub fn stat(call: &mut Call) -> Outcome {
-    on_path(call, At::new(0, LastStep::Follow), Some(|call| identity_in(call.args[1])), |call, found| give_stat(call.args[1], found.mount, &existing(&found)?))
+    on_path(
+        call,
+        At::new(0, LastStep::Follow),
+        Some(|call| identity_in(call.args[1])),
+        |call, found| give_stat(call.args[1], found.mount, &existing(&found)?),
+    )
 }
 
 /// lstat(2)
 pub fn lstat(call: &mut Call) -> Outcome {
-    on_path(call, At::new(0, LastStep::NoFollow), Some(|call| identity_in(call.args[1])), |call, found| give_stat(call.args[1], found.mount, &existing(&found)?))
+    on_path(
+        call,
+        At::new(0, LastStep::NoFollow),
+        Some(|call| identity_in(call.args[1])),
+        |call, found| give_stat(call.args[1], found.mount, &existing(&found)?),
+    )
 }
 
 /// fstat(2)
 pub fn fstat(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else { return fstat_foreign(call) };
+    let Some(held) = descriptor(call.args[0]) else {
+        return fstat_foreign(call);
+    };
     done(described(&held).and_then(|attributes| give_stat(call.args[1], held.mount, &attributes)))
 }
 
@@ -126,7 +167,10 @@ fn fstat_foreign(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let answer = super::path::native(call);
-    let mount = answer.ok().and_then(|_| identity_in(call.args[1])).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
+    let mount = answer
+        .ok()
+        .and_then(|_| identity_in(call.args[1]))
+        .and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
     match mount {
         Some(mount) if adopt_target(call.args[0] as i32, mount).is_ok() => fstat(call),
         _ => done(answer),
@@ -134,7 +178,11 @@ fn fstat_foreign(call: &mut Call) -> Outcome {
 }
 
 const fn last_step(flags: usize) -> LastStep {
-    if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow }
+    if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        LastStep::NoFollow
+    } else {
+        LastStep::Follow
+    }
 }
 
 /// Whether the path argument is empty (or null, which AT_EMPTY_PATH allows since 6.11).
@@ -146,8 +194,14 @@ fn is_empty(address: usize) -> bool {
 fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
     if fd == super::path::AT_FDCWD {
         let here = process::get().with_working_directory(|place| place.cloned());
-        let Some(crate::resolver::Place::Mount { mount, node }) = here else { return None };
-        return Some(process::file_system(mount).and_then(|fs| fs.attributes(node).map_err(|error| error.errno())).map(|attributes| (mount, attributes)));
+        let Some(crate::resolver::Place::Mount { mount, node }) = here else {
+            return None;
+        };
+        return Some(
+            process::file_system(mount)
+                .and_then(|fs| fs.attributes(node).map_err(|error| error.errno()))
+                .map(|attributes| (mount, attributes)),
+        );
     }
     let held = descriptor(fd as usize)?;
     Some(described(&held).map(|attributes| (held.mount, attributes)))
@@ -161,9 +215,14 @@ pub fn newfstatat(call: &mut Call) -> Outcome {
     }
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         return match empty_path(fd as i32) {
-            Some(found) => done(found.and_then(|(mount, attributes)| give_stat(buffer, mount, &attributes))),
+            Some(found) => {
+                done(found.and_then(|(mount, attributes)| give_stat(buffer, mount, &attributes)))
+            }
             None if fd as i32 >= 0 => {
-                let mut plain = Call { number: nr::FSTAT, args: [fd, buffer, 0, 0, 0, 0] };
+                let mut plain = Call {
+                    number: nr::FSTAT,
+                    args: [fd, buffer, 0, 0, 0, 0],
+                };
                 match fstat_foreign(&mut plain) {
                     Outcome::Forward => Outcome::Forward,
                     other => other,
@@ -172,30 +231,52 @@ pub fn newfstatat(call: &mut Call) -> Outcome {
             None => Outcome::Forward,
         };
     }
-    on_path(call, At::below(0, last_step(flags)), Some(|call| identity_in(call.args[2])), |call, found| give_stat(call.args[2], found.mount, &existing(&found)?))
+    on_path(
+        call,
+        At::below(0, last_step(flags)),
+        Some(|call| identity_in(call.args[2])),
+        |call, found| give_stat(call.args[2], found.mount, &existing(&found)?),
+    )
 }
 
 /// statx(2)
 pub fn statx(call: &mut Call) -> Outcome {
     let [fd, path, flags, mask, buffer, _] = call.args;
     const STATX_RESERVED: usize = 0x8000_0000;
-    if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE) != 0 || mask & STATX_RESERVED != 0 || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE) != 0
+        || mask & STATX_RESERVED != 0
+        || flags & AT_STATX_SYNC_TYPE == AT_STATX_SYNC_TYPE
+    {
         return Outcome::Forward;
     }
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         return match empty_path(fd as i32) {
-            Some(found) => done(found.and_then(|(mount, attributes)| give_statx(buffer, mount, &attributes))),
+            Some(found) => {
+                done(found.and_then(|(mount, attributes)| give_statx(buffer, mount, &attributes)))
+            }
             None => Outcome::Forward,
         };
     }
-    on_path(call, At::below(0, last_step(flags)), Some(identity_of_statx), |call, found| give_statx(call.args[4], found.mount, &existing(&found)?))
+    on_path(
+        call,
+        At::below(0, last_step(flags)),
+        Some(identity_of_statx),
+        |call, found| give_statx(call.args[4], found.mount, &existing(&found)?),
+    )
 }
 
 fn identity_of_statx(call: &Call) -> Option<(u64, u64)> {
     let buffer = call.args[4];
-    let (inode, major, minor): (u64, u32, u32) = (memory::get(buffer + 32).ok()?, memory::get(buffer + 136).ok()?, memory::get(buffer + 140).ok()?);
+    let (inode, major, minor): (u64, u32, u32) = (
+        memory::get(buffer + 32).ok()?,
+        memory::get(buffer + 136).ok()?,
+        memory::get(buffer + 140).ok()?,
+    );
     let (major, minor) = (u64::from(major), u64::from(minor));
-    Some(((minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32, inode))
+    Some((
+        (minor & 0xff) | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32,
+        inode,
+    ))
 }
 
 /// What access(2) says of something in a mount.
@@ -210,7 +291,10 @@ fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective:
         return Ok(0);
     }
     let read_only = process::file_system(mount)?.capabilities().read_only;
-    let on_disk = matches!(attributes.kind, FileKind::Regular | FileKind::Directory | FileKind::Symlink);
+    let on_disk = matches!(
+        attributes.kind,
+        FileKind::Regular | FileKind::Directory | FileKind::Symlink
+    );
     let real;
     let effective_caller = process::caller();
     let caller = if effective {
@@ -222,7 +306,11 @@ fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective:
     if mode & 2 != 0 && read_only && on_disk {
         return Err(Errno::EROFS);
     }
-    if permits(caller, attributes, mode) { Ok(0) } else { Err(Errno::EACCES) }
+    if permits(caller, attributes, mode) {
+        Ok(0)
+    } else {
+        Err(Errno::EACCES)
+    }
 }
 
 /// access(2)
@@ -230,24 +318,36 @@ pub fn access(call: &mut Call) -> Outcome {
     if call.args[1] & !7 != 0 {
         return Outcome::Forward;
     }
-    on_path(call, At::new(0, LastStep::Follow), None, |call, found| accessible(&found, call.args[1], false))
+    on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
+        accessible(&found, call.args[1], false)
+    })
 }
 
 /// faccessat(2) and faccessat2(2)
 pub fn faccessat(call: &mut Call) -> Outcome {
     let [fd, path, mode, ..] = call.args;
-    let flags = if call.number == nr::FACCESSAT2 { call.args[3] } else { 0 };
+    let flags = if call.number == nr::FACCESSAT2 {
+        call.args[3]
+    } else {
+        0
+    };
     if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
         return Outcome::Forward;
     }
     let effective = flags & AT_EACCESS != 0;
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         return match empty_path(fd as i32) {
-            Some(found) => done(found.and_then(|(mount, attributes)| check_access(mount, &attributes, mode, effective))),
+            Some(found) => {
+                done(found.and_then(|(mount, attributes)| {
+                    check_access(mount, &attributes, mode, effective)
+                }))
+            }
             None => Outcome::Forward,
         };
     }
-    on_path(call, At::below(0, last_step(flags)), None, |call, found| accessible(&found, call.args[2], effective))
+    on_path(call, At::below(0, last_step(flags)), None, |call, found| {
+        accessible(&found, call.args[2], effective)
+    })
 }
 
 fn give_link(found: &Inside<'_>, buffer: usize, size: usize) -> Answer {
@@ -255,13 +355,17 @@ fn give_link(found: &Inside<'_>, buffer: usize, size: usize) -> Answer {
     if attributes.kind != FileKind::Symlink {
         return Err(Errno::EINVAL);
     }
-    let target = process::file_system(found.mount)?.readlink(attributes.node).map_err(|error| error.errno())?;
+    let target = process::file_system(found.mount)?
+        .readlink(attributes.node)
+        .map_err(|error| error.errno())?;
     give_text(&target, buffer, size)
 }
 
 fn give_text(text: &[u8], buffer: usize, size: usize) -> Answer {
     let count = text.len().min(size);
-    user::copy_out(buffer, &text[..count]).map(|()| count).map_err(|_| Errno::EFAULT)
+    user::copy_out(buffer, &text[..count])
+        .map(|()| count)
+        .map_err(|_| Errno::EFAULT)
 }
 
 /// readlink(2)
@@ -279,7 +383,10 @@ pub fn readlinkat(call: &mut Call) -> Outcome {
                 if held.kind != FileKind::Symlink {
                     return Err(Errno::ENOENT);
                 }
-                let target = held.file_system()?.readlink(held.node).map_err(|error| error.errno())?;
+                let target = held
+                    .file_system()?
+                    .readlink(held.node)
+                    .map_err(|error| error.errno())?;
                 give_text(&target, buffer, size)
             })()),
             None => Outcome::Forward,
@@ -297,9 +404,15 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
         Ok(path) => path,
         Err(errno) => return done(Err(errno)),
     };
-    let directory = at.directory.map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
-    if let Some(held) = super::proc_files::descriptor_link(path).and_then(|fd| process::get().table.get(fd)) {
-        return done(super::path::shown_path(&held).and_then(|text| give_text(&text, buffer, size)));
+    let directory = at
+        .directory
+        .map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+    if let Some(held) =
+        super::proc_files::descriptor_link(path).and_then(|fd| process::get().table.get(fd))
+    {
+        return done(
+            super::path::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
+        );
     }
     if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0)) {
         if let Ok(text) = magic_text(&magic) {
@@ -313,7 +426,9 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
 fn give_statfs(mount: MountId, buffer: usize) -> Answer {
     const ST_RDONLY: u64 = 1;
     const ST_VALID: u64 = 0x20;
-    let of = process::file_system(mount)?.statfs().map_err(|error| error.errno())?;
+    let of = process::file_system(mount)?
+        .statfs()
+        .map_err(|error| error.errno())?;
     let words: [u64; 15] = [
         of.magic,
         u64::from(of.block_size),
@@ -335,7 +450,9 @@ fn give_statfs(mount: MountId, buffer: usize) -> Answer {
     for (i, word) in words.iter().enumerate() {
         bytes[i * 8..i * 8 + 8].copy_from_slice(&word.to_ne_bytes());
     }
-    user::copy_out(buffer, &bytes).map(|()| 0).map_err(|_| Errno::EFAULT)
+    user::copy_out(buffer, &bytes)
+        .map(|()| 0)
+        .map_err(|_| Errno::EFAULT)
 }
 
 /// statfs(2)
@@ -348,7 +465,9 @@ pub fn statfs(call: &mut Call) -> Outcome {
 
 /// fstatfs(2)
 pub fn fstatfs(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
+    let Some(held) = descriptor(call.args[0]) else {
+        return Outcome::Forward;
+    };
     done(give_statfs(held.mount, call.args[1]))
 }
 
@@ -357,9 +476,16 @@ pub fn name_to_handle_at(call: &mut Call) -> Outcome {
     const AT_SYMLINK_FOLLOW: usize = 0x400;
     let [fd, path, .., flags, _] = call.args;
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
-        return if descriptor(fd).is_some() { done(Err(Errno::EOPNOTSUPP)) } else { Outcome::Forward };
+        return if descriptor(fd).is_some() {
+            done(Err(Errno::EOPNOTSUPP))
+        } else {
+            Outcome::Forward
+        };
     }
-    let last = if flags & AT_SYMLINK_FOLLOW != 0 { LastStep::Follow } else { LastStep::NoFollow };
+    let last = if flags & AT_SYMLINK_FOLLOW != 0 {
+        LastStep::Follow
+    } else {
+        LastStep::NoFollow
+    };
     super::path::refuse_inside(call, At::below(0, last), Errno::EOPNOTSUPP)
 }
-

@@ -41,7 +41,9 @@ fn give(value: &[u8], buffer: usize, size: usize) -> Answer {
     if value.len() > size {
         return Err(Errno::ERANGE);
     }
-    user::copy_out(buffer, value).map(|()| value.len()).map_err(|_| Errno::EFAULT)
+    user::copy_out(buffer, value)
+        .map(|()| value.len())
+        .map_err(|_| Errno::EFAULT)
 }
 
 fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) -> Answer {
@@ -50,10 +52,20 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
     let mut name = [0u8; NAME_MAX + 1];
     let errno = |error: culvert::Error| error.errno();
     match request {
-        Request::List => give(&file_system.list_xattr(node).map_err(errno)?, arguments[0], arguments[1]),
+        Request::List => give(
+            &file_system.list_xattr(node).map_err(errno)?,
+            arguments[0],
+            arguments[1],
+        ),
         Request::Get => {
             let length = name_at(arguments[0], &mut name)?;
-            give(&file_system.get_xattr(node, &name[..length]).map_err(errno)?, arguments[1], arguments[2])
+            give(
+                &file_system
+                    .get_xattr(node, &name[..length])
+                    .map_err(errno)?,
+                arguments[1],
+                arguments[2],
+            )
         }
         Request::Set | Request::Remove if read_only => Err(Errno::EROFS),
         Request::Set => {
@@ -64,17 +76,35 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
             let mut value = Vec::new();
             value.resize(arguments[2], 0);
             user::copy_in(&mut value, arguments[1]).map_err(|_| Errno::EFAULT)?;
-            set(file_system, node, &name[..length], &value, arguments[3] as u32)
+            set(
+                file_system,
+                node,
+                &name[..length],
+                &value,
+                arguments[3] as u32,
+            )
         }
         Request::Remove => {
             let length = name_at(arguments[0], &mut name)?;
-            file_system.remove_xattr(&process::caller(), node, &name[..length]).map(|()| 0).map_err(errno)
+            file_system
+                .remove_xattr(&process::caller(), node, &name[..length])
+                .map(|()| 0)
+                .map_err(errno)
         }
     }
 }
 
-fn set(file_system: &dyn culvert::FileSystem, node: Node, name: &[u8], value: &[u8], flags: u32) -> Answer {
-    file_system.set_xattr(&process::caller(), node, name, value, flags).map(|()| 0).map_err(|error| error.errno())
+fn set(
+    file_system: &dyn culvert::FileSystem,
+    node: Node,
+    name: &[u8],
+    value: &[u8],
+    flags: u32,
+) -> Answer {
+    file_system
+        .set_xattr(&process::caller(), node, name, value, flags)
+        .map(|()| 0)
+        .map_err(|error| error.errno())
 }
 
 fn of_number(number: usize) -> Request {
@@ -88,9 +118,23 @@ fn of_number(number: usize) -> Request {
 
 /// getxattr(2), listxattr(2), setxattr(2), removexattr(2) and their l-forms.
 pub fn by_path(call: &mut Call) -> Outcome {
-    let follow = matches!(call.number, nr::GETXATTR | nr::LISTXATTR | nr::SETXATTR | nr::REMOVEXATTR);
-    let last = if follow { LastStep::Follow } else { LastStep::NoFollow };
-    on_path(call, At::new(0, last), None, |call, found| perform(found.mount, existing(&found)?.node, of_number(call.number), &call.args[1..]))
+    let follow = matches!(
+        call.number,
+        nr::GETXATTR | nr::LISTXATTR | nr::SETXATTR | nr::REMOVEXATTR
+    );
+    let last = if follow {
+        LastStep::Follow
+    } else {
+        LastStep::NoFollow
+    };
+    on_path(call, At::new(0, last), None, |call, found| {
+        perform(
+            found.mount,
+            existing(&found)?.node,
+            of_number(call.number),
+            &call.args[1..],
+        )
+    })
 }
 
 fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
@@ -102,7 +146,9 @@ fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
 
 /// The f-forms.
 pub fn by_descriptor(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else { return Outcome::Forward };
+    let Some(held) = descriptor(call.args[0]) else {
+        return Outcome::Forward;
+    };
     done(by_held(&held, of_number(call.number), &call.args[1..]))
 }
 
@@ -125,7 +171,13 @@ pub fn at(call: &mut Call) -> Outcome {
         Request::Remove => [call.args[3], 0, 0, 0],
         Request::Get | Request::Set => {
             // struct xattr_args: value, size, flags.
-            let (Ok(value), Ok(size), Ok(flags)) = (memory::get::<usize>(call.args[4]), memory::get::<u32>(call.args[4] + 8), memory::get::<u32>(call.args[4] + 12)) else { return Outcome::Forward };
+            let (Ok(value), Ok(size), Ok(flags)) = (
+                memory::get::<usize>(call.args[4]),
+                memory::get::<u32>(call.args[4] + 8),
+                memory::get::<u32>(call.args[4] + 12),
+            ) else {
+                return Outcome::Forward;
+            };
             [call.args[3], value, size as usize, flags as usize]
         }
     };
@@ -135,6 +187,12 @@ pub fn at(call: &mut Call) -> Outcome {
             None => Outcome::Forward,
         };
     }
-    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 { LastStep::NoFollow } else { LastStep::Follow };
-    on_path(call, At::below(0, last), None, |_, found| perform(found.mount, existing(&found)?.node, request, &arguments))
+    let last = if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        LastStep::NoFollow
+    } else {
+        LastStep::Follow
+    };
+    on_path(call, At::below(0, last), None, |_, found| {
+        perform(found.mount, existing(&found)?.node, request, &arguments)
+    })
 }
