@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | gzip | at any byte: points are set every 512 KiB, and at members' starts | 640 KiB |
 //! | bzip2 | at blocks | one block: 900 kB, more where bytes repeat |
-//! | zstd | at frames; those from 32 MiB on are stored once more in the table | 64 KiB, or a shorter frame |
-//! | xz | at blocks; those from 4 MiB on are stored once more in the table | 64 KiB, or a shorter block |
+//! | zstd | at frames; those from 8 MiB on are stored once more in the table | 64 KiB, or a shorter frame |
+//! | xz | at blocks; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter block |
 //!
 //! What is stored once more is bounded by [`Options::spool`]; behind that a frame or block is decoded from its start, and decoders that stand nearer are used.
 //!

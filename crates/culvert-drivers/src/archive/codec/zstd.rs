@@ -19,8 +19,8 @@ use ruzstd::{
 
 /// Plain bytes handed out at once.
 const PIECE: usize = 128 << 10;
-/// Frames of at least so many plain bytes are spooled: decoding less takes up to 50 ms.
-const SPOOL_FROM: u64 = 32 << 20;
+/// Frames of at least so many plain bytes are spooled: decoding less takes up to 20 ms.
+const SPOOL_FROM: u64 = 8 << 20;
 /// Largest window, bytes: what zstd(1) accepts without `--long` or `--memory`.
 const LARGEST_WINDOW: u64 = 128 << 20;
 

@@ -153,13 +153,13 @@ fn zstd_frames_and_skippable_frames() {
     assert!(cause(Format::Zstd, &packed).contains("no zstd frame"));
 }
 
-/// A frame of more than 32 MiB whose length is not known beforehand.
+/// A frame of more than 8 MiB whose length is not known beforehand.
 #[test]
 fn long_zstd_frames_are_spooled() {
     let plain: Vec<u8> = sample(1_700_000, 50)
         .into_iter()
         .cycle()
-        .take(34 << 20)
+        .take(10 << 20)
         .collect();
     let packed = [
         tool("zstd", &["-qc1"], &plain),
@@ -169,7 +169,7 @@ fn long_zstd_frames_are_spooled() {
     let plain = [&plain[..], b"more"].concat();
     let (found, table) = decode(Format::Zstd, &packed, &defaults()).unwrap();
     assert!(found == plain);
-    assert!(table.count() > 500);
+    assert!(table.count() > 150);
     let stream = Stream::open(Format::Zstd, Arc::new(packed), table).unwrap();
     let mut random = Random(51);
     for _ in 0..300 {

@@ -22,8 +22,8 @@ use sha256::Sha256;
 
 /// Plain bytes handed out at once.
 const PIECE: usize = 128 << 10;
-/// Blocks of at least so many plain bytes are spooled: decoding less takes up to 50 ms.
-const SPOOL_FROM: u64 = 4 << 20;
+/// Blocks of at least so many plain bytes are spooled: decoding less takes up to 30 ms.
+const SPOOL_FROM: u64 = 2 << 20;
 /// Largest dictionary, KiB: four times that of `xz -9`.
 const LARGEST_DICTIONARY: u32 = 256 << 10;
 
