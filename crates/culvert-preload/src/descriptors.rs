@@ -478,6 +478,12 @@ fn promote_one(fd: i32, description: &Description, first: &mut Option<i32>) -> R
     Ok(())
 }
 
+impl Default for Table {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 fn drop_reference(old: *mut Description) {
     if !old.is_null() {
         // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.

@@ -130,6 +130,12 @@ impl NodeLocks {
     }
 }
 
+impl Default for NodeLocks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for NodeLock<'_> {
     fn drop(&mut self) {
         if self.word.swap(0, Release) & WAITERS != 0 {

@@ -63,10 +63,12 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     if table.is_internal(old) {
         return done(Err(Errno::EBADF));
     }
-    if new >= 0 && table.is_internal(new) && old != new {
-        if let Err(error) = table.move_internal(new) {
-            return done(Err(error));
-        }
+    if new >= 0
+        && table.is_internal(new)
+        && old != new
+        && let Err(error) = table.move_internal(new)
+    {
+        return done(Err(error));
     }
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
     if (source.is_none() && !target) || old == new {
@@ -209,10 +211,10 @@ pub fn pidfd_getfd(call: &mut Call) -> Outcome {
 /// kcmp(2) of files: private descriptions are dups of one memfd, so the kernel must be told them apart first.
 pub fn kcmp(call: &mut Call) -> Outcome {
     const KCMP_FILE: usize = 0;
-    if call.args[2] == KCMP_FILE {
-        if let Err(error) = process::get().table.promote_all(false) {
-            return done(Err(error));
-        }
+    if call.args[2] == KCMP_FILE
+        && let Err(error) = process::get().table.promote_all(false)
+    {
+        return done(Err(error));
     }
     Outcome::Forward
 }

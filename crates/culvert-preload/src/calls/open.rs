@@ -133,16 +133,16 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
             if super::proc_files::is_descriptor_listing(path) {
                 process.table.lists_descriptors(fd as i32);
             }
-            if flags & (O_DIRECTORY | O_PATH) != 0 && process.targets_exist {
-                if let Some(mount) = stat_descriptor(fd as i32)
+            if flags & (O_DIRECTORY | O_PATH) != 0
+                && process.targets_exist
+                && let Some(mount) = stat_descriptor(fd as i32)
                     .ok()
                     .and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino))
-                {
-                    return match super::path::adopt_target(fd as i32, mount) {
-                        Ok(()) => done(Ok(fd)),
-                        Err(errno) => done(Err(errno)),
-                    };
-                }
+            {
+                return match super::path::adopt_target(fd as i32, mount) {
+                    Ok(()) => done(Ok(fd)),
+                    Err(errno) => done(Err(errno)),
+                };
             }
             done(Ok(fd))
         }

@@ -359,13 +359,16 @@ fn target_at(directory: i32, path: &[u8]) -> Option<MountId> {
     process::get().mounts.is_target(found.st_dev, found.st_ino)
 }
 
+/// Tells the `(st_dev, st_ino)` of what a successful native call has found.
+pub type Identity = fn(&Call) -> Option<(u64, u64)>;
+
 /// Answers a call on a path: `inside` when it is something in a mount, else the kernel, with a second look when that finds nothing.
 ///
 /// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the call reports it.
 pub fn on_path(
     call: &mut Call,
     at: At,
-    identity: Option<fn(&Call) -> Option<(u64, u64)>>,
+    identity: Option<Identity>,
     inside: impl FnOnce(&Call, Inside<'_>) -> Answer,
 ) -> Outcome {
     let mut room = PathBuffer::new();

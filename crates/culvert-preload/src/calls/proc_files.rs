@@ -171,13 +171,13 @@ fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
             || target
                 .strip_prefix(point)
                 .is_some_and(|rest| rest.first() == Some(&b'/'));
-        if below && point.len() >= best.0 {
-            if let Some(number) = core::str::from_utf8(number)
+        if below
+            && point.len() >= best.0
+            && let Some(number) = core::str::from_utf8(number)
                 .ok()
                 .and_then(|number: &str| number.parse().ok())
-            {
-                best = (point.len(), number);
-            }
+        {
+            best = (point.len(), number);
         }
     }
     best.1

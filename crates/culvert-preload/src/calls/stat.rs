@@ -414,10 +414,10 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
             super::path::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
         );
     }
-    if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0)) {
-        if let Ok(text) = magic_text(&magic) {
-            return done(give_text(&text, buffer, size));
-        }
+    if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0))
+        && let Ok(text) = magic_text(&magic)
+    {
+        return done(give_text(&text, buffer, size));
     }
     on_path(call, at, None, |_, found| give_link(&found, buffer, size))
 }

@@ -7,7 +7,7 @@ use crate::description::{Held, Object};
 use crate::memory;
 use crate::process;
 use crate::resolver::{LastStep, MountId};
-use alloc::vec::Vec;
+use alloc::vec;
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
@@ -73,8 +73,7 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
             if arguments[2] > SIZE_MAX {
                 return Err(Errno::E2BIG);
             }
-            let mut value = Vec::new();
-            value.resize(arguments[2], 0);
+            let mut value = vec![0u8; arguments[2]];
             user::copy_in(&mut value, arguments[1]).map_err(|_| Errno::EFAULT)?;
             set(
                 file_system,
