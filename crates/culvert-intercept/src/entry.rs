@@ -29,8 +29,10 @@ pub(crate) const CLONE: usize = 2;
 /// End this thread.
 pub(crate) const EXIT: usize = 3;
 
-/// Flags that are restored by `popf`: trap, direction, nested task, alignment check.
-pub(crate) const RARE_FLAGS: usize = 0x100 | 0x400 | 0x4000 | 0x4_0000;
+/// Flags that are restored by `popf`: direction, nested task, alignment check. Not the trap flag: `pushf` shows that of a debugger, too.
+pub(crate) const RARE_FLAGS: usize = 0x400 | 0x4000 | 0x4_0000;
+/// The trap flag.
+pub(crate) const TRAP_FLAG: usize = 0x100;
 
 /// What is blocked while the program's alternate stack is taken from the kernel: all signals that are not raised by instructions.
 static ASYNCHRONOUS: u64 = signal::ASYNCHRONOUS;
@@ -220,7 +222,7 @@ culvert_entry_foreign:
     # And on the way out: all of them, the arithmetic ones from their own place.
 culvert_exit_rare:
 7:  mov rax, [rcx + {RFLAGS}]
-    and eax, ~0x8d5
+    and eax, ~0x9d5
     push rax
     mov eax, [rcx + {FLAGS}]
     mov r11d, eax

@@ -88,7 +88,8 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
         context.r9,
     ] = frame.saved;
     context.rsp = frame.rsp;
-    context.eflags = (frame.rflags & !0x8d5) | arithmetic_flags(frame.flags);
+    let trap = context.eflags & entry::TRAP_FLAG;
+    context.eflags = (frame.rflags & !0x9d5) | trap | arithmetic_flags(frame.flags);
     // SAFETY: records live for ever.
     let record = unsafe { &*frame.record };
     match boundary {

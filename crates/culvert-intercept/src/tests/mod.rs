@@ -6,6 +6,7 @@ mod copies;
 mod jump;
 mod registers;
 mod signals;
+mod stepped;
 mod stub;
 mod waits;
 

@@ -217,10 +217,33 @@ impl Random {
 fn spoil(call: &mut crate::Call) -> Outcome {
     // SAFETY: declares what it destroys.
     unsafe {
-        core::arch::asm!("pcmpeqd xmm0, xmm0", "movaps xmm1, xmm0", "movaps xmm2, xmm0", "movaps xmm7, xmm0", "movaps xmm8, xmm0", "movaps xmm15, xmm0",
-            "cmp eax, eax", "mov rsi, -1", "mov rdi, -1", "mov r8, -1", "mov r9, -1", "mov r10, -1",
-            out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _, out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm7") _, out("xmm8") _, out("xmm15") _);
+        core::arch::asm!(
+            ".irp i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+            "pcmpeqd xmm\\i, xmm\\i",
+            ".endr",
+            "cmp eax, eax",
+            ".irp name, rsi, rdi, r8, r9, r10",
+            "mov \\name, -1",
+            ".endr",
+            out("rax") _, out("rcx") _, out("rdx") _, out("rsi") _, out("rdi") _,
+            out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+            out("xmm4") _,
+            out("xmm5") _,
+            out("xmm6") _,
+            out("xmm7") _,
+            out("xmm8") _,
+            out("xmm9") _,
+            out("xmm10") _,
+            out("xmm11") _,
+            out("xmm12") _,
+            out("xmm13") _,
+            out("xmm14") _,
+            out("xmm15") _,
+        );
     }
     match call.number {
         // Executed natively.
@@ -374,7 +397,10 @@ fn every_patched_site_of_libc_keeps_everything() {
         let image = Image::of_file(&bytes).expect("an ELF file");
         let sites = sites::find(&image, &Functions::of_file(&image, &bytes)).sites;
 
-        start_patched(|_| Outcome::Return(0x1234_5678));
+        start_patched(|call| {
+            spoil(call);
+            Outcome::Return(0x1234_5678)
+        });
         // From here on all calls of libc are answered so: none may be made.
         let mut random = Random(11);
         let mut tried = 0;

@@ -573,3 +573,26 @@ fn an_exec_finds_in_the_kernel_what_the_program_has_set() {
         assert_eq!(kernel_mask() & bit(SIGSEGV), 0);
     });
 }
+
+extern "C" fn reads_nowhere(_: usize, _: &Information, _: &mut Context) {
+    RAX.store(stub::call(nr::GETUID, [8]) as usize, Relaxed);
+}
+
+#[test]
+fn a_bad_pointer_is_an_error_also_in_a_handler_that_blocks_everything() {
+    alone(|| {
+        start(|call| match call.number {
+            // SAFETY: any bytes are a number.
+            nr::GETUID => {
+                Outcome::Return(unsafe { user::read::<u64>(call.args[0]) }.map_or(-14, |_| 0))
+            }
+            _ => Outcome::Forward,
+        });
+        for signal in [SIGUSR1, SIGSEGV] {
+            RAX.store(0, Relaxed);
+            sigaction(signal, &action(reads_nowhere, 0, !0));
+            send(signal);
+            assert_eq!(RAX.load(Relaxed) as isize, -14, "{signal}");
+        }
+    });
+}
