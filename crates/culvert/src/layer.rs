@@ -293,3 +293,6 @@ layer_trait! {
         self.inner().save()
     }
 }
+
+#[cfg(test)]
+mod tests;

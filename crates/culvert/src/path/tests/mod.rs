@@ -4,7 +4,7 @@ mod mirror;
 
 use super::{PathAdapter, table::ROOT};
 use crate::{
-    Caller, Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags,
+    Caller, Errno, FileSystem, Layer, Layered, Node, OpenFlags, Opened, RenameFlags,
     testing::{Tree, caller, fill, reading, writing},
 };
 use mirror::{Mirror, Scratch};
@@ -73,6 +73,38 @@ fn a_mirror_passes_the_writing_half() {
         })
         .assert_ok();
     }
+}
+
+/// A driver whose open files are descriptors of the back end.
+struct Descriptors(PathAdapter<Mirror>);
+
+impl Layer for Descriptors {
+    type Inner = PathAdapter<Mirror>;
+    fn inner(&self) -> &Self::Inner {
+        &self.0
+    }
+    fn opened(&self, node: Node, flags: OpenFlags, _: Opened) -> Opened {
+        let path = self.0.path_of(node).unwrap();
+        let file = self.0.driver().descriptor(&path, flags);
+        Opened::Backed(std::os::fd::IntoRawFd::into_raw_fd(file))
+    }
+}
+
+#[test]
+fn backed_files_pass_both_halves() {
+    let scratch = Scratch::new();
+    let count = std::cell::Cell::new(0);
+    let fresh = || {
+        count.set(count.get() + 1);
+        let dir = scratch.below(&format!("{}", count.get()));
+        Layered(Descriptors(PathAdapter::new(Mirror::new(&dir))))
+    };
+    writing(&|| Box::new(fresh())).assert_ok();
+    let driver = fresh();
+    fill(&driver, &tree()).unwrap();
+    reading(&driver, &tree()).assert_ok();
+    let other = tree().file("d/f", "cOntent").hard_link("g", "d/f");
+    assert!(reading(&driver, &other).broke("content"));
 }
 
 #[test]
