@@ -75,11 +75,9 @@ fn a_thread_without_memory_for_a_block_runs_natively() {
         thread::REFUSE.store(true, Relaxed);
         run_thread();
         assert_eq!(GS.load(Relaxed), 0);
-        // SAFETY: a number.
-        assert_eq!(
-            ANSWER.load(Relaxed),
-            unsafe { syscall::raw(nr::GETUID, [0; 6]) } as usize
-        );
+        // SAFETY: no arguments.
+        let native = unsafe { syscall::raw(nr::GETUID, [0; 6]) };
+        assert_eq!(ANSWER.load(Relaxed), native as usize);
         thread::REFUSE.store(false, Relaxed);
         assert_eq!(stub::call(nr::GETUID, []), 4711);
     });
@@ -127,5 +125,39 @@ fn children_made_in_a_storm_of_signals_inherit_the_programs_mask() {
         }
         timer(0);
         assert_eq!(mask(), own);
+    });
+}
+
+#[test]
+fn a_child_with_cleared_handlers_still_survives_bad_pointers() {
+    alone(|| {
+        start(|call| {
+            if call.number != nr::GETUID {
+                return Outcome::Forward;
+            }
+            // SAFETY: any bytes are a number.
+            let read = unsafe { crate::user::read::<u64>(call.args[0]) };
+            Outcome::Return(read.map_or(-14, |_| 0))
+        });
+        sigaction(SIGALRM, &action(nothing, SA_RESTART, 0));
+        // CLONE_CLEAR_SIGHAND, and SIGCHLD at the end.
+        let arguments = [0x1_0000_0000u64, 0, 0, 0, 17, 0, 0, 0];
+        let pid = stub::call(nr::CLONE3, [arguments.as_ptr() as usize, 64]);
+        if pid == 0 {
+            let mut now = action(nothing, 0, 0);
+            stub::call(nr::RT_SIGACTION, [SIGALRM, 0, (&raw mut now) as usize, 8]);
+            let right = stub::call(nr::GETUID, [8]) == -14 && now.handler == 0;
+            // SAFETY: ends the child.
+            unsafe { syscall::raw(nr::EXIT_GROUP, [!right as usize, 0, 0, 0, 0, 0]) };
+        }
+        let mut status = 1i32;
+        // SAFETY: writes a status.
+        unsafe {
+            syscall::raw(
+                nr::WAIT4,
+                [pid as usize, (&raw mut status) as usize, 0, 0, 0, 0],
+            )
+        };
+        assert_eq!(status, 0);
     });
 }

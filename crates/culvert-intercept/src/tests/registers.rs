@@ -195,7 +195,7 @@ impl Random {
 
     fn state(&mut self) -> State {
         // Carry, parity, adjust, zero, sign, overflow, and sometimes direction and alignment check.
-        let rare = if self.next() % 4 == 0 {
+        let rare = if self.next().is_multiple_of(4) {
             self.next() & 0x4_0400
         } else {
             0
@@ -369,9 +369,10 @@ fn stub_of(mut address: usize) -> Option<usize> {
         // SAFETY: patched code.
         address = match unsafe { *(address as *const u8) } {
             0xe9 => (address + 5).wrapping_add_signed(displacement(address + 1)),
-            // SAFETY: as above.
             0xeb => {
-                (address + 2).wrapping_add_signed(unsafe { *((address + 1) as *const i8) } as isize)
+                // SAFETY: as above.
+                let displacement = unsafe { *((address + 1) as *const i8) };
+                (address + 2).wrapping_add_signed(displacement.into())
             }
             _ => return None,
         };

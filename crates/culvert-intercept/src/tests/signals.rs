@@ -582,9 +582,10 @@ extern "C" fn reads_nowhere(_: usize, _: &Information, _: &mut Context) {
 fn a_bad_pointer_is_an_error_also_in_a_handler_that_blocks_everything() {
     alone(|| {
         start(|call| match call.number {
-            // SAFETY: any bytes are a number.
             nr::GETUID => {
-                Outcome::Return(unsafe { user::read::<u64>(call.args[0]) }.map_or(-14, |_| 0))
+                // SAFETY: any bytes are a number.
+                let read = unsafe { user::read::<u64>(call.args[0]) };
+                Outcome::Return(read.map_or(-14, |_| 0))
             }
             _ => Outcome::Forward,
         });
