@@ -422,6 +422,10 @@ fn prepare(
             Format::Elf(_) if look.is_privileged() => {
                 break Loader::None("it changes its user or group, or gains capabilities");
             }
+            Format::Elf(Loader::None(_)) if is_dynamic_loader(&shown) => {
+                name_program_for_loader(&mut image, locate)?;
+                break Loader::Glibc;
+            }
             Format::Elf(loader) => break loader,
             Format::Other => break Loader::None("its format is unknown"),
         }
@@ -470,6 +474,43 @@ fn prepare(
     Ok((image, loader))
 }
 
+/// Whether `path` is glibc's ld.so, started as a program: it loads another, with auditors.
+fn is_dynamic_loader(path: &[u8]) -> bool {
+    let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+    name.starts_with(b"ld-linux") || name == b"ld.so"
+}
+
+/// ld.so opens the program it is told to load before any auditor runs: a program on a mount is named by its filled shadow. Its options are those of
+/// ld.so(8).
+fn name_program_for_loader(image: &mut Image, locate: &Locate<'_>) -> Result<(), Errno> {
+    const WITH_VALUE: [&[u8]; 7] = [
+        b"--library-path",
+        b"--inhibit-rpath",
+        b"--audit",
+        b"--preload",
+        b"--argv0",
+        b"--glibc-hwcaps-prepend",
+        b"--glibc-hwcaps-mask",
+    ];
+    let mut index = 1;
+    while let Some(&address) = image.arguments.get(index) {
+        let mut word = vec![0u8; 4096];
+        let length = user::string_in(address, &mut word).map_err(|_| Errno::E2BIG)?;
+        word.truncate(length);
+        if word.starts_with(b"--") {
+            index += if WITH_VALUE.contains(&&word[..]) { 2 } else { 1 };
+            continue;
+        }
+        if let Ok(Program::Mount { path, name }) = locate(&word) {
+            let shadow = materialise(&path, name)?;
+            image.arguments[index] = shadow.as_ptr() as usize;
+            image.strings.push(shadow);
+        }
+        break;
+    }
+    Ok(())
+}
+
 fn start(image: Box<Image>, loader: Loader) -> Errno {
     let process = process::get();
     if let Err(errno) = hand_down(process, loader) {
@@ -509,6 +550,11 @@ fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
     if !matches!(loader, Loader::None(_)) {
         return Ok(());
     }
+    fill_inherited(process)
+}
+
+/// Fills the shadows of all files that are open here and survive exec: whoever gets them next reads them without us.
+pub fn fill_inherited(process: &Process) -> Result<(), Errno> {
     // What this process has inherited and never used is not in the table yet.
     for fd in open_descriptors() {
         process.table.get(fd);

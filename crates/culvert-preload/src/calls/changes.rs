@@ -154,9 +154,32 @@ fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<(), Er
     Ok(())
 }
 
+/// The errno for removing or renaming a mount's target: its directory is looked at first, as for every other name.
+fn of_target(found: &Inside<'_>, errno: Errno) -> Errno {
+    let target = process::get().mounts.target(found.mount);
+    let parent = target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0)].to_vec();
+    let parent = c_string(if parent.is_empty() { b"/" } else { &parent });
+    const W_OK_X_OK: usize = 3;
+    const AT_EACCESS: usize = 0x200;
+    let arguments = [
+        AT_FDCWD as usize,
+        parent.as_ptr() as usize,
+        W_OK_X_OK,
+        AT_EACCESS,
+    ];
+    // SAFETY: the path ends in NUL.
+    match unsafe { syscall::call(nr::FACCESSAT2, arguments) } {
+        Err(Errno::EACCES) => Errno::EACCES,
+        _ => errno,
+    }
+}
+
 fn remove_file(found: &Inside<'_>) -> Answer {
     let Last::Name(name) = &found.last else {
-        return Err(Errno::EISDIR);
+        return Err(match found.last {
+            Last::MountPoint => of_target(found, Errno::EISDIR),
+            _ => Errno::EISDIR,
+        });
     };
     let file_system = process::file_system(found.mount)?;
     if file_system.capabilities().read_only {
@@ -185,6 +208,7 @@ fn remove_directory(found: &Inside<'_>) -> Answer {
         Last::Name(name) => name,
         Last::Dot => return Err(Errno::EINVAL),
         Last::DotDot => return Err(Errno::ENOTEMPTY),
+        Last::MountPoint => return Err(of_target(found, Errno::EBUSY)),
         _ => return Err(Errno::EBUSY),
     };
     let file_system = process::file_system(found.mount)?;
@@ -322,7 +346,9 @@ pub fn rename(call: &mut Call) -> Outcome {
 /// What is wrong with one side of a rename between two file systems, before that they are two: a parent that is missing, or a mount's target.
 fn mixed(side: &Side<'_>) -> Option<Errno> {
     match side {
-        Side::Inside(found) => matches!(found.last, Last::MountPoint).then_some(Errno::EBUSY),
+        Side::Inside(found) => {
+            matches!(found.last, Last::MountPoint).then(|| of_target(found, Errno::EBUSY))
+        }
         Side::Host(directory, path) => {
             let path = &path[..path.len() - 1];
             let trimmed = &path[..path

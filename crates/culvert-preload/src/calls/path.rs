@@ -261,8 +261,9 @@ pub fn find<'p>(
         known = place_of(directory)?;
         process.mounts.quick(known.as_ref(), path)
     };
-    // A link into a mount is a crossing that the kernel cannot see.
-    if quick == Quick::Untouched && restrictions.0 & Restrictions::NO_XDEV == 0 {
+    // A link into a mount is a crossing that the kernel cannot see; with RESOLVE_IN_ROOT the text of a path says little.
+    let text_decides = restrictions.0 & (Restrictions::NO_XDEV | Restrictions::IN_ROOT) == 0;
+    if quick == Quick::Untouched && text_decides {
         return Ok(Found::Kernel);
     }
     let start = match known {
