@@ -61,6 +61,7 @@ pub(crate) fn note(block: &ThreadBlock, new: usize) {
 }
 
 /// The hook was entered on the alternate stack, with all signals blocked: take it from the kernel, then let signals in again.
+#[cold]
 pub(crate) fn take_away(block: &ThreadBlock) {
     // SAFETY: the thread's own frame.
     let frame = unsafe { &mut *block.frame.get() };

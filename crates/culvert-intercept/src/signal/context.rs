@@ -87,7 +87,6 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
         context.r8,
         context.r9,
     ] = frame.saved;
-    context.rsp = frame.rsp;
     let trap = context.eflags & entry::TRAP_FLAG;
     context.eflags = (frame.rflags & !0x9d5) | trap | arithmetic_flags(frame.flags);
     // SAFETY: records live for ever.
