@@ -136,8 +136,8 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
         }
         None => {
             let archive = Arc::new(archive);
-            let image = build::build(&archive, options.damaged, &mut |_| {})?;
-            let index = Index::new(Image::Memory(image))?;
+            let parts = build::build(&archive, options.damaged, &mut |_| {})?;
+            let index = Index::new(Image::Memory(parts.join()))?;
             // Nobody else has it: the build is over.
             let archive = Arc::into_inner(archive).ok_or(Errno::EBUSY)?;
             (archive, index)

@@ -41,7 +41,8 @@ pub fn index(archive: &Arc<dyn Bytes>, tolerant: bool) -> Option<Vec<u8>> {
         mtime: Default::default(),
         content: 0,
     };
-    build::build_from(archive.clone(), identity, tolerant, &mut |_| {}).ok()
+    let parts = build::build_from(archive.clone(), identity, tolerant, &mut |_| {});
+    parts.ok().map(|parts| parts.join())
 }
 
 /// Mounts `archive` with the index `image` and looks at all of it, within bounds. Returns how many entries there were.

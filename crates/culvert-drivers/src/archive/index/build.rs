@@ -1,6 +1,6 @@
 //! Making an index: find out what the file is, go through it once, seal the tree.
 
-use super::format::{self, Header, Identity, SECTIONS};
+use super::format::{Header, Identity, Parts, SECTIONS};
 use crate::archive::bytes::{Bytes, FileBytes};
 use crate::archive::codec::{self, Checkpoints, Format};
 use crate::archive::tree::{Sealed, Tree};
@@ -141,12 +141,12 @@ pub fn identify(archive: &FileBytes) -> Result<Identity> {
     })
 }
 
-/// Goes through `archive` once and returns the bytes of its index. `tolerant` passes over damage with a warning where it can.
+/// Goes through `archive` once and returns its index. `tolerant` passes over damage with a warning where it can.
 pub fn build(
     archive: &Arc<FileBytes>,
     tolerant: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<u8>> {
+) -> Result<Parts> {
     let before = archive.status()?;
     let identity = identify(archive)?;
     let image = build_from(archive.clone(), identity, tolerant, progress)?;
@@ -165,7 +165,7 @@ pub fn build_from(
     identity: Identity,
     tolerant: bool,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Vec<u8>> {
+) -> Result<Parts> {
     let kind = detect(&*raw)?;
     let total = raw.len();
     let mut progress = |done| progress(Progress { done, total });
@@ -191,13 +191,14 @@ pub fn build_from(
     };
     progress(total);
     let plain = checkpoints.as_ref().map_or(total, Checkpoints::plain_len);
+    // They are freed before the rest is put together.
     let encoded = checkpoints.map_or(Vec::new(), |checkpoints| checkpoints.encode());
     Ok(assemble(
         kind,
         identity,
         tolerant,
         plain,
-        &encoded,
+        encoded,
         tree.seal(seed),
         seed,
     ))
@@ -234,10 +235,10 @@ fn assemble(
     archive: Identity,
     damaged: bool,
     plain: u64,
-    checkpoints: &[u8],
+    checkpoints: Vec<u8>,
     sealed: Sealed,
     seed: u64,
-) -> Vec<u8> {
+) -> Parts {
     let (container, compression) = kind.encode();
     let header = Header {
         length: 0,
@@ -252,17 +253,17 @@ fn assemble(
         sections: [(0, 0); SECTIONS],
     };
     let warnings = sealed.warnings.encode();
-    format::assemble(
+    Parts::new(
         header,
         [
-            &sealed.nodes,
-            &sealed.entries,
-            &sealed.table,
-            &sealed.names,
-            &sealed.sparse,
-            &sealed.xattrs,
+            sealed.nodes,
+            sealed.entries,
+            sealed.table,
+            sealed.names,
+            sealed.sparse,
+            sealed.xattrs,
             checkpoints,
-            &warnings,
+            warnings,
         ],
     )
 }

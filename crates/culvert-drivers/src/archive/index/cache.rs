@@ -1,8 +1,8 @@
 //! Where indexes are kept: one file per archive, named by its identity, found again after a move or a faithful copy of the archive.
 
+use super::Index;
 use super::build::{self, Progress};
-use super::format::{Identity, VERSION};
-use super::{Image, Index};
+use super::format::{Identity, Parts, VERSION};
 use crate::archive::bytes::FileBytes;
 use crate::archive::{hash, host};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
@@ -63,10 +63,9 @@ pub fn obtain(
             .map_err(|errno| Error::from(errno).within("the directory for indexes"))?,
         Place::File(path) => check_replaceable(path)?,
     }
-    let image = build::build(archive, tolerant, progress)?;
-    store(&path, &image)?;
+    store(&path, &build::build(archive, tolerant, progress)?)?;
     Ok(Ready {
-        index: Index::new(Image::Memory(image))?,
+        index: Index::open(&path)?,
         path,
         built: true,
     })
@@ -101,12 +100,14 @@ fn file_name(identity: &Identity, tolerant: bool) -> String {
     format!("{left:016x}{right:016x}.v{VERSION}")
 }
 
-/// Writes `image` to `path` so that no reader ever sees half of it.
-fn store(path: &[u8], image: &[u8]) -> Result<()> {
+/// Writes an index to `path` so that no reader ever sees half of it.
+fn store(path: &[u8], parts: &Parts) -> Result<()> {
     let mut temporary = path.to_vec();
     temporary.extend_from_slice(format!(".{:x}-{:x}", host::process(), host::random()).as_bytes());
     let written = host::create_new(&temporary).and_then(|file| {
-        let written = host::write_all(&file, image)
+        let written = parts
+            .pieces()
+            .try_for_each(|piece| host::write_all(&file, piece))
             // On disk before it has its name: a crash must not leave a file with holes that looks whole.
             .and_then(|()| host::sync(&file))
             .and_then(|()| host::rename(&temporary, path));

@@ -198,7 +198,7 @@ impl EntryRecord {
 pub struct Header {
     /// Bytes of the whole file.
     pub length: u64,
-    /// Checksum of everything after the header.
+    /// Checksum of the sections.
     pub body: u64,
     /// The archive it belongs to.
     pub archive: Identity,
@@ -297,23 +297,48 @@ impl Header {
     }
 }
 
-/// Puts `sections` behind a header made from `header`, whose lengths and sums are filled in here.
-pub fn assemble(mut header: Header, sections: [&[u8]; SECTIONS]) -> Vec<u8> {
-    let total: usize = sections
-        .iter()
-        .map(|section| section.len().next_multiple_of(8))
-        .sum();
-    let mut file = Vec::with_capacity(HEADER + total);
-    file.resize(HEADER, 0);
-    for (section, place) in sections.iter().zip(&mut header.sections) {
-        *place = (file.len() as u64, section.len() as u64);
-        file.extend_from_slice(section);
-        file.resize(file.len().next_multiple_of(8), 0);
+/// A finished index in its parts: the sections may be large, and are never copied together only to be written.
+pub struct Parts {
+    header: [u8; HEADER],
+    sections: [Vec<u8>; SECTIONS],
+}
+
+impl Parts {
+    /// Puts `sections` behind a header made from `header`, whose lengths, places and sums are filled in here.
+    pub fn new(mut header: Header, sections: [Vec<u8>; SECTIONS]) -> Self {
+        let mut at = HEADER as u64;
+        for (section, place) in sections.iter().zip(&mut header.sections) {
+            *place = (at, section.len() as u64);
+            at += section.len().next_multiple_of(8) as u64;
+        }
+        header.length = at;
+        header.body = body_sum(sections.iter().map(Vec::as_slice));
+        Self {
+            header: header.encode(),
+            sections,
+        }
     }
-    header.length = file.len() as u64;
-    header.body = hash::of_content(&file[HEADER..]);
-    file[..HEADER].copy_from_slice(&header.encode());
-    file
+
+    /// The pieces of the file, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let sections = self.sections.iter().flat_map(|section| {
+            let padding = section.len().next_multiple_of(8) - section.len();
+            [&section[..], &[0; 8][..padding]]
+        });
+        core::iter::once(&self.header[..]).chain(sections)
+    }
+
+    /// The file as a whole.
+    pub fn join(&self) -> Vec<u8> {
+        self.pieces().collect::<Vec<_>>().concat()
+    }
+}
+
+/// Checksum of the sections.
+pub fn body_sum<'a>(sections: impl Iterator<Item = &'a [u8]>) -> u64 {
+    sections.fold(0, |sum, section| {
+        hash::of_name(sum, &hash::of_content(section).to_le_bytes())
+    })
 }
 
 fn u32_at(from: &[u8], at: usize) -> u32 {
@@ -368,7 +393,8 @@ mod tests {
 
     #[test]
     fn header_survives_and_any_flipped_bit_is_noticed() {
-        let file = assemble(header(), [b"1", b"22", b"", b"4444", b"", b"", b"77", b"8"]);
+        let sections = [&b"1"[..], b"22", b"", b"4444", b"", b"", b"77", b"8"];
+        let file = Parts::new(header(), sections.map(<[u8]>::to_vec)).join();
         let bytes: [u8; HEADER] = *file.first_chunk().unwrap();
         let read = Header::decode(&bytes, file.len() as u64).unwrap();
         assert_eq!(read.archive, header().archive);

@@ -111,7 +111,10 @@ impl Index {
 
     /// Whether the body is as it was written. Reads all of it.
     pub fn verify(&self) -> bool {
-        super::hash::of_content(&self.image.bytes()[HEADER..]) == self.header.body
+        let sections = self.header.sections.iter();
+        let bytes = self.image.bytes();
+        let sections = sections.map(|&(start, length)| &bytes[start as usize..][..length as usize]);
+        format::body_sum(sections) == self.header.body
     }
 
     /// Where `section` lies.
