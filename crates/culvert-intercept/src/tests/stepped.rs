@@ -54,12 +54,12 @@ fn scenario(number: usize, expected: isize) -> ! {
     let ran = RAN.load(Relaxed);
     let status = if result != expected {
         2
-    } else if ran != 1 {
-        3 // lost, late, or twice
+    } else if self::mask() != mask {
+        5 // recorded, but not delivered: everything is blocked
     } else if ENGINE.load(Relaxed) != 0 {
         4
-    } else if super::stepped::mask() != mask {
-        5
+    } else if ran != 1 {
+        3 // only now, behind the call
     } else {
         0
     };
