@@ -235,3 +235,26 @@ fn huge_counts_cost_nothing() {
         "{error}"
     );
 }
+
+#[test]
+fn a_run_file_holds_only_mounts_that_may_travel() {
+    let good = request(Some("t"), "/s", "/a", &[("o", "1")]).into_mount("");
+    let bad: [fn(&mut Mount); 5] = [
+        |mount| mount.target = b"/a/../b".to_vec(),
+        |mount| mount.driver = "T".into(),
+        |mount| mount.source.clear(),
+        |mount| mount.options[0].0 = "o=".into(),
+        |mount| mount.options[0].1.push(0),
+    ];
+    for spoil in bad {
+        let mut mount = good.clone();
+        spoil(&mut mount);
+        let error = decode(&encode(&[good.clone(), mount])).unwrap_err();
+        assert_eq!(error.errno(), Errno::EBADMSG);
+        assert!(error.to_string().contains("mount 1: "), "{error}");
+    }
+    let mut damaged = encode(&[good]);
+    damaged[0] = b'C';
+    let error = decode(&damaged).unwrap_err();
+    assert!(error.to_string().contains("not a run file"), "{error}");
+}
