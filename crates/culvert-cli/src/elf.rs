@@ -1,38 +1,8 @@
-//! What the dynamic loader reads of an ELF file (elf(5)): whose code it is, who loads it, what it needs and where that is searched.
-
-/// Whose machine code a file holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
-    /// 64-bit x86.
-    X86_64,
-    /// x86-64 with 32-bit pointers.
-    X32,
-    /// 32-bit x86.
-    I386,
-    /// 64-bit ARM.
-    Arm64,
-    /// Anything else, by its number `e_machine`.
-    Other(u16),
-}
-
-impl Machine {
-    /// The name that people use.
-    pub fn name(self) -> String {
-        match self {
-            Self::X86_64 => "x86-64".into(),
-            Self::X32 => "x32".into(),
-            Self::I386 => "32-bit x86".into(),
-            Self::Arm64 => "ARM64".into(),
-            Self::Other(number) => format!("foreign (ELF machine {number})"),
-        }
-    }
-}
+//! What the dynamic loader reads of an ELF file (elf(5)): who loads it, what it needs and where that is searched.
 
 /// The headers of one file.
 #[derive(Debug)]
 pub struct Elf {
-    /// Whose code it is.
-    pub machine: Machine,
     /// PT_INTERP.
     pub interpreter: Option<Vec<u8>>,
     /// DT_NEEDED, in order.
@@ -65,23 +35,18 @@ struct Segment {
 }
 
 impl Elf {
-    /// Reads the headers; `read_at` fills its buffer from an offset of the file and says whether it could.
+    /// Reads the headers of a 64-bit file; `read_at` fills its buffer from an offset of the file and says whether it could.
     pub fn read(read_at: impl Fn(u64, &mut [u8]) -> bool) -> Result<Self, &'static str> {
         let mut header = [0; 64];
-        if !read_at(0, &mut header[..20]) || header[..4] != *b"\x7fELF" {
-            return Err("it is not an ELF file");
+        if !read_at(0, &mut header[..20]) || header[..5] != *b"\x7fELF\x02" {
+            return Err("it is not a 64-bit ELF file");
         }
-        let machine = machine(&header);
         let mut elf = Self {
-            machine,
             interpreter: None,
             needed: Vec::new(),
             rpath: Vec::new(),
             runpath: Vec::new(),
         };
-        if machine != Machine::X86_64 {
-            return Ok(elf);
-        }
         if !read_at(0, &mut header) {
             return Err("its ELF header is truncated");
         }
@@ -168,17 +133,6 @@ impl Elf {
     }
 }
 
-fn machine(header: &[u8]) -> Machine {
-    let wide = header[4] == 2;
-    match (u16::from_le_bytes([header[18], header[19]]), wide) {
-        (62, true) => Machine::X86_64,
-        (62, false) => Machine::X32,
-        (3, _) => Machine::I386,
-        (183, _) => Machine::Arm64,
-        (other, _) => Machine::Other(other),
-    }
-}
-
 fn segments(
     header: &[u8],
     read_at: impl Fn(u64, &mut [u8]) -> bool,
@@ -226,7 +180,6 @@ mod tests {
     #[test]
     fn this_program_needs_the_c_library() {
         let own = read(&std::fs::read("/proc/self/exe").unwrap()).unwrap();
-        assert_eq!(own.machine, Machine::X86_64);
         assert!(own.interpreter.unwrap().ends_with(b"ld-linux-x86-64.so.2"));
         assert!(
             own.needed.contains(&b"libc.so.6".to_vec()),

@@ -7,7 +7,7 @@ use crate::{
     mounts, prepare,
     program::{self, Environment},
     run_directory::{self, Held, Inherited},
-    verdict,
+    verdict::{self, Refusal},
 };
 use culvert::mount::Mount;
 use std::{
@@ -35,15 +35,15 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
         &inherited.mounts
     };
     let name = &run.command[0];
-    let on_mount = may_lie_on_mount(name, unseen.iter().chain(&added));
-    let (program, arguments) = match (program::find(name), on_mount) {
-        (Ok(found), false) => {
-            warn(verdict::of_program(&found).err(), run.strict)?;
+    let mounts = || unseen.iter().chain(&added);
+    let (program, arguments) = match find(name, mounts)? {
+        Some((found, verdict)) => {
+            let matters = !added.is_empty() || !inherited.mounts.is_empty();
+            warn(verdict, run.strict, matters)?;
             (found, run.command)
         }
-        (Err(failure), false) if unseen.is_empty() && added.is_empty() => return Err(failure),
         // Only an intercepted process sees what is on the mount: culvert itself, started again, looks there.
-        _ => inside(run.command, run.strict)?,
+        None => inside(run.command, run.strict)?,
     };
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1;
     let directory = run_directory::create()?;
@@ -75,34 +75,47 @@ fn serve(
     }
 }
 
-/// Prints why a program is not intercepted, or refuses it (126) when `strict`.
-fn warn(why: Option<String>, strict: bool) -> Result<(), Failure> {
-    match why {
-        None => Ok(()),
-        Some(why) if strict => Err(Failure::new(why)
-            .status(NOT_EXECUTABLE)
-            .advice("it would not see the mounts; without --strict it runs anyway")),
-        Some(why) => {
-            eprintln!("culvert: warning: {why}; it will not see the mounts");
-            Ok(())
-        }
+/// The program that `name` means, and why it is not intercepted, if so. None: `mounts`, which this process does not see, have a say in it.
+fn find<'a, I: Iterator<Item = &'a Mount>>(
+    name: &OsStr,
+    mounts: impl Fn() -> I,
+) -> Result<Option<(PathBuf, Option<Refusal>)>, Failure> {
+    let on_mount = |place: &Path| {
+        let place = std::path::absolute(place).unwrap_or_default();
+        mounts().any(|mount| place.starts_with(path(&mount.target)))
+    };
+    let searched = match name.as_bytes().contains(&b'/') {
+        true => vec![PathBuf::from(name)],
+        false => program::search_path(),
+    };
+    if searched.iter().any(|place| on_mount(place)) {
+        return Ok(None);
+    }
+    match program::find(name) {
+        // A link may lead to a mount.
+        Err(_) if mounts().next().is_some() => Ok(None),
+        Err(failure) => Err(failure),
+        Ok(found) => match verdict::of_program(&found) {
+            Err(refusal) if on_mount(&refusal.file) => Ok(None),
+            verdict => Ok(Some((found, verdict.err()))),
+        },
     }
 }
 
-/// Whether `name` can mean something on one of `mounts`: its own path, or a directory of PATH.
-fn may_lie_on_mount<'a>(name: &OsStr, mounts: impl Iterator<Item = &'a Mount> + Clone) -> bool {
-    let within = |place: &Path| {
-        let place = std::path::absolute(place).unwrap_or_default();
-        mounts
-            .clone()
-            .any(|mount| place.starts_with(path(&mount.target)))
+/// Refuses a program that is not intercepted (126) when `strict`; else prints why where that `matters`.
+fn warn(refusal: Option<Refusal>, strict: bool, matters: bool) -> Result<(), Failure> {
+    let Some(Refusal { message, .. }) = refusal else {
+        return Ok(());
     };
-    match name.as_bytes().contains(&b'/') {
-        true => within(Path::new(name)),
-        false => program::search_path()
-            .iter()
-            .any(|directory| within(directory)),
+    if strict {
+        return Err(Failure::new(message)
+            .status(NOT_EXECUTABLE)
+            .advice("it would not see the mounts; without --strict it runs anyway"));
     }
+    if matters {
+        eprintln!("culvert: warning: {message}; it will not see the mounts");
+    }
+    Ok(())
 }
 
 /// The command that looks for `command` from inside the run.
@@ -120,7 +133,7 @@ fn inside(command: Vec<OsString>, strict: bool) -> Result<(PathBuf, Vec<OsString
 /// The second half of [`start`] for programs on a mount: this process is part of the run and sees the mounts.
 pub fn continue_inside(run: Run) -> Failure {
     let found = program::find(&run.command[0]).and_then(|found| {
-        warn(verdict::of_program(&found).err(), run.strict)?;
+        warn(verdict::of_program(&found).err(), run.strict, true)?;
         Ok(found)
     });
     match found {

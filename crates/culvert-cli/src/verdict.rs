@@ -1,9 +1,7 @@
 //! Whether a program can be intercepted, from its file, and why not.
 
-use crate::{
-    elf::{Elf, Machine},
-    failure::shown,
-};
+use crate::{elf::Elf, failure::shown};
+use culvert_preload::exec::{self, Format, Loader};
 use std::{
     fs::{self, File},
     io::Read,
@@ -16,6 +14,9 @@ use std::{
 
 /// How deep interpreters of scripts may nest (`BINPRM_MAX_RECURSION` of fs/exec.c, and one).
 const SCRIPT_DEPTH: usize = 5;
+
+/// What the kernel looks at to tell formats apart (`BINPRM_BUF_SIZE`), bytes.
+const HEAD: u64 = 256;
 
 /// How a program file is started.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,28 +31,47 @@ pub enum Kind {
     Not(String),
 }
 
-/// The program that really runs for `path` (the interpreter for a script), or one line with the reason why it is not intercepted.
-pub fn of_program(path: &Path) -> Result<(PathBuf, Kind), String> {
+/// Why a program is not intercepted.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The file that decides: the program, or one of its interpreters.
+    pub file: PathBuf,
+    /// One line.
+    pub message: String,
+}
+
+/// The program that really runs for `path`: the interpreter for a script.
+pub fn of_program(path: &Path) -> Result<(PathBuf, Kind), Refusal> {
     let mut current = path.to_path_buf();
     for _ in 0..SCRIPT_DEPTH {
+        let why = match of_file(&current) {
+            Kind::Script(interpreter) => {
+                current = interpreter;
+                continue;
+            }
+            Kind::Not(why) => why,
+            kind => return Ok((current, kind)),
+        };
         let name = if current == path {
             shown(path)
         } else {
             format!("{} (interpreter of {})", shown(&current), shown(path))
         };
-        match of_file(&current) {
-            Kind::Script(interpreter) => current = interpreter,
-            Kind::Not(why) => return Err(format!("{name} cannot be intercepted: {why}")),
-            kind => return Ok((current, kind)),
-        }
+        return Err(Refusal {
+            file: current,
+            message: format!("{name} cannot be intercepted: {why}"),
+        });
     }
-    Err(format!(
-        "{} cannot be intercepted: interpreters nest too deep",
-        shown(path)
-    ))
+    Err(Refusal {
+        message: format!(
+            "{} cannot be intercepted: interpreters nest too deep",
+            shown(path)
+        ),
+        file: current,
+    })
 }
 
-/// How the one file `path` is started.
+/// How the one file `path` is started: `culvert_preload::exec` decides by the same rules at every later exec.
 pub fn of_file(path: &Path) -> Kind {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -63,58 +83,36 @@ pub fn of_file(path: &Path) -> Kind {
         }
     };
     let mut head = Vec::new();
-    if (&file).take(256).read_to_end(&mut head).is_err() {
+    if (&file).take(HEAD).read_to_end(&mut head).is_err() {
         return Kind::Not("it cannot be read".into());
     }
-    if let Some(interpreter) = interpreter(&head) {
-        return Kind::Script(interpreter);
-    }
-    if !head.starts_with(b"\x7fELF") {
+    let mut read_at = |at: u64, into: &mut [u8]| file.read_at(into, at).unwrap_or(0);
+    let loader = match exec::format(&head, &mut read_at) {
+        Format::Script { interpreter, .. } => {
+            return Kind::Script(crate::failure::path(&interpreter).to_owned());
+        }
         // A text without "#!" is run by the shell (execvp(3)).
-        return match head.contains(&0) {
-            false => Kind::Script("/bin/sh".into()),
-            true => Kind::Not("its format is unknown".into()),
-        };
-    }
-    let elf = match Elf::read(|at, into| file.read_exact_at(into, at).is_ok()) {
-        Ok(elf) => elf,
-        Err(why) => return Kind::Not(why.into()),
+        Format::Other if !head.contains(&0) => return Kind::Script("/bin/sh".into()),
+        Format::Other => return Kind::Not("its format is unknown".into()),
+        Format::Elf(loader) => loader,
     };
-    if elf.machine != Machine::X86_64 {
-        return Kind::Not(format!("it is {} code, not x86-64", elf.machine.name()));
-    }
     if let Some(why) = privileged(&file) {
         return Kind::Not(why.into());
     }
-    match elf.interpreter {
-        None => Kind::Not(
-            "it is statically linked: no dynamic loader runs that would load libculvert.so".into(),
-        ),
-        Some(loader) => {
-            let loader = crate::failure::path(&loader).to_path_buf();
-            let name = loader.file_name().unwrap_or_default().as_bytes();
-            if name.starts_with(b"ld-linux") {
-                Kind::Glibc(loader)
-            } else if name.starts_with(b"ld-musl") {
-                Kind::Musl(loader)
-            } else {
-                Kind::Not(format!(
-                    "its dynamic loader {} is neither glibc's nor musl's",
-                    shown(&loader)
-                ))
-            }
-        }
+    // The dynamic loader may be started by hand, as ldd(1) does; it loads auditors then, too.
+    let by_hand = path
+        .file_name()
+        .is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"));
+    let interpreter = Elf::read(|at, into| file.read_exact_at(into, at).is_ok())
+        .ok()
+        .and_then(|elf| elf.interpreter);
+    let interpreter = crate::failure::path(&interpreter.unwrap_or_default()).to_owned();
+    match loader {
+        Loader::Glibc => Kind::Glibc(interpreter),
+        Loader::Musl => Kind::Musl(interpreter),
+        Loader::None(_) if by_hand => Kind::Glibc(path.to_owned()),
+        Loader::None(why) => Kind::Not(why.into()),
     }
-}
-
-/// The interpreter in the first line of a script, as `load_script` (fs/binfmt_script.c) reads it.
-fn interpreter(head: &[u8]) -> Option<PathBuf> {
-    let line = head.strip_prefix(b"#!")?;
-    let line = line.split(|&byte| byte == b'\n' || byte == 0).next()?;
-    let word = line
-        .split(|&byte| byte == b' ' || byte == b'\t')
-        .find(|word| !word.is_empty())?;
-    Some(crate::failure::path(word).to_path_buf())
 }
 
 /// Why the kernel starts this file with rights that its caller lacks (AT_SECURE), so that ld.so ignores LD_AUDIT and LD_PRELOAD.
@@ -146,18 +144,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn script_lines_are_read_as_the_kernel_reads_them() {
-        for (head, want) in [
-            (&b"#!/bin/sh\necho"[..], Some("/bin/sh")),
-            (b"#! \t/usr/bin/env -S x\n", Some("/usr/bin/env")),
-            (b"#!\n/bin/sh", None),
-            (b"echo", None),
-        ] {
-            assert_eq!(interpreter(head), want.map(PathBuf::from));
-        }
-    }
-
-    #[test]
     fn programs_are_told_apart() {
         let own = std::env::current_exe().unwrap();
         assert!(
@@ -172,21 +158,33 @@ mod tests {
         assert!(
             of_program(&script)
                 .unwrap_err()
+                .message
                 .contains("/nonexistent/interpreter")
         );
         fs::write(&script, format!("#!{}\n", script.display())).unwrap();
-        assert!(of_program(&script).unwrap_err().contains("too deep"));
+        assert!(
+            of_program(&script)
+                .unwrap_err()
+                .message
+                .contains("too deep")
+        );
         // The header of an arm64 program, and a static program: the loader's own kind without an interpreter.
         let mut header = fs::read(&own).unwrap()[..64].to_vec();
         header[18..20].copy_from_slice(&183u16.to_le_bytes());
         fs::write(&script, &header).unwrap();
-        assert!(of_program(&script).unwrap_err().contains("ARM64 code"));
+        assert!(
+            of_program(&script)
+                .unwrap_err()
+                .message
+                .contains("not an x86-64 program")
+        );
         header[18..20].copy_from_slice(&62u16.to_le_bytes());
         header[56..58].fill(0);
         fs::write(&script, &header).unwrap();
         assert!(
             of_program(&script)
                 .unwrap_err()
+                .message
                 .contains("statically linked")
         );
         fs::remove_dir_all(&place).unwrap();

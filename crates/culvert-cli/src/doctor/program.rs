@@ -74,9 +74,9 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
             }
             report.runs = runs;
         }
-        Err(why) => {
-            report.objects.push(Object::read(&report.file));
-            report.refusal = Some(why);
+        Err(refusal) => {
+            report.objects.push(Object::read(&refusal.file));
+            report.refusal = Some(refusal.message);
         }
     }
     Ok(report)
