@@ -94,11 +94,11 @@ impl Mirror {
     }
 
     /// What a driver without files of its own would hand out.
-    pub(super) fn descriptor(&self, path: &[u8], flags: OpenFlags) -> fs::File {
+    pub(super) fn descriptor(&self, path: &[u8], flags: OpenFlags) -> std::io::Result<fs::File> {
         let mut options = fs::OpenOptions::new();
         options.read(flags.read()).append(flags.append());
         options.write(flags.write() && !flags.append());
-        options.open(self.on_disk(path)).unwrap()
+        options.open(self.on_disk(path))
     }
 
     fn on_disk(&self, path: &[u8]) -> PathBuf {

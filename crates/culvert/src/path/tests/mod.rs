@@ -83,10 +83,14 @@ impl Layer for Descriptors {
     fn inner(&self) -> &Self::Inner {
         &self.0
     }
-    fn opened(&self, node: Node, flags: OpenFlags, _: Opened) -> Opened {
+    fn opened(&self, node: Node, flags: OpenFlags, opened: Opened) -> Opened {
         let path = self.0.path_of(node).unwrap();
-        let file = self.0.driver().descriptor(&path, flags);
-        Opened::Backed(std::os::fd::IntoRawFd::into_raw_fd(file))
+        match self.0.driver().descriptor(&path, flags) {
+            Ok(file) => Opened::Backed(std::os::fd::IntoRawFd::into_raw_fd(file)),
+            // A new file of mode 0 can be opened a second time by the superuser only.
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => opened,
+            Err(error) => panic!("{error}"),
+        }
     }
 }
 
