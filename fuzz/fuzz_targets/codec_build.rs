@@ -27,6 +27,9 @@ fuzz_target!(|data: &[u8]| {
     for at in [0, 1, plain.len() / 2, plain.len().saturating_sub(7)] {
         let mut buffer = [0; 3000];
         let count = stream.read_at(at as u64, &mut &mut buffer[..]).unwrap();
-        assert_eq!(buffer[..count], plain[at.min(plain.len())..plain.len().min(at + 3000)]);
+        assert_eq!(
+            buffer[..count],
+            plain[at.min(plain.len())..plain.len().min(at + 3000)]
+        );
     }
 });

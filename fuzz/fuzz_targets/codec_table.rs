@@ -17,12 +17,19 @@ static GOOD: LazyLock<[Good; 2]> = LazyLock::new(|| {
     let path = std::env::temp_dir().join(format!("codec_table.{}", std::process::id()));
     std::fs::write(&path, plain).unwrap();
     let good = [(Format::Gzip, "gzip"), (Format::Xz, "xz")].map(|(format, program)| {
-        let output = std::process::Command::new(program).arg("-c").arg(&path).output();
+        let output = std::process::Command::new(program)
+            .arg("-c")
+            .arg(&path)
+            .output();
         let raw = output.unwrap().stdout;
         let options = Options { spool: 1 << 20 };
         let table = codec::build_with(format, &raw, &options, &mut |_| Ok(()), &mut |_| {});
         let table = table.unwrap().encode();
-        Good { format, raw: Arc::new(raw), table }
+        Good {
+            format,
+            raw: Arc::new(raw),
+            table,
+        }
     });
     std::fs::remove_file(path).unwrap();
     good
@@ -34,10 +41,13 @@ fuzz_target!(|data: &[u8]| {
     };
     let good = &GOOD[usize::from(which & 1)];
     let mut table = good.table.clone();
-    // Behind the header, which has a checksum: three-byte places, one-byte values.
+    // Behind the header, which has a checksum: a place of three bytes, from the end (where the points are) or from the start, and a value.
     for change in data.chunks_exact(4) {
-        let at = u32::from_le_bytes([change[0], change[1], change[2], 0]) as usize;
-        let at = 64 + at % (table.len() - 64);
+        let place = u32::from_le_bytes([change[0], change[1], change[2] & 0x7f, 0]) as usize;
+        let at = match change[2] & 0x80 {
+            0 => table.len() - 1 - place % (table.len() - 64),
+            _ => 64 + place % (table.len() - 64),
+        };
         table[at] = change[3];
     }
     let table = Checkpoints::decode(&table).unwrap();

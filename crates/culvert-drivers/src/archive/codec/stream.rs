@@ -48,6 +48,8 @@ struct Reader {
     begun: Vec<u8>,
     /// Plain offset behind `begun`.
     behind: u64,
+    /// Where the decoder before this one ended.
+    ended_at: u64,
     used: u64,
 }
 
@@ -116,6 +118,7 @@ impl<O: Opener> Cached<O> {
                 decoder: self.opener.open(&*self.raw, &point)?,
                 begun: Vec::new(),
                 behind: 0,
+                ended_at: 0,
                 used: 0,
             },
         };
@@ -221,15 +224,17 @@ impl<O: Opener> Cached<O> {
         found.ok_or_else(|| damaged("the compressed data does not fit its index"))
     }
 
-    /// Where a decoder has come to its end, opens the one that follows.
+    /// Where a decoder has come to its end, opens the one that follows. Every end lies behind the one before, or the index is damaged and
+    /// would lead in circles.
     fn go_on(&self, reader: &mut Reader) -> Result<()> {
         let at = reader.decoder.position();
         if reader.decoder.ended() {
             let point = self.opener.find(at)?;
             reader.decoder = self.opener.open(&*self.raw, &point)?;
-            if reader.decoder.ended() {
+            if reader.ended_at >= at || reader.decoder.ended() {
                 return Err(damaged("the compressed data does not fit its index"));
             }
+            reader.ended_at = at;
         }
         Ok(())
     }

@@ -116,14 +116,18 @@ fn damaged_tables_are_errors_or_harmless() {
     for (format, program) in [(Format::Gzip, "gzip"), (Format::Xz, "xz")] {
         let packed = Arc::new(tool(program, &["-c1"], &plain));
         let (_, table) = decode(format, &packed, &Options { spool: u64::MAX }).unwrap();
+        let points = 40 * table.count() as usize;
         let good = table.encode();
         for round in 0..300 {
             let mut bad = good.clone();
-            match round % 2 {
-                // The header has a checksum: behind it is where damage comes through.
-                0 => {
-                    let mut tail = bad.split_off(64);
+            match round % 3 {
+                // The header has a checksum: behind it, in the stored bytes and in the points, is where damage comes through.
+                which @ (0 | 1) => {
+                    let behind = [64, bad.len() - points][which];
+                    let mut tail = bad.split_off(behind);
+                    let length = tail.len();
                     harm(&mut tail, &mut random);
+                    tail.resize(length, 0);
                     bad.append(&mut tail);
                 }
                 _ => harm(&mut bad, &mut random),
@@ -153,4 +157,22 @@ fn an_archive_that_was_cut_after_indexing_is_an_error() {
     let error = stream.read_at(1_900_000, &mut &mut buffer[..]).unwrap_err();
     assert_eq!(error.errno(), Errno::EIO);
     assert!(error.cause().unwrap().contains("truncated"), "{error:?}");
+}
+
+/// Found by fuzzing: behind the last stored chunk the table led back to that chunk.
+#[test]
+fn a_table_that_leads_in_circles_is_an_error() {
+    let plain = sample(5_000_000, 77);
+    let packed = tool("xz", &["-c0"], &plain);
+    let (_, table) = decode(Format::Xz, &packed, &Options { spool: 1 << 20 }).unwrap();
+    let mut bytes = table.encode();
+    // The last point: what the budget did not cover. Its plain offset becomes 8 GiB more.
+    let at = bytes.len() - 40 + 4;
+    bytes[at] = 2;
+    let table = Checkpoints::decode(&bytes).unwrap();
+    let stream = Stream::open(Format::Xz, Arc::new(packed), table).unwrap();
+    let error = stream
+        .read_at(4_999_000, &mut &mut [0; 10][..])
+        .unwrap_err();
+    assert_eq!(error.errno(), Errno::EIO);
 }
