@@ -46,72 +46,97 @@ impl Sparse {
         self.size.is_some() || self.major.is_some()
     }
 
+    /// Takes over the record `GNU.sparse.KEY`; none when its value makes no sense.
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Option<()> {
+        match key {
+            b"name" => self.name = Some(value.to_vec()),
+            b"size" | b"realsize" => self.size = Some(number::decimal(value)?),
+            b"major" => self.major = Some(number::decimal(value)?),
+            b"offset" => self.offset = Some(number::decimal(value)?),
+            b"numbytes" => {
+                let part = (self.offset.take()?, number::decimal(value)?);
+                self.parts.push(part);
+            }
+            b"map" => {
+                self.mapped = true;
+                self.parts.clear();
+                let mut numbers = value.split(|&byte| byte == b',').map(number::decimal);
+                while !value.is_empty()
+                    && let Some(offset) = numbers.next()
+                {
+                    self.parts.push((offset?, numbers.next()??));
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
     /// Whether the map stands before the data (format 1.0).
     pub fn map_in_data(&self) -> bool {
         self.major.is_some_and(|major| major >= 1) && !self.mapped && self.parts.is_empty()
     }
 }
 
+/// How an extended header was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it was understood.
+    Good,
+    /// An owner or a time makes no sense; the member's own header has others.
+    Odd,
+    /// It does not keep the form, or what it says about name, size or sparse map makes no sense. What came before is taken.
+    Malformed,
+}
+
 impl Extended {
-    /// Takes over the records of `payload`; false when they do not keep the form, those before the bad one being taken.
-    pub fn parse(&mut self, mut payload: &[u8]) -> bool {
+    /// Takes over the records of `payload`.
+    pub fn parse(&mut self, mut payload: &[u8]) -> Outcome {
+        let mut outcome = Outcome::Good;
         while !payload.is_empty() && payload[0] != 0 {
             let Some((key, value, rest)) = record(payload) else {
-                return false;
+                return Outcome::Malformed;
             };
-            if !self.set(key, value) {
-                return false;
+            match self.set(key, value) {
+                Outcome::Malformed => return Outcome::Malformed,
+                Outcome::Odd => outcome = Outcome::Odd,
+                Outcome::Good => {}
             }
             payload = rest;
         }
-        true
+        outcome
     }
 
-    fn set(&mut self, key: &[u8], value: &[u8]) -> bool {
-        fn number_of(value: &[u8], field: &mut Option<u64>) -> bool {
-            *field = number::decimal(value);
-            field.is_some() || value.is_empty()
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Outcome {
+        /// An empty value takes an earlier one back.
+        fn take<T>(
+            field: &mut Option<T>,
+            value: &[u8],
+            parsed: Option<T>,
+            bad: Outcome,
+        ) -> Outcome {
+            let good = parsed.is_some() || value.is_empty();
+            *field = parsed;
+            if good { Outcome::Good } else { bad }
         }
-        let bytes = || (!value.is_empty()).then(|| value.to_vec());
+        let (bytes, number) = (
+            (!value.is_empty()).then(|| value.to_vec()),
+            number::decimal(value),
+        );
         match key {
-            b"path" => self.path = bytes(),
-            b"linkpath" => self.linkpath = bytes(),
-            b"size" => return number_of(value, &mut self.size),
-            b"uid" => return number_of(value, &mut self.uid),
-            b"gid" => return number_of(value, &mut self.gid),
-            b"mtime" => {
-                self.mtime = time(value);
-                return self.mtime.is_some() || value.is_empty();
-            }
-            b"GNU.sparse.name" => self.sparse.name = bytes(),
-            b"GNU.sparse.size" | b"GNU.sparse.realsize" => {
-                return number_of(value, &mut self.sparse.size);
-            }
-            b"GNU.sparse.major" => return number_of(value, &mut self.sparse.major),
-            b"GNU.sparse.offset" => return number_of(value, &mut self.sparse.offset),
-            b"GNU.sparse.numbytes" => {
-                let (Some(offset), Some(length)) =
-                    (self.sparse.offset.take(), number::decimal(value))
-                else {
-                    return false;
-                };
-                self.sparse.parts.push((offset, length));
-            }
-            b"GNU.sparse.map" => {
-                self.sparse.mapped = true;
-                self.sparse.parts.clear();
-                let mut numbers = value.split(|&byte| byte == b',').map(number::decimal);
-                while let Some(offset) = numbers.next() {
-                    if value.is_empty() {
-                        break;
-                    }
-                    let (Some(offset), Some(Some(length))) = (offset, numbers.next()) else {
-                        return false;
-                    };
-                    self.sparse.parts.push((offset, length));
-                }
-            }
+            b"path" => self.path = bytes,
+            b"linkpath" => self.linkpath = bytes,
+            b"size" => return take(&mut self.size, value, number, Outcome::Malformed),
+            b"uid" => return take(&mut self.uid, value, number, Outcome::Odd),
+            b"gid" => return take(&mut self.gid, value, number, Outcome::Odd),
+            b"mtime" => return take(&mut self.mtime, value, time(value), Outcome::Odd),
             _ => {
+                if let Some(key) = key.strip_prefix(b"GNU.sparse.") {
+                    return match self.sparse.set(key, value) {
+                        Some(()) => Outcome::Good,
+                        None => Outcome::Malformed,
+                    };
+                }
                 if let Some(name) = key.strip_prefix(b"SCHILY.xattr.")
                     && !name.is_empty()
                     && name.len() <= 255
@@ -121,7 +146,7 @@ impl Extended {
                 }
             }
         }
-        true
+        Outcome::Good
     }
 
     /// These, and where they are silent `global`.
@@ -195,6 +220,21 @@ fn time(text: &[u8]) -> Option<Timespec> {
 mod tests {
     use super::*;
 
+    fn good(extended: &mut Extended, payload: &[u8]) -> bool {
+        extended.parse(payload) == Outcome::Good
+    }
+
+    #[test]
+    fn an_odd_owner_or_time_is_not_damage() {
+        let mut extended = Extended::default();
+        let payload = b"10 uid=-2\n11 mtime=x\n9 path=a\n";
+        assert_eq!(extended.parse(payload), Outcome::Odd);
+        assert_eq!(extended.path.as_deref(), Some(&b"a"[..]));
+        assert_eq!((extended.uid, extended.mtime), (None, None));
+        assert_eq!(extended.parse(b"10 size=-1\n"), Outcome::Malformed);
+        assert_eq!(extended.parse(b"9 path=a"), Outcome::Malformed);
+    }
+
     #[test]
     fn times() {
         type Parts = Option<(i64, u32)>;
@@ -223,7 +263,10 @@ mod tests {
     #[test]
     fn records_keep_to_their_lengths() {
         let mut extended = Extended::default();
-        assert!(extended.parse(b"9 path=a\n12 size=123\n28 SCHILY.xattr.user.a=\n=\x00\n\n"));
+        assert!(good(
+            &mut extended,
+            b"9 path=a\n12 size=123\n28 SCHILY.xattr.user.a=\n=\x00\n\n"
+        ));
         assert_eq!(extended.path.as_deref(), Some(&b"a"[..]));
         assert_eq!(extended.size, Some(123));
         assert_eq!(extended.xattrs, [(b"user.a".to_vec(), b"\n=\0\n".to_vec())]);
@@ -237,24 +280,23 @@ mod tests {
             b"12 size=-12\n",
             b"11 mtime=x\n",
         ] {
-            assert!(!Extended::default().parse(bad), "{bad:?}");
+            assert_ne!(Extended::default().parse(bad), Outcome::Good, "{bad:?}");
         }
     }
 
     #[test]
     fn sparse_maps_of_formats_0_0_and_0_1() {
         let mut extended = Extended::default();
-        assert!(
-            extended.parse(
-                b"22 GNU.sparse.size=10\n23 GNU.sparse.offset=1\n25 GNU.sparse.numbytes=2\n"
-            )
-        );
+        assert!(good(
+            &mut extended,
+            b"22 GNU.sparse.size=10\n23 GNU.sparse.offset=1\n25 GNU.sparse.numbytes=2\n"
+        ));
         assert!(extended.sparse.is_present() && !extended.sparse.map_in_data());
         assert_eq!(extended.sparse.parts, [(1, 2)]);
         let mut extended = Extended::default();
-        assert!(!extended.parse(b"23 GNU.sparse.map=1,2,\n"));
+        assert!(!good(&mut extended, b"23 GNU.sparse.map=1,2,\n"));
         let mut extended = Extended::default();
-        assert!(extended.parse(b"26 GNU.sparse.map=1,2,5,1\n"));
+        assert!(good(&mut extended, b"26 GNU.sparse.map=1,2,5,1\n"));
         assert_eq!(extended.sparse.parts, [(1, 2), (5, 1)]);
     }
 }

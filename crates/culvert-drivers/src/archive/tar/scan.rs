@@ -1,7 +1,7 @@
 //! The scanner: takes an archive block by block, says what it can skip, and puts the members into a tree.
 
 use super::header::{self, BLOCK, Block, Header};
-use super::pax::Extended;
+use super::pax::{Extended, Outcome};
 use super::sparse::{self, LineMap};
 use crate::archive::index::format::{NONE, NodeRecord, Storage};
 use crate::archive::tree::Tree;
@@ -123,7 +123,8 @@ impl<'t> Scanner<'t> {
                 }
                 Ok(())
             }
-            State::Data { left, padding } if left <= padding => Ok(()),
+            // Some writers leave the padding of the last member out; a part of it means that the rest was cut off.
+            State::Data { left, padding } if left == padding => Ok(()),
             _ => self.damage(format!(
                 "the archive is truncated: it ends at byte {} inside member \"{}\"",
                 self.position,
@@ -275,26 +276,33 @@ impl<'t> Scanner<'t> {
             bytes.truncate(end.unwrap_or(bytes.len()));
             Some(bytes)
         };
-        let good = match kind {
+        let outcome = match kind {
             b'L' => {
                 self.next.path = until_nul(bytes);
-                true
+                Outcome::Good
             }
             b'K' => {
                 self.next.linkpath = until_nul(bytes);
-                true
+                Outcome::Good
             }
             b'g' => self.global.parse(&bytes),
             _ => self.next.parse(&bytes),
         };
-        if !good {
-            let at = self.position;
-            self.warn(
+        let at = self.position;
+        match outcome {
+            Outcome::Good => {}
+            Outcome::Odd => self.warn(
                 b"",
-                format!(
-                    "the extended header before byte {at} is malformed: the rest of it is ignored"
-                ),
-            );
+                format!("the extended header before byte {at} has an owner or time that makes no sense: ignored"),
+            ),
+            Outcome::Malformed => {
+                let what = format!("the extended header before byte {at} is malformed");
+                // What follows can be read all the same, only perhaps under another name.
+                if !self.tolerant {
+                    return self.damage(what);
+                }
+                self.warn(b"", what);
+            }
         }
         Ok(())
     }
