@@ -144,7 +144,8 @@ impl<'a> Image<'a> {
         let mut pieces = Vec::new();
         for load in headers.iter().filter(|header| header.kind == LOAD) {
             if let Some((address, bytes)) = visible(load).filter(|(_, bytes)| !bytes.is_empty())
-                && address.checked_add(bytes.len() as u64).is_some()
+                // With room for sums of addresses and small distances.
+                && address.checked_add(bytes.len() as u64 + (1 << 16)).is_some()
             {
                 let executable = load.flags & 1 != 0;
                 pieces.push(Piece {
