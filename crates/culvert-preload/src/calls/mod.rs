@@ -5,6 +5,7 @@ pub mod changes;
 pub mod cwd;
 pub mod descriptor;
 pub mod directory;
+pub mod file;
 pub mod io;
 pub mod memory_map;
 pub mod open;
@@ -13,6 +14,7 @@ pub mod proc_files;
 pub mod process;
 pub mod socket;
 pub mod stat;
+pub mod transfer;
 pub mod xattr;
 
 use crate::description::Held;

@@ -195,11 +195,19 @@ pub fn execveat(call: &mut Call) -> Outcome {
 /// setuid(2) and all the others that change credentials.
 pub fn credentials(call: &mut Call) -> Outcome {
     // Another user cannot enter the run directory: what is open must be readable without it from here on.
-    if matches!(call.number, nr::SETUID | nr::SETREUID | nr::SETRESUID | nr::SETFSUID) {
+    if matches!(
+        call.number,
+        nr::SETUID | nr::SETREUID | nr::SETRESUID | nr::SETFSUID
+    ) {
         let process = process::get();
-        let ready = process.table.promote_all(true).and_then(|()| exec::fill_inherited(process));
+        let ready = process
+            .table
+            .promote_all(true)
+            .and_then(|()| exec::fill_inherited(process));
         if let Err(error) = ready {
-            crate::log!("open files of mounts will not be readable after exec as another user: {error}");
+            crate::log!(
+                "open files of mounts will not be readable after exec as another user: {error}"
+            );
         }
     }
     let answer = native(call);

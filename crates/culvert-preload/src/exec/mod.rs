@@ -3,6 +3,10 @@
 //! A program that will be intercepted finds its inherited descriptors as shadows. One that will not (static, set-user-ID, another C library without
 //! LD_PRELOAD) gets filled shadows, so that it reads the right bytes at the shared offset.
 
+mod format;
+
+pub use format::{Format, HEAD, Loader, format};
+
 use crate::description::{Description, Object};
 use crate::memory::{self, c_string};
 use crate::process::{self, Process};
@@ -12,111 +16,6 @@ use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::user;
 use culvert_sys::{nr, syscall};
-
-/// How a program file will take to interception.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loader {
-    /// glibc's ld.so: LD_AUDIT.
-    Glibc,
-    /// musl's: LD_PRELOAD.
-    Musl,
-    /// None: the reason.
-    None(&'static str),
-}
-
-/// What the first bytes of a program file say.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// An ELF program and what loads it.
-    Elf(Loader),
-    /// `#!`: interpreter and the one argument.
-    Script {
-        /// Path of the interpreter.
-        interpreter: Vec<u8>,
-        /// Everything after it on the line, if anything.
-        argument: Option<Vec<u8>>,
-    },
-    /// Neither: the kernel says ENOEXEC, or knows better (binfmt_misc).
-    Other,
-}
-
-/// `BINPRM_BUF_SIZE`: what the kernel looks at to tell formats apart.
-const HEAD: usize = 256;
-
-/// Reads the format from the first bytes of a file; `read_at` gives more of it.
-pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Format {
-    if let Some(rest) = head.strip_prefix(b"#!") {
-        return script(&rest[..rest.len().min(HEAD - 2)]);
-    }
-    if head.len() < 64 || head[..4] != *b"\x7fELF" {
-        return Format::Other;
-    }
-    if head[4] != 2 || head[18..20] != [0x3e, 0] {
-        return Format::Elf(Loader::None("it is not an x86-64 program"));
-    }
-    let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-    let u64_of =
-        |bytes: &[u8], at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
-    let (table, size, count) = (u64_of(head, 32), u16_at(54), u16_at(56));
-    if size != 56 {
-        return Format::Other;
-    }
-    for i in 0..u64::from(count.min(128)) {
-        let mut header = [0u8; 56];
-        if read_at(table.saturating_add(i * 56), &mut header) != 56 {
-            return Format::Other;
-        }
-        const PT_INTERP: [u8; 4] = [3, 0, 0, 0];
-        if header[..4] != PT_INTERP {
-            continue;
-        }
-        let (offset, length) = (u64_of(&header, 8), u64_of(&header, 32).min(4096) as usize);
-        let mut name = vec![0u8; length];
-        let got = read_at(offset, &mut name);
-        name.truncate(got);
-        let name = name.strip_suffix(b"\0").unwrap_or(&name);
-        let base = name.rsplit(|&b| b == b'/').next().unwrap_or(name);
-        return Format::Elf(if base.starts_with(b"ld-linux") {
-            Loader::Glibc
-        } else if base.starts_with(b"ld-musl") {
-            Loader::Musl
-        } else {
-            Loader::None("its dynamic loader is neither glibc's nor musl's")
-        });
-    }
-    // A program without PT_INTERP may be the dynamic loader itself, which loads others: it honours LD_AUDIT too.
-    Format::Elf(Loader::None("it is statically linked"))
-}
-
-/// The `#!` line as `load_script` (fs/binfmt_script.c) reads it.
-fn script(line: &[u8]) -> Format {
-    let line = &line[..line
-        .iter()
-        .position(|&b| b == b'\n' || b == 0)
-        .unwrap_or(line.len())];
-    let blank = |b: &u8| *b == b' ' || *b == b'\t';
-    let trimmed = {
-        let start = line.iter().position(|b| !blank(b)).unwrap_or(line.len());
-        let end = line
-            .iter()
-            .rposition(|b| !blank(b))
-            .map_or(start, |end| end + 1);
-        &line[start..end]
-    };
-    if trimmed.is_empty() {
-        return Format::Other;
-    }
-    let end = trimmed.iter().position(blank).unwrap_or(trimmed.len());
-    let rest = &trimmed[end..];
-    let argument = rest
-        .iter()
-        .position(|b| !blank(b))
-        .map(|start| rest[start..].to_vec());
-    Format::Script {
-        interpreter: trimmed[..end].to_vec(),
-        argument,
-    }
-}
 
 /// The environment's entries that carry a run, for the next program.
 fn carriers(
@@ -498,7 +397,11 @@ fn name_program_for_loader(image: &mut Image, locate: &Locate<'_>) -> Result<(),
         let length = user::string_in(address, &mut word).map_err(|_| Errno::E2BIG)?;
         word.truncate(length);
         if word.starts_with(b"--") {
-            index += if WITH_VALUE.contains(&&word[..]) { 2 } else { 1 };
+            index += if WITH_VALUE.contains(&&word[..]) {
+                2
+            } else {
+                1
+            };
             continue;
         }
         if let Ok(Program::Mount { path, name }) = locate(&word) {
@@ -625,53 +528,5 @@ fn open_descriptors() -> Vec<i32> {
             );
             at += length.max(20);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(head: &[u8]) -> Format {
-        format(head, &mut |offset, into| {
-            let from = head.get(offset as usize..).unwrap_or(&[]);
-            let count = from.len().min(into.len());
-            into[..count].copy_from_slice(&from[..count]);
-            count
-        })
-    }
-
-    #[test]
-    fn script_lines_are_split_as_the_kernel_splits_them() {
-        let script = |interpreter: &[u8], argument: Option<&[u8]>| Format::Script {
-            interpreter: interpreter.to_vec(),
-            argument: argument.map(<[u8]>::to_vec),
-        };
-        for (line, wanted) in [
-            (&b"#!/bin/sh\necho"[..], script(b"/bin/sh", None)),
-            (b"#! /bin/sh -e  x \n", script(b"/bin/sh", Some(b"-e  x"))),
-            (
-                b"#!\t/usr/bin/env\tpython3\n",
-                script(b"/usr/bin/env", Some(b"python3")),
-            ),
-            (b"#!/bin/sh", script(b"/bin/sh", None)),
-            (b"#!\n", Format::Other),
-            (b"#!   ", Format::Other),
-            (b"plain", Format::Other),
-        ] {
-            assert_eq!(
-                of(line),
-                wanted,
-                "{:?}",
-                std::string::String::from_utf8_lossy(line)
-            );
-        }
-    }
-
-    #[test]
-    fn loaders_are_told_apart() {
-        let this = std::fs::read("/proc/self/exe").unwrap();
-        assert_eq!(of(&this), Format::Elf(Loader::Glibc));
-        assert_eq!(of(&this[..40]), Format::Other);
     }
 }
