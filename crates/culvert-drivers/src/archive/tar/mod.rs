@@ -1,13 +1,15 @@
 //! Tar archives: v7, ustar, pax, GNU and star, as `tar` reads them. Only headers are read: what an index needs is where the data lies.
 
+mod feed;
 mod header;
 mod number;
 mod pax;
 mod scan;
 mod sparse;
 
+pub use feed::Feeder;
 pub use header::BLOCK;
-pub use scan::{Feeder, Scanner, Want};
+pub use scan::{Scanner, Want};
 
 use super::bytes::Bytes;
 use alloc::{vec, vec::Vec};
