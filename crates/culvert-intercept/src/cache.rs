@@ -182,7 +182,7 @@ fn decode<T>(
         return None;
     }
     let mut rest = contents.get(HEADER..)?;
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(count.min(rest.len() / HEAD));
     for _ in 0..count {
         found.extend(wanted(decode_site(&mut rest)?));
     }
