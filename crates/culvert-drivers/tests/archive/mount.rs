@@ -152,6 +152,11 @@ fn where_the_index_is_kept() {
     let file = file.to_str().unwrap();
     assert!(prepare(&archive, &[("index", file)]).unwrap().index_built);
     assert!(!prepare(&archive, &[("index", file)]).unwrap().index_built);
+    // A relative path is one from here, also for processes that are elsewhere.
+    let relative = format!("{}{file}", "../".repeat(20).trim_end_matches('/'));
+    let prepared = prepare(&archive, &[("index", &relative)]).unwrap();
+    assert!(!prepared.index_built && prepared.index[0] == b'/');
+    assert_eq!(prepared.mount.option("index"), Some(&prepared.index[..]));
     fs::create_dir(scratch.path("dir")).unwrap();
     prepare(
         &archive,
