@@ -7,7 +7,7 @@ use crate::process;
 use crate::resolver::MountId;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -62,9 +62,27 @@ impl Offset {
     }
 }
 
+/// How many private descriptions there are: promoting all is nothing to do when there are none.
+static PRIVATE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any description is private.
+#[inline]
+pub fn any_private() -> bool {
+    PRIVATE.load(Relaxed) != 0
+}
+
+impl Drop for Description {
+    fn drop(&mut self) {
+        if !self.is_shared() {
+            PRIVATE.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
 impl Description {
     /// A private description at offset 0.
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
+        PRIVATE.fetch_add(1, Relaxed);
         Self {
             mount,
             node,
@@ -83,7 +101,7 @@ impl Description {
     /// The same, of a descriptor that is a shadow already.
     pub fn shared(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         let description = Self::new(mount, node, kind, object, flags);
-        description.shared.store(true, Relaxed);
+        description.set_shared();
         description
     }
 
@@ -91,6 +109,12 @@ impl Description {
     #[inline]
     pub fn is_shared(&self) -> bool {
         self.shared.load(Relaxed)
+    }
+
+    fn set_shared(&self) {
+        if !self.shared.swap(true, Relaxed) {
+            PRIVATE.fetch_sub(1, Relaxed);
+        }
     }
 
     /// The file system that serves it.
@@ -185,7 +209,7 @@ impl Description {
         if !matches!(self.object, Object::Path) && offset != 0 {
             kernel_seek(fd, offset as i64, 0)?;
         }
-        self.shared.store(true, Relaxed);
+        self.set_shared();
         Ok(())
     }
 }

@@ -440,8 +440,11 @@ impl Table {
         result
     }
 
-    /// Promotes every private description (before fork); with `keep_close_on_exec` false, those only that survive exec.
+    /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec.
     pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
+        if !crate::description::any_private() {
+            return Ok(());
+        }
         for fd in 0..self.end.load(Relaxed) {
             let Some(description) = self.reference(fd) else {
                 continue;
