@@ -89,9 +89,18 @@ impl Table {
     #[inline]
     pub fn get(&self, fd: i32) -> Option<Held> {
         if let Some(child) = process::vfork_child() {
-            return child.descriptor(fd, || self.find(fd));
+            return child.descriptor(fd, || self.inherited(fd));
         }
         self.find(fd)
+    }
+
+    /// What a vfork child has from its parent. Everything was shared when the child was made: what is private was opened by another thread of the
+    /// parent since, and is not in the child's table of descriptors.
+    fn inherited(&self, fd: i32) -> Option<Held> {
+        match self.find(fd) {
+            Some(found) if !found.is_shared() => self.recognise(fd),
+            found => found,
+        }
     }
 
     fn find(&self, fd: i32) -> Option<Held> {
@@ -134,8 +143,9 @@ impl Table {
         };
         match self.adopt(fd, name) {
             Ok(description) => {
-                self.install(fd, Arc::new(description));
-                self.find(fd)
+                let description = Arc::new(description);
+                self.install(fd, description.clone());
+                Some(Held::Counted(description))
             }
             Err(error) => {
                 crate::log!(
@@ -235,6 +245,7 @@ impl Table {
     pub fn install(&self, fd: i32, description: Arc<Description>) {
         if let Some(child) = process::vfork_child() {
             child.install(fd, Some(description));
+            self.end.fetch_max(fd.saturating_add(1), Relaxed);
             classes::set(fd, classes::UNKNOWN);
             return;
         }
@@ -449,7 +460,7 @@ impl Table {
             let Some(description) = self.reference(fd) else {
                 continue;
             };
-            if description.is_shared() || (only_inheritable && close_on_exec(fd)?) {
+            if description.is_shared() || (only_inheritable && close_on_exec(fd).unwrap_or(true)) {
                 continue;
             }
             drop(description);
