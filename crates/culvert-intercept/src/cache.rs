@@ -88,13 +88,13 @@ fn checksum(bytes: &[u8]) -> u64 {
     sums.into_iter().fold(tail, mix)
 }
 
-/// What `wanted` makes of the sites in the table for `key`, in the first of `directories` (absolute paths) that has a sound one that can be trusted. `wanted`
-/// may be called for a table that turns out not to be sound in the end.
+/// The sites in the table for `key` for which `wanted` has something to say, given their address, the start of their region and their number; from the first
+/// of `directories` (absolute paths) that has a sound table that can be trusted. `wanted` may be asked about a table that turns out not to be sound.
 pub fn load<T>(
     directories: &[&[u8]],
     key: &Key,
-    mut wanted: impl FnMut(Site) -> Option<T>,
-) -> Option<Vec<T>> {
+    mut wanted: impl FnMut(u64, u64, i32) -> Option<T>,
+) -> Option<Vec<(Site, T)>> {
     directories.iter().find_map(|directory| {
         decode(
             &read_trusted(&key.path(directory, b".sites"))?,
@@ -123,8 +123,13 @@ pub fn prepare(directories: &[&[u8]], file: &[u8]) -> Result<Option<usize>, &'st
     let Some(key) = Key::of(&image) else {
         return Ok(None);
     };
-    if let Some(sites) = load(directories, &key, |_| Some(())) {
-        return Ok(Some(sites.len()));
+    let mut count = 0;
+    let known = load(directories, &key, |_, _, _| {
+        count += 1;
+        None::<()>
+    });
+    if known.is_some() {
+        return Ok(Some(count));
     }
     let found = sites::find(&image, &Functions::of_file(&image, file));
     store(directories, &key, &found.sites);
@@ -169,8 +174,8 @@ fn encode(key: &Key, sites: &[Site]) -> Option<Vec<u8>> {
 fn decode<T>(
     contents: &[u8],
     key: &Key,
-    mut wanted: impl FnMut(Site) -> Option<T>,
-) -> Option<Vec<T>> {
+    mut wanted: impl FnMut(u64, u64, i32) -> Option<T>,
+) -> Option<Vec<(Site, T)>> {
     let count = word(contents, 8)? as usize;
     let sum = long(contents, 20)?;
     let build_id = contents
@@ -184,41 +189,44 @@ fn decode<T>(
     let mut rest = contents.get(HEADER..)?;
     let mut found = Vec::with_capacity(count.min(rest.len() / HEAD));
     for _ in 0..count {
-        found.extend(wanted(decode_site(&mut rest)?));
+        let (head, behind) = rest.split_first_chunk::<HEAD>()?;
+        let [a, b, c, d, number_low, number_high, kind, before] = *head;
+        let kind = Kind::from_number(kind)?;
+        let (body, behind) = behind.split_at_checked(if kind == Kind::Mov { 0 } else { BODY })?;
+        rest = behind;
+        let address = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let number = i16::from_le_bytes([number_low, number_high]).into();
+        // Most sites are not wanted, and are not looked at more closely.
+        if let Some(value) = wanted(address, address.wrapping_sub(before.into()), number) {
+            found.push((decode_site(address, number, kind, before, body)?, value));
+        }
     }
     rest.is_empty().then_some(found)
 }
 
-/// Takes a site from the front of `rest`.
-fn decode_site(rest: &mut &[u8]) -> Option<Site> {
-    let (head, behind) = rest.split_first_chunk::<HEAD>()?;
-    let [number_low, number_high, kind, before] = array(head, 4)?;
+/// A site from its parts; `body` is empty for [`Kind::Mov`].
+fn decode_site(address: u64, number: i32, kind: Kind, before: u8, body: &[u8]) -> Option<Site> {
     let mut site = Site {
-        address: word(head, 0)?.into(),
-        number: i16::from_le_bytes([number_low, number_high]).into(),
-        kind: Kind::from_number(kind)?,
+        address,
+        number,
+        kind,
         before,
         length: JUMP as u8,
         island: 0,
         bytes: [0; REGION],
         pieces: [0; MOVED],
     };
-    if site.kind == Kind::Mov {
+    if kind == Kind::Mov {
         // mov $number,%eax
-        let [a, b, c, d] = site.number.to_le_bytes();
-        site.bytes
-            .first_chunk_mut::<JUMP>()?
-            .copy_from_slice(&[0xb8, a, b, c, d]);
+        let [a, b, c, d] = number.to_le_bytes();
+        *site.bytes.first_chunk_mut::<JUMP>()? = [0xb8, a, b, c, d];
         *site.pieces.first_mut()? = JUMP as u8;
-        *rest = behind;
     } else {
-        let (body, behind) = behind.split_first_chunk::<BODY>()?;
         let [length, island] = array(body, 0)?;
         site.length = length;
         site.island = island as i8;
         site.bytes = array(body, 2)?;
         site.pieces = array(body, 2 + REGION)?;
-        *rest = behind;
     }
     is_sound(&site).then_some(site)
 }
@@ -378,6 +386,21 @@ mod tests {
         }
     }
 
+    /// The whole table.
+    fn load_all(directory: &[u8], key: &Key) -> Option<Vec<Site>> {
+        let sites = load(
+            &[&b"/nonexistent/culvert"[..], directory],
+            key,
+            |_, _, _| Some(()),
+        )?;
+        Some(sites.into_iter().map(|(site, ())| site).collect())
+    }
+
+    fn decode_all(contents: &[u8], key: &Key) -> Option<Vec<Site>> {
+        let sites = decode(contents, key, |_, _, _| Some(()))?;
+        Some(sites.into_iter().map(|(site, ())| site).collect())
+    }
+
     /// The sites of ld.so.
     fn sample() -> (Key, Vec<Site>) {
         let file = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
@@ -392,10 +415,10 @@ mod tests {
         let directory = Directory::new("stored");
         let (key, sites) = sample();
         let directories = [&b"/nonexistent/culvert"[..], directory.path()];
-        assert_eq!(load(&directories, &key, Some), None);
+        assert_eq!(load_all(directory.path(), &key), None);
         store(&directories, &key, &sites);
         store(&directories, &key, &sites);
-        assert_eq!(load(&directories, &key, Some), Some(sites.clone()));
+        assert_eq!(load_all(directory.path(), &key), Some(sites.clone()));
         let name = directory
             .only_file()
             .file_name()
@@ -411,7 +434,7 @@ mod tests {
             shape: key.shape + 1,
             ..key
         };
-        assert_eq!(load(&directories, &other, Some), None);
+        assert_eq!(load_all(directory.path(), &other), None);
     }
 
     #[test]
@@ -422,7 +445,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(prepare(&[directory.path()], &file), Ok(Some(sites.len())));
         }
-        assert_eq!(load(&[directory.path()], &key, Some), Some(sites));
+        assert_eq!(load_all(directory.path(), &key), Some(sites));
         assert!(prepare(&[directory.path()], b"#!/bin/sh").is_err());
     }
 
@@ -435,7 +458,7 @@ mod tests {
         for (mode, trusted) in [(0o644, true), (0o664, false), (0o646, false), (0o600, true)] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(
-                load(&[directory.path()], &key, Some).is_some(),
+                load_all(directory.path(), &key).is_some(),
                 trusted,
                 "{mode:o}"
             );
@@ -443,28 +466,24 @@ mod tests {
         let elsewhere = directory.0.join("elsewhere");
         fs::rename(&file, &elsewhere).unwrap();
         symlink(&elsewhere, &file).unwrap();
-        assert_eq!(
-            load(&[directory.path()], &key, Some),
-            None,
-            "a symbolic link"
-        );
+        assert_eq!(load_all(directory.path(), &key), None, "a symbolic link");
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        assert_eq!(load(&[directory.path()], &key, Some), None, "a directory");
+        assert_eq!(load_all(directory.path(), &key), None, "a directory");
     }
 
     #[test]
     fn damaged_tables_are_not_used() {
         let (key, sites) = sample();
         let contents = encode(&key, &sites).unwrap();
-        assert_eq!(decode(&contents, &key, Some), Some(sites));
+        assert_eq!(decode_all(&contents, &key), Some(sites));
         for length in 0..contents.len() {
-            assert_eq!(decode(&contents[..length], &key, Some), None);
+            assert_eq!(decode_all(&contents[..length], &key), None);
         }
         for place in 0..contents.len() {
             let mut damaged = contents.clone();
             damaged[place] ^= 1 << (place % 8);
-            assert_eq!(decode(&damaged, &key, Some), None, "byte {place}");
+            assert_eq!(decode_all(&damaged, &key), None, "byte {place}");
         }
         // With a right checksum too, nothing that does not fit together is accepted.
         for place in HEADER..contents.len() {
@@ -473,7 +492,7 @@ mod tests {
                 damaged[place] = value;
                 let sum = checksum(&damaged[CHECKED..]);
                 damaged[CHECKED - 8..CHECKED].copy_from_slice(&sum.to_le_bytes());
-                let sound = decode(&damaged, &key, Some);
+                let sound = decode_all(&damaged, &key);
                 assert!(sound.is_none_or(|sites| sites.iter().all(is_sound)));
             }
         }

@@ -220,30 +220,31 @@ fn sites_of(
     code: &Mapping,
     result: &mut Patched,
 ) -> (usize, Vec<(Site, Interest)>) {
-    let select = |site: &Site| {
-        let interest = match usize::try_from(site.number) {
+    let wanted_number = |number: i32| {
+        let interest = match usize::try_from(number) {
             // Unwinders and gdb recognise the bytes of the code that returns from signal handlers; and its stack is the kernel's.
             Ok(nr::RT_SIGRETURN) => Interest::Never,
             Ok(number) => (settings.interest)(number),
             Err(_) => Interest::Always,
         };
-        (interest != Interest::Never).then_some((*site, interest))
+        (interest != Interest::Never).then_some(interest)
     };
-    let inside = |site: &Site| {
-        let start = site.start().wrapping_add(image.bias);
-        let end = site
-            .address
+    let select = |site: &Site| wanted_number(site.number).map(|interest| (*site, interest));
+    let holds = |address: u64, start: u64| {
+        let start = start.wrapping_add(image.bias);
+        let end = address
             .wrapping_add(image.bias)
             .saturating_add(sites::REGION as u64);
         (code.start..code.end).contains(&start) && start < end
     };
+    let inside = |site: &Site| holds(site.address, site.start());
     let key = cache::Key::of(image);
     let mut count = 0;
     let cached = key.as_ref().and_then(|key| {
-        cache::load(settings.cache_directories, key, |site| {
-            let here = inside(&site);
+        cache::load(settings.cache_directories, key, |address, start, number| {
+            let here = holds(address, start);
             count += usize::from(here);
-            select(&site).filter(|_| here)
+            wanted_number(number).filter(|_| here)
         })
     });
     if let Some(wanted) =
