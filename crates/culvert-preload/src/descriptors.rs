@@ -391,6 +391,10 @@ impl Table {
 
     /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
+        // The numbers are known in memory that a vfork child shares, the descriptors are not.
+        if process::vfork_child().is_some() {
+            return Err(Errno::EBUSY);
+        }
         // A driver of another thread may be about to use the old number.
         let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() {
             &[]

@@ -169,6 +169,14 @@ impl Process {
         self.confined.store(true, Relaxed);
     }
 
+    /// A vfork child is about to be made: what it opened for all would be known in memory that it shares, but open only in its own table of descriptors.
+    pub fn before_vfork(&self) {
+        self.table.prepare();
+        for mount in self.mounts.ids() {
+            let _ = file_system(mount);
+        }
+    }
+
     /// Whether that has happened.
     pub fn is_confined(&self) -> bool {
         self.confined.load(Relaxed)

@@ -24,6 +24,9 @@ fn before(flags: CloneFlags) {
     if flags.thread() {
         return;
     }
+    if flags.vm() && flags.vfork() {
+        process::get().before_vfork();
+    }
     // The child shares open file descriptions, so the kernel must keep them from here on.
     if let Err(error) = process::get().table.promote_all(false) {
         crate::log!("fork: some descriptors of mounts will not be shared with the child: {error}");
