@@ -42,7 +42,13 @@ fn pour(
         }
     };
     match offset_argument(offset_address)? {
-        None => held.at_offset(fd, run)?,
+        // As do_sendfile: the offset is not held while the target makes us wait for its reader.
+        None => {
+            let mut offset = held.at_offset(fd, |offset| *offset)?;
+            let moved = run(&mut offset)?;
+            held.at_offset(fd, |now| *now = offset)?;
+            Ok(moved)
+        }
         Some(offset) => {
             let mut offset = offset as u64;
             let moved = run(&mut offset)?;
@@ -52,7 +58,7 @@ fn pour(
     }
 }
 
-/// write(2) to a foreign descriptor; a wait that a signal ends is EINTR here, seen only when nothing was moved.
+/// write(2) to a foreign descriptor; a wait that a signal ends is to be made again, seen only when nothing was moved.
 fn write_foreign(fd: usize, bytes: &[u8], at: Option<i64>) -> Result<usize, Errno> {
     let args = [
         fd,
@@ -70,7 +76,7 @@ fn write_foreign(fd: usize, bytes: &[u8], at: Option<i64>) -> Result<usize, Errn
     // SAFETY: the slice is given with its length.
     match unsafe { culvert_intercept::wait::interruptible(number, args) } {
         Ok(result) => Errno::check(result),
-        Err(_) => Err(Errno::EINTR),
+        Err(_) => Err(super::RESTART),
     }
 }
 
