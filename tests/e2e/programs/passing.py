@@ -18,7 +18,7 @@ else:
     listener.bind(path)
     listener.listen()
     if os.fork() == 0:
-        os.execlp("/usr/bin/python3", "python3", sys.argv[0], "send")
+        os.execlp("python3", "python3", sys.argv[0], "send")
     connection, _ = listener.accept()
     _, fds, _, _ = socket.recv_fds(connection, 10, 10)
     print("receiver", os.read(fds[0], 7), sorted(os.listdir(fds[1])), os.pread(fds[2], 5, 7), os.fstat(fds[2]).st_size)

@@ -10,6 +10,20 @@ use std::process::Command;
 /// Numeric id of the user and group without rights.
 const NOBODY: u32 = 65534;
 
+/// Where programs are looked for: where every user finds them.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Whether a program is installed for every user; a test for one that is not says so and passes.
+pub fn installed(program: &str) -> bool {
+    let found = PATH
+        .split(':')
+        .any(|directory| Path::new(directory).join(program).exists());
+    if !found {
+        eprintln!("not tested: {program} is not installed");
+    }
+    found
+}
+
 /// Who runs the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum User {
@@ -258,10 +272,7 @@ impl Case {
             .args(&words[1..])
             .current_dir(&self.work)
             .env_clear();
-        command.env(
-            "PATH",
-            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        );
+        command.env("PATH", PATH);
         command
             .env("LC_ALL", "C.UTF-8")
             .env("HOME", home)

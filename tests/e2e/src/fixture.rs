@@ -333,7 +333,7 @@ fn programs(tree: &Path) {
     put(
         tree,
         "bin/script.py",
-        "#!/usr/bin/python3\nimport sys\nprint('python', sys.argv[1:])\n",
+        "#!/usr/bin/env python3\nimport sys\nprint('python', sys.argv[1:])\n",
     );
     put(tree, "bin/bad-interpreter", "#!/nonexistent/interpreter\n");
     put(tree, "bin/no-shebang", "echo no shebang \"$@\"\n");

@@ -16,7 +16,7 @@ mod fixture;
 mod process;
 mod world;
 
-pub use case::{Case, User};
+pub use case::{Case, User, installed};
 pub use fixture::Tree;
 pub use process::{Finished, run};
 pub use world::{Native, World, world};

@@ -39,7 +39,7 @@ kinds! {
 /// Reads at random places, small and large, of a member of a compressed archive, and again after the index is cached.
 fn random_reads(kind: &str) {
     let case = Case::new(&format!("random-{kind}"), User::Me).mount("odd", kind, "mnt");
-    let script = r#"cd $M; /usr/bin/python3 -c '
+    let script = r#"cd $M; python3 -c '
 import hashlib, os, random
 random.seed(7)
 for name in ["big.txt", "data.bin", "sparse.bin"]:

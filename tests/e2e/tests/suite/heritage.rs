@@ -30,9 +30,7 @@ fn matrix(case: Case, spawn: &str) {
 fn python(case: Case, name: &str, arguments: &str) {
     let case = case.odd();
     let program = case.program(name);
-    case.good(&format!(
-        "cd $M && exec /usr/bin/python3 {program} {arguments}"
-    ));
+    case.good(&format!("cd $M && exec python3 {program} {arguments}"));
 }
 
 as_each_user! {

@@ -10,4 +10,5 @@ mod paths;
 mod permissions;
 mod programs;
 mod reading;
+mod surroundings;
 mod untouched;

@@ -1,16 +1,6 @@
 //! Real programs, as people use them, on real trees.
 
-use culvert_e2e::{Case, as_each_user};
-
-/// Whether a program is installed here; a test for one that is not says so and passes.
-fn installed(program: &str) -> bool {
-    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .any(|directory| directory.join(program).exists());
-    if !found {
-        eprintln!("not tested: {program} is not installed");
-    }
-    found
-}
+use culvert_e2e::{Case, as_each_user, installed};
 
 /// On the tree of real files, through a tar and through a zip.
 fn on_real_files(kind: &str, name: &str, script: &str) {
@@ -76,7 +66,7 @@ as_each_user! {
     ); };
 
     a_library_loaded_from_the_mount |case| { programs(case).good(
-        "/usr/bin/python3 -c 'import ctypes, os; l = ctypes.CDLL(os.environ[\"M\"] + \"/lib/libanswer.so\"); print(l.answer()); print(any(\"libanswer\" in x for x in open(\"/proc/self/maps\")) or \"unnamed\")' | head -n 1; LD_PRELOAD=$M/lib/libanswer.so cat $M/words | md5sum",
+        "python3 -c 'import ctypes, os; l = ctypes.CDLL(os.environ[\"M\"] + \"/lib/libanswer.so\"); print(l.answer()); print(any(\"libanswer\" in x for x in open(\"/proc/self/maps\")) or \"unnamed\")' | head -n 1; LD_PRELOAD=$M/lib/libanswer.so cat $M/words | md5sum",
     ); };
 
     shell_sources_and_tests |case| { programs(case).good(
@@ -85,13 +75,13 @@ as_each_user! {
     ); };
 
     python_imports_from_the_mount |case| { programs(case).variable("PYTHONDONTWRITEBYTECODE", "1").good(
-        "cd $M; /usr/bin/python3 -c 'import package, os, importlib.resources as r; print(package.value, package.__file__); print(sorted((d, sorted(s), sorted(f)) for d, s, f in os.walk(\"package\"))); print((r.files(\"package\") / \"data\" / \"table.csv\").read_text()); print(open(\"words\").read()[:30], os.path.getsize(\"words\"), [e.name for e in sorted(os.scandir(\"bin\"), key=lambda e: e.name) if e.is_file()])'
-         cd /; PYTHONPATH=$M /usr/bin/python3 -c 'from package.part import value; import mmap, pathlib, shutil, glob, os, zipfile; print(value); p = pathlib.Path(os.environ[\"M\"]); print(sorted(str(x) for x in p.glob(\"**/*.py\"))); f = open(p / \"words\", \"rb\"); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); print(m[:5], len(m)); shutil.copytree(p / \"package\", \"copy\", dirs_exist_ok=True) if os.access(\".\", os.W_OK) and False else None; print((p / \"bin\" / \"..\" / \"words\").resolve())'
-         cd $W; /usr/bin/python3 $M/bin/script.py 1 2; /usr/bin/python3 -m package 2>&1 | tail -n 1; /usr/bin/python3 -m compileall -q $M/package; echo $?; /usr/bin/python3 -m json.tool $M/node/package.json",
+        "cd $M; python3 -c 'import package, os, importlib.resources as r; print(package.value, package.__file__); print(sorted((d, sorted(s), sorted(f)) for d, s, f in os.walk(\"package\"))); print((r.files(\"package\") / \"data\" / \"table.csv\").read_text()); print(open(\"words\").read()[:30], os.path.getsize(\"words\"), [e.name for e in sorted(os.scandir(\"bin\"), key=lambda e: e.name) if e.is_file()])'
+         cd /; PYTHONPATH=$M python3 -c 'from package.part import value; import mmap, pathlib, shutil, glob, os, zipfile; print(value); p = pathlib.Path(os.environ[\"M\"]); print(sorted(str(x) for x in p.glob(\"**/*.py\"))); f = open(p / \"words\", \"rb\"); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); print(m[:5], len(m)); shutil.copytree(p / \"package\", \"copy\", dirs_exist_ok=True) if os.access(\".\", os.W_OK) and False else None; print((p / \"bin\" / \"..\" / \"words\").resolve())'
+         cd $W; python3 $M/bin/script.py 1 2; python3 -m package 2>&1 | tail -n 1; python3 -m compileall -q $M/package; echo $?; python3 -m json.tool $M/node/package.json",
     ); };
 
     python_imports_from_a_zip |case| { case.mount("programs", "zip", "mnt").good(
-        "cd /; PYTHONPATH=$M /usr/bin/python3 -c 'import package; print(package.value, package.__file__)'; cp -r $M/package $W && cmp $M/package/part.py $W/package/part.py && echo copied",
+        "cd /; PYTHONPATH=$M python3 -c 'import package; print(package.value, package.__file__)'; cp -r $M/package $W && cmp $M/package/part.py $W/package/part.py && echo copied",
     ); };
 
     git_reads_an_archived_repository |case| {
@@ -104,7 +94,7 @@ as_each_user! {
 
     sqlite_reads_a_database |case| {
         if installed("sqlite3") { programs(case).good(
-            "cd $M; /usr/bin/python3 -c 'import sqlite3; c = sqlite3.connect(\"file:data.db?mode=ro\", uri=True); print(c.execute(\"select count(*), sum(n), max(s) from t\").fetchone()); print(c.execute(\"select * from t where s = ?\", (\"row 77\",)).fetchall()); print(c.execute(\"pragma integrity_check\").fetchall())'
+            "cd $M; python3 -c 'import sqlite3; c = sqlite3.connect(\"file:data.db?mode=ro\", uri=True); print(c.execute(\"select count(*), sum(n), max(s) from t\").fetchone()); print(c.execute(\"select * from t where s = ?\", (\"row 77\",)).fetchall()); print(c.execute(\"pragma integrity_check\").fetchall())'
              sqlite3 -readonly data.db 'select count(*) from t; pragma mmap_size=10000000; select sum(n) from t;'; sqlite3 -readonly data.db .schema; sqlite3 'file:data.db?immutable=1' 'select avg(n) from t'; sqlite3 data.db 'insert into t values (9999, 1)'; sqlite3 -readonly data.db .dump | md5sum"); }
     };
 
