@@ -190,9 +190,10 @@ impl Description {
     /// description's descriptors.
     #[inline]
     pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
-        if !self.is_shared() {
-            return Ok(self.offset.with(io));
-        }
+        let io = match self.privately(io) {
+            Ok(result) => return Ok(result),
+            Err(io) => io,
+        };
         let _lock = process::get().node_locks.lock(self.mount, self.node);
         let mut offset = kernel_seek(fd, 0, 1)?;
         let before = offset;
@@ -203,14 +204,30 @@ impl Description {
         Ok(result)
     }
 
-    /// Makes the kernel the keeper: `fd`, the first of the description's descriptors to become one on the shadow, is at offset 0 there.
-    pub fn hand_over(&self, fd: i32) -> Result<(), Errno> {
-        let offset = self.offset.with(|offset| *offset);
-        if !matches!(self.object, Object::Path) && offset != 0 {
-            kernel_seek(fd, offset as i64, 0)?;
+    /// Runs `io` at the offset of a private description; gives it back when it is shared, or was when the lock was had.
+    #[inline]
+    fn privately<R, F: FnOnce(&mut u64) -> R>(&self, io: F) -> Result<R, F> {
+        if self.is_shared() {
+            return Err(io);
         }
-        self.set_shared();
-        Ok(())
+        self.offset.with(|offset| {
+            if self.is_shared() {
+                Err(io)
+            } else {
+                Ok(io(offset))
+            }
+        })
+    }
+
+    /// Makes the kernel the keeper: `replace` is given the offset and makes the description's descriptors ones on the shadow, while no other thread
+    /// reads or writes through them. Nothing happens to one that is shared already.
+    pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<(), Errno>) -> Result<(), Errno> {
+        self.privately(|offset| {
+            replace(*offset)?;
+            self.set_shared();
+            Ok(())
+        })
+        .unwrap_or(Ok(()))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Every descriptor is a real one with the number the kernel chose. A private description's descriptors are dups of one sealed, write-only memfd, so that
 //! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
-use crate::description::{Description, Held, Object};
+use crate::description::{Description, Held, Object, kernel_seek};
 use crate::process;
 use crate::run::{ShadowName, descriptor_path, stat_descriptor};
 use crate::shadow::{self, Descriptor};
@@ -179,13 +179,7 @@ impl Table {
                 }
             },
         };
-        Ok(Description::shared(
-            mount,
-            name.node,
-            kind,
-            object,
-            flags & !0o100000,
-        ))
+        Ok(Description::shared(mount, name.node, kind, object, flags))
     }
 
     fn set_class(&self, fd: i32, class: u8) {
@@ -445,21 +439,36 @@ impl Table {
         if description.is_shared() {
             return Ok(());
         }
-        let mut first = None;
-        let mut result = Ok(());
-        self.each(|other, candidate| {
-            if result.is_ok() && Arc::ptr_eq(candidate, &description) {
-                result = promote_one(other, candidate, &mut first);
+        description.hand_over(|offset| {
+            let name = ShadowName {
+                mount: description.mount.0,
+                node: description.node,
+            };
+            let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
+            if !matches!(description.object, Object::Path) && offset != 0 {
+                kernel_seek(opened.0, offset as i64, 0)?;
             }
-        });
-        result
+            replace(fd, opened.0)?;
+            // The table's reference and ours: there is no other descriptor.
+            if Arc::strong_count(&description) > 2 {
+                self.each(|other, candidate| {
+                    if other != fd && Arc::ptr_eq(candidate, &description) {
+                        // One that cannot be replaced was closed by another thread meanwhile.
+                        let _ = replace(other, opened.0);
+                    }
+                });
+            }
+            Ok(())
+        })
     }
 
-    /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec.
+    /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec. An error is
+    /// that of the first that cannot be promoted; the others are.
     pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
         if !crate::description::any_private() {
             return Ok(());
         }
+        let mut result = Ok(());
         for fd in 0..self.end.load(Relaxed) {
             let Some(description) = self.reference(fd) else {
                 continue;
@@ -468,32 +477,17 @@ impl Table {
                 continue;
             }
             drop(description);
-            self.promote(fd)?;
+            result = result.and(self.promote(fd));
         }
-        Ok(())
+        result
     }
 }
 
-fn promote_one(fd: i32, description: &Description, first: &mut Option<i32>) -> Result<(), Errno> {
+/// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.
+fn replace(fd: i32, shadow: i32) -> Result<(), Errno> {
     let flag = if close_on_exec(fd)? { 0o2000000 } else { 0 };
-    match *first {
-        None => {
-            let name = ShadowName {
-                mount: description.mount.0,
-                node: description.node,
-            };
-            let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
-            // SAFETY: replaces the placeholder's dup by the shadow, both ours, at the program's number.
-            unsafe { syscall::call(nr::DUP3, [opened.0 as usize, fd as usize, flag]) }?;
-            description.hand_over(fd)?;
-            *first = Some(fd);
-        }
-        Some(first) => {
-            // SAFETY: as above.
-            unsafe { syscall::call(nr::DUP3, [first as usize, fd as usize, flag]) }?;
-        }
-    }
-    Ok(())
+    // SAFETY: both are ours, at the program's number.
+    unsafe { syscall::call(nr::DUP3, [shadow as usize, fd as usize, flag]) }.map(|_| ())
 }
 
 impl Default for Table {

@@ -14,6 +14,11 @@ const FILLED: u32 = 0o1000;
 const O_CREAT: usize = 0o100;
 const O_CLOEXEC: usize = 0o2000000;
 
+/// Whether a shadow with this `struct stat` holds its node's bytes.
+pub fn is_filled(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_mode & FILLED != 0
+}
+
 /// A descriptor that is closed when dropped.
 pub struct Descriptor(pub i32);
 

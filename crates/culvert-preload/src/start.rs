@@ -5,10 +5,12 @@ use crate::memory::c_string;
 use crate::process::{self, Process};
 use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
+use crate::shadow;
 use crate::{calls, table};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::sync::atomic::AtomicI32;
 use culvert_intercept::Config;
+use culvert_sys::{nr, syscall};
 
 /// What `CULVERT_RUN` says.
 struct Carried<'a> {
@@ -127,6 +129,28 @@ pub unsafe fn start(mut environment: Environment) {
     // SAFETY: the caller's promise.
     if let Err(reason) = unsafe { join(&carried, library) } {
         crate::log!("not intercepted: {reason}");
+        refuse_to_read_nothing(&reason);
+    }
+}
+
+/// Ends the program with status 125 when it has inherited a file of a mount that it could only read as an empty one: without the
+/// engine a shadow that was not filled says nothing, and a wrong answer is worse than none.
+fn refuse_to_read_nothing(reason: &str) {
+    let unreadable = |fd: &i32| {
+        let shadow = crate::run::descriptor_path(*fd)
+            .is_ok_and(|path| path.windows(9).any(|part| part == b"/shadows/"));
+        shadow && crate::run::stat_descriptor(*fd).is_ok_and(|found| !shadow::is_filled(&found))
+    };
+    let Some(fd) = crate::exec::open_descriptors().into_iter().find(unreadable) else {
+        return;
+    };
+    let message = format!(
+        "culvert: descriptor {fd} is a file on a mount, which this program cannot read: {reason}\n"
+    );
+    // SAFETY: writes a message of ours to standard error and ends the process.
+    unsafe {
+        let _ = syscall::call(nr::WRITE, [2, message.as_ptr() as usize, message.len()]);
+        syscall::raw(nr::EXIT_GROUP, [125, 0, 0, 0, 0, 0]);
     }
 }
 

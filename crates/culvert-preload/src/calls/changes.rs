@@ -524,7 +524,7 @@ pub fn connect_path(call: &mut Call) -> Outcome {
     })
 }
 
-fn on_socket_path(call: &mut Call, inside: impl FnOnce(Inside<'_>) -> Answer) -> Outcome {
+fn on_socket_path(call: &Call, inside: impl FnOnce(Inside<'_>) -> Answer) -> Outcome {
     let [_, address, length, ..] = call.args;
     let mut bytes = [0u8; 110];
     let length = length.min(bytes.len());
@@ -540,6 +540,13 @@ fn on_socket_path(call: &mut Call, inside: impl FnOnce(Inside<'_>) -> Answer) ->
     let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
     match find(AT_FDCWD, path, LastStep::Parent, Restrictions(0)) {
         Ok(Found::Inside(found)) => done(inside(found)),
+        Ok(Found::Outside(path)) if path.len() <= 108 => {
+            let address = [&AF_UNIX[..], &path].concat();
+            let arguments = [call.args[0], address.as_ptr() as usize, address.len()];
+            // SAFETY: the program's own call, with an address of ours of the length given.
+            done(unsafe { syscall::call(call.number, arguments) })
+        }
+        Ok(Found::Outside(_)) => done(Err(Errno::ENAMETOOLONG)),
         Ok(_) => Outcome::Forward,
         Err(errno) => done(Err(errno)),
     }

@@ -493,7 +493,7 @@ pub fn fill_inherited(process: &Process) -> Result<(), Errno> {
 }
 
 /// All open descriptors of this process, from `/proc/self/fd`.
-fn open_descriptors() -> Vec<i32> {
+pub fn open_descriptors() -> Vec<i32> {
     let mut list = Vec::new();
     let Ok(directory) = shadow::open(b"/proc/self/fd\0", 0o200000, 0) else {
         return list;
