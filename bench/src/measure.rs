@@ -2,7 +2,7 @@
 
 use crate::figure::{Figure, Judged};
 use crate::fixture;
-use crate::tools::{Place, in_turn, median, numbers, seconds, sh, succeeds};
+use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
 use std::path::Path;
 
 /// A group of figures.
@@ -35,7 +35,7 @@ pub fn everything(only: &[&str]) -> Vec<Figure> {
 /// Nanoseconds of single calls: foreign ones, which only pass, and driven ones, which never reach the kernel.
 fn calls(place: &Place) -> Vec<Figure> {
     let calls = place.program("calls");
-    let (archive, rounds) = (place.path("tree.tar"), 7);
+    let (archive, rounds) = (place.path("tree.tar"), 15);
     let outside = place.path("outside");
     sh(&format!("head -c 100000 {archive} > {outside}"));
     let member = sh(&format!(
@@ -47,95 +47,61 @@ fn calls(place: &Place) -> Vec<Figure> {
         format!("{}/{member}", place.path("mnt")),
         format!("{}/{member}", place.path("tree")),
     );
-    let mut figures = Vec::new();
-    let mut pair = |what: &str, operation: &str, native: &str, ours: &str, judged: Judged| {
+    let table = [
+        (
+            "`lseek` on a foreign descriptor",
+            "lseek",
+            false,
+            Judged::Added(10.0),
+        ),
+        (
+            "`pread` of 1 byte on a foreign descriptor",
+            "pread",
+            false,
+            Judged::Added(10.0),
+        ),
+        (
+            "`fstat` on a foreign descriptor",
+            "fstat",
+            false,
+            Judged::Added(10.0),
+        ),
+        (
+            "`access` on a foreign path",
+            "access",
+            false,
+            Judged::Added(60.0),
+        ),
+        (
+            "`stat` on a foreign path",
+            "stat",
+            false,
+            Judged::Added(60.0),
+        ),
+        (
+            "`lseek` on a driven private descriptor",
+            "lseek",
+            true,
+            Judged::Figure(25.0),
+        ),
+        ("`pread` of 1 byte, driven", "pread", true, Judged::Stated),
+        ("`pread` of 4 KiB, driven", "pread4k", true, Judged::Stated),
+        ("`fstat`, driven", "fstat", true, Judged::Stated),
+        ("`stat`, driven", "stat", true, Judged::Stated),
+        ("`open` and `close`, driven", "open", true, Judged::Stated),
+    ];
+    let measure = |(what, operation, driven, judged): (&str, &str, bool, Judged)| {
+        let (native, ours) = if driven {
+            (&unpacked, &inside)
+        } else {
+            (&outside, &outside)
+        };
         let natively = format!("{calls} {operation} {native}");
         let through = place.through(&archive, &format!("{calls} {operation} {ours}"));
-        let [native, culvert] = in_turn(
-            rounds,
-            [&|| numbers(&natively)[0], &|| numbers(&through)[0]],
-        );
-        figures.push(Figure::new(
-            "calls",
-            what,
-            Some(native),
-            culvert,
-            "ns",
-            judged,
-        ));
+        let (native, culvert) = pair(rounds, &|| numbers(&natively)[0], &|| numbers(&through)[0]);
+        Figure::new("calls", what, Some(native), culvert, "ns", judged)
     };
-    pair(
-        "`lseek` on a foreign descriptor",
-        "lseek",
-        &outside,
-        &outside,
-        Judged::Added(10.0),
-    );
-    pair(
-        "`pread` of 1 byte on a foreign descriptor",
-        "pread",
-        &outside,
-        &outside,
-        Judged::Added(10.0),
-    );
-    pair(
-        "`fstat` on a foreign descriptor",
-        "fstat",
-        &outside,
-        &outside,
-        Judged::Added(10.0),
-    );
-    pair(
-        "`access` on a foreign path",
-        "access",
-        &outside,
-        &outside,
-        Judged::Added(60.0),
-    );
-    pair(
-        "`stat` on a foreign path",
-        "stat",
-        &outside,
-        &outside,
-        Judged::Added(60.0),
-    );
-    pair(
-        "`lseek` on a driven private descriptor",
-        "lseek",
-        &unpacked,
-        &inside,
-        Judged::Figure(25.0),
-    );
-    pair(
-        "`pread` of 1 byte, driven",
-        "pread",
-        &unpacked,
-        &inside,
-        Judged::Stated,
-    );
-    pair(
-        "`pread` of 4 KiB, driven",
-        "pread4k",
-        &unpacked,
-        &inside,
-        Judged::Stated,
-    );
-    pair(
-        "`fstat`, driven",
-        "fstat",
-        &unpacked,
-        &inside,
-        Judged::Stated,
-    );
-    pair("`stat`, driven", "stat", &unpacked, &inside, Judged::Stated);
-    pair(
-        "`open` and `close`, driven",
-        "open",
-        &unpacked,
-        &inside,
-        Judged::Stated,
-    );
-    figures
+    table.into_iter().map(measure).collect()
 }
 
 /// What starting programs costs: the command itself, and every exec below it.
@@ -144,38 +110,54 @@ fn launch(place: &Place) -> Vec<Figure> {
     let archive = place.path("tree.tar");
     let under = place.through(&archive, "/bin/true");
     sh(&under);
+    // Natively and through culvert, in microseconds, with a remark about processor time.
     let both = |program: &str, count: usize| {
-        let pair = numbers(&format!(
+        let times = numbers(&format!(
             "{spawn} {count} {program} --- {}",
             place.through(&archive, program)
         ));
-        (pair[0], pair[1])
+        let note = format!(
+            "processor time {:.0} µs natively, {:.0} through culvert",
+            times[1],
+            times[1] + times[5]
+        );
+        (times[0], times[0] + times[4], note)
     };
-    let (native, ours) = both("/bin/true", 500);
-    let mut figures = vec![Figure::new(
-        "launch",
-        "`/bin/true` under `culvert run`, warm",
-        Some(native),
-        ours,
-        "µs",
-        Judged::Added(1000.0),
-    )];
+    let (native, ours, note) = both("/bin/true", 500);
+    let what = "`/bin/true` under `culvert run`, warm";
+    let mut figures = vec![
+        Figure::new(
+            "launch",
+            what,
+            Some(native),
+            ours,
+            "µs",
+            Judged::Added(1000.0),
+        )
+        .note(note),
+    ];
 
-    let natively = format!("{spawn} 300 /bin/true");
+    let natively = format!("{spawn} 100 /bin/true");
     let through = place.through(&archive, &natively);
-    let [exec_native, exec_ours] =
-        in_turn(3, [&|| numbers(&natively)[0], &|| numbers(&through)[0]]);
-    figures.push(Figure::new(
-        "launch",
-        "`/bin/true` from a program already under culvert",
-        Some(exec_native),
-        exec_ours,
-        "µs",
-        Judged::Stated,
-    ));
+    let (exec_native, exec_ours) = pair(5, &|| numbers(&natively)[0], &|| numbers(&through)[0]);
+    let (spent_native, spent_ours) = pair(5, &|| numbers(&natively)[1], &|| numbers(&through)[1]);
+    let note =
+        format!("processor time {spent_native:.0} µs natively, {spent_ours:.0} through culvert");
+    let what = "`/bin/true` from a program already under culvert";
+    figures.push(
+        Figure::new(
+            "launch",
+            what,
+            Some(exec_native),
+            exec_ours,
+            "µs",
+            Judged::Stated,
+        )
+        .note(note),
+    );
 
     let (program, libraries) = many_libraries(place);
-    let (many_native, many_ours) = both(&program, 200);
+    let (many_native, many_ours, _) = both(&program, 200);
     let (true_added, many_added) = (ours - native, many_ours - many_native);
     let each = (many_added - true_added) / libraries as f64;
     let note = format!(
@@ -193,7 +175,7 @@ fn launch(place: &Place) -> Vec<Figure> {
         .note(note),
     );
     if succeeds("test -x /usr/bin/python3") {
-        let (native, ours) = both("/usr/bin/python3 -I -c pass", 30);
+        let (native, ours, _) = both("/usr/bin/python3 -I -c pass", 30);
         figures.push(Figure::new(
             "launch",
             "`python3 -c pass` under `culvert run`",
@@ -236,27 +218,23 @@ fn inherit(place: &Place) -> Vec<Figure> {
         .filter(|count| f64::from(*count) + 200.0 < limit)
         .collect();
     let list: String = counts.iter().map(|count| format!(" {count}")).collect();
-    let natively = format!("{inherit} {}/{member} 60 {list}", place.path("tree"));
+    let natively = format!("{inherit} {}/{member} 40 {list}", place.path("tree"));
     let through = place.through(
         &archive,
-        &format!("{inherit} {}/{member} 60 {list}", place.path("mnt")),
+        &format!("{inherit} {}/{member} 40 {list}", place.path("mnt")),
     );
-    let mut native = vec![Vec::new(); counts.len()];
-    let (mut ours, mut first) = (native.clone(), native.clone());
-    for _ in 0..3 {
-        for (row, line) in numbers(&natively).chunks(3).enumerate() {
-            native[row].push(line[2]);
-        }
-        for (row, line) in numbers(&through).chunks(3).enumerate() {
-            first[row].push(line[1] - line[2]);
-            ours[row].push(line[2]);
+    let (mut added, mut first) = (
+        vec![Vec::new(); counts.len()],
+        vec![Vec::new(); counts.len()],
+    );
+    for _ in 0..5 {
+        let (native, ours) = (numbers(&natively), numbers(&through));
+        for (row, (native, ours)) in native.chunks(3).zip(ours.chunks(3)).enumerate() {
+            added[row].push(ours[2] - native[2]);
+            first[row].push(ours[1] - ours[2]);
         }
     }
-    let added: Vec<f64> = ours
-        .into_iter()
-        .zip(native)
-        .map(|(ours, native)| median(ours) - median(native))
-        .collect();
+    let added: Vec<f64> = added.into_iter().map(median).collect();
     let promotion: Vec<f64> = first.into_iter().map(median).collect();
     // Least squares of what the descriptors add to the cost of a start without any.
     let points: Vec<(f64, f64)> = counts
@@ -282,7 +260,7 @@ fn inherit(place: &Place) -> Vec<Figure> {
             "ns",
             Judged::Figure(4.0),
         )
-        .note(format!("µs added by N: {all}")),
+        .note(format!("processor time; µs added by N: {all}")),
         Figure::new(
             "inherit",
             "exec with N inherited driven descriptors, beside that",
