@@ -104,6 +104,16 @@ impl Table {
     }
 
     fn find(&self, fd: i32) -> Option<Held> {
+        self.known(fd).or_else(|| match classes::get(fd) {
+            classes::FOREIGN | INTERNAL | LISTING => None,
+            _ if fd < 0 => None,
+            _ => self.recognise(fd),
+        })
+    }
+
+    /// What the table says of `fd`.
+    #[inline]
+    fn known(&self, fd: i32) -> Option<Held> {
         if let Some(slot) = self.slot(fd) {
             if !culvert_intercept::multi_threaded() {
                 let found = slot.load(Relaxed);
@@ -122,11 +132,17 @@ impl Table {
                 }
             }
         }
-        match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | LISTING => None,
-            _ if fd < 0 => None,
-            _ => self.recognise(fd),
+        None
+    }
+
+    /// A reference to the description of `fd`, if that is known already. For looks at numbers that other threads may be opening and closing: what
+    /// nobody has recognised yet is shared, so there is nothing to promote.
+    fn known_reference(&self, fd: i32) -> Option<Arc<Description>> {
+        match process::vfork_child() {
+            Some(child) => child.descriptor(fd, || self.known(fd).filter(|held| held.is_shared())),
+            None => self.known(fd),
         }
+        .map(counted)
     }
 
     /// Looks at a descriptor that nobody has told us of.
@@ -138,7 +154,14 @@ impl Table {
             .flatten()
             .and_then(|path| run.parse(&path));
         let Some(name) = name else {
-            self.set_class(fd, classes::FOREIGN);
+            let _guard = self.lock.lock();
+            // Another thread may have got the number since, for a file of ours.
+            if self
+                .slot(fd)
+                .is_none_or(|slot| slot.load(Relaxed).is_null())
+            {
+                self.set_class(fd, classes::FOREIGN);
+            }
             return None;
         };
         match self.adopt(fd, name) {
@@ -246,10 +269,10 @@ impl Table {
         let Some(slot) = self.slot_made(fd) else {
             return;
         };
-        self.set_class(fd, OURS);
         self.end.fetch_max(fd + 1, Relaxed);
         let old = {
             let _guard = self.lock.lock();
+            self.set_class(fd, OURS);
             slot.swap(Arc::into_raw(description).cast_mut(), AcqRel)
         };
         drop_reference(old);
@@ -313,16 +336,7 @@ impl Table {
 
     /// Another reference to the description of `fd`.
     pub fn reference(&self, fd: i32) -> Option<Arc<Description>> {
-        match self.get(fd)? {
-            Held::Counted(description) => Some(description),
-            Held::Alone(description) => {
-                // SAFETY: the pointer came from `Arc::into_raw` in the slot, whose reference is still there.
-                Some(unsafe {
-                    Arc::increment_strong_count(description);
-                    Arc::from_raw(description)
-                })
-            }
-        }
+        self.get(fd).map(counted)
     }
 
     /// The sealed memfd that private descriptors are dups of.
@@ -420,7 +434,7 @@ impl Table {
     /// Calls `visit` with every descriptor that is ours, and its description.
     pub fn each(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
         for fd in 0..self.end.load(Relaxed) {
-            if let Some(description) = self.reference(fd) {
+            if let Some(description) = self.known_reference(fd) {
                 visit(fd, &description);
             }
         }
@@ -470,7 +484,7 @@ impl Table {
         }
         let mut result = Ok(());
         for fd in 0..self.end.load(Relaxed) {
-            let Some(description) = self.reference(fd) else {
+            let Some(description) = self.known_reference(fd) else {
                 continue;
             };
             if description.is_shared() || (only_inheritable && close_on_exec(fd).unwrap_or(true)) {
@@ -493,6 +507,18 @@ fn replace(fd: i32, shadow: i32) -> Result<(), Errno> {
 impl Default for Table {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A reference that outlives the hook.
+fn counted(held: Held) -> Arc<Description> {
+    match held {
+        Held::Counted(description) => description,
+        // SAFETY: the pointer came from `Arc::into_raw` in the slot, whose reference is still there.
+        Held::Alone(description) => unsafe {
+            Arc::increment_strong_count(description);
+            Arc::from_raw(description)
+        },
     }
 }
 
