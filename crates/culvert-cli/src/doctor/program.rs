@@ -66,12 +66,10 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
     match verdict::of_program(&report.file) {
         Ok((runs, kind)) => {
             report.way_in = match kind {
-                Kind::Musl(_) => "LD_PRELOAD, after the libraries that it needs are open",
+                Kind::Musl => "LD_PRELOAD, after the libraries that it needs are open",
                 _ => "LD_AUDIT, before any library is opened",
             };
-            if let Kind::Glibc(loader) | Kind::Musl(loader) = kind {
-                report.collect(&runs, &loader);
-            }
+            report.collect(&runs);
             report.runs = runs;
         }
         Err(refusal) => {
@@ -83,10 +81,11 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
 }
 
 impl Program {
-    /// Adds the program `runs`, its `loader` and all libraries that it needs, breadth first as ld.so maps them.
-    fn collect(&mut self, runs: &Path, loader: &Path) {
+    /// Adds the program `runs`, all libraries that it needs, breadth first as ld.so maps them, and its loader.
+    fn collect(&mut self, runs: &Path) {
         let mut queue = vec![runs.to_path_buf()];
         let mut search = None;
+        let mut loader = None;
         let mut at = 0;
         while at < queue.len() {
             let file = queue[at].clone();
@@ -94,12 +93,15 @@ impl Program {
             let (object, elf) = Object::with_headers(&file);
             self.objects.push(object);
             let Some(elf) = elf else { continue };
+            if let Some(name) = &elf.interpreter {
+                loader = Some(crate::failure::path(name).to_owned());
+            }
             let search = search.get_or_insert_with(|| Search::new(&elf, &file));
             for name in &elf.needed {
                 match search.find(name, &elf, &file) {
                     Some(found) => {
                         let same = |other: &PathBuf| other.file_name() == found.file_name();
-                        if !queue.iter().any(same) && found.file_name() != loader.file_name() {
+                        if !queue.iter().any(same) && !loader.as_ref().is_some_and(same) {
                             queue.push(found);
                         }
                     }
@@ -107,7 +109,8 @@ impl Program {
                 }
             }
         }
-        self.objects.push(Object::read(loader));
+        self.objects
+            .extend(loader.map(|loader| Object::read(&loader)));
     }
 
     /// All of the report.
