@@ -193,6 +193,9 @@ impl Process {
 
     /// Credentials may have changed: they are asked for again when needed.
     pub fn forget_credentials(&self) {
+        if let Some(child) = vfork_child() {
+            child.changed_credentials.store(true, Relaxed);
+        }
         // Leaked on purpose: another thread may be using them, and programs change credentials a handful of times.
         self.credentials.store(core::ptr::null_mut(), Release);
     }
@@ -247,6 +250,8 @@ pub fn caller() -> Caller<'static> {
 #[derive(Default)]
 pub struct VforkChild {
     state: Mutex<ChildState>,
+    /// It has changed its credentials, which are known in memory that it shares.
+    changed_credentials: AtomicBool,
 }
 
 #[derive(Default)]
@@ -345,10 +350,12 @@ pub fn leave_vfork() {
     block.slot[CHILD_SLOT + 1].store(0, Relaxed);
     if !child.is_null() {
         // SAFETY: made by `enter_vfork`, and the child does not run in this memory any more.
-        drop(unsafe { Box::from_raw(child) });
+        let child = unsafe { Box::from_raw(child) };
+        if child.changed_credentials.load(Relaxed) {
+            get().forget_credentials();
+        }
     }
     get().vfork_children.fetch_sub(1, Relaxed);
-    get().forget_credentials();
 }
 
 /// umask(2) was set.
