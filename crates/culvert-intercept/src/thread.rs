@@ -397,7 +397,12 @@ pub(crate) extern "C" fn adopt() -> usize {
                 8,
             ],
         );
-        let block = if gs_base() == 0 { take() } else { own() };
+        let block = if gs_base() == 0 {
+            crate::quiesce::before_thread();
+            take()
+        } else {
+            own()
+        };
         if let Some(block) = block {
             signal::adopt_alternate_stack(block);
             set_gs_base(core::ptr::from_ref(block) as usize);

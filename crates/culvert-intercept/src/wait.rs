@@ -69,14 +69,15 @@ pub(crate) fn landing(rip: usize) -> Option<usize> {
 /// # Safety
 /// As [`culvert_sys::syscall::raw`].
 pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, Interrupted> {
-    const EINTR: isize = culvert_sys::Errno::EINTR.negated();
     let block = current();
     let mut interrupted = 0;
     block.waits.store(1, SeqCst);
     // SAFETY: the caller's promise; inside a hook the GS base is a block.
     let result = unsafe { culvert_wait(number, &args, &mut interrupted) };
     crate::quiesce::come_back(block);
-    if interrupted != 0 || result == EINTR && block.pending().load(SeqCst) & SIGNALS != 0 {
+    // An EINTR of the kernel's own is final: a call that is to be made again is always found at its instruction (signal(7): some
+    // waits end with EINTR in spite of SA_RESTART).
+    if interrupted != 0 {
         Err(Interrupted)
     } else {
         Ok(result)

@@ -9,6 +9,7 @@ use crate::shadow;
 use crate::{calls, table};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::sync::atomic::AtomicI32;
+use culvert::Errno;
 use culvert_intercept::Config;
 use culvert_sys::{nr, syscall};
 
@@ -196,7 +197,7 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
                 run_directory: Some(&process::get().run.path),
                 adopt: Some(adopt),
             };
-            culvert_drivers::open(&mount, &place)
+            culvert_drivers::open(&mount, &place).map_err(unavailable)
         });
         mounts
             .add(specification.target.clone(), identity, open)
@@ -217,6 +218,14 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
 fn is_covered(target: &[u8], device: u64) -> bool {
     let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0).max(1)];
     stat_path(&c_string(parent)).is_ok_and(|found| found.st_dev != device)
+}
+
+/// The error of a mount whose source cannot be opened: not ENOENT or EACCES, which would say that a *path* is missing or refused.
+fn unavailable(error: culvert::Error) -> culvert::Error {
+    match error.errno() {
+        Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::EINTR => error,
+        _ => culvert::Error::because(Errno::EIO, format!("its source cannot be opened: {error}")),
+    }
 }
 
 /// Takes a driver's descriptor out of the program's way.

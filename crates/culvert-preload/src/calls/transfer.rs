@@ -80,6 +80,20 @@ fn write_foreign(fd: usize, bytes: &[u8], at: Option<i64>) -> Result<usize, Errn
     }
 }
 
+/// SPLICE_F_NONBLOCK.
+const SPLICE_F_NONBLOCK: usize = 2;
+/// What one buffer of a pipe holds: a page (pipe(7)).
+const PIPE_BUFFER: usize = 4096;
+
+/// Writes what a foreign pipe takes at once; EAGAIN when that is nothing.
+fn write_at_once(fd: usize, bytes: &[u8]) -> Result<usize, Errno> {
+    const RWF_NOWAIT: usize = 8;
+    let vector = [bytes.as_ptr() as usize, bytes.len()];
+    let arguments = [fd, vector.as_ptr() as usize, 1, usize::MAX, 0, RWF_NOWAIT];
+    // SAFETY: one vector over the slice.
+    unsafe { syscall::call(nr::PWRITEV2, arguments) }
+}
+
 /// sendfile(2)
 pub fn sendfile(call: &mut Call) -> Outcome {
     let [out, input, offset, count, ..] = call.args;
@@ -246,7 +260,7 @@ fn fill_from(
 
 /// splice(2): from a driven file into a pipe by writing, from a pipe into one by reading.
 pub fn splice(call: &mut Call) -> Outcome {
-    let [input, input_offset, out, output_offset, count, _flags] = call.args;
+    let [input, input_offset, out, output_offset, count, flags] = call.args;
     match (descriptor(input), descriptor(out)) {
         (None, None) => Outcome::Forward,
         (Some(_), Some(_)) => done(Err(Errno::EINVAL)),
@@ -257,13 +271,17 @@ pub fn splice(call: &mut Call) -> Outcome {
             if output_offset != 0 {
                 return done(Err(Errno::ESPIPE));
             }
-            // One pipe's worth: splice returns what fits without waiting for a reader twice.
+            // splice(2) waits for room once, then moves what fits.
+            let mut wait = flags & SPLICE_F_NONBLOCK == 0;
             done(pour(
                 &held,
                 input as i32,
                 input_offset,
                 count.min(64 << 10),
-                &mut |bytes| write_foreign(out, bytes, None),
+                &mut |bytes| match core::mem::take(&mut wait) {
+                    true => write_foreign(out, &bytes[..bytes.len().min(PIPE_BUFFER)], None),
+                    false => write_at_once(out, bytes),
+                },
             ))
         }
         (None, Some(target)) => {
