@@ -7,7 +7,7 @@ use crate::{
     mounts, prepare,
     program::{self, Environment},
     run_directory::{self, Held, Inherited},
-    verdict::{self, Refusal},
+    verdict::{self, Kind, Refusal, Verdict},
 };
 use culvert::mount::Mount;
 use std::{
@@ -36,10 +36,14 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     };
     let name = &run.command[0];
     let mounts = || unseen.iter().chain(&added);
+    let mut carrier = Carrier::Audit;
     let (program, arguments) = match find(name, mounts)? {
         Some((found, verdict)) => {
+            if matches!(verdict, Ok((_, Kind::Musl))) {
+                carrier = Carrier::Preload;
+            }
             let matters = !added.is_empty() || !inherited.mounts.is_empty();
-            warn(verdict, run.strict, matters)?;
+            warn(verdict.err(), run.strict, matters)?;
             (found, run.command)
         }
         // Only an intercepted process sees what is on the mount: culvert itself, started again, looks there.
@@ -48,7 +52,11 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1;
     let directory = run_directory::create()?;
     let outcome = serve(&directory, added, &inherited, run.private)
-        .and_then(|()| environment(&directory, &library, flags, inherited.intercepted))
+        .and_then(|()| {
+            // Where we are intercepted ourselves, exec adds the library.
+            let carrier = (!inherited.intercepted).then_some(carrier);
+            environment(&directory, &library, flags, carrier)
+        })
         .map(|environment| program::execute(&program, &arguments, &environment));
     directory.discard();
     Err(outcome.unwrap_or_else(|failure| failure))
@@ -75,11 +83,11 @@ fn serve(
     }
 }
 
-/// The program that `name` means, and why it is not intercepted, if so. None: `mounts`, which this process does not see, have a say in it.
+/// The program that `name` means, and how it is started. None: `mounts`, which this process does not see, have a say in it.
 fn find<'a, I: Iterator<Item = &'a Mount>>(
     name: &OsStr,
     mounts: impl Fn() -> I,
-) -> Result<Option<(PathBuf, Option<Refusal>)>, Failure> {
+) -> Result<Option<(PathBuf, Verdict)>, Failure> {
     let on_mount = |place: &Path| {
         let place = std::path::absolute(place).unwrap_or_default();
         mounts().any(|mount| place.starts_with(path(&mount.target)))
@@ -97,7 +105,7 @@ fn find<'a, I: Iterator<Item = &'a Mount>>(
         Err(failure) => Err(failure),
         Ok(found) => match verdict::of_program(&found) {
             Err(refusal) if on_mount(&refusal.file) => Ok(None),
-            verdict => Ok(Some((found, verdict.err()))),
+            verdict => Ok(Some((found, verdict))),
         },
     }
 }
@@ -142,48 +150,69 @@ pub fn continue_inside(run: Run) -> Failure {
     }
 }
 
-/// Our environment with what makes a process part of the run in `directory`; where we are `intercepted` ourselves, exec adds the library.
+/// How libculvert.so comes into the program.
+#[derive(Clone, Copy, Debug)]
+enum Carrier {
+    /// glibc's ld.so: as an auditor, before any library.
+    Audit,
+    /// musl's, which has no auditors.
+    Preload,
+}
+
+impl Carrier {
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Audit => "LD_AUDIT",
+            Self::Preload => "LD_PRELOAD",
+        }
+    }
+
+    /// The value of the variable: `library` first, then what is `present` already.
+    fn list(self, library: &Path, present: Option<OsString>) -> Result<OsString, Failure> {
+        // ld.so(8): LD_AUDIT is separated by colons, LD_PRELOAD by blanks, too.
+        let separators = match self {
+            Self::Audit => &b":"[..],
+            Self::Preload => b": ",
+        };
+        let mut list = library.as_os_str().to_owned();
+        if list.as_bytes().iter().any(|byte| separators.contains(byte)) {
+            return Err(Failure::new(format!(
+                "{} cannot hold the name {}: it has a colon or a blank",
+                self.variable(),
+                shown(library)
+            ))
+            .advice("install culvert in another directory"));
+        }
+        let present = present.unwrap_or_default();
+        for other in present.as_bytes().split(|byte| separators.contains(byte)) {
+            if !other.is_empty() && other != library.as_os_str().as_bytes() {
+                list.push(":");
+                list.push(OsStr::from_bytes(other));
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Our environment with what makes a process part of the run in `directory`.
 fn environment(
     directory: &Held,
     library: &Path,
     flags: u8,
-    intercepted: bool,
+    carrier: Option<Carrier>,
 ) -> Result<Environment, Failure> {
     let mut environment: Environment = std::env::vars_os().collect();
     environment.retain(|(name, _)| name != "CULVERT_RUN");
-    if !intercepted {
-        let audit = audit(library, std::env::var_os("LD_AUDIT"))?;
-        environment.retain(|(name, _)| name != "LD_AUDIT");
-        environment.push(("LD_AUDIT".into(), audit));
+    if let Some(carrier) = carrier {
+        let list = carrier.list(library, std::env::var_os(carrier.variable()))?;
+        environment.retain(|(name, _)| name != carrier.variable());
+        environment.push((carrier.variable().into(), list));
     }
     // As culvert_preload::start reads it: path, lock descriptor, flags (1: strict, 2: no patching).
     let mut value = directory.path.clone().into_os_string();
     value.push(format!(":{}:{flags}", directory.lock));
     environment.push(("CULVERT_RUN".into(), value));
     Ok(environment)
-}
-
-/// The value of LD_AUDIT: `library` first, then the auditors that are there already.
-fn audit(library: &Path, present: Option<OsString>) -> Result<OsString, Failure> {
-    let mut audit = library.as_os_str().to_owned();
-    if audit.as_bytes().contains(&b':') {
-        return Err(Failure::new(format!(
-            "{}: LD_AUDIT cannot name a path with a colon",
-            shown(library)
-        ))
-        .advice("install culvert in another directory"));
-    }
-    for other in present
-        .unwrap_or_default()
-        .as_bytes()
-        .split(|&byte| byte == b':')
-    {
-        if !other.is_empty() && other != library.as_os_str().as_bytes() {
-            audit.push(":");
-            audit.push(OsStr::from_bytes(other));
-        }
-    }
-    Ok(audit)
 }
 
 /// This command's own file.
@@ -213,4 +242,44 @@ pub fn library() -> Result<PathBuf, Failure> {
         shown(&places[1])
     ))
     .advice("install it beside the culvert command, or build both: cargo build --release"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_first_and_once() {
+        let library = Path::new("/a/libculvert.so");
+        for (present, want) in [
+            (None, "/a/libculvert.so"),
+            (Some("/a/libculvert.so"), "/a/libculvert.so"),
+            (
+                Some("/x.so::/a/libculvert.so:/y.so"),
+                "/a/libculvert.so:/x.so:/y.so",
+            ),
+        ] {
+            assert_eq!(
+                Carrier::Audit
+                    .list(library, present.map(OsString::from))
+                    .unwrap(),
+                want
+            );
+        }
+        assert!(
+            Carrier::Audit
+                .list(Path::new("/a:b/libculvert.so"), None)
+                .is_err()
+        );
+        assert!(
+            Carrier::Audit
+                .list(Path::new("/a b/libculvert.so"), None)
+                .is_ok()
+        );
+        assert!(
+            Carrier::Preload
+                .list(Path::new("/a b/libculvert.so"), None)
+                .is_err()
+        );
+    }
 }

@@ -40,8 +40,11 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// The program that really runs for `path`: the interpreter for a script.
-pub fn of_program(path: &Path) -> Result<(PathBuf, Kind), Refusal> {
+/// The program that really runs and how it is started, or why it is not intercepted.
+pub type Verdict = Result<(PathBuf, Kind), Refusal>;
+
+/// The verdict on the program `path`; for a script, on its interpreter.
+pub fn of_program(path: &Path) -> Verdict {
     let mut current = path.to_path_buf();
     for _ in 0..SCRIPT_DEPTH {
         let why = match of_file(&current) {
