@@ -24,6 +24,8 @@ pub enum Object {
     Directory,
     /// A description opened with O_PATH, of any kind of node.
     Path,
+    /// Inherited, and its mount cannot be opened here: EIO, never the emptiness of its shadow.
+    Broken,
 }
 
 /// An open file description.
@@ -129,6 +131,7 @@ impl Description {
             Object::File(file) => Ok(&**file),
             Object::Directory => Err(Errno::EISDIR),
             Object::Path => Err(Errno::EBADF),
+            Object::Broken => Err(Errno::EIO),
         }
     }
 
@@ -154,6 +157,7 @@ impl Description {
     pub fn attributes(&self) -> culvert::Result<Attributes> {
         match &self.object {
             Object::File(file) => file.attributes(),
+            Object::Broken => Err(Errno::EIO.into()),
             _ => self.file_system()?.attributes(self.node),
         }
     }

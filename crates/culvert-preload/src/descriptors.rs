@@ -12,7 +12,11 @@ use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::{Errno, FileKind, OpenFlags};
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::{
+    nr,
+    sync::{Mutex, MutexGuard},
+    syscall,
+};
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
@@ -34,6 +38,8 @@ type Chunk = [AtomicPtr<Description>; CHUNK];
 pub struct Table {
     chunks: [AtomicPtr<Chunk>; CHUNKS],
     lock: Mutex<()>,
+    /// Held around changes that take more than one step.
+    changes: Mutex<()>,
     /// One more than the highest descriptor that ever was ours.
     end: AtomicI32,
     /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits, must then never say "foreign".
@@ -49,6 +55,7 @@ impl Table {
         Self {
             chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS],
             lock: Mutex::new(()),
+            changes: Mutex::new(()),
             end: AtomicI32::new(0),
             wide: AtomicBool::new(false),
             placeholder: AtomicI32::new(-1),
@@ -176,7 +183,15 @@ impl Table {
                     name.node.0,
                     name.mount
                 );
-                None
+                if crate::shadow::is_filled(&found) {
+                    return None;
+                }
+                let mount = crate::resolver::MountId(name.mount);
+                let description =
+                    Description::shared(mount, name.node, FileKind::Regular, Object::Broken, 0);
+                let description = Arc::new(description);
+                self.install(fd, description.clone());
+                Some(Held::Counted(description))
             }
         }
     }
@@ -445,8 +460,14 @@ impl Table {
         self.end.load(Relaxed)
     }
 
+    /// Keeps other threads from changing what a number stands for (promotion, dup, close), while there are any.
+    pub fn changing(&self) -> Option<MutexGuard<'_, ()>> {
+        culvert_intercept::multi_threaded().then(|| self.changes.lock())
+    }
+
     /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and the kernel keeps the offset.
     pub fn promote(&self, fd: i32) -> Result<(), Errno> {
+        let _changes = self.changing();
         let Some(description) = self.reference(fd) else {
             return Ok(());
         };

@@ -29,6 +29,7 @@ pub fn close(call: &mut Call) -> Outcome {
         .map(|()| 0)
         .map_err(|error| super::io::report(&held, "close", &error));
     drop(held);
+    let _changes = table.changing();
     table.remove(fd);
     // A shared description loses this process's POSIX locks with any descriptor of its file: the kernel sees to that on the shadow.
     // SAFETY: the program closes its own descriptor.
@@ -50,6 +51,7 @@ pub fn dup(call: &mut Call) -> Outcome {
 /// A dup of a descriptor of ours at the lowest number from `from` on.
 fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let table = &process::get().table;
+    let _changes = table.changing();
     let description = table.reference(fd).ok_or(Errno::EBADF)?;
     let new = dup_from(fd, from, close_on_exec)?;
     table.install(new, description);
@@ -70,6 +72,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     {
         return done(Err(error));
     }
+    let _changes = table.changing();
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
     if (source.is_none() && !target) || old == new {
         return Outcome::Forward;

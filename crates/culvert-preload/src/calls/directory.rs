@@ -51,6 +51,7 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
         Object::Directory => {}
         Object::File(_) => return Err(Errno::ENOTDIR),
         Object::Path => return Err(Errno::EBADF),
+        Object::Broken => return Err(Errno::EIO),
     }
     let file_system = held.file_system()?;
     held.at_offset(fd, |offset| {

@@ -39,6 +39,7 @@ pub fn sync(call: &mut Call) -> Outcome {
             .map(|()| 0)
             .map_err(|error| report(&held, "fsync", &error)),
         (Object::Directory, _) => Ok(0),
+        (Object::Broken, _) => Err(Errno::EIO),
     })
 }
 

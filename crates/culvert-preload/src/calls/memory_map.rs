@@ -34,6 +34,7 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
         Object::File(_) => {}
         Object::Directory => return Err(Errno::ENODEV),
         Object::Path => return Err(Errno::EBADF),
+        Object::Broken => return Err(Errno::EIO),
     }
     let access = held.flags(fd)? & 3;
     let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
