@@ -213,40 +213,38 @@ fn inherit(place: &Place) -> Vec<Figure> {
     ));
     let member = member.trim().trim_start_matches("./").to_owned();
     let limit = numbers("ulimit -H -n")[0];
-    let counts: Vec<u32> = [0, 1, 100, 500, 1000, 2000, 4000]
+    let counts: Vec<u32> = [1, 100, 500, 1000, 2000, 4000]
         .into_iter()
         .filter(|count| f64::from(*count) + 200.0 < limit)
         .collect();
-    let list: String = counts.iter().map(|count| format!(" {count}")).collect();
-    let natively = format!("{inherit} {}/{member} 40 {list}", place.path("tree"));
+    // Each beside a start without descriptors, so that only the difference counts.
+    let list: String = counts.iter().map(|count| format!(" 0 {count}")).collect();
+    let natively = format!("{inherit} {}/{member} 30 {list}", place.path("tree"));
     let through = place.through(
         &archive,
-        &format!("{inherit} {}/{member} 40 {list}", place.path("mnt")),
+        &format!("{inherit} {}/{member} 30 {list}", place.path("mnt")),
     );
     let (mut added, mut first) = (
         vec![Vec::new(); counts.len()],
         vec![Vec::new(); counts.len()],
     );
-    for _ in 0..5 {
+    for _ in 0..15 {
         let (native, ours) = (numbers(&natively), numbers(&through));
-        for (row, (native, ours)) in native.chunks(3).zip(ours.chunks(3)).enumerate() {
-            added[row].push(ours[2] - native[2]);
-            first[row].push(ours[1] - ours[2]);
+        for (row, (native, ours)) in native.chunks(6).zip(ours.chunks(6)).enumerate() {
+            added[row].push((ours[5] - ours[2]) - (native[5] - native[2]));
+            first[row].push(ours[4] - ours[5]);
         }
     }
     let added: Vec<f64> = added.into_iter().map(median).collect();
     let promotion: Vec<f64> = first.into_iter().map(median).collect();
-    // Least squares of what the descriptors add to the cost of a start without any.
     let points: Vec<(f64, f64)> = counts
         .iter()
         .zip(&added)
-        .skip(1)
-        .map(|(count, added_here)| (f64::from(*count), added_here - added[0]))
+        .map(|(count, added)| (f64::from(*count), *added))
         .collect();
     let (fixed, each) = line(&points);
-    let all = counts
+    let all = points
         .iter()
-        .zip(&added)
         .map(|(count, added)| format!("{count}: {added:.0}"))
         .collect::<Vec<_>>()
         .join(", ");
