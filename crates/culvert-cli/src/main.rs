@@ -10,6 +10,7 @@ mod doctor;
 mod drivers;
 mod elf;
 mod failure;
+mod file_size_signal;
 mod mounts;
 mod prepare;
 mod program;

@@ -4,7 +4,7 @@ use crate::{
     arguments::Run,
     cover,
     failure::{Failure, NOT_EXECUTABLE, path, shown},
-    mounts, prepare,
+    file_size_signal, mounts, prepare,
     program::{self, Environment},
     run_directory::{self, Held, Inherited},
     verdict::{self, Kind, Refusal, Verdict},
@@ -50,6 +50,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
         None => inside(run.command, run.strict)?,
     };
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1;
+    let ignored = file_size_signal::Ignored::new();
     let directory = run_directory::create()?;
     let outcome = serve(&directory, added, &inherited, run.private)
         .and_then(|()| {
@@ -57,7 +58,10 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
             let carrier = (!inherited.intercepted).then_some(carrier);
             environment(&directory, &library, flags, carrier)
         })
-        .map(|environment| program::execute(&program, &arguments, &environment));
+        .map(|environment| {
+            drop(ignored);
+            program::execute(&program, &arguments, &environment)
+        });
     directory.discard();
     Err(outcome.unwrap_or_else(|failure| failure))
 }

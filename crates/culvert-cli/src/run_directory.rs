@@ -80,7 +80,10 @@ pub fn create() -> Result<Held, Failure> {
         }
         inherit(&lock)
     };
-    let lock = build().map_err(|error| failed(&directory, error))?;
+    let lock = build().map_err(|error| {
+        remove(&directory, &mut SWEEP_FILES.clone());
+        failed(&directory, error)
+    })?;
     Ok(Held {
         path: directory,
         // It belongs to the process from here on, through exec and fork, until the last one ends.
