@@ -81,6 +81,34 @@ pub fn create_new(path: &[u8]) -> Result<Descriptor, Errno> {
     )
 }
 
+/// A new file without a name in the directory of `path`, mode 0600 (O_TMPFILE): gone with the process unless [`name`] gives it one.
+/// `EOPNOTSUPP`, `EISDIR` or `ENOENT` where the file system has no such files.
+pub fn create_unnamed(path: &[u8]) -> Result<Descriptor, Errno> {
+    let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+    let directory = if end == 0 { &b"/"[..] } else { &path[..end] };
+    open(
+        directory,
+        linux::O_WRONLY | linux::O_TMPFILE | linux::O_CLOEXEC,
+        0o600,
+    )
+}
+
+/// Gives a file of [`create_unnamed`] the name `path`; `EEXIST` when something has it.
+pub fn name(file: &Descriptor, path: &[u8]) -> Result<(), Errno> {
+    let link = terminated(alloc::format!("/proc/self/fd/{}", file.raw()).as_bytes())?;
+    let path = terminated(path)?;
+    let here = linux::AT_FDCWD as usize;
+    let arguments = [
+        here,
+        link.as_ptr() as usize,
+        here,
+        path.as_ptr() as usize,
+        linux::AT_SYMLINK_FOLLOW as usize,
+    ];
+    // SAFETY: both paths are NUL-terminated and outlive the call.
+    unsafe { syscall::call(nr::LINKAT, arguments) }.map(drop)
+}
+
 /// What fstat(2) says, as far as it is used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {

@@ -104,17 +104,29 @@ fn file_name(identity: &Identity, tolerant: bool) -> String {
 fn store(path: &[u8], parts: &Parts) -> Result<()> {
     let mut temporary = path.to_vec();
     temporary.extend_from_slice(format!(".{:x}-{:x}", host::process(), host::random()).as_bytes());
-    let written = host::create_new(&temporary).and_then(|file| {
-        let written = parts
-            .pieces()
-            .try_for_each(|piece| host::write_all(&file, piece))
-            // On disk before it has its name: a crash must not leave a file with holes that looks whole.
-            .and_then(|()| host::sync(&file))
-            .and_then(|()| host::rename(&temporary, path));
-        if written.is_err() {
-            let _ = host::unlink(&temporary);
-        }
-        written
-    });
+    // A file without a name leaves nothing behind when the process is killed while it writes.
+    let unnamed = host::create_unnamed(path);
+    let named = unnamed.is_err();
+    let written = unnamed
+        .or_else(|_| host::create_new(&temporary))
+        .and_then(|file| {
+            let written = parts
+                .pieces()
+                .try_for_each(|piece| host::write_all(&file, piece))
+                // On disk before it has its name: a crash must not leave a file with holes that looks whole.
+                .and_then(|()| host::sync(&file))
+                .and_then(|()| {
+                    if named {
+                        Ok(())
+                    } else {
+                        host::name(&file, &temporary)
+                    }
+                })
+                .and_then(|()| host::rename(&temporary, path));
+            if written.is_err() {
+                let _ = host::unlink(&temporary);
+            }
+            written
+        });
     written.map_err(|errno| Error::from(errno).within("storing the index"))
 }
