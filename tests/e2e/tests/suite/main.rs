@@ -1,6 +1,7 @@
 //! The end-to-end suite; see the crate's documentation.
 
 mod archives;
+mod bad_input;
 mod boundary;
 mod changing;
 mod command_line;
