@@ -3,20 +3,19 @@
 //! Every descriptor is a real one with the number the kernel chose. A private description's descriptors are dups of one sealed, write-only memfd, so that
 //! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
-use crate::description::{Description, Held, Object, kernel_seek};
+mod internal;
+mod promotion;
+
+use crate::description::{Description, Held, Object};
 use crate::process;
 use crate::run::{ShadowName, descriptor_path, stat_descriptor};
-use crate::shadow::{self, Descriptor};
-use alloc::{alloc::alloc_zeroed, sync::Arc, vec::Vec};
+use crate::shadow::Descriptor;
+use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::{Errno, FileKind, OpenFlags};
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{
-    nr,
-    sync::{Mutex, MutexGuard},
-    syscall,
-};
+use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
@@ -258,21 +257,6 @@ impl Table {
         Ok(fd)
     }
 
-    /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands where the program expects the next number.
-    fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
-        let mut fd = fd;
-        while fd > 3 && self.is_internal(fd - 1) && self.move_internal(fd - 1).is_ok() {
-            let flag = if close_on_exec { 0o2000000 } else { 0 };
-            // SAFETY: both numbers are the program's to use: one just made, one just freed.
-            if unsafe { syscall::call(nr::DUP3, [fd as usize, fd as usize - 1, flag]) }.is_err() {
-                break;
-            }
-            drop(Descriptor(fd));
-            fd -= 1;
-        }
-        fd
-    }
-
     /// Records that `fd` now is `description`.
     pub fn install(&self, fd: i32, description: Arc<Description>) {
         if let Some(child) = process::vfork_child() {
@@ -326,13 +310,6 @@ impl Table {
         }
     }
 
-    /// Hides the descriptors that Culvert holds from the start from calls on descriptors.
-    pub fn hide_internal(&self) {
-        for fd in self.internal() {
-            classes::set(fd, INTERNAL);
-        }
-    }
-
     /// Whether `fd` is in the table, without a look at descriptors that nobody knows.
     pub fn get_known(&self, fd: i32) -> bool {
         match process::vfork_child() {
@@ -354,98 +331,6 @@ impl Table {
         self.get(fd).map(counted)
     }
 
-    /// The sealed memfd that private descriptors are dups of.
-    fn placeholder(&self) -> Result<i32, Errno> {
-        let fd = self.placeholder.load(Acquire);
-        if fd >= 0 {
-            return Ok(fd);
-        }
-        let made = make_placeholder()?;
-        match self.placeholder.compare_exchange(-1, made, AcqRel, Acquire) {
-            Ok(_) => {
-                classes::set(made, INTERNAL);
-                Ok(made)
-            }
-            Err(first) => {
-                drop(Descriptor(made));
-                Ok(first)
-            }
-        }
-    }
-
-    /// Makes what would need unusual system calls later, before the program forbids them to itself.
-    pub fn prepare(&self) {
-        let _ = self.placeholder();
-    }
-
-    /// Whether `fd` is one that Culvert itself holds open in this process.
-    pub fn is_internal(&self, fd: i32) -> bool {
-        // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
-        fd >= 3 && classes::get(fd) == INTERNAL && self.internal().contains(&fd)
-    }
-
-    /// All descriptors that Culvert holds open in this process.
-    pub fn internal(&self) -> Vec<i32> {
-        let held = [
-            self.placeholder.load(Relaxed),
-            process::get().lock_descriptor.load(Relaxed),
-        ];
-        let adopted = self.adopted.iter().map(|fd| fd.load(Relaxed));
-        held.into_iter()
-            .chain(adopted)
-            .filter(|&fd| fd >= 0)
-            .collect()
-    }
-
-    /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is.
-    pub fn adopt_internal(&'static self, fd: i32) -> Option<&'static AtomicI32> {
-        let moved = dup_from(fd, internal_floor(), true).ok()?;
-        for place in &self.adopted {
-            if place.compare_exchange(-1, moved, AcqRel, Relaxed).is_ok() {
-                classes::set(moved, INTERNAL);
-                drop(Descriptor(fd));
-                return Some(place);
-            }
-        }
-        drop(Descriptor(moved));
-        crate::log!("descriptor {fd} of a driver is not protected: there are more than {ADOPTED}");
-        None
-    }
-
-    /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
-    pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
-        // The numbers are known in memory that a vfork child shares, the descriptors are not.
-        if process::vfork_child().is_some() {
-            return Err(Errno::EBUSY);
-        }
-        // A driver of another thread may be about to use the old number.
-        let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() {
-            &[]
-        } else {
-            &self.adopted
-        };
-        let holders = [
-            (&self.placeholder, true),
-            (&process::get().lock_descriptor, false),
-        ];
-        for (holder, close_on_exec) in holders
-            .into_iter()
-            .chain(adopted.iter().map(|holder| (holder, true)))
-        {
-            if holder.load(Relaxed) == fd {
-                let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
-                    .or_else(|_| dup_from(fd, internal_floor(), close_on_exec))
-                    .or_else(|_| dup_from(fd, 3, close_on_exec))?;
-                holder.store(moved, Release);
-                classes::set(moved, INTERNAL);
-                classes::set(fd, classes::UNKNOWN);
-                drop(Descriptor(fd));
-                return Ok(());
-            }
-        }
-        Err(Errno::EBUSY)
-    }
-
     /// Calls `visit` with every descriptor that is ours, and its description.
     pub fn each(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
         for fd in 0..self.end.load(Relaxed) {
@@ -459,70 +344,6 @@ impl Table {
     pub fn end(&self) -> i32 {
         self.end.load(Relaxed)
     }
-
-    /// Keeps other threads from changing what a number stands for (promotion, dup, close), while there are any.
-    pub fn changing(&self) -> Option<MutexGuard<'_, ()>> {
-        culvert_intercept::multi_threaded().then(|| self.changes.lock())
-    }
-
-    /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and the kernel keeps the offset.
-    pub fn promote(&self, fd: i32) -> Result<(), Errno> {
-        let _changes = self.changing();
-        let Some(description) = self.reference(fd) else {
-            return Ok(());
-        };
-        if description.is_shared() {
-            return Ok(());
-        }
-        description.hand_over(|offset| {
-            let name = ShadowName {
-                mount: description.mount.0,
-                node: description.node,
-            };
-            let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
-            if !matches!(description.object, Object::Path) && offset != 0 {
-                kernel_seek(opened.0, offset as i64, 0)?;
-            }
-            replace(fd, opened.0)?;
-            // The table's reference and ours: there is no other descriptor.
-            if Arc::strong_count(&description) > 2 {
-                self.each(|other, candidate| {
-                    if other != fd && Arc::ptr_eq(candidate, &description) {
-                        // One that cannot be replaced was closed by another thread meanwhile.
-                        let _ = replace(other, opened.0);
-                    }
-                });
-            }
-            Ok(())
-        })
-    }
-
-    /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec. An error is
-    /// that of the first that cannot be promoted; the others are.
-    pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
-        if !crate::description::any_private() {
-            return Ok(());
-        }
-        let mut result = Ok(());
-        for fd in 0..self.end.load(Relaxed) {
-            let Some(description) = self.known_reference(fd) else {
-                continue;
-            };
-            if description.is_shared() || (only_inheritable && close_on_exec(fd).unwrap_or(true)) {
-                continue;
-            }
-            drop(description);
-            result = result.and(self.promote(fd));
-        }
-        result
-    }
-}
-
-/// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.
-fn replace(fd: i32, shadow: i32) -> Result<(), Errno> {
-    let flag = if close_on_exec(fd)? { 0o2000000 } else { 0 };
-    // SAFETY: both are ours, at the program's number.
-    unsafe { syscall::call(nr::DUP3, [shadow as usize, fd as usize, flag]) }.map(|_| ())
 }
 
 impl Default for Table {
@@ -566,45 +387,4 @@ pub fn dup_from(fd: i32, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
     };
     // SAFETY: makes a new descriptor, nothing else.
     unsafe { syscall::call(nr::FCNTL, [fd as usize, command, from as usize]) }.map(|fd| fd as i32)
-}
-
-/// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.
-pub fn internal_floor() -> i32 {
-    let mut limits = [0u64; 2];
-    const RLIMIT_NOFILE: usize = 7;
-    // SAFETY: prlimit64 of this process writes two words.
-    let asked = unsafe {
-        syscall::call(
-            nr::PRLIMIT64,
-            [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize],
-        )
-    };
-    let limit = if asked.is_ok() {
-        limits[0].min(1024) as i32
-    } else {
-        1024
-    };
-    (limit - 8).max(3)
-}
-
-fn make_placeholder() -> Result<i32, Errno> {
-    let path;
-    // SAFETY: plain system calls on a descriptor made here; the names end in NUL.
-    let fd = unsafe {
-        const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
-        const F_ADD_SEALS: usize = 1033;
-        const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
-        let made = Descriptor(syscall::call(
-            nr::MEMFD_CREATE,
-            [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING],
-        )? as i32);
-        syscall::call(
-            nr::FCNTL,
-            [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE],
-        )?;
-        path = alloc::format!("/proc/self/fd/{}\0", made.0);
-        shadow::open(path.as_bytes(), 1 /* O_WRONLY */, 0)?
-    };
-    let high = dup_from(fd.0, internal_floor(), true).or_else(|_| dup_from(fd.0, 3, true))?;
-    Ok(high)
 }

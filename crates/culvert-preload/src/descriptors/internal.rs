@@ -1,0 +1,167 @@
+//! The descriptors that Culvert itself holds in the program's table: high numbers, hidden, out of the program's way.
+
+use super::{ADOPTED, INTERNAL, Table, dup_from};
+use crate::process;
+use crate::shadow::{self, Descriptor};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, Ordering::*};
+use culvert::Errno;
+use culvert_intercept::descriptors as classes;
+use culvert_sys::{nr, syscall};
+
+impl Table {
+    /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands where the program expects the next number.
+    pub(super) fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
+        let mut fd = fd;
+        while fd > 3 && self.is_internal(fd - 1) && self.move_internal(fd - 1).is_ok() {
+            let flag = if close_on_exec { 0o2000000 } else { 0 };
+            // SAFETY: both numbers are the program's to use: one just made, one just freed.
+            if unsafe { syscall::call(nr::DUP3, [fd as usize, fd as usize - 1, flag]) }.is_err() {
+                break;
+            }
+            drop(Descriptor(fd));
+            fd -= 1;
+        }
+        fd
+    }
+
+    /// Hides the descriptors that Culvert holds from the start from calls on descriptors.
+    pub fn hide_internal(&self) {
+        for fd in self.internal() {
+            classes::set(fd, INTERNAL);
+        }
+    }
+
+    /// The sealed memfd that private descriptors are dups of.
+    pub(super) fn placeholder(&self) -> Result<i32, Errno> {
+        let fd = self.placeholder.load(Acquire);
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        let made = make_placeholder()?;
+        match self.placeholder.compare_exchange(-1, made, AcqRel, Acquire) {
+            Ok(_) => {
+                classes::set(made, INTERNAL);
+                Ok(made)
+            }
+            Err(first) => {
+                drop(Descriptor(made));
+                Ok(first)
+            }
+        }
+    }
+
+    /// Makes what would need unusual system calls later, before the program forbids them to itself.
+    pub fn prepare(&self) {
+        let _ = self.placeholder();
+    }
+
+    /// Whether `fd` is one that Culvert itself holds open in this process.
+    pub fn is_internal(&self, fd: i32) -> bool {
+        // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
+        fd >= 3 && classes::get(fd) == INTERNAL && self.internal().contains(&fd)
+    }
+
+    /// All descriptors that Culvert holds open in this process.
+    pub fn internal(&self) -> Vec<i32> {
+        let held = [
+            self.placeholder.load(Relaxed),
+            process::get().lock_descriptor.load(Relaxed),
+        ];
+        let adopted = self.adopted.iter().map(|fd| fd.load(Relaxed));
+        held.into_iter()
+            .chain(adopted)
+            .filter(|&fd| fd >= 0)
+            .collect()
+    }
+
+    /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is.
+    pub fn adopt_internal(&'static self, fd: i32) -> Option<&'static AtomicI32> {
+        let moved = dup_from(fd, internal_floor(), true).ok()?;
+        for place in &self.adopted {
+            if place.compare_exchange(-1, moved, AcqRel, Relaxed).is_ok() {
+                classes::set(moved, INTERNAL);
+                drop(Descriptor(fd));
+                return Some(place);
+            }
+        }
+        drop(Descriptor(moved));
+        crate::log!("descriptor {fd} of a driver is not protected: there are more than {ADOPTED}");
+        None
+    }
+
+    /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
+    pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
+        // The numbers are known in memory that a vfork child shares, the descriptors are not.
+        if process::vfork_child().is_some() {
+            return Err(Errno::EBUSY);
+        }
+        // A driver of another thread may be about to use the old number.
+        let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() {
+            &[]
+        } else {
+            &self.adopted
+        };
+        let holders = [
+            (&self.placeholder, true),
+            (&process::get().lock_descriptor, false),
+        ];
+        for (holder, close_on_exec) in holders
+            .into_iter()
+            .chain(adopted.iter().map(|holder| (holder, true)))
+        {
+            if holder.load(Relaxed) == fd {
+                let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
+                    .or_else(|_| dup_from(fd, internal_floor(), close_on_exec))
+                    .or_else(|_| dup_from(fd, 3, close_on_exec))?;
+                holder.store(moved, Release);
+                classes::set(moved, INTERNAL);
+                classes::set(fd, classes::UNKNOWN);
+                drop(Descriptor(fd));
+                return Ok(());
+            }
+        }
+        Err(Errno::EBUSY)
+    }
+}
+
+/// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.
+pub fn internal_floor() -> i32 {
+    let mut limits = [0u64; 2];
+    const RLIMIT_NOFILE: usize = 7;
+    // SAFETY: prlimit64 of this process writes two words.
+    let asked = unsafe {
+        syscall::call(
+            nr::PRLIMIT64,
+            [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize],
+        )
+    };
+    let limit = if asked.is_ok() {
+        limits[0].min(1024) as i32
+    } else {
+        1024
+    };
+    (limit - 8).max(3)
+}
+
+fn make_placeholder() -> Result<i32, Errno> {
+    let path;
+    // SAFETY: plain system calls on a descriptor made here; the names end in NUL.
+    let fd = unsafe {
+        const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
+        const F_ADD_SEALS: usize = 1033;
+        const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
+        let made = Descriptor(syscall::call(
+            nr::MEMFD_CREATE,
+            [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING],
+        )? as i32);
+        syscall::call(
+            nr::FCNTL,
+            [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE],
+        )?;
+        path = alloc::format!("/proc/self/fd/{}\0", made.0);
+        shadow::open(path.as_bytes(), 1 /* O_WRONLY */, 0)?
+    };
+    let high = dup_from(fd.0, internal_floor(), true).or_else(|_| dup_from(fd.0, 3, true))?;
+    Ok(high)
+}

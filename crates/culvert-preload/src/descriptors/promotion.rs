@@ -1,0 +1,76 @@
+//! Promotion: from a description that this process keeps to one that the kernel keeps.
+
+use super::{Table, close_on_exec};
+use crate::description::{Object, kernel_seek};
+use crate::run::ShadowName;
+use crate::shadow;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::*;
+use culvert::Errno;
+use culvert_sys::{nr, sync::MutexGuard, syscall};
+
+impl Table {
+    /// Keeps other threads from changing what a number stands for (promotion, dup, close), while there are any.
+    pub fn changing(&self) -> Option<MutexGuard<'_, ()>> {
+        culvert_intercept::multi_threaded().then(|| self.changes.lock())
+    }
+
+    /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and the kernel keeps the offset.
+    pub fn promote(&self, fd: i32) -> Result<(), Errno> {
+        let _changes = self.changing();
+        let Some(description) = self.reference(fd) else {
+            return Ok(());
+        };
+        if description.is_shared() {
+            return Ok(());
+        }
+        description.hand_over(|offset| {
+            let name = ShadowName {
+                mount: description.mount.0,
+                node: description.node,
+            };
+            let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
+            if !matches!(description.object, Object::Path) && offset != 0 {
+                kernel_seek(opened.0, offset as i64, 0)?;
+            }
+            replace(fd, opened.0)?;
+            // The table's reference and ours: there is no other descriptor.
+            if Arc::strong_count(&description) > 2 {
+                self.each(|other, candidate| {
+                    if other != fd && Arc::ptr_eq(candidate, &description) {
+                        // One that cannot be replaced was closed by another thread meanwhile.
+                        let _ = replace(other, opened.0);
+                    }
+                });
+            }
+            Ok(())
+        })
+    }
+
+    /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec. An error is
+    /// that of the first that cannot be promoted; the others are.
+    pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
+        if !crate::description::any_private() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        for fd in 0..self.end.load(Relaxed) {
+            let Some(description) = self.known_reference(fd) else {
+                continue;
+            };
+            if description.is_shared() || (only_inheritable && close_on_exec(fd).unwrap_or(true)) {
+                continue;
+            }
+            drop(description);
+            result = result.and(self.promote(fd));
+        }
+        result
+    }
+}
+
+/// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.
+fn replace(fd: i32, shadow: i32) -> Result<(), Errno> {
+    let flag = if close_on_exec(fd)? { 0o2000000 } else { 0 };
+    // SAFETY: both are ours, at the program's number.
+    unsafe { syscall::call(nr::DUP3, [shadow as usize, fd as usize, flag]) }.map(|_| ())
+}
