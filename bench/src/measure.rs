@@ -401,8 +401,16 @@ fn random(place: &Place) -> Vec<Figure> {
     let archive = fixture::gigabyte();
     let (inside, fuse) = (format!("{}/member", place.path("mnt")), place.path("fuse"));
     sh(&format!("mkdir -p {fuse}"));
-    let first = seconds(&place.through(&archive, "/bin/true"));
-    let through = place.through(&archive, &format!("{reader} {inside} 1000 20"));
+    let cache = place.path("cache");
+    sh(&format!("mkdir -p {cache}"));
+    let run = |command: &str| {
+        format!(
+            "XDG_CACHE_HOME={cache} {}",
+            place.through(&archive, command)
+        )
+    };
+    let first = seconds(&run("/bin/true"));
+    let through = run(&format!("{reader} {inside} 1000 20"));
     let mut beside = Vec::new();
     let runs: Vec<Vec<f64>> = (0..3).map(|_| numbers(&through)).collect();
     let (ours, mean) = (
@@ -411,6 +419,7 @@ fn random(place: &Place) -> Vec<Figure> {
     );
     if let Some(command) = ratarmount() {
         let index = Path::new(&archive).with_file_name("ratarmount.index");
+        let _ = std::fs::remove_file(&index);
         let mount = format!(
             "{command} --index-file {} {archive} {fuse}",
             index.display()
