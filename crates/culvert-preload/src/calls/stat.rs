@@ -126,7 +126,10 @@ pub fn described(held: &Held) -> Result<Attributes, Errno> {
 }
 
 fn identity_in(address: usize) -> Option<(u64, u64)> {
-    Some((memory::get(address).ok()?, memory::get(address + 8).ok()?))
+    let mut both = [0u8; 16];
+    user::copy_in(&mut both, address).ok()?;
+    let word = |at: usize| u64::from_ne_bytes(core::array::from_fn(|i| both[at + i]));
+    Some((word(0), word(8)))
 }
 
 /// stat(2)

@@ -146,6 +146,7 @@ impl MountTable {
 
     /// The mount whose target's real directory has this `(st_dev, st_ino)`. A call that succeeded natively and ended there reached the
     /// mount through a link outside: what it means is the mount's root.
+    #[inline]
     pub fn is_target(&self, dev: u64, ino: u64) -> Option<MountId> {
         self.find(|mount| mount.identity == Some((dev, ino)))
     }
