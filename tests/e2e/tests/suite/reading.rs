@@ -20,6 +20,10 @@ as_each_user! {
     poll_select_and_epoll |case| group(case, "wait");
     extended_attributes |case| group(case, "attributes");
     open_and_its_flags |case| group(case, "open");
+    a_fifo_connects_two_processes |case| {
+        let case = case.odd();
+        case.good("(echo through > $M/special/fifo) & cat $M/special/fifo; wait; echo $?; stat -c %F $M/special/fifo");
+    };
 }
 
 #[test]
