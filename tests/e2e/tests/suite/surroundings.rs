@@ -73,11 +73,9 @@ fn small_limits_from_outside() {
         ),
         "hello, world\n",
     );
-    // Run directories and indexes are files: without any, an error.
+    // Run directories and indexes are files: without any, an error with a reason, not death by SIGXFSZ.
     if let Some(done) = script("file-size", "tar.gz", "ulimit -f 0; c cat $M/hello.txt") {
         let refused = done.status == "exit 125" && done.errors().starts_with("culvert: ");
-        // 153: SIGXFSZ, as for any program that writes a file under this limit.
-        let refused = refused || done.status == "exit 153";
         assert!(
             refused || done.text() == "hello, world\n",
             "{}",
@@ -133,7 +131,7 @@ fn a_killed_run_leaves_nothing_half_done() {
         script(
             "killed",
             "tar.gz",
-            "for t in 002 005 01 02 03 04 05 08; do timeout -s KILL 0.$t $B/bin/culvert run -v $W/x.tar.gz:$M -- true >/dev/null 2>&1; done; c cat $M/hello.txt; find cache -name '*.v1' | wc -l",
+            "for t in 002 005 01 02 03 04 05 08; do timeout -s KILL 0.$t $B/bin/culvert run -v $W/x.tar.gz:$M -- true >/dev/null 2>&1; done; c cat $M/hello.txt; find cache -type f | wc -l",
         ),
         "hello, world\n1\n",
     );

@@ -115,14 +115,15 @@ fn store(path: &[u8], parts: &Parts) -> Result<()> {
                 .try_for_each(|piece| host::write_all(&file, piece))
                 // On disk before it has its name: a crash must not leave a file with holes that looks whole.
                 .and_then(|()| host::sync(&file))
-                .and_then(|()| {
-                    if named {
-                        Ok(())
-                    } else {
-                        host::name(&file, &temporary)
-                    }
-                })
-                .and_then(|()| host::rename(&temporary, path));
+                .and_then(|()| match named {
+                    true => host::rename(&temporary, path),
+                    false => host::name(&file, path).or_else(|errno| match errno {
+                        // An index that is outdated or damaged is there: link(2) does not replace, rename(2) does.
+                        Errno::EEXIST => host::name(&file, &temporary)
+                            .and_then(|()| host::rename(&temporary, path)),
+                        other => Err(other),
+                    }),
+                });
             if written.is_err() {
                 let _ = host::unlink(&temporary);
             }
