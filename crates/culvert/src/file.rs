@@ -187,6 +187,14 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// A descriptor of the kernel's, borrowed, on the same file with the same access mode, whose offset and status flags nobody uses: once the
+    /// description is shared between processes, a new description of it (by `/proc/self/fd`) stands for it, so that locks are those of
+    /// the file itself, and whoever is not intercepted reads and writes the right bytes. None by default: a shadow stands for it.
+    /// [`FileSystem::adopt`](crate::FileSystem::adopt) is the way back.
+    fn descriptor(&self) -> Option<i32> {
+        None
+    }
+
     /// How its pages may be cached. Asked once, after the open.
     fn caching(&self) -> Caching {
         Caching::default()

@@ -1,9 +1,9 @@
 //! The trait a driver implements.
 
 use crate::{
-    Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink, DirectorySink,
-    Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
-    SetAttributes, StatFs, Validity, Walked,
+    Access, Attributes, Backing, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink,
+    DirectorySink, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, OpenedDirectory,
+    RenameFlags, Result, SetAttributes, StatFs, Validity, Walked,
 };
 use alloc::vec::Vec;
 
@@ -410,6 +410,32 @@ pub trait FileSystem: Send + Sync {
     /// - `EIO`, `ENOSPC`, `EDQUOT`: something could not be stored (syncfs(2)).
     fn sync(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// The directory tree of the kernel that this mount *is*, when it is exactly one: same names, same inodes, same rights, nothing added. The
+    /// transport may then do any operation by the kernel's own call relative to [`Backing::root`], keeping to the rules of paths (links that
+    /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has none, for it changes something.
+    fn backing(&self) -> Option<Backing> {
+        None
+    }
+
+    /// What `fd` is, a descriptor on something in the driver's own back end: one that a backed open gave, that the transport opened below
+    /// [`Backing::root`], or that this process inherited. One reference. `fd` stays the caller's.
+    ///
+    /// - `EXDEV`: nothing of this mount.
+    /// - `ENOSYS`: the default: this driver gives no descriptors of its back end away.
+    fn identify(&self, fd: i32) -> Result<Entry> {
+        let _ = fd;
+        Err(Errno::ENOSYS.into())
+    }
+
+    /// Continues a driven file from `fd`, a descriptor that [`File::descriptor`](crate::File::descriptor) gave in this or another process and that
+    /// was inherited: no permission check, no truncation, works for a file without a name. `fd` stays the caller's. One reference.
+    ///
+    /// - `EXDEV`, `ENOSYS`: as [`FileSystem::identify`].
+    fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
+        let _ = (caller, fd, flags);
+        Err(Errno::ENOSYS.into())
     }
 
     /// The mount ends in this process: it exits or execs, or the server unmounts. Open files may still be dropped after. A killed process does

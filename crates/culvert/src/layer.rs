@@ -219,6 +219,9 @@ layer_trait! {
     fn sync(&self) -> Result<()> {
         self.inner().sync()
     }
+    fn identify(&self, fd: i32) -> Result<Entry> {
+        Ok(self.seen_entry(self.inner().identify(fd)?))
+    }
     fn finish(&self) {
         self.inner().finish()
     }

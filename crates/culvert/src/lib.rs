@@ -24,6 +24,7 @@ extern crate std;
 pub struct WritingADriver;
 
 mod attributes;
+mod backing;
 mod caller;
 mod directory;
 mod entry;
@@ -40,6 +41,7 @@ pub mod path;
 pub mod testing;
 
 pub use attributes::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
+pub use backing::{Backing, BackingLinks};
 pub use caller::{Access, Caller};
 pub use culvert_sys::{Errno, sync};
 pub use directory::{Directory, OpenedDirectory};
