@@ -14,7 +14,6 @@ pub fn describe(name: Option<&str>) -> Result<String, Failure> {
             .map(one)
             .map_err(|error| Failure::new(error.to_string())),
         None => Ok(culvert_drivers::list()
-            .iter()
             .map(|driver| entry(driver.name, driver.summary, 0))
             .collect()),
     }

@@ -26,8 +26,8 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
             .map(|mount| path(&mount.target))
             .chain(others.map(|(_, target)| target.as_path()));
         let target = target(&typed[index], covering.collect::<Vec<_>>().as_slice())?;
-        let source = source(&request)?;
-        let mut mount = request.into_mount("archive");
+        let (source, driver) = source(&request)?;
+        let mut mount = request.into_mount(driver);
         mount.source = source.into_os_string().into_encoded_bytes();
         mount.target = target.into_os_string().into_encoded_bytes();
         mount
@@ -57,30 +57,26 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("target {}: {}", shown(typed), reason(&error))))
 }
 
-/// The source of `request`: canonical, and of a kind that its driver can serve.
-fn source(request: &Request) -> Result<PathBuf, Failure> {
+/// The source of `request`, canonical, and the driver for it: the one asked for, which can serve what the source is, or the one found from that.
+fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let typed = path(&request.source);
     let wrong =
         |error: io::Error| Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
+    let driver = request.driver.as_deref().map(culvert_drivers::find);
+    let driver = driver
+        .transpose()
+        .map_err(|error| Failure::new(error.to_string()))?;
     let canonical = fs::canonicalize(typed).map_err(wrong)?;
     let kind = fs::metadata(&canonical).map_err(wrong)?.file_type();
-    match &request.driver {
-        None if kind.is_dir() => {
-            return Err(later(&format!(
-                "source {} is a directory",
-                shown(&canonical)
-            )));
-        }
-        Some(name) if name == "passthrough" => return Err(later("type passthrough")),
-        Some(name) => {
-            culvert_drivers::find(name).map_err(|error| Failure::new(error.to_string()))?;
-        }
-        None => {}
-    }
+    let name = match driver {
+        Some(driver) => driver.name,
+        None if kind.is_dir() => "passthrough",
+        None => "archive",
+    };
     let what = if kind.is_dir() {
         "a directory"
     } else if kind.is_file() {
-        return Ok(canonical);
+        "a file"
     } else if kind.is_fifo() {
         "a pipe"
     } else if kind.is_socket() {
@@ -88,19 +84,21 @@ fn source(request: &Request) -> Result<PathBuf, Failure> {
     } else {
         "a device"
     };
-    Err(Failure::new(format!(
-        "source {} is {what}, not an archive file",
-        shown(&canonical)
-    ))
-    .advice("an archive is read at any place of it, so it must be a regular file"))
-}
-
-/// Passthrough is in the design, not in this version.
-fn later(subject: &str) -> Failure {
-    Failure::new(format!(
-        "{subject}: serving directories (passthrough) comes with a later version"
-    ))
-    .advice("types of this version: see culvert drivers")
+    let wrong = |wanted: &str| {
+        let source = shown(&canonical);
+        Failure::new(format!("source {source} is {what}, not {wanted}"))
+    };
+    match name {
+        "passthrough" if !kind.is_dir() => Err(wrong("a directory").advice(match kind.is_file() {
+            true => "type passthrough serves a directory; give the one that holds the file",
+            false => "type passthrough serves a directory",
+        })),
+        "archive" if !kind.is_file() => Err(wrong("an archive file").advice(match kind.is_dir() {
+            true => "a directory is served by type passthrough",
+            false => "an archive is read at any place of it, so it must be a regular file",
+        })),
+        _ => Ok((canonical, name)),
+    }
 }
 
 /// `target`, canonical: an empty directory, or a name that does not exist in a directory that does, or anything below one of `covering`.
@@ -208,6 +206,9 @@ mod tests {
             assert_eq!(path(&mounts[0].source), place.0.join("a.tar"));
             assert_eq!(mounts[0].driver, "archive");
         }
+        let mounts = resolve(vec![place.ask("full", "empty")], &[]).unwrap();
+        assert_eq!(path(&mounts[0].source), place.0.join("full"));
+        assert_eq!(mounts[0].driver, "passthrough");
     }
 
     #[test]
@@ -221,7 +222,6 @@ mod tests {
             ("a.tar", "x/../y", "\"..\" below a directory"),
             ("a.tar", "full/file/x", "Not a directory"),
             ("missing.tar", "new", "No such file or directory"),
-            ("empty", "new", "comes with a later version"),
         ] {
             let failure = resolve(vec![place.ask(source, target)], &[]).unwrap_err();
             let message = failure.to_string();

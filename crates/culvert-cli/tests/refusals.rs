@@ -77,7 +77,14 @@ fn bad_input_is_refused_with_125_and_the_cause() {
         ("run -v text:empty true", "text: "),
         ("run -v zeros.tar:empty true", "zeros.tar: "),
         ("run -v cut.tar.gz:empty true", "cut.tar.gz: "),
-        ("run -v empty:new true", "comes with a later version"),
+        (
+            "run --mount type=archive,source=empty,target=new true",
+            "is a directory, not an archive file",
+        ),
+        (
+            "run --mount type=passthrough,source=text,target=empty true",
+            "is a file, not a directory",
+        ),
         ("run -v /dev/null:empty true", "is a device"),
         ("run -v text:full true", "full: the directory is not empty"),
         ("run -v text:text true", "is not a directory"),

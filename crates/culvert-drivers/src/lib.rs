@@ -12,9 +12,12 @@ extern crate alloc;
 extern crate std;
 
 pub mod archive;
+mod descriptor;
+pub mod passthrough;
 mod registry;
 
-pub use archive::{Adopt, Progress, Warning, Warnings};
+pub use archive::{Progress, Warning, Warnings};
+pub use descriptor::{Adopt, Descriptor, Held};
 pub use registry::{DriverInfo, OptionInfo, detect, find, list, open, prepare};
 pub(crate) use registry::{check_names, invalid_option};
 
@@ -41,8 +44,15 @@ pub struct Prepared {
     pub warnings: Warnings,
     /// One line about the source ("tar, gzip, 71 nodes, 123456 bytes of content").
     pub summary: String,
-    /// The file that holds the index.
-    pub index: Vec<u8>,
-    /// The index was made now, not found.
-    pub index_built: bool,
+    /// The index that was made or found, for drivers that have one.
+    pub index: Option<PreparedIndex>,
+}
+
+/// What a driver keeps about a source beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedIndex {
+    /// The file that holds it.
+    pub path: Vec<u8>,
+    /// It was made now, not found.
+    pub built: bool,
 }

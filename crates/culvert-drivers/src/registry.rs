@@ -1,7 +1,7 @@
 //! Drivers by name, and their options.
 
-use crate::archive::warning::printable;
-use crate::{Environment, Prepared, Progress, archive};
+use crate::archive::{host, warning::printable};
+use crate::{Environment, Prepared, Progress, archive, passthrough};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 
@@ -27,37 +27,64 @@ pub struct DriverInfo {
     pub options: &'static [OptionInfo],
 }
 
-const DRIVERS: &[DriverInfo] = &[DriverInfo {
-    name: "archive",
-    summary: "tar, tar.gz, tar.zst, tar.xz, tar.bz2 and zip archives, read in place (read-only)",
-    options: archive::OPTIONS,
-}];
+/// A driver and the two moments of its mounts.
+struct Driver {
+    info: DriverInfo,
+    prepare: fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>,
+    open: fn(&Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>,
+}
+
+const DRIVERS: &[Driver] = &[
+    Driver {
+        info: DriverInfo {
+            name: "passthrough",
+            summary: "a directory, as it is",
+            options: passthrough::OPTIONS,
+        },
+        prepare: passthrough::prepare,
+        open: passthrough::open,
+    },
+    Driver {
+        info: DriverInfo {
+            name: "archive",
+            summary: "tar, tar.gz, tar.zst, tar.xz, tar.bz2 and zip archives, read in place (read-only)",
+            options: archive::OPTIONS,
+        },
+        prepare: archive::prepare,
+        open: archive::open,
+    },
+];
 
 /// All drivers.
-pub const fn list() -> &'static [DriverInfo] {
-    DRIVERS
+pub fn list() -> impl Iterator<Item = &'static DriverInfo> + Clone {
+    DRIVERS.iter().map(|driver| &driver.info)
 }
 
 /// The driver called `name`; `ENODEV` with the names that there are, as mount(2) for a type that is not known.
 pub fn find(name: &str) -> Result<&'static DriverInfo> {
-    DRIVERS
-        .iter()
-        .find(|driver| driver.name == name)
-        .ok_or_else(|| {
-            let names = DRIVERS.iter().map(|driver| driver.name);
-            Error::because(
-                Errno::ENODEV,
-                format!(
-                    "there is no driver \"{}\"{}",
-                    printable(name.as_bytes()),
-                    alternatives(name, names)
-                ),
-            )
-        })
+    Ok(&driver(name)?.info)
 }
 
-/// The driver for `source`, by its content; `EINVAL` with what it is instead. A directory is `EISDIR`.
+fn driver(name: &str) -> Result<&'static Driver> {
+    let found = DRIVERS.iter().find(|driver| driver.info.name == name);
+    found.ok_or_else(|| {
+        let names = list().map(|driver| driver.name);
+        Error::because(
+            Errno::ENODEV,
+            format!(
+                "there is no driver \"{}\"{}",
+                printable(name.as_bytes()),
+                alternatives(name, names)
+            ),
+        )
+    })
+}
+
+/// The driver for `source`, by its content: a directory is [`passthrough`]'s. `EINVAL` with what it is instead.
 pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
+    if host::status_of(source)?.is_directory() {
+        return find("passthrough");
+    }
     archive::detect(source)?;
     find("archive")
 }
@@ -68,14 +95,12 @@ pub fn prepare(
     environment: &Environment<'_>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Prepared> {
-    find(&mount.driver)?;
-    archive::prepare(mount, environment, progress)
+    (driver(&mount.driver)?.prepare)(mount, environment, progress)
 }
 
 /// The file system of a mount that [`prepare`] returned. Cheap: a few system calls.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    find(&mount.driver)?;
-    archive::open(mount, environment)
+    (driver(&mount.driver)?.open)(mount, environment)
 }
 
 /// Refuses options that `known` does not have, with those that it has.
@@ -144,7 +169,7 @@ mod tests {
         assert_eq!(distance(b"kitten", b"sitting"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
-            "there is no driver \"archiv\"; did you mean archive? There are: archive"
+            "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive"
         );
         assert_eq!(find("nfs").unwrap_err().errno(), Errno::ENODEV);
         assert!(find("archive").is_ok());

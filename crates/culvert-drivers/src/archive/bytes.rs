@@ -1,11 +1,8 @@
 //! Random access to the bytes of an archive file.
 
 use super::host::{self, Descriptor, Mapped, Status};
+use crate::descriptor::{Adopt, Held};
 use alloc::vec::Vec;
-use core::{
-    mem::ManuallyDrop,
-    sync::atomic::{AtomicI32, Ordering::Relaxed},
-};
 use culvert::{Errno, Error, Result, Sink};
 
 /// Bytes that can be read at any offset, from several threads at once.
@@ -78,45 +75,10 @@ fn ends_before(byte: u64) -> Error {
     )
 }
 
-/// Moves a descriptor that the driver will keep out of the program's way and returns where its number is to be looked up each time: the
-/// embedder may move it again. The driver closes it, and stores -1 there, when it is done; None: the driver keeps the number it has.
-pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
-
-/// Where the number of an adopted descriptor stands; closes it when dropped.
-struct Kept(&'static AtomicI32);
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        drop(Descriptor::from_raw(self.0.swap(-1, Relaxed)));
-    }
-}
-
-/// A descriptor of the driver's own, or one that the embedder moves about.
-enum Held {
-    Own(Descriptor),
-    Kept(Kept),
-    /// Closed: everything is read through the mapping.
-    Closed,
-}
-
-impl Held {
-    fn with<R>(
-        &self,
-        run: impl FnOnce(&Descriptor) -> core::result::Result<R, Errno>,
-    ) -> Result<R> {
-        Ok(match self {
-            Self::Own(file) => run(file),
-            Self::Kept(Kept(number)) => run(&ManuallyDrop::new(Descriptor::from_raw(
-                number.load(Relaxed),
-            ))),
-            Self::Closed => Err(Errno::EBADF),
-        }?)
-    }
-}
-
 /// An archive file: read with pread(2) through a descriptor of its own, and mapped where that was asked for and address space allows.
 pub struct FileBytes {
-    file: Held,
+    /// None once everything is read through the mapping.
+    file: Option<Held>,
     length: u64,
     mapped: Option<Mapped>,
 }
@@ -133,7 +95,7 @@ impl FileBytes {
             return Err(Error::because(Errno::EINVAL, "not a regular file"));
         }
         let bytes = Self {
-            file: Held::Own(file),
+            file: Some(file.into()),
             length: status.size,
             mapped: None,
         };
@@ -143,27 +105,23 @@ impl FileBytes {
     /// Hands the descriptor to `adopt`.
     #[must_use]
     pub fn adopted(mut self, adopt: Option<Adopt>) -> Self {
-        let Some(adopt) = adopt else {
-            return self;
-        };
-        self.file = match core::mem::replace(&mut self.file, Held::Closed) {
-            Held::Own(file) => {
-                let number = file.into_raw();
-                match adopt(number) {
-                    Some(place) => Held::Kept(Kept(place)),
-                    None => Held::Own(Descriptor::from_raw(number)),
-                }
-            }
-            other => other,
-        };
+        self.file = self.file.take().map(|file| file.adopted(adopt));
         self
+    }
+
+    fn with<R>(
+        &self,
+        run: impl FnOnce(&Descriptor) -> core::result::Result<R, Errno>,
+    ) -> Result<R> {
+        let file = self.file.as_ref().ok_or(Errno::EBADF)?;
+        Ok(file.with(run)?)
     }
 
     /// Closes the descriptor when the mapping serves every read.
     #[must_use]
     pub fn closed_if_mapped(mut self) -> Self {
         if self.mapped.is_some() {
-            self.file = Held::Closed;
+            self.file = None;
         }
         self
     }
@@ -173,14 +131,14 @@ impl FileBytes {
     pub fn mapped(mut self) -> Self {
         let fits = host::address_space_limit().is_none_or(|limit| self.length <= limit / 8);
         if fits && self.length > 0 {
-            self.mapped = self.file.with(|file| Mapped::new(file, self.length)).ok();
+            self.mapped = self.with(|file| Mapped::new(file, self.length)).ok();
         }
         self
     }
 
     /// What fstat(2) says now.
     pub fn status(&self) -> Result<Status> {
-        self.file.with(host::status)
+        self.with(host::status)
     }
 }
 
@@ -192,12 +150,11 @@ impl Bytes for FileBytes {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let rest = self.length.saturating_sub(offset);
         let count = rest.min(buffer.len() as u64) as usize;
-        self.file
-            .with(|file| host::read_at(file, offset, &mut buffer[..count]))
+        self.with(|file| host::read_at(file, offset, &mut buffer[..count]))
     }
 
     fn will_need(&self, offset: u64, length: u64) {
-        let _ = self.file.with(|file| {
+        let _ = self.with(|file| {
             host::will_need(file, offset, length);
             Ok(())
         });

@@ -1,39 +1,10 @@
 //! The system calls of the archive driver: everything it asks of the kernel is here.
 
+pub use crate::descriptor::Descriptor;
 use alloc::vec::Vec;
 use culvert::{Errno, Timespec};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall};
-
-/// A descriptor that is closed when dropped.
-#[derive(Debug)]
-pub struct Descriptor(i32);
-
-impl Descriptor {
-    /// Takes over `fd`.
-    pub const fn from_raw(fd: i32) -> Self {
-        Self(fd)
-    }
-
-    /// The number, still owned by `self`.
-    pub const fn raw(&self) -> i32 {
-        self.0
-    }
-
-    /// Gives the number away.
-    pub fn into_raw(self) -> i32 {
-        let fd = self.0;
-        core::mem::forget(self);
-        fd
-    }
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor is ours alone.
-        let _ = unsafe { syscall::call(nr::CLOSE, [self.0 as usize]) };
-    }
-}
 
 /// `path` with the NUL that the kernel wants; `ENOENT` for a path with a NUL inside, as no such file can exist.
 fn terminated(path: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -60,7 +31,7 @@ fn open(path: &[u8], flags: u32, mode: u32) -> Result<Descriptor, Errno> {
             ],
         )
     }?;
-    Ok(Descriptor(fd as i32))
+    Ok(Descriptor::from_raw(fd as i32))
 }
 
 /// Opens a file for reading. Does not hang on a FIFO (`O_NONBLOCK`) nor make a terminal the controlling one.
@@ -159,7 +130,7 @@ pub fn status(file: &Descriptor) -> Result<Status, Errno> {
     unsafe {
         syscall::call(
             nr::FSTAT,
-            [file.0 as usize, core::ptr::from_mut(&mut stat) as usize],
+            [file.raw() as usize, core::ptr::from_mut(&mut stat) as usize],
         )
     }?;
     Ok(stat.into())
@@ -193,7 +164,7 @@ pub fn read_at(file: &Descriptor, mut offset: u64, buffer: &mut [u8]) -> Result<
             syscall::call(
                 nr::PREAD64,
                 [
-                    file.0 as usize,
+                    file.raw() as usize,
                     rest.as_mut_ptr() as usize,
                     rest.len(),
                     offset as usize,
@@ -221,7 +192,7 @@ pub fn write_all(file: &Descriptor, mut bytes: &[u8]) -> Result<(), Errno> {
         match unsafe {
             syscall::call(
                 nr::WRITE,
-                [file.0 as usize, bytes.as_ptr() as usize, bytes.len()],
+                [file.raw() as usize, bytes.as_ptr() as usize, bytes.len()],
             )
         } {
             Ok(0) => return Err(Errno::EIO),
@@ -240,7 +211,12 @@ pub fn will_need(file: &Descriptor, offset: u64, length: u64) {
     let _ = unsafe {
         syscall::call(
             nr::FADVISE64,
-            [file.0 as usize, offset as usize, length as usize, WILL_NEED],
+            [
+                file.raw() as usize,
+                offset as usize,
+                length as usize,
+                WILL_NEED,
+            ],
         )
     };
 }
@@ -248,7 +224,7 @@ pub fn will_need(file: &Descriptor, offset: u64, length: u64) {
 /// fsync(2).
 pub fn sync(file: &Descriptor) -> Result<(), Errno> {
     // SAFETY: touches no memory of ours.
-    unsafe { syscall::call(nr::FSYNC, [file.0 as usize]) }.map(drop)
+    unsafe { syscall::call(nr::FSYNC, [file.raw() as usize]) }.map(drop)
 }
 
 /// rename(2).
@@ -376,7 +352,7 @@ impl Mapped {
                     length,
                     linux::PROT_READ as usize,
                     linux::MAP_SHARED as usize,
-                    file.0 as usize,
+                    file.raw() as usize,
                     0,
                 ],
             )

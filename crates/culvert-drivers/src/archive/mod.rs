@@ -19,7 +19,7 @@ pub mod tree;
 pub mod warning;
 pub mod zip;
 
-pub use bytes::{Adopt, Bytes};
+pub use bytes::Bytes;
 pub use filesystem::ArchiveFs;
 pub use index::build::Progress;
 pub use options::{OPTIONS, Options};

@@ -8,7 +8,7 @@ use super::index::cache::{self, Place};
 use super::index::{Image, Index};
 use super::options::{Keep, Options, Owner};
 use super::warning::Warnings;
-use crate::{Environment, Prepared};
+use crate::{Environment, Prepared, PreparedIndex};
 use alloc::{boxed::Box, format, sync::Arc};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 
@@ -85,8 +85,10 @@ pub fn prepare(
         mount: travelling,
         warnings,
         summary,
-        index: ready.path,
-        index_built: ready.built,
+        index: Some(PreparedIndex {
+            path: ready.path,
+            built: ready.built,
+        }),
     })
 }
 

@@ -27,14 +27,44 @@ fn indexes(scratch: &Scratch) -> Vec<PathBuf> {
 #[test]
 fn an_index_is_made_once_and_found_after_a_move() {
     let scratch = scratch();
-    assert!(prepare(&scratch.path("t.tar"), &[]).unwrap().index_built);
-    assert!(!prepare(&scratch.path("t.tar"), &[]).unwrap().index_built);
+    assert!(
+        prepare(&scratch.path("t.tar"), &[])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
+    assert!(
+        !prepare(&scratch.path("t.tar"), &[])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
     sh(&scratch.0, "mv t.tar moved; cp -p moved copy");
-    assert!(!prepare(&scratch.path("moved"), &[]).unwrap().index_built);
-    assert!(!prepare(&scratch.path("copy"), &[]).unwrap().index_built);
+    assert!(
+        !prepare(&scratch.path("moved"), &[])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
+    assert!(
+        !prepare(&scratch.path("copy"), &[])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
     assert_eq!(indexes(&scratch).len(), 1);
     sh(&scratch.0, "touch copy");
-    assert!(prepare(&scratch.path("copy"), &[]).unwrap().index_built);
+    assert!(
+        prepare(&scratch.path("copy"), &[])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
 }
 
 #[test]
@@ -49,19 +79,19 @@ fn a_bad_index_is_made_anew() {
         bad[at] ^= 0x40;
         fs::write(&path, &bad).unwrap();
         let (fs, prepared) = open(&archive, &[]).unwrap();
-        assert!(prepared.index_built, "byte {at}");
+        assert!(prepared.index.as_ref().unwrap().built, "byte {at}");
         assert_eq!(paths(&*fs), ["d/", "d/e/", "d/e/f", "d/l", "d/n"]);
     }
     for length in [0, 100, 256, good.len() - 8] {
         fs::write(&path, &good[..length]).unwrap();
         assert!(
-            prepare(&archive, &[]).unwrap().index_built,
+            prepare(&archive, &[]).unwrap().index.unwrap().built,
             "{length} bytes"
         );
     }
     // Others may write to it: not ours any more.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-    assert!(prepare(&archive, &[]).unwrap().index_built);
+    assert!(prepare(&archive, &[]).unwrap().index.unwrap().built);
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
         0o600
@@ -150,13 +180,26 @@ fn where_the_index_is_kept() {
     let archive = scratch.path("t.tar");
     let file = scratch.path("my.index");
     let file = file.to_str().unwrap();
-    assert!(prepare(&archive, &[("index", file)]).unwrap().index_built);
-    assert!(!prepare(&archive, &[("index", file)]).unwrap().index_built);
+    assert!(
+        prepare(&archive, &[("index", file)])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
+    assert!(
+        !prepare(&archive, &[("index", file)])
+            .unwrap()
+            .index
+            .unwrap()
+            .built
+    );
     // A relative path is one from here, also for processes that are elsewhere.
     let relative = format!("{}{file}", "../".repeat(20).trim_end_matches('/'));
     let prepared = prepare(&archive, &[("index", &relative)]).unwrap();
-    assert!(!prepared.index_built && prepared.index[0] == b'/');
-    assert_eq!(prepared.mount.option("index"), Some(&prepared.index[..]));
+    let found = prepared.index.unwrap();
+    assert!(!found.built && found.path[0] == b'/');
+    assert_eq!(prepared.mount.option("index"), Some(&found.path[..]));
     fs::create_dir(scratch.path("dir")).unwrap();
     prepare(
         &archive,

@@ -1,0 +1,349 @@
+//! The file system: nodes in, the kernel's calls out.
+
+use super::attributes::{self, Target, attributes};
+use super::kernel::{self, Name};
+use super::nodes::{Nodes, Object};
+use super::options::Options;
+use crate::descriptor::{Adopt, Descriptor};
+use alloc::{sync::Arc, vec::Vec};
+use culvert::{
+    Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error,
+    FileKind, FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
+    SetAttributes, StatFs,
+};
+use culvert_sys::nr;
+
+/// A directory of the kernel's as a file system.
+///
+/// Every operation is done by the process itself, as itself: its user, groups, capabilities, umask and limits decide, not those in
+/// [`Caller`].
+pub struct PassthroughFs {
+    pub(super) nodes: Arc<Nodes>,
+    options: Options,
+}
+
+impl PassthroughFs {
+    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that are kept go through `adopt`.
+    pub fn new(root: Descriptor, options: Options, adopt: Option<Adopt>) -> Result<Self> {
+        Ok(Self {
+            nodes: Arc::new(Nodes::new(root, adopt)?),
+            options,
+        })
+    }
+
+    /// The directory `node`.
+    pub(super) fn directory(&self, node: Node) -> Result<Arc<Object>> {
+        let object = self.nodes.get(node)?;
+        match object.kind {
+            FileKind::Directory => Ok(object),
+            _ => Err(Errno::ENOTDIR.into()),
+        }
+    }
+
+    /// What `name` in `dir` is now, with one reference.
+    pub(super) fn find(&self, dir: Node, object: &Object, name: &Name) -> Result<Entry> {
+        let status = kernel::status(object.fd(), Some(name))?;
+        if let Some(node) = self.nodes.refer(&status) {
+            let attributes = attributes(node, &status)?;
+            return Ok(Entry { attributes });
+        }
+        let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
+        let found = kernel::open_at(object.fd(), name, flags, 0)?;
+        self.entry(found, Some(dir))
+    }
+
+    /// What `descriptor` is, opened with `O_PATH`, with one reference.
+    pub(super) fn entry(&self, descriptor: Descriptor, parent: Option<Node>) -> Result<Entry> {
+        let status = kernel::status(descriptor.raw(), None)?;
+        let node = self.nodes.insert(descriptor, &status, parent)?;
+        let attributes = attributes(node, &status)?;
+        Ok(Entry { attributes })
+    }
+
+    /// The file open in `descriptor`, as the transport is to get it.
+    pub(super) fn opened(&self, descriptor: Descriptor) -> Result<Opened> {
+        match self.options.driven {
+            false => Ok(Opened::Backed(descriptor.into_raw())),
+            true => Err(Errno::ENOSYS.into()),
+        }
+    }
+
+    /// `path` below the root, when it lies there.
+    fn below_root(&self, path: &[u8]) -> Result<Option<Vec<u8>>> {
+        let root = kernel::path_of(self.nodes.root().1.fd())?;
+        let root = root.strip_suffix(b"/").unwrap_or(&root);
+        let Some(rest) = path.strip_prefix(root) else {
+            return Ok(None);
+        };
+        Ok(match rest {
+            [] => Some(Vec::new()),
+            [b'/', rest @ ..] => Some(rest.to_vec()),
+            _ => None,
+        })
+    }
+}
+
+impl FileSystem for PassthroughFs {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            read_only: self.options.read_only,
+            xattrs: true,
+            hard_links: true,
+            checks_permissions: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn root(&self) -> Node {
+        self.nodes.root().0
+    }
+
+    fn lookup(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        let object = self.directory(dir)?;
+        self.find(dir, &object, &Name::new(name)?)
+    }
+
+    fn parent(&self, dir: Node) -> Result<Node> {
+        let object = self.directory(dir)?;
+        if dir == self.root() {
+            return Ok(dir);
+        }
+        let above = kernel::open_parent(object.fd())?;
+        let status = kernel::status(above.raw(), None)?;
+        // A directory that was moved out of the source has no parent here (`path_connected`, fs/namei.c).
+        if self.below_root(&kernel::path_of(above.raw())?)?.is_none() {
+            return Err(Errno::ENOENT.into());
+        }
+        self.nodes.above(dir, above, &status)
+    }
+
+    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        let object = self.nodes.get(node)?;
+        let path = kernel::path_of(object.fd())?;
+        let path = self.below_root(&path)?.ok_or(Errno::ENOENT)?;
+        // The kernel marks names that are gone, and marks are not told from names.
+        const GONE: &[u8] = b" (deleted)";
+        let marked = path.ends_with(GONE);
+        match marked && !self.leads_to(&path, &object) {
+            true => Err(Errno::ENOENT.into()),
+            false => Ok(path),
+        }
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        let object = self.nodes.get(node)?;
+        attributes(node, &kernel::status(object.fd(), None)?)
+    }
+
+    fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        let object = self.nodes.get(node)?;
+        let kind = object.kind;
+        let stored = matches!(
+            kind,
+            FileKind::Regular | FileKind::Directory | FileKind::Symlink
+        );
+        if access.write() && stored && self.options.read_only {
+            return Err(Errno::EROFS.into());
+        }
+        // access(2) is asked on behalf of the real user.
+        let effective = kernel::effective_ids() == (caller.uid, caller.gid);
+        kernel::access(object.fd(), access.0, effective)
+    }
+
+    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+        let object = self.nodes.get(node)?;
+        match object.kind {
+            FileKind::Symlink => kernel::link_target(object.fd()),
+            _ => Err(Errno::EINVAL.into()),
+        }
+    }
+
+    fn open(&self, _caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        let object = self.nodes.get(node)?;
+        self.open_object(&object, flags)
+    }
+
+    fn open_directory(
+        &self,
+        _caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+    ) -> Result<OpenedDirectory> {
+        let object = self.directory(dir)?;
+        let kept = flags.0 & (kernel::O_NOATIME | kernel::O_NONBLOCK);
+        let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY | kept, 0)?;
+        Ok(OpenedDirectory::Backed(opened.into_raw()))
+    }
+
+    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        let object = self.directory(dir)?;
+        self.list(&object, from, sink)
+    }
+
+    fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
+        let object = self.directory(dir)?;
+        let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY, 0)?;
+        let call = if data_only { nr::FDATASYNC } else { nr::FSYNC };
+        kernel::descriptor_call(call, opened.raw())
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        let found = kernel::statfs(self.nodes.root().1.fd())?;
+        const ST_RDONLY: i64 = 1;
+        Ok(StatFs {
+            magic: found.f_type as u64,
+            block_size: found.f_bsize as u32,
+            blocks: found.f_blocks as u64,
+            blocks_free: found.f_bfree as u64,
+            blocks_available: found.f_bavail as u64,
+            files: found.f_files as u64,
+            files_free: found.f_ffree as u64,
+            name_max: found.f_namelen as u32,
+            read_only: self.options.read_only || found.f_flags & ST_RDONLY != 0,
+        })
+    }
+
+    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        self.xattr(node, name)
+    }
+
+    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+        self.xattr_names(node)
+    }
+
+    fn set_xattr(
+        &self,
+        _caller: &Caller<'_>,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
+        self.store_xattr(node, name, value, flags)
+    }
+
+    fn remove_xattr(&self, _caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+        self.drop_xattr(node, name)
+    }
+
+    fn set_attributes(
+        &self,
+        _caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<Attributes> {
+        let object = self.nodes.get(node)?;
+        attributes::change(Target::Place(object.fd()), changes)?;
+        attributes(node, &kernel::status(object.fd(), None)?)
+    }
+
+    fn create(
+        &self,
+        _caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.create_file(dir, name, flags, mode)
+    }
+
+    fn mkdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
+        self.make(dir, name, |dir, name| {
+            kernel::name_call(nr::MKDIRAT, dir, name, [mode as usize, 0])
+        })
+    }
+
+    fn mknod(
+        &self,
+        _caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Entry> {
+        // mknod(2) takes a device number of 32 bits (`new_decode_dev`, include/linux/kdev_t.h).
+        let device = u32::try_from(rdev).map_err(|_| Errno::EINVAL)?;
+        self.make(dir, name, |dir, name| {
+            kernel::name_call(nr::MKNODAT, dir, name, [mode as usize, device as usize])
+        })
+    }
+
+    fn symlink(
+        &self,
+        _caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Entry> {
+        self.make(dir, name, |dir, name| kernel::symlink(target, dir, name))
+    }
+
+    fn link(&self, _caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        let object = self.nodes.get(node)?;
+        if object.kind == FileKind::Directory {
+            return Err(Errno::EPERM.into());
+        }
+        self.make(dir, name, |dir, name| kernel::link(object.fd(), dir, name))
+    }
+
+    fn unlink(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.remove(dir, name, 0)
+    }
+
+    fn rmdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.remove(dir, name, kernel::AT_REMOVEDIR)
+    }
+
+    fn rename(
+        &self,
+        _caller: &Caller<'_>,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.move_name(from, to, flags)
+    }
+
+    fn tmpfile(
+        &self,
+        _caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.create_unnamed(dir, flags, mode)
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        self.nodes.forget(node, count);
+    }
+
+    fn sync(&self) -> Result<()> {
+        let root = self.nodes.root().1.fd();
+        let opened = kernel::open_here(root, kernel::O_DIRECTORY, 0)?;
+        kernel::descriptor_call(nr::SYNCFS, opened.raw())
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        if self.options.driven || self.options.read_only && !self.options.bound {
+            return None;
+        }
+        Some(Backing {
+            root: self.nodes.root().1.fd(),
+            links: self.options.links,
+        })
+    }
+
+    fn identify(&self, fd: i32) -> Result<Entry> {
+        let status = kernel::status(fd, None)?;
+        if self.below_root(&kernel::path_of(fd)?)?.is_none() {
+            return Err(Error::new(Errno::EXDEV));
+        }
+        if let Some(node) = self.nodes.refer(&status) {
+            let attributes = attributes(node, &status)?;
+            return Ok(Entry { attributes });
+        }
+        self.entry(kernel::reopen(fd, kernel::O_PATH)?, None)
+    }
+}

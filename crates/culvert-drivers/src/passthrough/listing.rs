@@ -1,0 +1,77 @@
+//! Directories listed by the driver itself, for those who do not have the kernel's descriptor on them.
+
+use super::filesystem::PassthroughFs;
+use super::kernel::{self, Name};
+use super::nodes::{Object, kind};
+use alloc::vec::Vec;
+use culvert::{DirectoryEntry, DirectorySink, FileKind, Result};
+
+impl PassthroughFs {
+    /// Lists the directory `object` from `from` on, by a description of its own.
+    pub(super) fn list(
+        &self,
+        object: &Object,
+        from: u64,
+        sink: &mut DirectorySink<'_>,
+    ) -> Result<()> {
+        let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY, 0)?;
+        if from > 0 {
+            kernel::seek(opened.raw(), from, 0)?;
+        }
+        let mut buffer = Vec::with_capacity(32 << 10);
+        loop {
+            kernel::list(opened.raw(), &mut buffer)?;
+            if buffer.is_empty() {
+                return Ok(());
+            }
+            let mut rest = &buffer[..];
+            while let Some((record, name, after)) = split(rest) {
+                rest = after;
+                if matches!(name, b"." | b"..") {
+                    continue;
+                }
+                let Some(kind) = self.kind_of(object, record.kind, name) else {
+                    continue;
+                };
+                let entry = DirectoryEntry {
+                    inode: record.inode,
+                    next: record.next,
+                    kind,
+                    name,
+                };
+                if !sink(entry) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The type of `name`: as listed, else asked for; none when it is gone by now.
+    fn kind_of(&self, dir: &Object, listed: u8, name: &[u8]) -> Option<FileKind> {
+        FileKind::of_mode(u32::from(listed) << 12).or_else(|| {
+            let name = Name::new(name).ok()?;
+            kind(&kernel::status(dir.fd(), Some(&name)).ok()?).ok()
+        })
+    }
+}
+
+/// The head of an entry (`struct linux_dirent64`, getdents(2)).
+struct Record {
+    inode: u64,
+    next: u64,
+    kind: u8,
+}
+
+/// The first entry of `bytes`, its name and what follows it.
+fn split(bytes: &[u8]) -> Option<(Record, &[u8], &[u8])> {
+    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let length = usize::from(u16::from_ne_bytes(bytes.get(16..18)?.try_into().ok()?));
+    let record = Record {
+        inode: word(0)?,
+        next: word(8)?,
+        kind: *bytes.get(18)?,
+    };
+    let name = bytes.get(19..length)?;
+    let name = &name[..name.iter().position(|&byte| byte == 0)?];
+    Some((record, name, bytes.get(length..)?))
+}

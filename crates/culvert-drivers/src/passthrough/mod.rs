@@ -1,0 +1,24 @@
+//! A directory, as it is.
+//!
+//! The mount *is* the source: names, inodes, owners and times are its own, and the kernel itself judges what the caller may do. Files are handed
+//! out as the kernel's own descriptors. With the option `driven` the same files are served by calls into the driver instead.
+//!
+//! ```text
+//! prepare:  source -> checked directory and its identity (device, inode)
+//! open:     source -> root descriptor, compared with the identity
+//! calls:    node -> O_PATH descriptor (nodes) -> the kernel's *at call (kernel)
+//! ```
+
+mod attributes;
+mod changes;
+mod filesystem;
+mod kernel;
+mod listing;
+mod nodes;
+mod options;
+mod prepare;
+mod xattrs;
+
+pub use filesystem::PassthroughFs;
+pub use options::{OPTIONS, Options};
+pub use prepare::{open, prepare};

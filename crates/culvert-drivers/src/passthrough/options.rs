@@ -1,0 +1,151 @@
+//! The options of a passthrough mount.
+
+use crate::{OptionInfo, invalid_option};
+use alloc::{format, string::String};
+use culvert::{BackingLinks, Errno, Error, Result, mount::Mount};
+
+/// What `culvert drivers passthrough` shows.
+pub const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "ro",
+        value: "",
+        summary: "read-only: every change is refused (EROFS)",
+    },
+    OptionInfo {
+        name: "rw",
+        value: "",
+        summary: "writable, as far as the directory is for you (default)",
+    },
+    OptionInfo {
+        name: "links",
+        value: "mount|backing",
+        summary: "how links that climb are followed: as seen from the target (mount, default), or as in the source itself (backing: faster by path)",
+    },
+    OptionInfo {
+        name: "driven",
+        value: "",
+        summary: "serve every read and write by a call into the driver, not by the kernel's own descriptor",
+    },
+];
+
+/// Option that `prepare` adds: the root's device and inode, so that every process of a run finds the same directory or none.
+pub(super) const IDENTITY: &str = "identity";
+/// Option that the launcher adds when the source is bound over the target by a mount of the kernel's, through which everything then goes.
+pub(super) const BOUND: &str = "bound";
+
+/// The options of one mount, checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `ro`.
+    pub read_only: bool,
+    /// `links`.
+    pub links: BackingLinks,
+    /// `driven`.
+    pub driven: bool,
+    /// `bound`.
+    pub bound: bool,
+    /// `identity`: `st_dev` and `st_ino`.
+    pub identity: Option<(u64, u64)>,
+}
+
+impl Options {
+    /// The options of `mount` as the user wrote them; `EINVAL` with what is wrong and what there is.
+    pub fn parse(mount: &Mount) -> Result<Self> {
+        crate::check_names(OPTIONS, mount)?;
+        Self::travelled(mount)
+    }
+
+    /// The options of a mount that [`prepare`](super::prepare) returned.
+    pub fn travelled(mount: &Mount) -> Result<Self> {
+        let mut options = Self {
+            read_only: mount.read_only(),
+            ..Self::default()
+        };
+        for (name, value) in &mount.options {
+            match (name.as_str(), &value[..]) {
+                ("links", b"mount") => options.links = BackingLinks::Mount,
+                ("links", b"backing") => options.links = BackingLinks::Backing,
+                ("links", _) => {
+                    return Err(invalid_option(name, value, "mount or backing is needed"));
+                }
+                (IDENTITY, text) => options.identity = Some(identity(text)?),
+                ("ro" | "rw" | "driven" | BOUND, value) if !value.is_empty() => {
+                    return Err(invalid_option(name, value, "it takes no value"));
+                }
+                ("driven", _) => options.driven = true,
+                (BOUND, _) => options.bound = true,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// The value of the option that carries an identity.
+pub(super) fn identity_text((device, inode): (u64, u64)) -> String {
+    format!("{device:x}.{inode:x}")
+}
+
+fn identity(text: &[u8]) -> Result<(u64, u64)> {
+    let hexadecimal = |part: &str| u64::from_str_radix(part, 16).ok();
+    core::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.split_once('.'))
+        .and_then(|(device, inode)| Some((hexadecimal(device)?, hexadecimal(inode)?)))
+        .ok_or_else(|| Error::because(Errno::EINVAL, "option identity: not device.inode"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{vec, vec::Vec};
+    use std::string::ToString;
+
+    fn mount(options: &[(&str, &str)]) -> Mount {
+        let options = options.iter();
+        Mount {
+            driver: "passthrough".into(),
+            source: b"/s".to_vec(),
+            target: b"/t".to_vec(),
+            options: options
+                .map(|(name, value)| ((*name).into(), value.as_bytes().to_vec()))
+                .collect::<Vec<_>>(),
+        }
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let options = Options::parse(&mount(&[
+            ("ro", ""),
+            ("links", "backing"),
+            ("rw", ""),
+            ("driven", ""),
+        ]));
+        let options = options.unwrap();
+        assert!(!options.read_only && options.driven);
+        assert_eq!(options.links, BackingLinks::Backing);
+    }
+
+    #[test]
+    fn bad_options_are_refused_with_what_there_is() {
+        for (given, want) in [
+            (("links", "all"), "mount or backing"),
+            (("ro", "1"), "no value"),
+            (("drivn", ""), "did you mean driven"),
+            (("identity", "1.2"), "no option"),
+            (("bound", ""), "no option"),
+        ] {
+            let error = Options::parse(&mount(&vec![given])).unwrap_err();
+            assert!(error.to_string().contains(want), "{given:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_identity_comes_back() {
+        let pair = (0xfe01, u64::MAX);
+        assert_eq!(identity(identity_text(pair).as_bytes()).unwrap(), pair);
+        for bad in [&b""[..], b"12", b"1.x", b"\xff.1"] {
+            assert!(identity(bad).is_err());
+        }
+    }
+}
