@@ -1,11 +1,13 @@
 //! One differential test.
 
-use crate::process::{Finished, run};
+use crate::driver::Driver;
+use crate::process::{Finished, LIMIT, run_within};
 use crate::world::{Native, World, world};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Numeric id of the user and group without rights.
 const NOBODY: u32 = 65534;
@@ -33,14 +35,35 @@ pub enum User {
     Nobody,
 }
 
-/// One mount of a case: the archive on one side, the tree on the other.
+/// What a mount shows.
+#[derive(Clone)]
+enum Source {
+    /// A read-only archive on one side, its unpacked tree on the other.
+    Archive {
+        archive: PathBuf,
+        tree: PathBuf,
+        /// What follows the target in `-v`.
+        options: &'static str,
+    },
+    /// A directory that can be written, empty at the start of each run; each side has its own below `holder`.
+    Directory { driver: Driver, holder: PathBuf },
+}
+
+/// One mount of a case.
 #[derive(Clone)]
 struct Mount {
-    archive: PathBuf,
-    tree: PathBuf,
+    source: Source,
     target: PathBuf,
-    /// What follows the target in `-v`.
-    options: &'static str,
+}
+
+impl Mount {
+    /// Where the native side finds what is mounted.
+    fn native(&self) -> PathBuf {
+        match &self.source {
+            Source::Archive { tree, .. } => tree.clone(),
+            Source::Directory { holder, .. } => holder.join("native"),
+        }
+    }
 }
 
 /// A program's surroundings, the same on both sides.
@@ -52,6 +75,7 @@ pub struct Case {
     input: Vec<u8>,
     environment: Vec<(OsString, OsString)>,
     strict: bool,
+    limit: Duration,
 }
 
 impl Case {
@@ -67,6 +91,7 @@ impl Case {
             input: Vec::new(),
             environment: Vec::new(),
             strict: false,
+            limit: LIMIT,
         }
     }
 
@@ -76,10 +101,12 @@ impl Case {
         let tree = self.world.tree(tree, owner);
         let target = self.world.path(target);
         self.mounts.push(Mount {
-            archive: tree.archive(kind),
-            tree: tree.path.clone(),
+            source: Source::Archive {
+                archive: tree.archive(kind),
+                tree: tree.path.clone(),
+                options: "",
+            },
             target,
-            options: "",
         });
         self
     }
@@ -89,12 +116,48 @@ impl Case {
         let tree = self.world.tree(tree, None);
         let target = self.world.path(target);
         self.mounts.push(Mount {
-            archive: tree.archive(kind),
-            tree: tree.path.clone(),
+            source: Source::Archive {
+                archive: tree.archive(kind),
+                tree: tree.path.clone(),
+                options: ":uid=archive,gid=archive",
+            },
             target,
-            options: ":uid=archive,gid=archive",
         });
         self
+    }
+
+    /// Mounts a directory of the user's that is empty at the start of each run, served by `driver`, at a target of this case's own (`$M`).
+    pub fn directory(mut self, driver: Driver) -> Self {
+        let name = self.work.file_name().expect("a case has a name").to_owned();
+        let target = self.world.path("mounts").join(&name);
+        let holder = self.world.path("backing").join(&name);
+        for made in [&target, &holder] {
+            fs::create_dir_all(made).expect("the base directory is ours");
+        }
+        self.mounts.push(Mount {
+            source: Source::Directory { driver, holder },
+            target,
+        });
+        self
+    }
+
+    /// How long each side may take, where a minute is too short.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The driver of the first directory that is mounted.
+    pub fn driver(&self) -> Option<Driver> {
+        self.mounts.iter().find_map(|mount| match mount.source {
+            Source::Directory { driver, .. } => Some(driver),
+            Source::Archive { .. } => None,
+        })
+    }
+
+    /// Who runs the programs.
+    pub fn user(&self) -> User {
+        self.user
     }
 
     /// The usual mount: a tar of the tree `odd` at `mnt`.
@@ -175,10 +238,15 @@ impl Case {
     pub fn natively(&self, argv: &[&str]) -> Finished {
         let mut script = String::from("set -e\n");
         for mount in &self.mounts {
-            let (tree, target) = (mount.tree.display(), mount.target.display());
+            let (tree, target) = (mount.native(), mount.target.display());
             script += &format!("mkdir -p '{target}' 2>/dev/null || :\n");
-            script +=
-                &format!("mount --bind '{tree}' '{target}'\nmount -o remount,bind,ro '{target}'\n");
+            script += &format!("mount --bind '{}' '{target}'\n", tree.display());
+            match &mount.source {
+                Source::Archive { .. } => {
+                    script += &format!("mount -o remount,bind,ro '{target}'\n");
+                }
+                Source::Directory { .. } => self.fresh(&tree),
+            }
         }
         let command = match (self.mounts.is_empty(), self.world.native) {
             (true, _) => self.command(None, argv),
@@ -189,7 +257,7 @@ impl Case {
             ),
             (_, Native::InPlace) => return self.in_place(argv),
         };
-        run(command, &self.input)
+        run_within(command, &self.input, self.limit)
     }
 
     /// Runs `argv` through `culvert run`.
@@ -202,25 +270,51 @@ impl Case {
             "run".to_owned(),
         ];
         for mount in &self.mounts {
-            all.push("-v".to_owned());
-            all.push(format!(
-                "{}:{}{}",
-                mount.archive.display(),
-                mount.target.display(),
-                mount.options
-            ));
+            let target = mount.target.display();
+            match &mount.source {
+                Source::Archive {
+                    archive, options, ..
+                } => {
+                    all.push("-v".to_owned());
+                    all.push(format!("{}:{target}{options}", archive.display()));
+                }
+                Source::Directory { driver, holder } => {
+                    let tree = holder.join("culvert");
+                    self.fresh(&tree);
+                    all.extend(driver.words(&tree, &mount.target));
+                }
+            }
         }
         all.push("--".to_owned());
         all.extend(argv.iter().map(|word| (*word).to_owned()));
         let words: Vec<&str> = all.iter().map(String::as_str).collect();
-        run(self.command(None, &words), &self.input)
+        let done = run_within(self.command(None, &words), &self.input, self.limit);
+        self.nothing_strayed(&done);
+        done
+    }
+
+    /// A directory served by us is written in its source, never in the empty directory that its target is.
+    #[track_caller]
+    fn nothing_strayed(&self, done: &Finished) {
+        for mount in &self.mounts {
+            if matches!(mount.source, Source::Directory { .. }) {
+                let strayed = fs::read_dir(&mount.target).map_or(0, Iterator::count);
+                assert_eq!(
+                    strayed,
+                    0,
+                    "files were made in {} itself\n{}",
+                    mount.target.display(),
+                    done.report()
+                );
+            }
+        }
     }
 
     /// Runs the `culvert` command itself with these arguments.
     pub fn culvert(&self, arguments: &[&str]) -> Finished {
         let mut all = vec![self.world.culvert.to_str().expect("plain")];
         all.extend(arguments);
-        run(self.command(None, &all), &self.input)
+        run_within(self.command(None, &all), &self.input, self.limit)
     }
 
     /// The tree itself in place of the mount, and its path replaced by the target's in all that is said.
@@ -228,7 +322,7 @@ impl Case {
         let plain = |path: &Path| path.to_str().expect("plain").to_owned();
         let swap = |text: &str, back: bool| {
             self.mounts.iter().fold(text.to_owned(), |text, mount| {
-                let (tree, target) = (plain(&mount.tree), plain(&mount.target));
+                let (tree, target) = (plain(&mount.native()), plain(&mount.target));
                 if back {
                     text.replace(&tree, &target)
                 } else {
@@ -240,9 +334,9 @@ impl Case {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = self.command(None, &words);
         if let Some(mount) = self.mounts.first() {
-            command.env("M", &mount.tree);
+            command.env("M", mount.native());
         }
-        let done = run(command, &self.input);
+        let done = run_within(command, &self.input, self.limit);
         Finished {
             stdout: swap(&done.text(), true).into_bytes(),
             stderr: swap(&done.errors(), true).into_bytes(),
@@ -280,13 +374,33 @@ impl Case {
             .env("TZ", "UTC");
         command
             .env("B", &self.world.base)
-            .env("M", self.world.path("mnt"))
+            .env("M", self.place())
             .env("W", &self.work);
         command
             .env("O", self.world.path("outside"))
             .env("P", self.world.path("programs"));
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    /// What `$M` names.
+    fn place(&self) -> PathBuf {
+        match self.mounts.first() {
+            Some(Mount {
+                source: Source::Directory { .. },
+                target,
+            }) => target.clone(),
+            _ => self.world.path("mnt"),
+        }
+    }
+
+    /// Makes `directory` new, empty and the user's.
+    fn fresh(&self, directory: &Path) {
+        remove(directory);
+        fs::create_dir_all(directory).expect("the base directory is ours");
+        if self.user == User::Nobody {
+            std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY)).expect("we are root");
+        }
     }
 
     /// Empties the working directory. The home directory beside it, where the index cache lies, is kept.
@@ -296,13 +410,10 @@ impl Case {
         } else {
             "home"
         });
-        remove(&self.work);
-        for directory in [&self.work, &home] {
-            fs::create_dir_all(directory).expect("the base directory is ours");
-            if self.user == User::Nobody {
-                std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))
-                    .expect("we are root");
-            }
+        self.fresh(&self.work);
+        fs::create_dir_all(&home).expect("the base directory is ours");
+        if self.user == User::Nobody {
+            std::os::unix::fs::chown(&home, Some(NOBODY), Some(NOBODY)).expect("we are root");
         }
         home
     }
@@ -311,6 +422,11 @@ impl Case {
 impl Drop for Case {
     fn drop(&mut self) {
         remove(&self.work);
+        for mount in &self.mounts {
+            if let Source::Directory { holder, .. } = &mount.source {
+                remove(holder);
+            }
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// How long one command may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// How long one command may take, unless its test says otherwise.
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a command left behind.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,7 +59,12 @@ fn clip(text: &str) -> String {
 
 /// Runs `command` in a process group of its own with `input` on its standard input. After [`LIMIT`] the whole group
 /// is killed.
-pub fn run(mut command: Command, input: &[u8]) -> Finished {
+pub fn run(command: Command, input: &[u8]) -> Finished {
+    run_within(command, input, LIMIT)
+}
+
+/// [`run`] with a limit of its own.
+pub fn run_within(mut command: Command, input: &[u8], limit: Duration) -> Finished {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -76,7 +81,7 @@ pub fn run(mut command: Command, input: &[u8]) -> Finished {
     let writer = std::thread::spawn(move || drop(pipe.write_all(&input)));
     let (sender, receiver) = mpsc::channel();
     let waiter = std::thread::spawn(move || drop(sender.send(child.wait_with_output())));
-    let (output, late) = match receiver.recv_timeout(LIMIT) {
+    let (output, late) = match receiver.recv_timeout(limit) {
         Ok(output) => (output, false),
         Err(_) => {
             let _ = Command::new("kill")
@@ -94,7 +99,7 @@ pub fn run(mut command: Command, input: &[u8]) -> Finished {
     waiter.join().expect("the waiter ended");
     writer.join().expect("the writer ended");
     let status = match (late, output.status.code(), output.status.signal()) {
-        (true, ..) => format!("killed after {} s", LIMIT.as_secs()),
+        (true, ..) => format!("killed after {} s", limit.as_secs()),
         (_, Some(code), _) => format!("exit {code}"),
         (_, None, signal) => format!("signal {}", signal.unwrap_or(0)),
     };

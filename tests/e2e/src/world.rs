@@ -62,6 +62,8 @@ impl World {
             "home",
             "home-nobody",
             "hostile",
+            "mounts",
+            "backing",
         ] {
             fs::create_dir(base.join(directory)).expect("the base directory is ours");
             open_to_all(&base.join(directory));

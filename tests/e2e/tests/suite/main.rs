@@ -11,5 +11,6 @@ mod paths;
 mod permissions;
 mod programs;
 mod reading;
+mod suites;
 mod surroundings;
 mod untouched;

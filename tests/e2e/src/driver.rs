@@ -1,0 +1,48 @@
+//! The drivers that can be written.
+
+use std::path::Path;
+
+/// What serves a directory that programs write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Driver {
+    /// `passthrough` with nothing mounted in the kernel: what any user gets.
+    Passthrough,
+    /// `passthrough`, bound over its target in a mount namespace of the run: what root gets.
+    Bound,
+    /// `passthrough,driven`: every operation is a call of the driver.
+    Driven,
+    /// `memory`.
+    Memory,
+}
+
+impl Driver {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Passthrough, Self::Bound, Self::Driven, Self::Memory];
+
+    /// The words for `culvert run` that mount it at `target`; `source` is the directory behind it, if it has one.
+    pub fn words(self, source: &Path, target: &Path) -> Vec<String> {
+        let (source, target) = (source.display(), target.display());
+        let pure = "--no-private".to_owned();
+        let volume = "-v".to_owned();
+        match self {
+            Self::Passthrough => vec![pure, volume, format!("{source}:{target}")],
+            Self::Bound => vec![volume, format!("{source}:{target}")],
+            Self::Driven => vec![pure, volume, format!("{source}:{target}:driven")],
+            Self::Memory => vec![
+                pure,
+                "--mount".to_owned(),
+                format!("type=memory,target={target}"),
+            ],
+        }
+    }
+
+    /// Its name in the names of tests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passthrough => "passthrough",
+            Self::Bound => "bound",
+            Self::Driven => "driven",
+            Self::Memory => "memory",
+        }
+    }
+}

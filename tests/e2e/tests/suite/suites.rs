@@ -1,0 +1,159 @@
+//! Other people's test suites: pjdfstest and fsx.
+
+use culvert_e2e::{Case, Driver, Finished, User, suite, world};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// pjdfstest changes to two users without rights; Debian has these two. Features that Linux file systems need not have are named. The
+/// nap must be longer than a tick of the kernel's clock for times of files.
+const PJDFSTEST: &str = r#"
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utime_now = {}
+utimensat = {}
+[settings]
+naptime = 0.015
+[dummy_auth]
+entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
+"#;
+
+/// Result of each test, and what was said below it.
+fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
+    let mut found = BTreeMap::new();
+    let mut last = String::new();
+    for line in done.text().lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next(), words.next()) {
+            (Some(name), Some(result @ ("ok" | "skipped" | "FAILED")), None) => {
+                last = name.to_owned();
+                found.insert(last.clone(), (result.to_owned(), String::new()));
+            }
+            _ => {
+                if let Some((_, said)) = found.get_mut(&last) {
+                    said.push_str(line);
+                    said.push('\n');
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Every test of pjdfstest has the same result in a directory of the kernel and through `driver`. The second file system, for EXDEV, is the working directory.
+fn pjdfstest(driver: Driver, user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let case = Case::new(&format!("pjdfstest-{}-{user:?}", driver.name()), user)
+        .directory(driver)
+        .limit(Duration::from_secs(180));
+    let program = suite("pjdfstest");
+    let script = format!(
+        "printf %s '{PJDFSTEST}' > conf && exec {} -c conf -s $W -p $M",
+        program.display()
+    );
+    let native = case.natively(&["bash", "-c", &script]);
+    let ours = case.through_culvert(&["bash", "-c", &script]);
+    let (expected, met) = (results(&native), results(&ours));
+    assert!(
+        expected.len() > 380,
+        "the suite does not run natively\n{}",
+        native.report()
+    );
+    let mut report = String::new();
+    for (name, (result, said)) in &expected {
+        let got = met.get(name);
+        if got.map(|(result, _)| result) != Some(result) {
+            report += &format!("{name}: natively {result}, here {got:?}\n{said}");
+        }
+    }
+    assert!(report.is_empty(), "{report}\n{}", ours.report());
+    assert_eq!(ours.status, native.status, "{}", ours.report());
+    // What cannot be tested is known: file systems mounted anew as read-only, and what only root may do.
+    let skipped = expected.values().filter(|(result, _)| result == "skipped");
+    if user == User::Me && world().is_root() {
+        assert_eq!(skipped.count(), 13, "{}", native.report());
+    }
+}
+
+macro_rules! pjdfstest {
+    ($($name:ident $driver:ident $user:ident;)*) => {
+        mod pjdfstest { $(
+            #[test]
+            fn $name() { super::pjdfstest(super::Driver::$driver, super::User::$user); }
+        )* }
+    };
+}
+
+pjdfstest! {
+    passthrough_as_self Passthrough Me;
+    passthrough_as_nobody Passthrough Nobody;
+    bound_as_self Bound Me;
+    driven_as_self Driven Me;
+    driven_as_nobody Driven Nobody;
+    memory_as_self Memory Me;
+    memory_as_nobody Memory Nobody;
+}
+
+/// All operations but mappings, each of a byte at least: posix_fallocate of nothing is EINVAL, which fsx takes for a failure. fsx checks every byte that it reads, and the size after each operation.
+const FSX: &str = "
+flen = 262144
+nomsyncafterwrite = true
+[opsize]
+max = 65536
+min = 1
+[weights]
+close_open = 2
+read = 10
+write = 10
+mapread = 0
+mapwrite = 0
+invalidate = 0
+truncate = 8
+fsync = 0.02
+fdatasync = 0.02
+posix_fallocate = 3
+punch_hole = 3
+sendfile = 3
+posix_fadvise = 1
+copy_file_range = 3
+";
+
+/// `operations` of fsx with each seed, all at the same time, each on a file of its own, in small and in large pieces.
+fn fsx(driver: Driver, user: User, operations: u32, seeds: &str) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let case = Case::new(&format!("fsx-{}-{user:?}", driver.name()), user)
+        .directory(driver)
+        .limit(Duration::from_secs(180));
+    let fsx = suite("fsx");
+    let script = format!(
+        "printf %s '{FSX}' > large; sed 's/262144/20000/; s/65536/3000/' large > small
+         one() {{ mkdir $1$2 && {} -f $1 -N {operations} -S $2 -P $1$2 $M/file.$1.$2 > $1$2/said 2>&1; echo \"$1 $2 $? $(tail -n 1 $1$2/said)\" > $1$2/result; }}
+         for s in {seeds}; do one large $s & one small $s & wait; done; cat */result; stat -c '%n %s' $M/* | sed s:.*/::; md5sum < <(cat $M/*)
+         ! grep -h . $(grep -L A-OK */said)",
+        fsx.display()
+    );
+    let done = case.good(&script);
+    assert!(done.text().contains("A-OK"), "{}", done.report());
+}
+
+macro_rules! fsx {
+    ($($name:ident $driver:ident $user:ident $operations:literal $seeds:literal;)*) => {
+        mod fsx { $(
+            #[test]
+            fn $name() { super::fsx(super::Driver::$driver, super::User::$user, $operations, $seeds); }
+        )* }
+    };
+}
+
+fsx! {
+    passthrough Passthrough Me 10_000 "1 2";
+    bound Bound Me 5_000 "3";
+    driven Driven Me 12_500 "4 5";
+    driven_as_nobody Driven Nobody 5_000 "6";
+    memory Memory Me 12_500 "7 8";
+    memory_as_nobody Memory Nobody 5_000 "9";
+}
