@@ -6,6 +6,8 @@ pub struct Figure {
     pub group: &'static str,
     /// What was measured, for people.
     pub what: String,
+    /// The column of a table with several figures in a line, else empty.
+    pub column: &'static str,
     /// The native figure, if there is one.
     pub native: Option<f64>,
     /// Culvert's figure.
@@ -18,6 +20,8 @@ pub struct Figure {
     pub beside: Vec<(String, f64)>,
     /// A remark.
     pub note: String,
+    /// Quartiles of the ratios of the rounds, native by culvert.
+    pub spread: Option<(f64, f64)>,
 }
 
 /// What the target is about.
@@ -26,6 +30,10 @@ pub enum Judged {
     Added(f64),
     /// Culvert by native is at most this.
     Ratio(f64),
+    /// Native by culvert is at least this: the part of the native speed.
+    Speed(f64),
+    /// The part of the native speed, without a target.
+    SpeedStated,
     /// Culvert's figure is at most this.
     Figure(f64),
     /// Culvert's figure is below that of everyone in `beside`.
@@ -47,13 +55,21 @@ impl Figure {
         Self {
             group,
             what: what.into(),
+            column: "",
             native,
             culvert,
             unit,
             judged,
             beside: Vec::new(),
             note: String::new(),
+            spread: None,
         }
+    }
+
+    /// Puts it into a column.
+    pub fn column(mut self, column: &'static str) -> Self {
+        self.column = column;
+        self
     }
 
     /// Adds a remark.
@@ -74,6 +90,7 @@ impl Figure {
         match self.judged {
             Judged::Added(_) => format!("{:+} {}", Rounded(self.culvert - native), self.unit),
             Judged::Ratio(_) => format!("{} times", Rounded(self.culvert / native)),
+            Judged::Speed(_) | Judged::SpeedStated => Rounded(native / self.culvert).to_string(),
             Judged::Figure(_) | Judged::Ahead => format!("{} {}", Rounded(self.culvert), self.unit),
             Judged::Stated => match self.native {
                 Some(native) => format!("{} times", Rounded(self.culvert / native)),
@@ -87,9 +104,10 @@ impl Figure {
         match self.judged {
             Judged::Added(most) => format!("+{} {}", Rounded(most), self.unit),
             Judged::Ratio(most) => format!("{} times", Rounded(most)),
+            Judged::Speed(least) => Rounded(least).to_string(),
             Judged::Figure(most) => format!("{} {}", Rounded(most), self.unit),
             Judged::Ahead => "ahead".to_owned(),
-            Judged::Stated => String::new(),
+            Judged::Stated | Judged::SpeedStated => String::new(),
         }
     }
 
@@ -99,10 +117,11 @@ impl Figure {
         match self.judged {
             Judged::Added(most) => Some(self.culvert - native <= most),
             Judged::Ratio(most) => Some(self.culvert <= most * native),
+            Judged::Speed(least) => Some(native >= least * self.culvert),
             Judged::Figure(most) => Some(self.culvert <= most),
             Judged::Ahead if self.beside.is_empty() => None,
             Judged::Ahead => Some(self.beside.iter().all(|(_, other)| self.culvert < *other)),
-            Judged::Stated => None,
+            Judged::Stated | Judged::SpeedStated => None,
         }
     }
 }

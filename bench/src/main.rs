@@ -5,12 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod compare;
 mod figure;
 mod fixture;
 mod measure;
 mod plot;
 mod publish;
 mod tools;
+mod writing;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -3,25 +3,28 @@
 use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
+use crate::writing;
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 6] = [
+pub const GROUPS: [(&str, Group); 9] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
     ("index", index),
     ("grep", grep),
     ("random", random),
+    ("passthrough", writing::passthrough),
+    ("memory", writing::memory),
+    ("programs", writing::programs),
 ];
 
 /// Measures the groups named, or all.
 pub fn everything(only: &[&str]) -> Vec<Figure> {
     let place = Place::new();
-    fixture::real_tree(&place);
     let mut figures = Vec::new();
     for (name, group) in GROUPS {
         if only.is_empty() || only.contains(&name) {
@@ -34,6 +37,7 @@ pub fn everything(only: &[&str]) -> Vec<Figure> {
 
 /// Nanoseconds of single calls: foreign ones, which only pass, and driven ones, which never reach the kernel.
 fn calls(place: &Place) -> Vec<Figure> {
+    fixture::real_tree(place);
     let calls = place.program("calls");
     let (archive, rounds) = (place.path("tree.tar"), 15);
     let outside = place.path("outside");
@@ -106,6 +110,7 @@ fn calls(place: &Place) -> Vec<Figure> {
 
 /// What starting programs costs: the command itself, and every exec below it.
 fn launch(place: &Place) -> Vec<Figure> {
+    fixture::real_tree(place);
     let spawn = place.program("spawn");
     let archive = place.path("tree.tar");
     let under = place.through(&archive, "/bin/true");
@@ -205,6 +210,7 @@ fn many_libraries(place: &Place) -> (String, usize) {
 
 /// Starting a program that inherits N driven descriptors.
 fn inherit(place: &Place) -> Vec<Figure> {
+    fixture::real_tree(place);
     let inherit = place.program("inherit");
     let archive = place.path("tree.tar");
     let member = sh(&format!(
@@ -313,6 +319,7 @@ fn unmount(target: &str) {
 
 /// Making an index the first time.
 fn index(place: &Place) -> Vec<Figure> {
+    fixture::real_tree(place);
     let mut figures = Vec::new();
     for (kind, list) in [("tar", "tar tf"), ("tar.gz", "tar tzf")] {
         let archive = place.path(&format!("tree.{kind}"));
@@ -366,6 +373,7 @@ fn index(place: &Place) -> Vec<Figure> {
 
 /// `grep -r` over everything, warm.
 fn grep(place: &Place) -> Vec<Figure> {
+    fixture::real_tree(place);
     let search = |directory: &str| format!("grep -rc 'unsigned int' {directory}");
     let natively = search(&place.path("tree"));
     ["tar", "zip"]

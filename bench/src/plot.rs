@@ -12,6 +12,7 @@ pub fn svg(figures: &[Figure]) -> String {
             let part = match figure.judged {
                 Judged::Added(most) => (figure.culvert - native) / most,
                 Judged::Ratio(most) => figure.culvert / native / most,
+                Judged::Speed(least) => figure.culvert * least / native,
                 Judged::Figure(most) => figure.culvert / most,
                 Judged::Ahead => {
                     figure.culvert
@@ -21,7 +22,7 @@ pub fn svg(figures: &[Figure]) -> String {
                             .map(|(_, other)| *other)
                             .fold(f64::INFINITY, f64::min)
                 }
-                Judged::Stated => return None,
+                Judged::Stated | Judged::SpeedStated => return None,
             };
             Some((figure, part.max(0.0)))
         })
@@ -40,8 +41,7 @@ pub fn svg(figures: &[Figure]) -> String {
             (part * WIDE).clamp(1.0, 1.5 * WIDE),
             if *part <= 1.0 { "#2a7" } else { "#c52" },
         );
-        let what = figure
-            .what
+        let what = format!("{} {}", figure.what, figure.column)
             .replace('`', "")
             .replace('&', "&amp;")
             .replace('<', "&lt;");

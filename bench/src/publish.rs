@@ -1,6 +1,6 @@
 //! The table, the file of figures, and the README.
 
-use crate::figure::{Figure, Rounded};
+use crate::figure::{Figure, Judged, Rounded};
 use crate::plot;
 use std::fmt::Write;
 use std::fs;
@@ -10,8 +10,97 @@ use std::process::{Command, ExitCode};
 /// The markers in the README between which the table goes.
 const MARKERS: [&str; 2] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
 
-/// The figures as a table in markdown.
+/// The figures as tables in markdown: one of single figures, then one for each group with columns.
 pub fn table(figures: &[Figure]) -> String {
+    let mut text = String::new();
+    let (single, grids): (Vec<&Figure>, Vec<&Figure>) =
+        figures.iter().partition(|figure| figure.column.is_empty());
+    if !single.is_empty() {
+        text += &singles(&single);
+    }
+    for group in in_order(grids.iter().map(|figure| figure.group)) {
+        let members: Vec<&Figure> = grids
+            .iter()
+            .copied()
+            .filter(|figure| figure.group == group)
+            .collect();
+        let _ = write!(text, "\n**{group}**\n\n{}", grid(&members));
+    }
+    let _ = write!(text, "\n{}\n", machine());
+    text
+}
+
+/// Each once, in the order of first appearance.
+fn in_order<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// One line for each thing measured, one column for each way to do it: parts of the native speed.
+fn grid(figures: &[&Figure]) -> String {
+    let columns = in_order(figures.iter().map(|figure| figure.column));
+    let mut text = String::from("| what | native |");
+    for column in &columns {
+        let _ = write!(text, " {column} |");
+    }
+    text += "\n|---|---:|";
+    text += &"---:|".repeat(columns.len());
+    text.push('\n');
+    for what in in_order(figures.iter().map(|figure| figure.what.as_str())) {
+        let row: Vec<&&Figure> = figures
+            .iter()
+            .filter(|figure| figure.what == what)
+            .collect();
+        let native = row[0].native.map(|value| amount(value, row[0].unit));
+        let _ = write!(text, "| {what} | {} |", native.unwrap_or_default());
+        for column in &columns {
+            let cell = row.iter().find(|figure| figure.column == *column);
+            let _ = write!(
+                text,
+                " {} |",
+                cell.map(|figure| cell_text(figure)).unwrap_or_default()
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// `0.95 ± 0.02, ≥ 0.9 met`.
+fn cell_text(figure: &Figure) -> String {
+    let mut text = match figure.judged {
+        Judged::Speed(_) | Judged::SpeedStated => figure.result(),
+        _ => amount(figure.culvert, figure.unit),
+    };
+    if let Some((low, high)) = figure.spread {
+        let _ = write!(text, " ± {}", Rounded((high - low) / 2.0));
+    }
+    match (figure.passes(), &figure.judged) {
+        (Some(true), Judged::Speed(least)) => format!("{text}, ≥ {least} met"),
+        (Some(false), Judged::Speed(least)) => format!("**{text}, ≥ {least} missed**"),
+        (Some(true), Judged::Figure(most)) => format!("{text}, ≤ {most} met"),
+        (Some(false), Judged::Figure(most)) => format!("**{text}, ≤ {most} missed**"),
+        _ => text,
+    }
+}
+
+/// A value in the unit that people read.
+fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "" => format!("{value:.0}"),
+        "ns" if value >= 1e6 => format!("{} ms", Rounded(value / 1e6)),
+        "ns" if value >= 1e4 => format!("{} µs", Rounded(value / 1e3)),
+        _ => format!("{} {unit}", Rounded(value)),
+    }
+}
+
+/// One line for each figure, with all that is known of it.
+fn singles(figures: &[&Figure]) -> String {
     let mut text = String::from(
         "| what | native | culvert | result | target | | beside |\n|---|---:|---:|---:|---:|---|---|\n",
     );
@@ -41,7 +130,6 @@ pub fn table(figures: &[Figure]) -> String {
             beside.join("; ")
         );
     }
-    let _ = write!(text, "\n{}\n", machine());
     text
 }
 
@@ -55,7 +143,7 @@ fn machine() -> String {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     format!(
-        "Measured {} on {}, {} processors, Linux {}; medians, native and culvert in turn. Other work on the machine: load {}.",
+        "Measured {} on {}, {} processors, Linux {}; medians, native and culvert in turn; ± is half of the way between the quartiles. Other work on the machine: load {}.",
         said("date -u +%F"),
         said("sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1"),
         said("nproc"),
@@ -71,9 +159,10 @@ fn json(figures: &[Figure]) -> String {
         .map(|figure| {
             let beside: Vec<String> = figure.beside.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
             format!(
-                "  {{\"group\": \"{}\", \"what\": \"{}\", \"unit\": \"{}\", \"native\": {}, \"culvert\": {}, \"result\": \"{}\", \"target\": \"{}\", \"met\": {}, \"beside\": {{{}}}}}",
+                "  {{\"group\": \"{}\", \"what\": \"{}\", \"column\": \"{}\", \"unit\": \"{}\", \"native\": {}, \"culvert\": {}, \"result\": \"{}\", \"target\": \"{}\", \"met\": {}, \"beside\": {{{}}}}}",
                 figure.group,
                 figure.what.replace('`', ""),
+                figure.column.replace('`', ""),
                 figure.unit,
                 figure.native.map_or("null".to_owned(), |value| value.to_string()),
                 figure.culvert,

@@ -32,7 +32,16 @@ impl Place {
                 .expect("the target directory has a plain name")
                 .to_owned()
         });
-        Self { directory, culvert }
+        let place = Self {
+            culvert: directory.join("culvert").display().to_string(),
+            directory,
+        };
+        // Where every user can start it.
+        sh(&format!(
+            "chmod 755 {0} && cp {culvert} $(dirname {culvert})/libculvert.so {0}/ && chmod 755 {0}/culvert {0}/libculvert.so",
+            place.path("")
+        ));
+        place
     }
 
     /// `name` in the directory, as text.
