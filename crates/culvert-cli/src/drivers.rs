@@ -7,28 +7,51 @@ use std::fmt::Write;
 /// Columns of a terminal, for wrapped text.
 const COLUMNS: usize = 80;
 
-/// The list of drivers, or what there is to say about `name`.
+/// The list of drivers and layers, or what there is to say about `name`.
 pub fn describe(name: Option<&str>) -> Result<String, Failure> {
+    let all = culvert_drivers::list();
+    let line = |info: &DriverInfo| entry(info.name, info.summary, 0);
     match name {
-        Some(name) => culvert_drivers::find(name)
-            .map(one)
-            .map_err(|error| Failure::new(error.to_string())),
-        None => Ok(culvert_drivers::list()
-            .map(|driver| entry(driver.name, driver.summary, 0))
-            .collect()),
+        Some(name) => match culvert_drivers::layers::find(name) {
+            Ok(layer) => Ok(one_layer(layer)),
+            Err(_) => culvert_drivers::find(name)
+                .map(one)
+                .map_err(|error| Failure::new(error.to_string())),
+        },
+        None => {
+            let drivers: String = all.map(line).collect();
+            let layers: String = culvert_drivers::layers::list().map(line).collect();
+            Ok(format!("{drivers}\nLayers over them:\n{layers}"))
+        }
     }
 }
 
-fn one(driver: &DriverInfo) -> String {
-    let mut text = entry(driver.name, driver.summary, 0);
+/// Name, summary and options; `prefix` stands before the options' names.
+fn head(info: &DriverInfo, prefix: &str) -> String {
+    let mut text = entry(info.name, info.summary, 0);
     text.push_str("\nOptions:\n");
-    for option in driver.options {
+    for option in info.options {
         let name = match option.value {
-            "" => option.name.into(),
-            value => format!("{}={value}", option.name),
+            "" => format!("{prefix}{}", option.name),
+            value => format!("{prefix}{}={value}", option.name),
         };
         text.push_str(&entry(&name, option.summary, 2));
     }
+    text
+}
+
+fn one_layer(layer: &DriverInfo) -> String {
+    let name = layer.name;
+    let mut text = head(layer, &format!("{name}."));
+    let _ = write!(
+        text,
+        "\nUse, over any driver:\n  culvert run -v SOURCE:TARGET:layer={name}[,{name}.OPTION=VALUE,...] -- COMMAND\n"
+    );
+    text
+}
+
+fn one(driver: &DriverInfo) -> String {
+    let mut text = head(driver, "");
     let _ = write!(
         text,
         "\nUse:\n  culvert run -v SOURCE:TARGET[:OPTION[=VALUE],...] -- COMMAND\n  \
@@ -72,11 +95,17 @@ mod tests {
     #[test]
     fn every_driver_and_option_is_described_within_a_terminal() {
         let list = describe(None).unwrap();
-        for driver in culvert_drivers::list() {
+        let drivers = culvert_drivers::list().map(|driver| (driver, String::new()));
+        let layers =
+            culvert_drivers::layers::list().map(|layer| (layer, format!("{}.", layer.name)));
+        for (driver, prefix) in drivers.chain(layers) {
             assert!(list.contains(driver.name));
             let text = describe(Some(driver.name)).unwrap();
             for option in driver.options {
-                assert!(text.contains(&format!("\n  {}", option.name)), "{text}");
+                assert!(
+                    text.contains(&format!("\n  {prefix}{}", option.name)),
+                    "{text}"
+                );
             }
             assert!(
                 text.lines()

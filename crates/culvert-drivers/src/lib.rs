@@ -13,12 +13,15 @@ extern crate std;
 
 pub mod archive;
 mod descriptor;
+pub mod fault;
+pub mod layers;
 pub mod passthrough;
 mod registry;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use descriptor::{Adopt, Descriptor, Held};
-pub use registry::{DriverInfo, OptionInfo, detect, find, list, open, prepare};
+pub use layers::{open, prepare};
+pub use registry::{DriverInfo, OptionInfo, detect, find, list};
 pub(crate) use registry::{check_names, invalid_option};
 
 use alloc::{string::String, vec::Vec};
@@ -33,6 +36,8 @@ pub struct Environment<'a> {
     pub run_directory: Option<&'a [u8]>,
     /// Moves a descriptor that the driver will keep out of the program's way.
     pub adopt: Option<Adopt>,
+    /// Whether a signal waits for the thread that is in the driver; drivers that wait long by themselves ask it.
+    pub interrupted: Option<fn() -> bool>,
 }
 
 /// A mount that is ready.

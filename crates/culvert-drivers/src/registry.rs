@@ -3,7 +3,10 @@
 use crate::archive::{host, warning::printable};
 use crate::{Environment, Prepared, Progress, archive, passthrough};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
-use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
+use culvert::{
+    Errno, Error, FileSystem, Result,
+    mount::{Mount, Options},
+};
 
 /// An option of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,10 +19,10 @@ pub struct OptionInfo {
     pub summary: &'static str,
 }
 
-/// A driver.
+/// A driver, or a layer over drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriverInfo {
-    /// Its name, as in `-t NAME`.
+    /// Its name, as in `-t NAME` or, of a layer, in option `layer=NAME`.
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
@@ -89,8 +92,8 @@ pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
     find("archive")
 }
 
-/// Checks `mount` and makes it ready, in the launcher; `progress` is told how far the costly part is.
-pub fn prepare(
+/// [`crate::prepare`] for a mount without layers.
+pub(crate) fn prepare(
     mount: &Mount,
     environment: &Environment<'_>,
     progress: &mut dyn FnMut(Progress),
@@ -98,21 +101,25 @@ pub fn prepare(
     (driver(&mount.driver)?.prepare)(mount, environment, progress)
 }
 
-/// The file system of a mount that [`prepare`] returned. Cheap: a few system calls.
-pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
+/// [`crate::open`] for a mount without layers.
+pub(crate) fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     (driver(&mount.driver)?.open)(mount, environment)
 }
 
 /// Refuses options that `known` does not have, with those that it has.
 pub(crate) fn check_names(known: &[OptionInfo], mount: &Mount) -> Result<()> {
-    for (name, _) in &mount.options {
+    check_names_of(&format!("driver {}", mount.driver), known, &mount.options)
+}
+
+/// [`check_names`] for the `options` of `owner` ("driver archive", "layer fault").
+pub(crate) fn check_names_of(owner: &str, known: &[OptionInfo], options: &Options) -> Result<()> {
+    for (name, _) in options {
         if !known.iter().any(|option| option.name == name) {
             let names = known.iter().map(|option| option.name);
             return Err(Error::because(
                 Errno::EINVAL,
                 format!(
-                    "driver {} has no option \"{}\"{}",
-                    mount.driver,
+                    "{owner} has no option \"{}\"{}",
                     printable(name.as_bytes()),
                     alternatives(name, names)
                 ),
@@ -131,7 +138,10 @@ pub(crate) fn invalid_option(name: &str, value: &[u8], why: &str) -> Error {
 }
 
 /// "; did you mean X?" or the list of `names`.
-fn alternatives<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(crate) fn alternatives<'a>(
+    wanted: &str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> String {
     let nearest = names
         .clone()
         .map(|name| (distance(wanted.as_bytes(), name.as_bytes()), name))
@@ -145,18 +155,28 @@ fn alternatives<'a>(wanted: &str, names: impl Iterator<Item = &'a str> + Clone) 
     }
 }
 
-/// Edits that turn one word into the other (Levenshtein).
+/// Edits that turn one word into the other: bytes left out, added, exchanged for others, or for their neighbours (optimal string alignment).
 fn distance(left: &[u8], right: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (at, byte) in left.iter().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], at + 1);
+    let first: Vec<usize> = (0..=right.len()).collect();
+    let (mut before, mut above) = (first.clone(), first);
+    for at in 0..left.len() {
+        let mut row = alloc::vec![at + 1];
         for column in 0..right.len() {
-            let substituted = diagonal + usize::from(*byte != right[column]);
-            diagonal = row[column + 1];
-            row[column + 1] = substituted.min(diagonal + 1).min(row[column] + 1);
+            let mut least = (above[column] + usize::from(left[at] != right[column]))
+                .min(above[column + 1] + 1)
+                .min(row[column] + 1);
+            let swapped = at > 0
+                && column > 0
+                && left[at] == right[column - 1]
+                && left[at - 1] == right[column];
+            if swapped {
+                least = least.min(before[column - 1] + 1);
+            }
+            row.push(least);
         }
+        before = core::mem::replace(&mut above, row);
     }
-    row[right.len()]
+    above[right.len()]
 }
 
 #[cfg(test)]
@@ -167,6 +187,8 @@ mod tests {
     #[test]
     fn near_misses_are_suggested() {
         assert_eq!(distance(b"kitten", b"sitting"), 3);
+        assert_eq!(distance(b"fualt", b"fault"), 1);
+        assert_eq!(distance(b"", b"abc"), 3);
         assert_eq!(
             find("archiv").unwrap_err().to_string(),
             "there is no driver \"archiv\"; did you mean archive? There are: passthrough, archive"

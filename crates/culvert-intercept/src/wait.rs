@@ -1,7 +1,11 @@
 //! Blocking system calls inside a hook, ended by signals as they would be natively.
 
 use crate::thread::{Frame, SIGNALS, current};
-use core::{arch::global_asm, mem::offset_of, sync::atomic::Ordering::SeqCst};
+use core::{
+    arch::global_asm,
+    mem::offset_of,
+    sync::atomic::Ordering::{Relaxed, SeqCst},
+};
 
 /// A signal for the program is pending: the hook is to end, with [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,11 @@ pub(crate) fn landing(rip: usize) -> Option<usize> {
     (test..=call)
         .contains(&rip)
         .then_some((&raw const culvert_wait_interrupted) as usize)
+}
+
+/// Whether a signal that the program would see waits for the end of this hook. For what waits by itself, in small steps.
+pub fn pending() -> bool {
+    current().pending().load(Relaxed) & SIGNALS != 0
 }
 
 /// Executes system call `number`; a signal that the program would see, pending before or arriving during it, ends it.

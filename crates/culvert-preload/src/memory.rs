@@ -148,6 +148,10 @@ impl Sink for UserSink<'_> {
         }
         Ok(put)
     }
+
+    fn interrupted(&self) -> bool {
+        culvert_intercept::wait::pending()
+    }
 }
 
 /// Program memory that a write empties.
@@ -181,6 +185,10 @@ impl Source for UserSource<'_> {
             self.0.done += count;
         }
         Ok(taken)
+    }
+
+    fn interrupted(&self) -> bool {
+        culvert_intercept::wait::pending()
     }
 }
 

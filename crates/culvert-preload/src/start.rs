@@ -196,6 +196,7 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
                 cache_directory: None,
                 run_directory: Some(&process::get().run.path),
                 adopt: Some(adopt),
+                interrupted: Some(culvert_intercept::wait::pending),
             };
             culvert_drivers::open(&mount, &place).map_err(unavailable)
         });

@@ -44,6 +44,13 @@ macro_rules! errnos {
                 $(if self.0 == Self::$name.0 { return stringify!($name); })*
                 "EUNKNOWN"
             }
+            /// The error number called `name` ("EIO").
+            pub fn named(name: &[u8]) -> Option<Self> {
+                match name {
+                    $(name if name == stringify!($name).as_bytes() => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
             /// The words of strerror(3).
             pub const fn text(self) -> &'static str {
                 $(if self.0 == Self::$name.0 { return $text; })*
@@ -107,6 +114,84 @@ errnos! {
     ETIMEDOUT = "Connection timed out";
     EBADMSG = "Bad message";
     ELIBBAD = "Accessing a corrupted shared library";
+    ENOMSG = "No message of desired type";
+    EIDRM = "Identifier removed";
+    ECHRNG = "Channel number out of range";
+    EL2NSYNC = "Level 2 not synchronized";
+    EL3HLT = "Level 3 halted";
+    EL3RST = "Level 3 reset";
+    ELNRNG = "Link number out of range";
+    EUNATCH = "Protocol driver not attached";
+    ENOCSI = "No CSI structure available";
+    EL2HLT = "Level 2 halted";
+    EBADE = "Invalid exchange";
+    EBADR = "Invalid request descriptor";
+    EXFULL = "Exchange full";
+    ENOANO = "No anode";
+    EBADRQC = "Invalid request code";
+    EBADSLT = "Invalid slot";
+    EBFONT = "Bad font file format";
+    ENOSTR = "Device not a stream";
+    ETIME = "Timer expired";
+    ENOSR = "Out of streams resources";
+    ENONET = "Machine is not on the network";
+    ENOPKG = "Package not installed";
+    EREMOTE = "Object is remote";
+    ENOLINK = "Link has been severed";
+    EADV = "Advertise error";
+    ESRMNT = "Srmount error";
+    ECOMM = "Communication error on send";
+    EPROTO = "Protocol error";
+    EMULTIHOP = "Multihop attempted";
+    EDOTDOT = "RFS specific error";
+    ENOTUNIQ = "Name not unique on network";
+    EBADFD = "File descriptor in bad state";
+    EREMCHG = "Remote address changed";
+    ELIBACC = "Can not access a needed shared library";
+    ELIBSCN = ".lib section in a.out corrupted";
+    ELIBMAX = "Attempting to link in too many shared libraries";
+    ELIBEXEC = "Cannot exec a shared library directly";
+    ERESTART = "Interrupted system call should be restarted";
+    ESTRPIPE = "Streams pipe error";
+    EDESTADDRREQ = "Destination address required";
+    EMSGSIZE = "Message too long";
+    EPROTOTYPE = "Protocol wrong type for socket";
+    ENOPROTOOPT = "Protocol not available";
+    EPROTONOSUPPORT = "Protocol not supported";
+    ESOCKTNOSUPPORT = "Socket type not supported";
+    EPFNOSUPPORT = "Protocol family not supported";
+    EAFNOSUPPORT = "Address family not supported by protocol";
+    EADDRINUSE = "Address already in use";
+    EADDRNOTAVAIL = "Cannot assign requested address";
+    ENETDOWN = "Network is down";
+    ENETUNREACH = "Network is unreachable";
+    ENETRESET = "Network dropped connection on reset";
+    ECONNABORTED = "Software caused connection abort";
+    ECONNRESET = "Connection reset by peer";
+    ENOBUFS = "No buffer space available";
+    EISCONN = "Transport endpoint is already connected";
+    ESHUTDOWN = "Cannot send after transport endpoint shutdown";
+    ETOOMANYREFS = "Too many references: cannot splice";
+    EHOSTDOWN = "Host is down";
+    EHOSTUNREACH = "No route to host";
+    EALREADY = "Operation already in progress";
+    EINPROGRESS = "Operation now in progress";
+    EUCLEAN = "Structure needs cleaning";
+    ENOTNAM = "Not a XENIX named type file";
+    ENAVAIL = "No XENIX semaphores available";
+    EISNAM = "Is a named type file";
+    EREMOTEIO = "Remote I/O error";
+    ENOMEDIUM = "No medium found";
+    EMEDIUMTYPE = "Wrong medium type";
+    ECANCELED = "Operation canceled";
+    ENOKEY = "Required key not available";
+    EKEYEXPIRED = "Key has expired";
+    EKEYREVOKED = "Key has been revoked";
+    EKEYREJECTED = "Key was rejected by service";
+    EOWNERDEAD = "Owner died";
+    ENOTRECOVERABLE = "State not recoverable";
+    ERFKILL = "Operation not possible due to RF-kill";
+    EHWPOISON = "Memory page has hardware error";
 }
 
 impl fmt::Debug for Errno {

@@ -1,6 +1,6 @@
 //! Reading, writing and seeking on driven descriptors.
 
-use super::{Answer, descriptor, done};
+use super::{Answer, RESTART, descriptor, done};
 use crate::description::{Description, Held, Object};
 use crate::memory::{Span, UserSink, UserSource, span, spans};
 use culvert::{Errno, Whence};
@@ -13,7 +13,7 @@ const RWF_HARMLESS: usize = 1 | 2 | 4 | 8;
 /// RWF_APPEND.
 const RWF_APPEND: usize = 0x10;
 
-/// Logs a driver's error and gives its errno to the program.
+/// Logs a driver's error and gives its errno to the program; a wait that a signal ended is made again where the program wants that (SA_RESTART).
 pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
     if let Some(cause) = error.cause() {
         crate::log!(
@@ -22,7 +22,10 @@ pub fn report(description: &Description, what: &str, error: &culvert::Error) -> 
             description.mount.0
         );
     }
-    error.errno()
+    match error.errno() {
+        Errno::EINTR if culvert_intercept::wait::pending() => RESTART,
+        errno => errno,
+    }
 }
 
 fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {

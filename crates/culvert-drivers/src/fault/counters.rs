@@ -1,0 +1,108 @@
+//! How many operations each rule has met, and how many of them it struck.
+
+use alloc::{boxed::Box, format, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use culvert::Errno;
+use culvert_sys::raw::general as linux;
+use culvert_sys::{nr, syscall};
+
+/// One counter for each rule. A counter holds both numbers, so that they change in one step.
+pub enum Counters {
+    /// Of this process. A child of fork goes on with a copy.
+    Own(Box<[AtomicU64]>),
+    /// Of all processes that map the same file.
+    Shared(&'static [AtomicU64]),
+}
+
+/// Bits of a counter that hold the number of strikes.
+const STRUCK_BITS: u32 = 24;
+/// The largest number of strikes, 16 million. Both numbers stop at their largest.
+pub const STRUCK_MAX: u64 = (1 << STRUCK_BITS) - 1;
+/// The largest number of operations, a trillion.
+const MET_MAX: u64 = u64::MAX >> STRUCK_BITS;
+
+impl Counters {
+    /// New counters of this process.
+    pub fn own(rules: usize) -> Self {
+        Self::Own((0..rules).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// The counters in the file `path` of [`create`]; `EBADMSG` when it is not of that size.
+    pub fn shared(path: &[u8], rules: usize) -> Result<Self, Errno> {
+        if rules == 0 {
+            return Ok(Self::Shared(&[]));
+        }
+        let length = rules * size_of::<AtomicU64>();
+        let path = [path, b"\0"].concat();
+        let flags = linux::O_RDWR | linux::O_CLOEXEC | linux::O_NOFOLLOW;
+        // SAFETY: the path ends in NUL; the descriptor is ours until closed; the structure is plain data; a new mapping wherever there is room.
+        unsafe {
+            let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, flags as usize, 0])?;
+            let mut found = core::mem::MaybeUninit::<linux::stat>::zeroed();
+            let mapped =
+                syscall::call(nr::FSTAT, [fd, found.as_mut_ptr() as usize]).and_then(|_| {
+                    if found.assume_init().st_size != length as i64 {
+                        return Err(Errno::EBADMSG);
+                    }
+                    let both = (linux::PROT_READ | linux::PROT_WRITE) as usize;
+                    syscall::call(
+                        nr::MMAP,
+                        [0, length, both, linux::MAP_SHARED as usize, fd, 0],
+                    )
+                });
+            let _ = syscall::call(nr::CLOSE, [fd]);
+            // Never unmapped: mounts live as long as their process. A page is aligned for anything, and any bytes are counters.
+            Ok(Self::Shared(core::slice::from_raw_parts(
+                mapped? as *const AtomicU64,
+                rules,
+            )))
+        }
+    }
+
+    fn all(&self) -> &[AtomicU64] {
+        match self {
+            Self::Own(counters) => counters,
+            Self::Shared(counters) => counters,
+        }
+    }
+
+    /// Counts an operation for `rule`. `strikes` says of its number, from 0 on, and of the number of strikes before, whether it is struck; the
+    /// number of one that is, is returned.
+    pub fn count(&self, rule: usize, strikes: impl Fn(u64, u64) -> bool) -> Option<u64> {
+        let counter = self.all().get(rule)?;
+        let mut now = counter.load(Relaxed);
+        loop {
+            let (met, struck) = (now >> STRUCK_BITS, now & STRUCK_MAX);
+            let hit = strikes(met, struck);
+            let next =
+                (met + 1).min(MET_MAX) << STRUCK_BITS | (struck + u64::from(hit)).min(STRUCK_MAX);
+            match counter.compare_exchange_weak(now, next, Relaxed, Relaxed) {
+                Ok(_) => return hit.then_some(met),
+                Err(other) => now = other,
+            }
+        }
+    }
+}
+
+/// Makes a file of counters at zero for `rules` rules in `directory`, and returns its path.
+pub fn create(directory: &[u8], rules: usize) -> Result<Vec<u8>, Errno> {
+    let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL | linux::O_CLOEXEC;
+    let mut number = 0;
+    loop {
+        let mut path = [directory, format!("/fault.{number}\0").as_bytes()].concat();
+        let arguments = [path.as_ptr() as usize, flags as usize, 0o600];
+        // SAFETY: the path ends in NUL; the descriptor is ours until closed.
+        unsafe {
+            match syscall::call(nr::OPEN, arguments) {
+                Err(Errno::EEXIST) => number += 1,
+                Err(errno) => return Err(errno),
+                Ok(fd) => {
+                    let sized = syscall::call(nr::FTRUNCATE, [fd, rules * size_of::<AtomicU64>()]);
+                    let _ = syscall::call(nr::CLOSE, [fd]);
+                    path.pop();
+                    return sized.map(|_| path);
+                }
+            }
+        }
+    }
+}

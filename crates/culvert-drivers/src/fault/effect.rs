@@ -1,0 +1,98 @@
+//! What can happen to the process itself: waiting, and ways to end.
+
+use culvert::Errno;
+use culvert_sys::raw::general::timespec;
+use culvert_sys::{nr, syscall};
+
+/// What a driver with a defect does to its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Reads address 0: SIGSEGV.
+    Crash,
+    /// Panics, as code with a wrong assumption does.
+    Panic,
+    /// SIGABRT, as by abort(3), whatever the process wants to do with it.
+    Abort,
+    /// Never comes back.
+    Loop,
+}
+
+impl Action {
+    /// The action called `name`.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"crash" => Self::Crash,
+            b"panic" => Self::Panic,
+            b"abort" => Self::Abort,
+            b"loop" => Self::Loop,
+            _ => return None,
+        })
+    }
+
+    /// Does it.
+    pub fn run(self) -> ! {
+        match self {
+            Self::Crash => crash(),
+            Self::Panic => panic!("a panic that a rule of layer fault asked for"),
+            Self::Abort => abort(),
+            Self::Loop => loop {
+                core::hint::spin_loop();
+            },
+        }
+    }
+}
+
+fn crash() -> ! {
+    // SAFETY: nothing is ever mapped there (mmap_min_addr, and the first page is never given out); a fault is what is wanted. In assembly,
+    // for to the compiler it would be undefined.
+    unsafe { core::arch::asm!("mov rax, qword ptr [0]", "ud2", options(noreturn)) }
+}
+
+fn abort() -> ! {
+    const SIGABRT: usize = 6;
+    // SAFETY: default action and delivery of SIGABRT for this thread; the arguments are plain numbers and structures of ours.
+    unsafe {
+        let default = [0usize; 4];
+        let mask = 1u64 << (SIGABRT - 1);
+        const SIG_UNBLOCK: usize = 1;
+        syscall::raw(
+            nr::RT_SIGACTION,
+            [SIGABRT, default.as_ptr() as usize, 0, 8, 0, 0],
+        );
+        syscall::raw(
+            nr::RT_SIGPROCMASK,
+            [SIG_UNBLOCK, (&raw const mask) as usize, 0, 8, 0, 0],
+        );
+        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
+        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
+        syscall::raw(nr::TGKILL, [process, thread, SIGABRT, 0, 0, 0]);
+        loop {
+            syscall::raw(nr::EXIT_GROUP, [134, 0, 0, 0, 0, 0]);
+        }
+    }
+}
+
+/// Longest sleep in one go: a signal that came just before it is noticed no later.
+const SLICE: u64 = 20_000_000;
+
+/// Waits `time` nanoseconds; `EINTR` as soon as a signal waits for this thread.
+pub fn wait(time: u64, interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
+    let mut left = time;
+    while left > 0 {
+        if interrupted() {
+            return Err(Errno::EINTR);
+        }
+        let slice = left.min(SLICE);
+        let mut unslept = timespec {
+            tv_sec: 0,
+            tv_nsec: slice as i64,
+        };
+        let here = &raw mut unslept as usize;
+        // SAFETY: both arguments are one structure of ours (nanosleep(2) allows it).
+        left -= match unsafe { syscall::call(nr::NANOSLEEP, [here, here]) } {
+            Err(Errno::EINTR) => slice.saturating_sub(unslept.tv_nsec as u64),
+            _ => slice,
+        };
+    }
+    Ok(())
+}

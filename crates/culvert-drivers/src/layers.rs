@@ -1,0 +1,191 @@
+//! Layers over the driver of a mount, and how a mount's options name them.
+//!
+//! ```text
+//! layer=NAME               stack layer NAME over what there is so far: the first one lies on the driver, the last one on top
+//! NAME.OPTION[=VALUE]      option OPTION of the last layer NAME named before
+//! ```
+//!
+//! Every other option is the driver's. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with option `ro`, under layer `a` with `x=1`,
+//! under layer `b`, under layer `a` again with `x=2`.
+
+use crate::registry::{self, alternatives, check_names_of};
+use crate::{DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault};
+use alloc::{boxed::Box, format, string::ToString, vec::Vec};
+use culvert::{
+    Errno, Error, FileSystem, Result,
+    mount::{Mount, Options},
+};
+
+/// A layer that comes with Culvert.
+struct Layer {
+    info: DriverInfo,
+    /// Checks options in the launcher, and returns them as they are to travel.
+    prepare: fn(Options, &Environment<'_>) -> Result<Options>,
+    /// Puts the layer over a file system, in every process.
+    open: fn(&Options, &Environment<'_>, Box<dyn FileSystem>) -> Result<Box<dyn FileSystem>>,
+}
+
+const LAYERS: &[Layer] = &[Layer {
+    info: fault::INFO,
+    prepare: fault::prepare,
+    open: fault::open,
+}];
+
+/// All layers.
+pub fn list() -> impl ExactSizeIterator<Item = &'static DriverInfo> + Clone {
+    LAYERS.iter().map(|layer| &layer.info)
+}
+
+/// The layer called `name`; `ENODEV` with the names that there are.
+pub fn find(name: &str) -> Result<&'static DriverInfo> {
+    layer(name.as_bytes()).map(|layer| &layer.info)
+}
+
+fn layer(name: &[u8]) -> Result<&'static Layer> {
+    LAYERS
+        .iter()
+        .find(|layer| layer.info.name.as_bytes() == name)
+        .ok_or_else(|| {
+            let names = list().map(|info| info.name);
+            let shown = printable(name).to_string();
+            let more = alternatives(&shown, names);
+            Error::because(
+                Errno::ENODEV,
+                format!("there is no layer \"{shown}\"{more}"),
+            )
+        })
+}
+
+/// A mount, taken apart: what is the driver's, and the layers over it, the lowest one first.
+struct Stack {
+    driver: Mount,
+    layers: Vec<(&'static Layer, Options)>,
+}
+
+impl Stack {
+    fn of(mount: &Mount) -> Result<Self> {
+        let mut stack = Self {
+            driver: Mount {
+                options: Options::new(),
+                ..mount.clone()
+            },
+            layers: Vec::new(),
+        };
+        for (name, value) in &mount.options {
+            if name == "layer" {
+                stack.layers.push((layer(value)?, Options::new()));
+            } else if let Some((prefix, option)) = name.split_once('.') {
+                let own = stack
+                    .layers
+                    .iter_mut()
+                    .rfind(|(layer, _)| layer.info.name == prefix)
+                    .map(|(_, options)| options);
+                let own = match own {
+                    Some(own) => own,
+                    // The prefix may be misspelt, or the layer left out.
+                    None => {
+                        let known = layer(prefix.as_bytes())?.info.name;
+                        return Err(Error::because(
+                            Errno::EINVAL,
+                            format!("option {name}: no layer={known} stands before it"),
+                        ));
+                    }
+                };
+                own.push((option.into(), value.clone()));
+            } else {
+                stack.driver.options.push((name.clone(), value.clone()));
+            }
+        }
+        for (layer, options) in &stack.layers {
+            let owner = format!("layer {}", layer.info.name);
+            check_names_of(&owner, layer.info.options, options)?;
+        }
+        Ok(stack)
+    }
+}
+
+/// Checks `mount` and makes it ready, in the launcher; `progress` is told how far the costly part is.
+pub fn prepare(
+    mount: &Mount,
+    environment: &Environment<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Prepared> {
+    let Stack { driver, layers } = Stack::of(mount)?;
+    let mut travelling = Options::new();
+    for (layer, options) in layers {
+        let name = layer.info.name;
+        travelling.push(("layer".into(), name.into()));
+        let prepared = (layer.prepare)(options, environment)?;
+        travelling.extend(
+            prepared
+                .into_iter()
+                .map(|(option, value)| (format!("{name}.{option}"), value)),
+        );
+    }
+    let mut prepared = registry::prepare(&driver, environment, progress)?;
+    prepared.mount.options.extend(travelling);
+    Ok(prepared)
+}
+
+/// The file system of a mount that [`prepare`] returned, with its layers. Cheap: a few system calls.
+pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
+    let Stack { driver, layers } = Stack::of(mount)?;
+    let lowest = registry::open(&driver, environment)?;
+    layers
+        .into_iter()
+        .try_fold(lowest, |below, (layer, options)| {
+            (layer.open)(&options, environment, below)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert::mount::parse_volume;
+    use std::string::String;
+
+    fn stack(options: &str) -> Result<Stack> {
+        let text = format!("/a:/b:{options}");
+        Stack::of(&parse_volume(text.as_bytes()).unwrap().into_mount("archive"))
+    }
+
+    #[test]
+    fn options_belong_to_the_last_layer_of_their_name() {
+        let stack = stack("ro,layer=fault,fault.seed=1,umask=7,layer=fault,fault.seed=2").unwrap();
+        let plain = |options: &Options| -> Vec<String> {
+            let one = |(name, value): &(String, Vec<u8>)| format!("{name}={}", printable(value));
+            options.iter().map(one).collect()
+        };
+        assert_eq!(plain(&stack.driver.options), ["ro=", "umask=7"]);
+        let layers: Vec<_> = stack.layers.iter().map(|(_, own)| plain(own)).collect();
+        assert_eq!(layers, [["seed=1"], ["seed=2"]]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (options, want) in [
+            (
+                "layer=fualt",
+                "there is no layer \"fualt\"; did you mean fault? There are: fault",
+            ),
+            ("layer", "there is no layer \"\"; there are: fault"),
+            (
+                "fault.seed=1,layer=fault",
+                "option fault.seed: no layer=fault stands before it",
+            ),
+            (
+                "layer=fault,falt.seed=1",
+                "there is no layer \"falt\"; did you mean fault? There are: fault",
+            ),
+            (
+                "layer=fault,fault.sed=1",
+                "layer fault has no option \"sed\"; did you mean seed? There are: rule, seed, count",
+            ),
+        ] {
+            let Err(error) = stack(options) else {
+                panic!("{options} is accepted")
+            };
+            assert_eq!(error.to_string(), want, "{options}");
+        }
+    }
+}
