@@ -1,13 +1,16 @@
 //! Open file descriptions of driven files and directories (DESIGN section 8).
 //!
 //! A description is *private* while only this process holds it: offset and status flags live here. It is *shared* once it was promoted: then its kernel
-//! descriptor is an open file description on the node's shadow file, and the kernel keeps the offset and the flags.
+//! descriptor is an open file description on the node's shadow file, and the kernel keeps the offset and the flags. Where the driver's back end is
+//! a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the description is then *direct*, and reads, writes and locks are
+//! the kernel's own.
 
 use crate::process;
 use crate::resolver::MountId;
+use crate::run::ShadowName;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -42,9 +45,18 @@ pub struct Description {
     pub opened_as: Option<(Node, Box<[u8]>)>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
+    /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the flags.
+    flags_known: AtomicU32,
     offset: Offset,
-    shared: AtomicBool,
+    state: AtomicU8,
 }
+
+/// Who keeps a description ([`Description::state`]).
+const PRIVATE_HERE: u8 = 0;
+/// The kernel, on a shadow.
+const ON_SHADOW: u8 = 1;
+/// The kernel, on the driver's own file.
+const DIRECT: u8 = 2;
 
 /// The offset of a private description. While the process has one thread its lock costs nothing.
 struct Offset {
@@ -96,7 +108,8 @@ impl Description {
                 lock: Mutex::new(()),
                 value: UnsafeCell::new(0),
             },
-            shared: AtomicBool::new(false),
+            flags_known: AtomicU32::new(NOT_KNOWN),
+            state: AtomicU8::new(PRIVATE_HERE),
         }
     }
 
@@ -107,14 +120,39 @@ impl Description {
         description
     }
 
+    /// The same, of a descriptor on the driver's own file ([`FileSystem::adopt`]).
+    pub fn direct(mount: MountId, node: Node, file: Box<dyn File>, flags: u32) -> Self {
+        let description = Self::new(mount, node, FileKind::Regular, Object::File(file), flags);
+        description.set_state(DIRECT);
+        description
+    }
+
+    /// The name of its node's shadow.
+    pub fn name(&self) -> ShadowName {
+        ShadowName {
+            mount: self.mount.0,
+            node: self.node,
+        }
+    }
+
     /// Whether the kernel keeps offset and flags.
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.shared.load(Relaxed)
+        self.state.load(Relaxed) != PRIVATE_HERE
+    }
+
+    /// Whether the kernel's descriptor is on the file itself, so that what concerns its bytes is the kernel's to do.
+    #[inline]
+    pub fn is_direct(&self) -> bool {
+        self.state.load(Relaxed) == DIRECT
     }
 
     fn set_shared(&self) {
-        if !self.shared.swap(true, Relaxed) {
+        self.set_state(ON_SHADOW);
+    }
+
+    fn set_state(&self, state: u8) {
+        if self.state.swap(state, Relaxed) == PRIVATE_HERE {
             PRIVATE.fetch_sub(1, Relaxed);
         }
     }
@@ -168,10 +206,21 @@ impl Description {
         if !self.is_shared() || matches!(self.object, Object::Path) {
             return Ok(mine);
         }
+        // What nobody has changed since need not be asked for again. The count is read first: a change after that counts.
+        let changes = process::get()
+            .node_locks
+            .notes()
+            .map_or(FLAGS_OF_STRANGERS, |notes| notes.flag_changes.load(Acquire));
+        if changes & FLAGS_OF_STRANGERS == 0 && self.flags_known.load(Relaxed) == changes {
+            return Ok(mine);
+        }
         const F_GETFL: usize = 3;
         // SAFETY: F_GETFL only reads the flags of the descriptor.
         let kernel = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
-        Ok(mine & !SETTABLE | kernel & SETTABLE)
+        let flags = mine & !SETTABLE | kernel & SETTABLE;
+        self.flags.store(flags, Relaxed);
+        self.flags_known.store(changes, Release);
+        Ok(flags)
     }
 
     /// F_SETFL.
@@ -183,6 +232,8 @@ impl Description {
             const F_SETFL: usize = 4;
             // SAFETY: changes status flags of a descriptor that is the program's own.
             unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFL, flags as usize & !0o40000]) }?;
+            flags_changed();
+            return Ok(());
         }
         let old = self.flags.load(Relaxed);
         self.flags
@@ -196,6 +247,7 @@ impl Description {
     pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
         let io = match self.privately(io) {
             Ok(result) => return Ok(result),
+            Err(_) if self.is_direct() => return Err(crate::calls::FORWARD),
             Err(io) => io,
         };
         let _lock = process::get().node_locks.lock(self.mount, self.node);
@@ -205,6 +257,25 @@ impl Description {
         if offset != before {
             kernel_seek(fd, offset as i64, 0)?;
         }
+        Ok(result)
+    }
+
+    /// Runs `io`, exclusively, and leaves the description's offset where it says, which need not be where it was: one system call less where the
+    /// kernel keeps it.
+    pub fn to_offset<R>(&self, fd: i32, io: impl FnOnce() -> Result<(u64, R), Errno>) -> Result<R, Errno> {
+        let io = match self.privately(|offset| {
+            let (to, result) = io()?;
+            *offset = to;
+            Ok(result)
+        }) {
+            Ok(result) => return result,
+            Err(_) if self.is_direct() => return Err(crate::calls::FORWARD),
+            Err(io) => io,
+        };
+        let _lock = process::get().node_locks.lock(self.mount, self.node);
+        let mut to = 0;
+        let result = io(&mut to)?;
+        kernel_seek(fd, to as i64, 0)?;
         Ok(result)
     }
 
@@ -223,15 +294,46 @@ impl Description {
         })
     }
 
-    /// Makes the kernel the keeper: `replace` is given the offset and makes the description's descriptors ones on the shadow, while no other thread
-    /// reads or writes through them. Nothing happens to one that is shared already.
-    pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<(), Errno>) -> Result<(), Errno> {
+    /// Makes the kernel the keeper: `replace` is given the offset and makes the description's descriptors ones of a file, while no other thread
+    /// reads or writes through them; it says whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
+    pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<Kept, Errno>) -> Result<(), Errno> {
         self.privately(|offset| {
-            replace(*offset)?;
-            self.set_shared();
+            let kept = replace(*offset)?;
+            self.flags_known.store(NOT_KNOWN, Relaxed);
+            self.set_state(match kept {
+                Kept::OnShadow => ON_SHADOW,
+                Kept::Directly => DIRECT,
+            });
             Ok(())
         })
         .unwrap_or(Ok(()))
+    }
+}
+
+/// What the kernel keeps a shared description on.
+pub enum Kept {
+    /// The node's shadow.
+    OnShadow,
+    /// The driver's own file.
+    Directly,
+}
+
+/// In [`Description::flags_known`]: never asked. No count of changes, those being even.
+const NOT_KNOWN: u32 = u32::MAX;
+/// In [`crate::node_locks::Notes::flag_changes`].
+const FLAGS_OF_STRANGERS: u32 = 1;
+
+/// The status flags of some shared description have changed.
+fn flags_changed() {
+    if let Some(notes) = process::get().node_locks.notes() {
+        notes.flag_changes.fetch_add(2, AcqRel);
+    }
+}
+
+/// Somebody who is not intercepted gets a shared description, and may change its status flags unseen from here on.
+pub fn given_to_strangers() {
+    if let Some(notes) = process::get().node_locks.notes() {
+        notes.flag_changes.fetch_or(FLAGS_OF_STRANGERS, AcqRel);
     }
 }
 

@@ -1,20 +1,54 @@
 //! Locks between the processes of a run, one word for a group of nodes, in a file of the run directory that everybody maps.
 //!
-//! A word holds the thread id of its owner, so that the lock of a process that was killed can be taken over; robust futexes are not ours to use
-//! (one list a thread, and it is glibc's).
+//! A word holds the *slot* of the process that has it, so that the lock of a process that was killed can be taken over; robust futexes are not ours
+//! to use (one list a thread, and it is glibc's). That a slot's process lives is said by the kernel: it holds a record lock on that byte of the file
+//! `owners` (fcntl(2)), which ends with the process however it ends, is inherited by nobody, and is seen from every PID namespace, where a thread id
+//! would be another's. Threads need no slot of their own: they die together.
 
+use crate::process;
 use crate::resolver::MountId;
 use crate::run::Run;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use crate::shadow;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
+/// Bytes of the mapped file: the words, and a page for [`Notes`].
+const LENGTH: usize = 8192;
+
+/// Somebody sleeps on the word.
 const WAITERS: u32 = 1 << 31;
+/// Somebody has slept on the word in vain: who comes fresh does not overtake.
+const STARVING: u32 = 1 << 30;
+/// The owner has no slot: the other bits are its thread id.
+const BY_THREAD: u32 = 1 << 22;
+/// The owner: slot or thread id, and how it is named.
+const OWNER: u32 = BY_THREAD << 1;
+const OWNER_MASK: u32 = OWNER - 1;
+/// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`, include/linux/threads.h).
+const SLOTS: u32 = BY_THREAD - 1;
+/// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
+const PATIENCE: usize = 20_000_000;
+
+/// What else the processes of a run tell each other.
+#[repr(C)]
+pub struct Notes {
+    /// Counts, by twos, the changes of status flags of shared descriptions (`F_SETFL`). Bit 0: programs that are not intercepted hold some too, so
+    /// that the kernel must be asked each time.
+    pub flag_changes: AtomicU32,
+    /// Counts the times a shadow was given to a program that is not intercepted and may write to it.
+    pub strangers: AtomicU32,
+}
 
 /// The lock words, mapped on first use.
 pub struct NodeLocks {
     address: AtomicUsize,
+    /// This process's slot; 0: none yet.
+    slot: AtomicU32,
+    /// Where the number of the descriptor on `owners` stands.
+    owners: AtomicPtr<core::sync::atomic::AtomicI32>,
+    choosing: Mutex<()>,
     /// Used when the shared file cannot be mapped: then only this process is kept apart.
     fallback: AtomicU32,
 }
@@ -29,104 +63,217 @@ impl NodeLocks {
     pub const fn new() -> Self {
         Self {
             address: AtomicUsize::new(0),
+            slot: AtomicU32::new(0),
+            owners: AtomicPtr::new(core::ptr::null_mut()),
+            choosing: Mutex::new(()),
             fallback: AtomicU32::new(0),
         }
     }
 
     fn map(run: &Run) -> Result<usize, Errno> {
-        let path = run.file("locks");
-        const O_RDWR_CREAT_CLOEXEC: usize = 0o2 | 0o100 | 0o2000000;
-        // SAFETY: the path ends in NUL; the mapping is a new one of our own file, grown to its full length first, and lives for ever.
+        let file = shadow::open(&run.file("locks"), 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
+        // SAFETY: the mapping is a new one of our own file, grown to its full length first, and lives for ever.
         unsafe {
-            let fd = syscall::call(
-                nr::OPEN,
-                [path.as_ptr() as usize, O_RDWR_CREAT_CLOEXEC, 0o600],
-            )?;
-            let mapped = syscall::call(nr::FTRUNCATE, [fd, WORDS * 4]).and_then(|_| {
-                syscall::call(
-                    nr::MMAP,
-                    [
-                        0,
-                        WORDS * 4,
-                        3, /* READ|WRITE */
-                        1, /* SHARED */
-                        fd,
-                        0,
-                    ],
-                )
-            });
-            let _ = syscall::call(nr::CLOSE, [fd]);
-            mapped
+            syscall::call(nr::FTRUNCATE, [file.0 as usize, LENGTH])?;
+            const READ_WRITE: usize = 3;
+            const MAP_SHARED: usize = 1;
+            syscall::call(nr::MMAP, [0, LENGTH, READ_WRITE, MAP_SHARED, file.0 as usize, 0])
+        }
+    }
+
+    fn address(&self) -> Option<usize> {
+        let known = self.address.load(Acquire);
+        if known != 0 {
+            return Some(known);
+        }
+        match Self::map(&process::get().run) {
+            Ok(made) => match self.address.compare_exchange(0, made, AcqRel, Acquire) {
+                Ok(_) => Some(made),
+                Err(first) => {
+                    // SAFETY: the mapping was made above and nobody has seen it.
+                    let _ = unsafe { syscall::call(nr::MUNMAP, [made, LENGTH]) };
+                    Some(first)
+                }
+            },
+            Err(error) => {
+                crate::log!("no locks between processes: {error}");
+                None
+            }
+        }
+    }
+
+    fn words(address: usize) -> &'static [AtomicU32; WORDS] {
+        // SAFETY: the words are mapped there for ever.
+        unsafe { &*(address as *const [AtomicU32; WORDS]) }
+    }
+
+    /// What the processes of the run tell each other; none where their common file cannot be mapped.
+    pub fn notes(&self) -> Option<&'static Notes> {
+        // SAFETY: the second page is mapped for ever and holds two atomic words.
+        self.address().map(|address| unsafe { &*((address + WORDS * 4) as *const Notes) })
+    }
+
+    /// [`NodeLocks::notes`], unless nobody in this process has asked for a lock or for them yet.
+    #[inline]
+    pub fn notes_if_mapped(&self) -> Option<&'static Notes> {
+        match self.address.load(Acquire) {
+            0 => None,
+            _ => self.notes(),
         }
     }
 
     fn word(&self, mount: MountId, node: Node) -> &AtomicU32 {
-        let mut address = self.address.load(Acquire);
-        if address == 0 {
-            address = match Self::map(&crate::process::get().run) {
-                Ok(address) => address,
-                Err(error) => {
-                    crate::log!("no locks between processes: {error}");
-                    return &self.fallback;
-                }
-            };
-            if let Err(first) = self.address.compare_exchange(0, address, AcqRel, Acquire) {
-                // SAFETY: the mapping was made above and nobody has seen it.
-                let _ = unsafe { syscall::call(nr::MUNMAP, [address, WORDS * 4]) };
-                address = first;
-            }
-        }
+        let Some(address) = self.address() else {
+            return &self.fallback;
+        };
         let hash = (node.0 ^ (u64::from(mount.0) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-        // SAFETY: WORDS words are mapped there for ever; hash < 1024.
-        unsafe { &*(address as *const AtomicU32).add(hash as usize) }
+        &Self::words(address)[hash as usize]
     }
 
     /// Locks the word of `node`; waits for a living owner, takes over from a dead one.
+    #[inline]
     pub fn lock(&self, mount: MountId, node: Node) -> NodeLock<'_> {
         let word = self.word(mount, node);
-        let me = thread_id();
-        let mut seen = 0;
+        let me = self.owner();
+        if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
+            self.wait(word, me);
+        }
+        NodeLock { word }
+    }
+
+    /// Takes a word that is held, or that somebody waits for.
+    ///
+    /// Signals do not end this, as they end no wait for a regular file natively; SIGKILL does. Who has slept once sets [`STARVING`], so that
+    /// the owner cannot take the word again and again before the sleeper has run. The mark of one that was killed meanwhile is
+    /// harmless: whoever sleeps out his patience may take a free word.
+    #[cold]
+    fn wait(&self, word: &AtomicU32, me: u32) {
+        let mut slept = false;
         loop {
-            match word.compare_exchange(seen & WAITERS, me | seen & WAITERS, Acquire, Relaxed) {
-                Ok(_) => return NodeLock { word },
-                Err(now) => seen = now,
-            }
-            let owner = seen & !WAITERS;
-            if owner == 0 {
-                continue;
-            }
-            if !alive(owner) {
-                if word
-                    .compare_exchange(seen, me | WAITERS, Acquire, Relaxed)
-                    .is_ok()
-                {
-                    return NodeLock { word };
+            let now = word.load(Relaxed);
+            let owner = now & OWNER_MASK;
+            if owner == 0 && (slept || now & STARVING == 0) {
+                // Others may be asleep: only the first of them is woken, and each wakes the next.
+                if word.compare_exchange(now, me | WAITERS, Acquire, Relaxed).is_ok() {
+                    return;
                 }
                 continue;
             }
-            if seen & WAITERS == 0
-                && word
-                    .compare_exchange(seen, seen | WAITERS, Relaxed, Relaxed)
-                    .is_err()
-            {
+            let marked = now | WAITERS | if slept { STARVING } else { 0 };
+            if marked != now && word.compare_exchange(now, marked, Relaxed, Relaxed).is_err() {
                 continue;
             }
-            // FUTEX_WAIT, shared; the time limit makes a waiter look whether the owner still lives.
-            let limit = [0usize, 50_000_000];
+            let limit = [0usize, PATIENCE];
+            const FUTEX_WAIT: usize = 0;
             // SAFETY: the word and the time limit outlive the call.
-            let _ = unsafe {
-                syscall::call(
-                    nr::FUTEX,
-                    [
-                        word.as_ptr() as usize,
-                        0,
-                        (seen | WAITERS) as usize,
-                        limit.as_ptr() as usize,
-                    ],
-                )
+            let woken = unsafe {
+                syscall::call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAIT, marked as usize, limit.as_ptr() as usize])
             };
-            seen = word.load(Relaxed);
+            slept = true;
+            if woken == Err(Errno::ETIMEDOUT)
+                && owner != 0
+                && !self.lives(owner)
+                && word.compare_exchange(marked, me | WAITERS, Acquire, Relaxed).is_ok()
+            {
+                return;
+            }
         }
+    }
+
+    /// How this process, or vfork child, is named in words.
+    #[inline]
+    fn owner(&self) -> u32 {
+        let known = match process::vfork_child() {
+            None => self.slot.load(Acquire),
+            Some(child) => child.slot.load(Relaxed),
+        };
+        if known != 0 { known } else { self.choose() }
+    }
+
+    /// Chooses a slot: the process id where that is free, as it is unless PID namespaces give one number to several.
+    #[cold]
+    fn choose(&self) -> u32 {
+        let place = match process::vfork_child() {
+            None => &self.slot,
+            Some(child) => &child.slot,
+        };
+        let _guard = self.choosing.lock();
+        let known = place.load(Acquire);
+        if known != 0 {
+            return known;
+        }
+        // SAFETY: without arguments.
+        let first = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as u32 % SLOTS;
+        let slot = match self.take_slot(first) {
+            Ok(slot) => slot,
+            Err(Errno::EBADF) => return thread_id() | BY_THREAD,
+            Err(error) => {
+                crate::log!("no slot for locks between processes: {error}");
+                return thread_id() | BY_THREAD;
+            }
+        };
+        // What an earlier owner of the slot held, it held when it died.
+        if let Some(address) = self.address() {
+            for word in Self::words(address) {
+                let now = word.load(Relaxed);
+                if now & OWNER_MASK == slot && word.compare_exchange(now, 0, AcqRel, Relaxed).is_ok() {
+                    wake(word);
+                }
+            }
+        }
+        place.store(slot, Release);
+        slot
+    }
+
+    fn take_slot(&self, first: u32) -> Result<u32, Errno> {
+        let mut place = self.owners.load(Acquire);
+        if place.is_null() {
+            // It would be known in memory that the parent shares, but open in the child only.
+            if process::vfork_child().is_some() {
+                return Err(Errno::EBADF);
+            }
+            let path = process::get().run.file("owners");
+            let file = shadow::open(&path, 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
+            let adopted = process::get().table.adopt_internal(file.0).ok_or(Errno::EMFILE)?;
+            // It has become another number.
+            let _ = file.release();
+            place = core::ptr::from_ref(adopted).cast_mut();
+            self.owners.store(place, Release);
+        }
+        // SAFETY: the place is a static of the table.
+        let fd = unsafe { &*place }.load(Relaxed);
+        for i in 0..SLOTS {
+            let slot = (first + i) % SLOTS + 1;
+            match record_lock(fd, F_SETLK, slot) {
+                Ok(_) => return Ok(slot),
+                Err(Errno::EAGAIN | Errno::EACCES) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+
+    fn lives(&self, owner: u32) -> bool {
+        if owner & BY_THREAD != 0 {
+            // SAFETY: signal 0 only asks whether the thread exists.
+            return unsafe { syscall::call(nr::TKILL, [(owner & !BY_THREAD) as usize, 0]) != Err(Errno::ESRCH) };
+        }
+        if owner == self.slot.load(Relaxed) {
+            return true;
+        }
+        let place = self.owners.load(Acquire);
+        if place.is_null() {
+            return true;
+        }
+        // SAFETY: the place is a static of the table.
+        let fd = unsafe { &*place }.load(Relaxed);
+        record_lock(fd, F_GETLK, owner).unwrap_or(true)
+    }
+
+    /// This is a new process, or the descriptor that its slot hangs on was moved: it needs a slot of its own, as record locks are not inherited and
+    /// end when a descriptor of the file is closed.
+    pub fn forget_slot(&self) {
+        self.slot.store(0, Release);
     }
 }
 
@@ -137,26 +284,35 @@ impl Default for NodeLocks {
 }
 
 impl Drop for NodeLock<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if self.word.swap(0, Release) & WAITERS != 0 {
-            // FUTEX_WAKE, shared. Every waiter: one that takes the word clears nobody's mark but may not set it again.
-            // SAFETY: the address is only a key for the kernel.
-            let _ = unsafe {
-                syscall::call(
-                    nr::FUTEX,
-                    [self.word.as_ptr() as usize, 1, i32::MAX as usize],
-                )
-            };
+        if self.word.fetch_and(STARVING, Release) & WAITERS != 0 {
+            wake(self.word);
         }
     }
+}
+
+const F_GETLK: usize = 5;
+const F_SETLK: usize = 6;
+
+/// Takes the record lock of a slot, or asks whether another process has it.
+fn record_lock(fd: i32, command: usize, slot: u32) -> Result<bool, Errno> {
+    const F_WRLCK: u16 = 1;
+    const F_UNLCK: u16 = 2;
+    // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
+    let mut lock = [u64::from(F_WRLCK), u64::from(slot), 1, 0];
+    // SAFETY: a `struct flock` on a descriptor of ours.
+    unsafe { syscall::call(nr::FCNTL, [fd as usize, command, lock.as_mut_ptr() as usize]) }?;
+    Ok(lock[0] as u16 != F_UNLCK)
+}
+
+fn wake(word: &AtomicU32) {
+    const FUTEX_WAKE: usize = 1;
+    // SAFETY: the address is only a key for the kernel.
+    let _ = unsafe { syscall::call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAKE, 1]) };
 }
 
 fn thread_id() -> u32 {
     // SAFETY: gettid has no arguments.
     unsafe { syscall::raw(nr::GETTID, [0; 6]) as u32 }
-}
-
-fn alive(thread: u32) -> bool {
-    // SAFETY: signal 0 only asks whether the thread exists.
-    unsafe { syscall::call(nr::TKILL, [thread as usize, 0]) != Err(Errno::ESRCH) }
 }

@@ -1,5 +1,7 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose behalf it acts.
 
+pub mod limits;
+
 use crate::description::{Description, Held};
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
@@ -52,9 +54,9 @@ static PID: AtomicU32 = AtomicU32::new(0);
 /// This is a new process.
 pub fn forget_pid() {
     PID.store(0, Relaxed);
+    get().node_locks.forget_slot();
 }
 
-static UMASK: AtomicU32 = AtomicU32::new(0o22);
 
 /// The state. Only hooks call this, and hooks exist only after [`set`].
 #[inline]
@@ -162,6 +164,8 @@ impl Process {
     pub fn confine(&self) {
         self.table.prepare();
         caller();
+        limits::umask();
+        limits::file_size();
         self.with_working_directory(|_| ());
         for mount in self.mounts.ids() {
             let _ = file_system(mount);
@@ -242,7 +246,7 @@ pub fn caller() -> Caller<'static> {
         gid: credentials.gid,
         groups: &credentials.groups,
         pid,
-        umask: UMASK.load(Relaxed),
+        umask: limits::umask(),
     }
 }
 
@@ -252,6 +256,10 @@ pub struct VforkChild {
     state: Mutex<ChildState>,
     /// It has changed its credentials, which are known in memory that it shares.
     changed_credentials: AtomicBool,
+    /// Its slot for locks between processes, see [`NodeLocks`].
+    pub slot: AtomicU32,
+    /// The umask that it has set, plus one; 0: still its parent's.
+    pub umask: AtomicU32,
 }
 
 #[derive(Default)]
@@ -356,11 +364,6 @@ pub fn leave_vfork() {
         }
     }
     get().vfork_children.fetch_sub(1, Relaxed);
-}
-
-/// umask(2) was set.
-pub fn set_umask(mask: u32) {
-    UMASK.store(mask & 0o777, Relaxed);
 }
 
 /// The same with the real instead of the effective user and group, for access(2).

@@ -8,6 +8,10 @@
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
 //!     cwd/M.N             one empty directory for each node that was made a working directory
 //!     fifos/M.N           FIFOs that stand for those on mounts
+//!     descriptors/D.I     for each file of the kernel's, inode I of device D, of which a description of a driver became shared: a symbolic link
+//!                         whose target is the number of the mount
+//!     owners              byte N is locked (fcntl) by the process whose slot is N (node_locks.rs)
+//!     locks               lock words, and what else all processes must see at once (node_locks.rs)
 //!     exe/<path>          programs started from a mount, under the path they have there
 //! ```
 
@@ -162,6 +166,38 @@ impl Run {
     /// The path of a FIFO that stands for one on a mount, NUL-terminated.
     pub fn fifo(&self, name: ShadowName) -> Vec<u8> {
         self.file(&format!("fifos/{:x}.{:x}", name.mount, name.node.0))
+    }
+
+    fn mark_of(&self, found: &stat) -> Vec<u8> {
+        self.file(&format!("descriptors/{:x}.{:x}", found.st_dev, found.st_ino))
+    }
+
+    /// Tells all processes of the run that descriptors on the file `found` may belong to `mount`.
+    pub fn mark(&self, mount: u16, found: &stat) -> Result<(), Errno> {
+        let (path, number) = (self.mark_of(found), format!("{mount:x}\0"));
+        // SAFETY: both strings end in NUL.
+        let link = || unsafe { syscall::call(nr::SYMLINK, [number.as_ptr() as usize, path.as_ptr() as usize]) };
+        let made = match link() {
+            Err(Errno::ENOENT) => {
+                // SAFETY: the path ends in NUL.
+                let _ = unsafe { syscall::call(nr::MKDIR, [self.file("descriptors").as_ptr() as usize, 0o700]) };
+                link()
+            }
+            made => made,
+        };
+        match made {
+            Ok(_) | Err(Errno::EEXIST) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The mount that a descriptor on the regular file `found` may belong to.
+    pub fn marked(&self, found: &stat) -> Option<u16> {
+        if found.st_mode & 0o170000 != 0o100000 {
+            return None;
+        }
+        let number = read_link(&self.mark_of(found)).ok()?;
+        u16::from_str_radix(core::str::from_utf8(&number).ok()?, 16).ok()
     }
 
     /// Which node the path `path` (of a shadow or working directory, of this run or of one that it is nested in) stands for.

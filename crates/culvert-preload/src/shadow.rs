@@ -6,7 +6,6 @@
 use crate::description::{Description, Object};
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
-use alloc::vec;
 use culvert::{Errno, File, Sink};
 use culvert_sys::{nr, syscall};
 
@@ -113,6 +112,12 @@ impl Sink for ToDescriptor {
 /// Fills the shadow of `name` with the bytes of `file` unless it is filled already.
 pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     let writable = open_shadow(name, 0o2)?;
+    let result = fill_opened(name, file, &writable);
+    process::get().table.posix_locks.close(name, writable);
+    result
+}
+
+fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
     if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
         return Ok(());
     }
@@ -198,33 +203,4 @@ pub fn mappable(description: &Description, fd: i32) -> culvert::Result<Mappable>
         return Ok(Mappable::Own(fd));
     }
     Ok(Mappable::Other(open_shadow(name, 0)?))
-}
-
-/// Copies the bytes of `file` from `offset` into the descriptor `fd`, through a buffer; returns how many.
-pub fn copy_to_descriptor(
-    file: &dyn File,
-    offset: u64,
-    length: usize,
-    write: &mut dyn FnMut(&[u8]) -> Result<usize, Errno>,
-    moved: &mut usize,
-) -> culvert::Result<()> {
-    let mut buffer = vec![0u8; length.min(64 << 10)];
-    while *moved < length {
-        let want = buffer.len().min(length - *moved);
-        let mut slice = &mut buffer[..want];
-        let got = file.read_at(offset + *moved as u64, &mut slice)?;
-        if got == 0 {
-            break;
-        }
-        let mut sent = 0;
-        while sent < got {
-            let n = write(&buffer[sent..got])?;
-            sent += n;
-            *moved += n;
-            if n == 0 {
-                return Ok(());
-            }
-        }
-    }
-    Ok(())
 }

@@ -122,7 +122,7 @@ table! {
     MSGRCV msgrcv => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
     MSGCTL msgctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
     FCNTL fcntl => Handled(Interest::Descriptor0, calls::descriptor::fcntl);
-    FLOCK flock => Handled(Interest::Descriptor0, calls::file::flock);
+    FLOCK flock => Handled(Interest::Descriptor0, calls::locks::flock);
     FSYNC fsync => Handled(Interest::Descriptor0, calls::file::sync);
     FDATASYNC fdatasync => Handled(Interest::Descriptor0, calls::file::sync);
     TRUNCATE truncate => Handled(Interest::Always, calls::attributes::truncate);
@@ -209,7 +209,7 @@ table! {
     PRCTL prctl => Handled(Interest::Always, calls::process::confine);
     ARCH_PRCTL arch_prctl => Engine("the GS base is ours");
     ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
-    SETRLIMIT setrlimit => Forwarded("reads credentials, limits, times or the system's state");
+    SETRLIMIT setrlimit => Handled(Interest::Always, calls::process::limits);
     CHROOT chroot => Handled(Interest::Always, calls::cwd::chroot);
     SYNC sync => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
     ACCT acct => RefusedInside(At::new(0, LastStep::Follow), Errno::EACCES, "accounting needs a kernel file");
@@ -321,7 +321,7 @@ table! {
     FACCESSAT faccessat => Handled(Interest::Always, calls::stat::faccessat);
     PSELECT6 pselect6 => Engine("signals are virtualised; forwarded with the real mask");
     PPOLL ppoll => Engine("signals are virtualised; forwarded with the real mask");
-    UNSHARE unshare => Forwarded("processes, threads and signals are the kernel's");
+    UNSHARE unshare => Handled(Interest::Always, calls::process::unshare);
     SET_ROBUST_LIST set_robust_list => Forwarded("processes, threads and signals are the kernel's");
     GET_ROBUST_LIST get_robust_list => Forwarded("processes, threads and signals are the kernel's");
     SPLICE splice => Handled(Interest::Descriptors02, calls::transfer::splice);
@@ -351,7 +351,7 @@ table! {
     RECVMMSG recvmmsg => Handled(Interest::Always, calls::socket::recvmmsg);
     FANOTIFY_INIT fanotify_init => Forwarded("makes a descriptor of the kernel's own");
     FANOTIFY_MARK fanotify_mark => RefusedInside(At::below(3, LastStep::Follow), Errno::EOPNOTSUPP, "events of a mount do not reach the kernel");
-    PRLIMIT64 prlimit64 => Forwarded("reads credentials, limits, times or the system's state");
+    PRLIMIT64 prlimit64 => Handled(Interest::Always, calls::process::limits);
     NAME_TO_HANDLE_AT name_to_handle_at => Handled(Interest::Always, calls::stat::name_to_handle_at);
     OPEN_BY_HANDLE_AT open_by_handle_at => Forwarded("makes a descriptor of the kernel's own");
     CLOCK_ADJTIME clock_adjtime => Forwarded("reads credentials, limits, times or the system's state");

@@ -47,8 +47,8 @@ fn make<'a>(found: &'a Inside<'_>, directory: bool) -> Result<Making<'a>, Errno>
     })
 }
 
-fn masked(mode: usize, allowed: u32) -> u32 {
-    mode as u32 & allowed & !process::caller().umask
+fn masked(file_system: &dyn FileSystem, mode: usize, allowed: u32) -> u32 {
+    process::limits::creation_mode(file_system, mode as u32 & allowed)
 }
 
 /// mkdir(2), mkdirat(2)
@@ -67,7 +67,7 @@ pub fn mkdir(call: &mut Call) -> Outcome {
                 &process::caller(),
                 making.parent,
                 making.name,
-                masked(mode, 0o1777),
+                masked(making.file_system, mode, 0o1777),
             )
             .map(|_| 0)
             .map_err(|error| error.errno())
@@ -103,7 +103,7 @@ pub fn mknod(call: &mut Call) -> Outcome {
                 &process::caller(),
                 making.parent,
                 making.name,
-                kind | masked(mode, 0o7777),
+                kind | masked(making.file_system, mode, 0o7777),
                 device as u64,
             )
             .map(|_| 0)

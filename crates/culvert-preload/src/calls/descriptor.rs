@@ -1,5 +1,8 @@
 //! Calls about descriptors themselves: close, dup and its family, fcntl.
 
+use super::locks::{
+    self, F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
+};
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
 use crate::descriptors::dup_from;
@@ -106,8 +109,6 @@ pub fn fcntl(call: &mut Call) -> Outcome {
     const F_SETFD: u32 = 2;
     const F_GETFL: u32 = 3;
     const F_SETFL: u32 = 4;
-    const F_SETLK: u32 = 6;
-    const F_SETLKW: u32 = 7;
     const F_DUPFD_QUERY: u32 = 1027;
     const F_DUPFD_CLOEXEC: u32 = 1030;
     const F_CREATED_QUERY: u32 = 1028;
@@ -130,24 +131,11 @@ pub fn fcntl(call: &mut Call) -> Outcome {
         F_CREATED_QUERY => done(Ok(0)),
         F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
         F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
-        // A lock would be lost when the shadow is opened and closed to be filled for a mapping later: it is filled before.
-        F_SETLK | F_SETLKW => {
-            let ready = process::get()
-                .table
-                .promote(fd as i32)
-                .and_then(|()| match &held.object {
-                    Object::File(_) => crate::shadow::mappable(&held, fd as i32)
-                        .map(|_| ())
-                        .map_err(|error| super::io::report(&held, "lock", &error)),
-                    _ => Ok(()),
-                });
-            if let Err(error) = ready {
-                done(Err(error))
-            } else {
-                Outcome::Forward
-            }
+        F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
+            done(locks::record(&held, fd as i32, command as u32, argument))
         }
-        // Other locks, owners, signals, leases, hints: the kernel keeps them, on the shadow.
+        F_SETLEASE | F_GETLEASE => locks::lease(fd, command as u32),
+        // Owners, signals, hints: the kernel keeps them.
         _ => match process::get().table.promote(fd as i32) {
             Ok(()) => Outcome::Forward,
             Err(error) => done(Err(error)),

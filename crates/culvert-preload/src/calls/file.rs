@@ -1,17 +1,18 @@
 //! What else is done to an open file: advice, synchronising, allocating, truncating, ioctl, flock.
 
 use super::io::report;
-use super::{descriptor, done};
-use crate::description::Object;
+use super::transfer::kernel_has_not;
+use super::{Answer, descriptor, done, driven};
+use crate::description::{Held, Object};
 use crate::memory;
-use crate::process;
+use crate::process::limits;
 use culvert::Errno;
-use culvert_intercept::{Call, Outcome};
+use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 
 /// fadvise64(2), readahead(2): advice; errors as natively.
 pub fn advice(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else {
+    let Some(held) = driven(call.args[0]) else {
         return Outcome::Forward;
     };
     done(match (&held.object, call.number) {
@@ -25,7 +26,7 @@ pub fn advice(call: &mut Call) -> Outcome {
 
 /// fsync(2), fdatasync(2), sync_file_range(2), syncfs(2).
 pub fn sync(call: &mut Call) -> Outcome {
-    let Some(held) = descriptor(call.args[0]) else {
+    let Some(held) = driven(call.args[0]) else {
         return Outcome::Forward;
     };
     done(match (&held.object, call.number) {
@@ -46,27 +47,58 @@ pub fn sync(call: &mut Call) -> Outcome {
 /// fallocate(2)
 pub fn fallocate(call: &mut Call) -> Outcome {
     let [fd, mode, offset, length, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done((|| {
         if matches!(held.object, Object::Path) {
             return Err(Errno::EBADF);
         }
+        // The order of `vfs_fallocate`, fs/open.c.
         if (offset as i64) < 0 || (length as i64) <= 0 {
             return Err(Errno::EINVAL);
         }
+        if !is_known(mode as u32) {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let file = held.writable()?;
+        let end = offset.checked_add(length).filter(|&end| end <= i64::MAX as usize);
+        let end = end.ok_or(Errno::EFBIG)? as u64;
+        if limits::file_size() != u64::MAX && mode as u32 & FALLOC_FL_KEEP_SIZE == 0 {
+            let attributes = file
+                .attributes()
+                .map_err(|error| report(&held, "fallocate", &error))?;
+            limits::may_grow_to(attributes.size, end)?;
+        }
         file.allocate(mode as u32, offset as u64, length as u64)
             .map(|()| 0)
             .map_err(|error| report(&held, "fallocate", &error))
     })())
 }
 
+/// FALLOC_FL_KEEP_SIZE.
+const FALLOC_FL_KEEP_SIZE: u32 = 1;
+
+/// The modes that any file system may have: one of the operations, a hole only with the size kept, the size kept only with a hole or zeroes or by
+/// itself.
+fn is_known(mode: u32) -> bool {
+    const PUNCH_HOLE: u32 = 2;
+    const COLLAPSE_RANGE: u32 = 8;
+    const ZERO_RANGE: u32 = 0x10;
+    const INSERT_RANGE: u32 = 0x20;
+    const UNSHARE_RANGE: u32 = 0x40;
+    match mode & !FALLOC_FL_KEEP_SIZE {
+        0 | ZERO_RANGE | UNSHARE_RANGE => true,
+        PUNCH_HOLE => mode & FALLOC_FL_KEEP_SIZE != 0,
+        COLLAPSE_RANGE | INSERT_RANGE => mode & FALLOC_FL_KEEP_SIZE == 0,
+        _ => false,
+    }
+}
+
 /// ftruncate(2): EINVAL for a descriptor that is not open for writing.
 pub fn ftruncate(call: &mut Call) -> Outcome {
     let [fd, length, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done((|| {
@@ -77,6 +109,12 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
             return Err(Errno::EBADF);
         }
         let file = held.writable().map_err(|_| Errno::EINVAL)?;
+        if limits::file_size() != u64::MAX {
+            let attributes = file
+                .attributes()
+                .map_err(|error| report(&held, "ftruncate", &error))?;
+            limits::may_grow_to(attributes.size, length as u64)?;
+        }
         let changes = culvert::SetAttributes {
             size: Some(length as u64),
             ..Default::default()
@@ -129,21 +167,57 @@ pub fn ioctl(call: &mut Call) -> Outcome {
                 .map_err(|_| Errno::EFAULT)
         })()),
         FIOASYNC => done(Err(Errno::ENOTTY)),
-        _ => done(Err(Errno::ENOTTY)),
+        FICLONE | FICLONERANGE | FIDEDUPERANGE => match kernel_has_not(fd) {
+            // The other file is a descriptor too, which must be the kernel's.
+            None => clone_from(request as u32, argument),
+            Some(_) => done(Err(Errno::EOPNOTSUPP)),
+        },
+        _ if held.is_direct() => Outcome::Forward,
+        _ => done(other(&held, request as u32, argument)),
     }
 }
 
-/// flock(2) and the like on a description: the kernel keeps locks, on the shadow.
-pub fn flock(call: &mut Call) -> Outcome {
-    let fd = call.args[0] as i32;
-    let Some(held) = descriptor(call.args[0]) else {
-        return Outcome::Forward;
+const FICLONE: u32 = 0x4004_9409;
+const FICLONERANGE: u32 = 0x4020_940d;
+const FIDEDUPERANGE: u32 = 0xc018_9436;
+
+/// ioctl_ficlone(2), ioctl_fideduperange(2) of a file that the kernel has: whether it has the other too.
+fn clone_from(request: u32, argument: usize) -> Outcome {
+    let others = match request {
+        FICLONE => 1,
+        FICLONERANGE => memory::get::<i64>(argument).map_or(0, |_| 1),
+        _ => usize::from(memory::get::<u32>(argument + 16).unwrap_or(0) as u16),
     };
-    if matches!(held.object, Object::Path) {
-        return done(Err(Errno::EBADF));
+    for i in 0..others {
+        let other = match request {
+            FICLONE => Ok(argument as i64),
+            FICLONERANGE => memory::get::<i64>(argument),
+            // `struct file_dedupe_range` has 24 bytes, each `struct file_dedupe_range_info` behind it 32.
+            _ => memory::get::<i64>(argument + 24 + i * 32),
+        };
+        if other.is_ok_and(|other| kernel_has_not(other as usize).is_some()) {
+            return done(Err(Errno::EXDEV));
+        }
     }
-    match process::get().table.promote(fd) {
-        Ok(()) => Outcome::Forward,
-        Err(error) => done(Err(error)),
+    Outcome::Forward
+}
+
+/// A request that only the driver may know.
+fn other(held: &Held, request: u32, argument: usize) -> Answer {
+    let file = held.file().map_err(|_| Errno::ENOTTY)?;
+    // `_IOC_SIZE` and `_IOC_DIR`, include/uapi/asm-generic/ioctl.h
+    const IOC_WRITE: u32 = 1;
+    const IOC_READ: u32 = 2;
+    let (size, direction) = ((request >> 16 & 0x3fff) as usize, request >> 30);
+    let mut bytes = alloc::vec![0u8; size];
+    if direction & IOC_WRITE != 0 {
+        user::copy_in(&mut bytes, argument).map_err(|_| Errno::EFAULT)?;
     }
+    let result = file
+        .ioctl(request, &mut bytes)
+        .map_err(|error| report(held, "ioctl", &error))?;
+    if direction & IOC_READ != 0 {
+        user::copy_out(argument, &bytes).map_err(|_| Errno::EFAULT)?;
+    }
+    Ok(result)
 }

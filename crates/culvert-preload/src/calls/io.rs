@@ -1,17 +1,29 @@
 //! Reading, writing and seeking on driven descriptors.
 
-use super::{Answer, RESTART, descriptor, done};
+use super::{Answer, RESTART, done, driven};
 use crate::description::{Description, Held, Object};
 use crate::memory::{Span, UserSink, UserSource, span, spans};
-use culvert::{Errno, Whence};
+use crate::process::limits;
+use alloc::vec::Vec;
+use culvert::{Errno, File, Whence};
 use culvert_intercept::{Call, Outcome};
 
 /// O_APPEND.
 const O_APPEND: u32 = 0o2000;
-/// The flags of preadv2 and pwritev2 that mean nothing on our files: RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_NOWAIT (never blocks: data is at hand).
-const RWF_HARMLESS: usize = 1 | 2 | 4 | 8;
-/// RWF_APPEND.
+/// O_DSYNC, and what O_SYNC has more (open(2)).
+const O_DSYNC: u32 = 0o10000;
+const O_SYNC_ONLY: u32 = 0o4000000;
+/// The largest file (`MAX_LFS_FILESIZE`).
+const LARGEST: u64 = i64::MAX as u64;
+
+/// The flags of preadv2 and pwritev2 (`RWF_SUPPORTED`): HIPRI and NOWAIT mean nothing on our files, whose data are at hand.
+const RWF_HIPRI: usize = 1;
+const RWF_DSYNC: usize = 2;
+const RWF_SYNC: usize = 4;
+const RWF_NOWAIT: usize = 8;
 const RWF_APPEND: usize = 0x10;
+const RWF_NOAPPEND: usize = 0x20;
+const RWF_KNOWN: usize = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
 
 /// Logs a driver's error and gives its errno to the program; a wait that a signal ended is made again where the program wants that (SA_RESTART).
 pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
@@ -31,6 +43,7 @@ pub fn report(description: &Description, what: &str, error: &culvert::Error) -> 
 fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     let file = held.readable()?;
     held.at_offset(fd, |offset| {
+        area(*offset as i64, total(spans))?;
         let mut sink = UserSink::new(spans);
         let count = file
             .read_at(*offset, &mut sink)
@@ -41,74 +54,151 @@ fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
 }
 
 fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
-    positioned(
-        held,
-        offset as usize,
-        spans.iter().map(|span| span.length).sum(),
-        false,
-    )?;
     let file = held.readable()?;
+    area(offset, total(spans))?;
     let mut sink = UserSink::new(spans);
     file.read_at(offset as u64, &mut sink)
         .map_err(|error| report(held, "read", &error))
 }
 
-fn write_at_offset(held: &Held, fd: i32, spans: &[Span], append: bool) -> Answer {
-    let file = held.writable()?;
-    let append = append || held.flags(fd)? & O_APPEND != 0;
-    held.at_offset(fd, |offset| {
-        let mut source = UserSource::new(spans);
-        let wrote = if append {
-            file.append(&mut source)
-        } else {
-            file.write_at(*offset, &mut source)
-                .map(|count| (*offset, count))
+fn total(spans: &[Span]) -> usize {
+    spans.iter().map(|span| span.length).sum()
+}
+
+/// What a positioned call checks: EINVAL for a negative offset, or an end past the largest (`rw_verify_area`, fs/read_write.c).
+fn area(offset: i64, length: usize) -> Result<(), Errno> {
+    match offset >= 0 && offset.checked_add_unsigned(length as u64).is_some() {
+        true => Ok(()),
+        false => Err(Errno::EINVAL),
+    }
+}
+
+/// How the bytes of a write get to the file.
+#[derive(Clone, Copy)]
+struct Manner {
+    append: bool,
+    /// `O_DSYNC` or `O_SYNC`, of the description or of this write: whether the data alone must be durable.
+    sync: Option<bool>,
+}
+
+impl Manner {
+    fn new(description_flags: u32, call_flags: usize) -> Result<Self, Errno> {
+        // `kiocb_set_rw_flags`, include/linux/fs.h
+        if call_flags & !RWF_KNOWN != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        if call_flags & (RWF_APPEND | RWF_NOAPPEND) == RWF_APPEND | RWF_NOAPPEND {
+            return Err(Errno::EINVAL);
+        }
+        let append = (description_flags & O_APPEND != 0 || call_flags & RWF_APPEND != 0) && call_flags & RWF_NOAPPEND == 0;
+        let data = description_flags & O_DSYNC != 0 || call_flags & (RWF_DSYNC | RWF_SYNC) != 0;
+        let all = description_flags & O_SYNC_ONLY != 0 || call_flags & RWF_SYNC != 0;
+        Ok(Self {
+            append,
+            sync: data.then_some(!all),
+        })
+    }
+}
+
+/// How many bytes a write at `offset` may have (`generic_write_checks`, fs/read_write.c): EFBIG and SIGXFSZ at the process's limit, EFBIG at the
+/// end of all offsets.
+pub(super) fn room(offset: u64) -> Result<u64, Errno> {
+    let limit = limits::file_size();
+    if offset >= limit {
+        return Err(limits::too_large());
+    }
+    match limit.min(LARGEST) - offset.min(LARGEST) {
+        0 => Err(Errno::EFBIG),
+        room => Ok(room),
+    }
+}
+
+/// The first `most` bytes of `spans`; `kept` holds them where they are fewer.
+fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span] {
+    if total(spans) as u64 <= most {
+        return spans;
+    }
+    let mut left = most as usize;
+    for span in spans {
+        let length = span.length.min(left);
+        left -= length;
+        kept.push(Span {
+            base: span.base,
+            length,
+        });
+    }
+    kept
+}
+
+/// Writes at `offset`, or at the end; returns where and how much.
+fn put(held: &Held, file: &dyn File, offset: u64, spans: &[Span], manner: Manner) -> Result<(u64, usize), Errno> {
+    if total(spans) == 0 {
+        return Ok((offset, 0));
+    }
+    let failed = |error| report(held, "write", &error);
+    let mut kept = Vec::new();
+    let (at, count) = if manner.append {
+        // Others may append between this look and the write: the limit is then passed by what they wrote.
+        let spans = match limits::file_size() {
+            u64::MAX => spans,
+            _ => first(spans, room(file.attributes().map_err(failed)?.size)?, &mut kept),
         };
-        let (at, count) = wrote.map_err(|error| report(held, "write", &error))?;
+        file.append(&mut UserSource::new(spans)).map_err(failed)?
+    } else {
+        let spans = first(spans, room(offset)?, &mut kept);
+        (offset, file.write_at(offset, &mut UserSource::new(spans)).map_err(failed)?)
+    };
+    if let Some(data_only) = manner.sync
+        && count > 0
+    {
+        file.sync(data_only).map_err(failed)?;
+    }
+    Ok((at, count))
+}
+
+fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> Answer {
+    let file = held.writable()?;
+    if total(spans) == 0 {
+        return Ok(0);
+    }
+    let manner = Manner::new(held.flags(fd)?, flags)?;
+    if manner.append {
+        return append_at_offset(held, fd, file, spans, manner);
+    }
+    held.at_offset(fd, |offset| {
+        area(*offset as i64, total(spans))?;
+        let (at, count) = put(held, file, *offset, spans, manner)?;
         *offset = at + count as u64;
         Ok(count)
     })?
 }
 
-fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], append: bool) -> Answer {
+/// The offset before does not matter.
+fn append_at_offset(held: &Held, fd: i32, file: &dyn File, spans: &[Span], manner: Manner) -> Answer {
+    held.to_offset(fd, || {
+        let (at, count) = put(held, file, 0, spans, manner)?;
+        Ok((at + count as u64, count))
+    })
+}
+
+fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> Answer {
     if offset < 0 {
         return Err(Errno::EINVAL);
     }
     let file = held.writable()?;
-    let mut source = UserSource::new(spans);
+    if total(spans) == 0 {
+        return Ok(0);
+    }
+    area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
-    let wrote = if append || held.flags(fd)? & O_APPEND != 0 {
-        file.append(&mut source).map(|(_, count)| count)
-    } else {
-        file.write_at(offset as u64, &mut source)
-    };
-    wrote.map_err(|error| report(held, "write", &error))
-}
-
-/// What a positioned call checks first: EINVAL for a negative offset, or an end past the largest (`rw_verify_area`); EBADF, EISDIR as for read and write.
-fn positioned(held: &Held, offset: usize, length: usize, write: bool) -> Result<(), Errno> {
-    if (offset as i64) < 0 {
-        return Err(Errno::EINVAL);
-    }
-    if write {
-        held.writable().map(|_| ())?
-    } else {
-        held.readable().map(|_| ())?
-    }
-    if offset
-        .checked_add(length)
-        .is_none_or(|end| end > i64::MAX as usize)
-    {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(())
-    }
+    let manner = Manner::new(held.flags(fd)?, flags)?;
+    put(held, file, offset as u64, spans, manner).map(|(_, count)| count)
 }
 
 /// read(2)
 pub fn read(call: &mut Call) -> Outcome {
     let [fd, base, length, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(
@@ -121,24 +211,26 @@ pub fn read(call: &mut Call) -> Outcome {
 /// write(2)
 pub fn write(call: &mut Call) -> Outcome {
     let [fd, base, length, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(
         held.writable()
             .and_then(|_| span(base, length))
-            .and_then(|span| write_at_offset(&held, fd as i32, &[span], false)),
+            .and_then(|span| write_at_offset(&held, fd as i32, &[span], 0)),
     )
 }
 
 /// pread64(2)
 pub fn pread64(call: &mut Call) -> Outcome {
     let [fd, base, length, offset, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(
-        positioned(&held, offset, length, false)
+        area(offset as i64, 0)
+            .and_then(|()| held.readable())
+            .and_then(|_| area(offset as i64, length))
             .and_then(|()| span(base, length))
             .and_then(|span| read_at(&held, offset as i64, &[span])),
     )
@@ -147,20 +239,21 @@ pub fn pread64(call: &mut Call) -> Outcome {
 /// pwrite64(2)
 pub fn pwrite64(call: &mut Call) -> Outcome {
     let [fd, base, length, offset, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(
-        positioned(&held, offset, length, true)
-            .and_then(|()| span(base, length))
-            .and_then(|span| write_at(&held, fd as i32, offset as i64, &[span], false)),
+        area(offset as i64, 0)
+            .and_then(|()| held.writable())
+            .and_then(|_| span(base, length))
+            .and_then(|span| write_at(&held, fd as i32, offset as i64, &[span], 0)),
     )
 }
 
 /// readv(2)
 pub fn readv(call: &mut Call) -> Outcome {
     let [fd, vector, count, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(
@@ -173,27 +266,25 @@ pub fn readv(call: &mut Call) -> Outcome {
 /// writev(2)
 pub fn writev(call: &mut Call) -> Outcome {
     let [fd, vector, count, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(
         held.writable()
             .and_then(|_| spans(vector, count))
-            .and_then(|spans| write_at_offset(&held, fd as i32, &spans, false)),
+            .and_then(|spans| write_at_offset(&held, fd as i32, &spans, 0)),
     )
 }
 
 /// preadv(2)
 pub fn preadv(call: &mut Call) -> Outcome {
     let [fd, vector, count, offset, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
-    if (offset as i64) < 0 {
-        return done(Err(Errno::EINVAL));
-    }
     done(
-        held.readable()
+        area(offset as i64, 0)
+            .and_then(|()| held.readable())
             .and_then(|_| spans(vector, count))
             .and_then(|spans| read_at(&held, offset as i64, &spans)),
     )
@@ -202,33 +293,30 @@ pub fn preadv(call: &mut Call) -> Outcome {
 /// pwritev(2)
 pub fn pwritev(call: &mut Call) -> Outcome {
     let [fd, vector, count, offset, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
-    if (offset as i64) < 0 {
-        return done(Err(Errno::EINVAL));
-    }
     done(
-        held.writable()
+        area(offset as i64, 0)
+            .and_then(|()| held.writable())
             .and_then(|_| spans(vector, count))
-            .and_then(|spans| write_at(&held, fd as i32, offset as i64, &spans, false)),
+            .and_then(|spans| write_at(&held, fd as i32, offset as i64, &spans, 0)),
     )
 }
 
 /// preadv2(2): offset -1 means the description's own.
 pub fn preadv2(call: &mut Call) -> Outcome {
     let [fd, vector, count, offset, _, flags] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
-    if flags & !RWF_HARMLESS != 0 {
-        return done(Err(Errno::EOPNOTSUPP));
-    }
     let read = |spans: &[Span]| {
-        if offset as i64 == -1 {
-            read_at_offset(&held, fd as i32, spans)
-        } else {
-            read_at(&held, offset as i64, spans)
+        if total(spans) != 0 {
+            Manner::new(0, flags)?;
+        }
+        match offset as i64 {
+            -1 => read_at_offset(&held, fd as i32, spans),
+            offset => read_at(&held, offset, spans),
         }
     };
     done(
@@ -241,16 +329,12 @@ pub fn preadv2(call: &mut Call) -> Outcome {
 /// pwritev2(2): offset -1 means the description's own.
 pub fn pwritev2(call: &mut Call) -> Outcome {
     let [fd, vector, count, offset, _, flags] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
-    if flags & !(RWF_HARMLESS | RWF_APPEND) != 0 {
-        return done(Err(Errno::EOPNOTSUPP));
-    }
-    let append = flags & RWF_APPEND != 0;
     let write = |spans: &[Span]| match offset as i64 {
-        -1 => write_at_offset(&held, fd as i32, spans, append),
-        offset => write_at(&held, fd as i32, offset, spans, append),
+        -1 => write_at_offset(&held, fd as i32, spans, flags),
+        offset => write_at(&held, fd as i32, offset, spans, flags),
     };
     done(
         held.writable()
@@ -262,7 +346,7 @@ pub fn pwritev2(call: &mut Call) -> Outcome {
 /// lseek(2). On directories the offset is a position of getdents64.
 pub fn lseek(call: &mut Call) -> Outcome {
     let [fd, offset, whence, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
     done(seek(&held, fd as i32, offset as i64, whence as u32))

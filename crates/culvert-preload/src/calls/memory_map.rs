@@ -1,6 +1,7 @@
 //! mmap of driven files: through the filled shadow.
 
-use super::{Answer, descriptor, done};
+use super::transfer::kernel_has_not;
+use super::{Answer, done};
 use crate::description::{Held, Object};
 use crate::memory::{Span, UserSink};
 use crate::process;
@@ -22,7 +23,7 @@ pub fn mmap(call: &mut Call) -> Outcome {
     if flags & MAP_ANONYMOUS != 0 || length == 0 {
         return Outcome::Forward;
     }
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = kernel_has_not(fd) else {
         return Outcome::Forward;
     };
     done(map(&held, fd as i32, call))

@@ -7,6 +7,7 @@ pub mod descriptor;
 pub mod directory;
 pub mod file;
 pub mod io;
+pub mod locks;
 pub mod memory_map;
 pub mod open;
 pub mod path;
@@ -31,6 +32,7 @@ pub fn done(answer: Answer) -> Outcome {
     match answer {
         Ok(value) => Outcome::Return(value as isize),
         Err(RESTART) => Outcome::Restart,
+        Err(FORWARD) => Outcome::Forward,
         Err(errno) => Outcome::Return(errno.negated()),
     }
 }
@@ -38,10 +40,19 @@ pub fn done(answer: Answer) -> Outcome {
 /// A wait was interrupted by a signal: it is delivered, then the call is made again or ends with EINTR (the kernel's ERESTARTSYS).
 pub const RESTART: Errno = Errno::new(512);
 
+/// The call is the kernel's after all: its descriptor has become one on the file itself since the call began.
+pub const FORWARD: Errno = Errno::new(513);
+
 /// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits only.
 #[inline]
 pub fn descriptor(argument: usize) -> Option<Held> {
     state::get().table.get(argument as i32)
+}
+
+/// The same for calls that concern a file's bytes: none when its descriptor is on the file itself, so that the kernel does right.
+#[inline]
+pub fn driven(argument: usize) -> Option<Held> {
+    descriptor(argument).filter(|held| !held.is_direct())
 }
 
 /// Refuses a descriptor call on our files.

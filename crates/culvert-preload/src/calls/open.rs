@@ -202,7 +202,12 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
             FileKind::Directory if read_only => Err(Errno::EROFS),
             FileKind::Directory => {
                 let (entry, opened) = file_system
-                    .tmpfile(&caller, attributes.node, OpenFlags(flags), mode & 0o7777)
+                    .tmpfile(
+                        &caller,
+                        attributes.node,
+                        OpenFlags(flags),
+                        process::limits::creation_mode(file_system, mode & 0o7777),
+                    )
                     .map_err(|error| error.errno())?;
                 give(found, entry.attributes, opened, flags)
             }
@@ -222,7 +227,7 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
                 .attributes(found.parent)
                 .map_err(|error| error.errno())?,
         )?;
-        let mode = mode & 0o7777 & !caller.umask;
+        let mode = process::limits::creation_mode(file_system, mode & 0o7777);
         let (entry, opened) = file_system
             .create(&caller, found.parent, name, OpenFlags(flags), mode)
             .map_err(|error| error.errno())?;

@@ -45,6 +45,7 @@ fn parent(flags: CloneFlags, _result: isize) {
 fn child(flags: CloneFlags) {
     if !flags.vm() {
         process::forget_pid();
+        process::get().table.posix_locks.forget_all();
     }
 }
 
@@ -229,7 +230,24 @@ pub fn confine(call: &mut Call) -> Outcome {
 
 /// umask(2)
 pub fn umask(call: &mut Call) -> Outcome {
-    process::set_umask(call.args[0] as u32);
+    process::limits::set_umask(call.args[0] as u32);
+    Outcome::Forward
+}
+
+/// setrlimit(2), prlimit64(2): the limit of a file's length may change.
+pub fn limits(call: &mut Call) -> Outcome {
+    let answer = native(call);
+    process::limits::forget_file_size();
+    done(answer)
+}
+
+/// unshare(2)
+pub fn unshare(call: &mut Call) -> Outcome {
+    // CLONE_FS, and CLONE_NEWNS and CLONE_NEWUSER, which imply it (`ksys_unshare`, kernel/fork.c).
+    const OWN_UMASK: usize = 0x200 | 0x2_0000 | 0x1000_0000;
+    if call.args[0] & OWN_UMASK != 0 {
+        process::limits::split_umask();
+    }
     Outcome::Forward
 }
 
@@ -243,7 +261,7 @@ pub fn io_submit(call: &mut Call) -> Outcome {
         let Ok(fd) = memory::get::<u32>(block + 20) else {
             return Outcome::Forward;
         };
-        if descriptor(fd as usize).is_some() {
+        if super::transfer::kernel_has_not(fd as usize).is_some() {
             crate::log!("io_submit on descriptor {fd}, which is on a mount, is refused");
             return if i == 0 {
                 done(Err(Errno::EINVAL))

@@ -1,65 +1,169 @@
 //! Moving bytes between files inside one call: sendfile, copy_file_range, splice and the calls that only know pipes.
+//!
+//! Where both ends are the kernel's, or can be made so ([`kernel_has_not`]), the kernel does it.
 
-use super::io::report;
-use super::{Answer, descriptor, done};
-use crate::description::{Held, Object};
+use super::io::{report, room};
+use super::{Answer, descriptor, done, driven};
+use crate::description::{Held, Object, kernel_seek};
 use crate::memory::{self, MAX_RW_COUNT};
-use crate::shadow::copy_to_descriptor;
+use crate::process;
+use alloc::vec;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
-/// Reads the `loff_t` behind `address`, or none for a null pointer; EINVAL for a negative one.
-fn offset_argument(address: usize) -> Result<Option<i64>, Errno> {
-    if address == 0 {
-        return Ok(None);
+/// Bytes moved at a time.
+const CHUNK: usize = 64 << 10;
+/// SPLICE_F_NONBLOCK.
+const SPLICE_F_NONBLOCK: usize = 2;
+/// O_APPEND.
+const O_APPEND: u32 = 0o2000;
+/// What one buffer of a pipe holds: a page (pipe(7)).
+const PIPE_BUFFER: usize = 4096;
+
+/// The description behind a descriptor whose bytes only its driver can move; one whose back end is a file of the kernel's is made the kernel's.
+pub fn kernel_has_not(fd: usize) -> Option<Held> {
+    let held = driven(fd)?;
+    if let Object::File(file) = &held.object
+        && file.descriptor().is_some()
+        && process::get().table.promote(fd as i32).is_ok()
+        && held.is_direct()
+    {
+        return None;
     }
-    let offset: i64 = memory::get(address)?;
-    if offset < 0 {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(Some(offset))
+    Some(held)
+}
+
+/// One end of a transfer.
+struct End<'a> {
+    /// The description, where a driver serves it.
+    held: Option<&'a Held>,
+    fd: usize,
+    /// Where the program keeps the offset; 0: the description's own.
+    address: usize,
+    /// The first byte; none for a foreign description without an offset of ours: the kernel moves that one itself.
+    start: Option<u64>,
+    moved: u64,
+}
+
+impl<'a> End<'a> {
+    fn new(held: Option<&'a Held>, fd: usize, address: usize) -> Result<Self, Errno> {
+        let start = match (address, held) {
+            (0, Some(held)) => Some(held.at_offset(fd as i32, |offset| *offset)?),
+            (0, None) => None,
+            (address, _) => {
+                let offset: i64 = memory::get(address)?;
+                Some(u64::try_from(offset).map_err(|_| Errno::EINVAL)?)
+            }
+        };
+        Ok(Self {
+            held,
+            fd,
+            address,
+            start,
+            moved: 0,
+        })
+    }
+
+    /// One whose offset is moved by what arrived at the other end, not by what was read: EINVAL where there is none.
+    fn seekable(held: Option<&'a Held>, fd: usize, address: usize) -> Result<Self, Errno> {
+        let mut end = Self::new(held, fd, address)?;
+        if end.start.is_none() {
+            const SEEK_CUR: usize = 1;
+            end.start = Some(kernel_seek(fd as i32, 0, SEEK_CUR).map_err(|_| Errno::EINVAL)?);
+        }
+        Ok(end)
+    }
+
+    fn at(&self) -> Option<u64> {
+        self.start.map(|start| start + self.moved)
+    }
+
+    /// Fills `buffer`; a wait that a signal ends is to be made again, which is seen only when nothing was moved.
+    fn read(&self, buffer: &mut [u8]) -> Answer {
+        if let (Some(held), Some(at)) = (self.held, self.at()) {
+            let mut sink = buffer;
+            return held
+                .readable()?
+                .read_at(at, &mut sink)
+                .map_err(|error| report(held, "read", &error));
+        }
+        let args = [
+            self.fd,
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+            self.at().unwrap_or(0) as usize,
+            0,
+            0,
+        ];
+        let number = if self.start.is_some() { nr::PREAD64 } else { nr::READ };
+        // SAFETY: the buffer is given with its length.
+        match unsafe { culvert_intercept::wait::interruptible(number, args) } {
+            Ok(result) => Errno::check(result),
+            Err(_) => Err(super::RESTART),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Answer {
+        if let (Some(held), Some(at)) = (self.held, self.at()) {
+            let mut source = &bytes[..bytes.len().min(room(at)?.min(usize::MAX as u64) as usize)];
+            return held
+                .writable()?
+                .write_at(at, &mut source)
+                .map_err(|error| report(held, "write", &error));
+        }
+        write_foreign(self.fd, bytes, self.at())
+    }
+
+    /// Leaves the offset behind what was moved.
+    fn finish(&self) -> Result<(), Errno> {
+        let Some(at) = self.at() else { return Ok(()) };
+        match (self.address, self.held) {
+            (0, Some(held)) => held.at_offset(self.fd as i32, |offset| *offset = at),
+            (0, None) => kernel_seek(self.fd as i32, at as i64, 0).map(|_| ()),
+            (address, _) => memory::put(address, at),
+        }
     }
 }
 
-/// Moves up to `length` bytes of a driven file into a foreign descriptor, from the offset behind `offset_address` or the description's own.
-fn pour(
-    held: &Held,
-    fd: i32,
-    offset_address: usize,
-    length: usize,
-    write: &mut dyn FnMut(&[u8]) -> Result<usize, Errno>,
-) -> Answer {
-    let file = held.readable()?;
-    let length = length.min(MAX_RW_COUNT);
-    let mut run = |offset: &mut u64| {
-        let mut moved = 0;
-        let result = copy_to_descriptor(file, *offset, length, write, &mut moved);
-        *offset += moved as u64;
-        match result {
-            Err(error) if moved == 0 => Err(report(held, "sendfile", &error)),
-            _ => Ok(moved),
+/// Moves up to `count` bytes; an error counts only when nothing was moved.
+fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize, once: bool) -> Answer {
+    let count = count.min(MAX_RW_COUNT);
+    let mut buffer = vec![0u8; count.min(CHUNK)];
+    let mut moved = 0;
+    while moved < count {
+        let want = buffer.len().min(count - moved);
+        let got = match from.read(&mut buffer[..want]) {
+            Ok(0) => break,
+            Ok(got) => got,
+            Err(error) if moved == 0 => return Err(error),
+            Err(_) => break,
+        };
+        let mut sent = 0;
+        while sent < got {
+            match to.write(&buffer[sent..got]) {
+                Ok(0) => break,
+                Ok(wrote) => {
+                    sent += wrote;
+                    to.moved += wrote as u64;
+                }
+                Err(error) if moved + sent == 0 => return Err(error),
+                Err(_) => break,
+            }
         }
-    };
-    match offset_argument(offset_address)? {
-        // As do_sendfile: the offset is not held while the target makes us wait for its reader.
-        None => {
-            let mut offset = held.at_offset(fd, |offset| *offset)?;
-            let moved = run(&mut offset)?;
-            held.at_offset(fd, |now| *now = offset)?;
-            Ok(moved)
-        }
-        Some(offset) => {
-            let mut offset = offset as u64;
-            let moved = run(&mut offset)?;
-            memory::put(offset_address, offset)?;
-            Ok(moved)
+        from.moved += sent as u64;
+        moved += sent;
+        if sent < got || once {
+            break;
         }
     }
+    from.finish()?;
+    to.finish()?;
+    Ok(moved)
 }
 
-/// write(2) to a foreign descriptor; a wait that a signal ends is to be made again, seen only when nothing was moved.
-fn write_foreign(fd: usize, bytes: &[u8], at: Option<i64>) -> Result<usize, Errno> {
+/// write(2) to a foreign descriptor; as [`End::read`] about signals.
+fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer {
     let args = [
         fd,
         bytes.as_ptr() as usize,
@@ -68,11 +172,7 @@ fn write_foreign(fd: usize, bytes: &[u8], at: Option<i64>) -> Result<usize, Errn
         0,
         0,
     ];
-    let number = if at.is_some() {
-        nr::PWRITE64
-    } else {
-        nr::WRITE
-    };
+    let number = if at.is_some() { nr::PWRITE64 } else { nr::WRITE };
     // SAFETY: the slice is given with its length.
     match unsafe { culvert_intercept::wait::interruptible(number, args) } {
         Ok(result) => Errno::check(result),
@@ -80,13 +180,8 @@ fn write_foreign(fd: usize, bytes: &[u8], at: Option<i64>) -> Result<usize, Errn
     }
 }
 
-/// SPLICE_F_NONBLOCK.
-const SPLICE_F_NONBLOCK: usize = 2;
-/// What one buffer of a pipe holds: a page (pipe(7)).
-const PIPE_BUFFER: usize = 4096;
-
 /// Writes what a foreign pipe takes at once; EAGAIN when that is nothing.
-fn write_at_once(fd: usize, bytes: &[u8]) -> Result<usize, Errno> {
+fn write_at_once(fd: usize, bytes: &[u8]) -> Answer {
     const RWF_NOWAIT: usize = 8;
     let vector = [bytes.as_ptr() as usize, bytes.len()];
     let arguments = [fd, vector.as_ptr() as usize, 1, usize::MAX, 0, RWF_NOWAIT];
@@ -94,30 +189,55 @@ fn write_at_once(fd: usize, bytes: &[u8]) -> Result<usize, Errno> {
     unsafe { syscall::call(nr::PWRITEV2, arguments) }
 }
 
-/// sendfile(2)
-pub fn sendfile(call: &mut Call) -> Outcome {
-    let [out, input, offset, count, ..] = call.args;
-    match (descriptor(out), descriptor(input)) {
-        (None, None) => Outcome::Forward,
-        (None, Some(held)) => done(pour(&held, input as i32, offset, count, &mut |bytes| {
-            write_foreign(out, bytes, None)
-        })),
-        (Some(target), source) => done(fill_from(
-            &target,
-            out as i32,
-            source.as_ref(),
-            input,
-            offset,
-            0,
-            count,
-        )),
+/// The access mode and status flags of a descriptor, ours or not; EBADF for O_PATH.
+fn flags(held: Option<&Held>, fd: usize) -> Result<u32, Errno> {
+    const F_GETFL: usize = 3;
+    let flags = match held {
+        Some(held) => held.flags(fd as i32)?,
+        // SAFETY: F_GETFL only reads.
+        None => unsafe { syscall::call(nr::FCNTL, [fd, F_GETFL]) }? as u32,
+    };
+    match flags & crate::description::O_PATH {
+        0 => Ok(flags),
+        _ => Err(Errno::EBADF),
     }
 }
 
-/// copy_file_range(2): by reading and writing, also between a mount and the real file system.
+/// EBADF unless `from` may be read and `to` written.
+fn may_move(from: (Option<&Held>, usize), to: (Option<&Held>, usize)) -> Result<u32, Errno> {
+    let (input, output) = (flags(from.0, from.1)?, flags(to.0, to.1)?);
+    if input & 3 == 1 || output & 3 == 0 {
+        return Err(Errno::EBADF);
+    }
+    Ok(output)
+}
+
+/// sendfile(2), in the order of errors of `do_sendfile` and `splice_direct_to_actor` (fs/read_write.c, fs/splice.c).
+pub fn sendfile(call: &mut Call) -> Outcome {
+    let [out, input, offset, count, ..] = call.args;
+    let (source, target) = (kernel_has_not(input), kernel_has_not(out));
+    if source.is_none() && target.is_none() {
+        return Outcome::Forward;
+    }
+    done((|| {
+        if offset != 0 {
+            memory::get::<i64>(offset)?;
+        }
+        let to_flags = may_move((source.as_ref(), input), (target.as_ref(), out))?;
+        let mut from = End::seekable(source.as_ref(), input, offset)?;
+        if to_flags & O_APPEND != 0 || kind(source.as_ref(), input)? != FileKind::Regular {
+            return Err(Errno::EINVAL);
+        }
+        let mut to = End::new(target.as_ref(), out, 0)?;
+        pump(&mut from, &mut to, count, false)
+    })())
+}
+
+/// copy_file_range(2): inside the driver, else by reading and writing, also between a mount and the real file system. Errors in the order of
+/// `generic_copy_file_checks`, fs/read_write.c.
 pub fn copy_file_range(call: &mut Call) -> Outcome {
-    let [input, input_offset, out, output_offset, count, flags] = call.args;
-    let (source, target) = (descriptor(input), descriptor(out));
+    let [input, input_offset, out, output_offset, count, call_flags] = call.args;
+    let (source, target) = (kernel_has_not(input), kernel_has_not(out));
     if source.is_none() && target.is_none() {
         return Outcome::Forward;
     }
@@ -127,7 +247,7 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
                 memory::get::<i64>(address)?;
             }
         }
-        if flags != 0 {
+        if call_flags != 0 {
             return Err(Errno::EINVAL);
         }
         let (from, to) = (kind(source.as_ref(), input)?, kind(target.as_ref(), out)?);
@@ -137,31 +257,55 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
         if from != FileKind::Regular || to != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
-        match (&source, &target) {
-            (source, Some(target)) => fill_from(
-                target,
-                out as i32,
-                source.as_ref(),
-                input,
-                input_offset,
-                output_offset,
-                count,
-            ),
-            (Some(source), None) => {
-                let mut at = offset_argument(output_offset)?;
-                let moved = pour(source, input as i32, input_offset, count, &mut |bytes| {
-                    let wrote = write_foreign(out, bytes, at)?;
-                    at = at.map(|at| at + wrote as i64);
-                    Ok(wrote)
-                })?;
-                if let Some(at) = at {
-                    memory::put(output_offset, at)?;
-                }
-                Ok(moved)
-            }
-            (None, None) => Err(Errno::EBADF),
+        let to_flags = may_move((source.as_ref(), input), (target.as_ref(), out))?;
+        if to_flags & O_APPEND != 0 {
+            return Err(Errno::EBADF);
         }
+        let mut from = End::seekable(source.as_ref(), input, input_offset)?;
+        let mut to = End::new(target.as_ref(), out, output_offset)?;
+        if let Some(moved) = copy_inside(&mut from, &mut to, count)? {
+            return Ok(moved);
+        }
+        pump(&mut from, &mut to, count, false)
     })())
+}
+
+/// A copy between two files of one mount, by the driver where it can.
+fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Option<usize>, Errno> {
+    let (Some(source), Some(target), Some(at), Some(to_at)) = (from.held, to.held, from.at(), to.at()) else {
+        return Ok(None);
+    };
+    if source.mount != target.mount {
+        return Ok(None);
+    }
+    let count = count.min(MAX_RW_COUNT) as u64;
+    let (Some(end), Some(to_end)) = (at.checked_add(count), to_at.checked_add(count)) else {
+        return Err(Errno::EOVERFLOW);
+    };
+    let size = source
+        .readable()?
+        .attributes()
+        .map_err(|error| report(source, "copy_file_range", &error))?
+        .size;
+    let count = count.min(size.saturating_sub(at));
+    if count == 0 {
+        return Ok(Some(0));
+    }
+    if source.node == target.node && to_end > at && to_at < end {
+        return Err(Errno::EINVAL);
+    }
+    let count = count.min(room(to_at)?);
+    match source.readable()?.copy_range(at, target.writable()?, to_at, count) {
+        Ok(moved) => {
+            from.moved = moved;
+            to.moved = moved;
+            from.finish()?;
+            to.finish()?;
+            Ok(Some(moved as usize))
+        }
+        Err(error) if matches!(error.errno(), Errno::EOPNOTSUPP | Errno::EXDEV | Errno::ENOSYS) => Ok(None),
+        Err(error) => Err(report(source, "copy_file_range", &error)),
+    }
 }
 
 /// The type of the file behind a descriptor, ours or not; EBADF for O_PATH.
@@ -176,136 +320,78 @@ fn kind(held: Option<&Held>, fd: usize) -> Result<FileKind, Errno> {
     }
 }
 
-/// Moves bytes into a driven file that is open for writing.
-fn fill_from(
-    target: &Held,
-    fd: i32,
-    source: Option<&Held>,
-    input: usize,
-    input_offset: usize,
-    output_offset: usize,
-    count: usize,
-) -> Answer {
-    target.writable()?;
-    let mut to = offset_argument(output_offset)?;
-    let mut store = |bytes: &[u8]| {
-        let mut from = bytes;
-        let wrote = match &mut to {
-            Some(to) => {
-                let count = target
-                    .writable()?
-                    .write_at(*to as u64, &mut from)
-                    .map_err(|error| report(target, "write", &error))?;
-                *to += count as i64;
-                count
-            }
-            None => target.at_offset(fd, |at| {
-                let count = target
-                    .writable()?
-                    .write_at(*at, &mut from)
-                    .map_err(|error| report(target, "write", &error))?;
-                *at += count as u64;
-                Ok::<usize, Errno>(count)
-            })??,
-        };
-        Ok(wrote)
-    };
-    let moved = match source {
-        Some(source) => pour(source, input as i32, input_offset, count, &mut store)?,
-        None => {
-            let mut buffer = alloc::vec![0u8; count.min(64 << 10)];
-            let mut from = offset_argument(input_offset)?;
-            let mut moved = 0;
-            while moved < count {
-                let want = buffer.len().min(count - moved);
-                let number = if from.is_some() {
-                    nr::PREAD64
-                } else {
-                    nr::READ
-                };
-                // SAFETY: the buffer is given with its length.
-                let got = unsafe {
-                    syscall::call(
-                        number,
-                        [
-                            input,
-                            buffer.as_mut_ptr() as usize,
-                            want,
-                            from.unwrap_or(0) as usize,
-                        ],
-                    )
-                };
-                match got {
-                    Ok(0) => break,
-                    Ok(got) => {
-                        store(&buffer[..got])?;
-                        moved += got;
-                        from = from.map(|from| from + got as i64);
-                    }
-                    Err(error) if moved == 0 => return Err(error),
-                    Err(_) => break,
-                }
-            }
-            if let Some(from) = from {
-                memory::put(input_offset, from)?;
-            }
-            moved
-        }
-    };
-    if let Some(to) = to {
-        memory::put(output_offset, to)?;
-    }
-    Ok(moved)
-}
-
-/// splice(2): from a driven file into a pipe by writing, from a pipe into one by reading.
+/// splice(2): from a driven file into a pipe by writing, from a pipe into one by reading (`do_splice`, fs/splice.c).
 pub fn splice(call: &mut Call) -> Outcome {
     let [input, input_offset, out, output_offset, count, flags] = call.args;
-    match (descriptor(input), descriptor(out)) {
-        (None, None) => Outcome::Forward,
-        (Some(_), Some(_)) => done(Err(Errno::EINVAL)),
-        (Some(held), None) => {
-            if !is_pipe(out) {
-                return done(Err(Errno::EINVAL));
+    let (source, target) = (kernel_has_not(input), kernel_has_not(out));
+    if source.is_none() && target.is_none() {
+        return Outcome::Forward;
+    }
+    done((|| {
+        let to_flags = may_move((source.as_ref(), input), (target.as_ref(), out))?;
+        match (&source, &target) {
+            (Some(held), None) if is_pipe(out) => {
+                if output_offset != 0 {
+                    return Err(Errno::ESPIPE);
+                }
+                // Waits for room once, then moves what fits.
+                let wait = flags & SPLICE_F_NONBLOCK == 0;
+                let mut from = End::new(Some(held), input, input_offset)?;
+                into_pipe(&mut from, out, count, wait)
             }
-            if output_offset != 0 {
-                return done(Err(Errno::ESPIPE));
+            (None, Some(target)) if is_pipe(input) => {
+                if input_offset != 0 {
+                    return Err(Errno::ESPIPE);
+                }
+                if to_flags & O_APPEND != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let mut to = End::new(Some(target), out, output_offset)?;
+                if flags & SPLICE_F_NONBLOCK != 0 && is_empty(input) {
+                    return Err(Errno::EAGAIN);
+                }
+                let count = count.min(room(to.at().unwrap_or(0))?.min(CHUNK as u64) as usize);
+                let mut from = End::new(None, input, 0)?;
+                pump(&mut from, &mut to, count, true)
             }
-            // splice(2) waits for room once, then moves what fits.
-            let mut wait = flags & SPLICE_F_NONBLOCK == 0;
-            done(pour(
-                &held,
-                input as i32,
-                input_offset,
-                count.min(64 << 10),
-                &mut |bytes| match core::mem::take(&mut wait) {
-                    true => write_foreign(out, &bytes[..bytes.len().min(PIPE_BUFFER)], None),
-                    false => write_at_once(out, bytes),
-                },
-            ))
+            _ => Err(Errno::EINVAL),
         }
-        (None, Some(target)) => {
-            if !is_pipe(input) {
-                return done(Err(Errno::EINVAL));
-            }
-            if input_offset != 0 {
-                return done(Err(Errno::ESPIPE));
-            }
-            done(fill_from(
-                &target,
-                out as i32,
-                None,
-                input,
-                0,
-                output_offset,
-                count.min(64 << 10),
-            ))
+    })())
+}
+
+fn into_pipe(from: &mut End<'_>, out: usize, count: usize, mut wait: bool) -> Answer {
+    let mut buffer = vec![0u8; count.min(CHUNK)];
+    let got = from.read(&mut buffer)?;
+    let mut sent = 0;
+    while sent < got {
+        let bytes = &buffer[sent..got];
+        let wrote = match core::mem::take(&mut wait) {
+            true => write_foreign(out, &bytes[..bytes.len().min(PIPE_BUFFER)], None),
+            false => write_at_once(out, bytes),
+        };
+        match wrote {
+            Ok(wrote) => sent += wrote,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
         }
     }
+    from.moved = sent as u64;
+    from.finish()?;
+    Ok(sent)
 }
 
 fn is_pipe(fd: usize) -> bool {
     crate::run::stat_descriptor(fd as i32).is_ok_and(|found| found.st_mode & 0o170000 == 0o010000)
+}
+
+/// Whether a pipe has nothing to read, while somebody may still write to it.
+fn is_empty(fd: usize) -> bool {
+    const POLLIN_HUP: u16 = 1 | 16;
+    // `struct pollfd`: the descriptor, then wanted and found events.
+    let mut poll = [fd as u32, u32::from(POLLIN_HUP)];
+    // SAFETY: one `struct pollfd`; no wait.
+    let found = unsafe { syscall::call(nr::POLL, [poll.as_mut_ptr() as usize, 1, 0]) };
+    found == Ok(0)
 }
 
 /// tee(2), vmsplice(2): only pipes, so never ours.

@@ -118,6 +118,7 @@ impl Table {
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
                 drop(Descriptor(fd));
+                process::get().node_locks.forget_slot();
                 return Ok(());
             }
         }

@@ -4,16 +4,17 @@
 //! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
 mod internal;
+mod posix_locks;
 mod promotion;
+mod recognise;
 
-use crate::description::{Description, Held, Object};
+use crate::description::{Description, Held};
 use crate::process;
-use crate::run::{ShadowName, descriptor_path, stat_descriptor};
-use crate::shadow::Descriptor;
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
-use culvert::{Errno, FileKind, OpenFlags};
+use culvert::Errno;
+use posix_locks::PosixLocks;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -46,6 +47,8 @@ pub struct Table {
     placeholder: AtomicI32,
     /// Descriptors of drivers.
     adopted: [AtomicI32; ADOPTED],
+    /// The record locks of this process.
+    pub posix_locks: PosixLocks,
 }
 
 impl Table {
@@ -59,6 +62,7 @@ impl Table {
             wide: AtomicBool::new(false),
             placeholder: AtomicI32::new(-1),
             adopted: [const { AtomicI32::new(-1) }; ADOPTED],
+            posix_locks: PosixLocks::new(),
         }
     }
 
@@ -151,74 +155,6 @@ impl Table {
         .map(counted)
     }
 
-    /// Looks at a descriptor that nobody has told us of.
-    fn recognise(&self, fd: i32) -> Option<Held> {
-        let found = stat_descriptor(fd).ok()?;
-        let run = &process::get().run;
-        let name = (found.st_dev == run.device)
-            .then(|| descriptor_path(fd).ok())
-            .flatten()
-            .and_then(|path| run.parse(&path));
-        let Some(name) = name else {
-            let _guard = self.lock.lock();
-            // Another thread may have got the number since, for a file of ours.
-            if self
-                .slot(fd)
-                .is_none_or(|slot| slot.load(Relaxed).is_null())
-            {
-                self.set_class(fd, classes::FOREIGN);
-            }
-            return None;
-        };
-        match self.adopt(fd, name) {
-            Ok(description) => {
-                let description = Arc::new(description);
-                self.install(fd, description.clone());
-                Some(Held::Counted(description))
-            }
-            Err(error) => {
-                crate::log!(
-                    "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
-                    name.node.0,
-                    name.mount
-                );
-                if crate::shadow::is_filled(&found) {
-                    return None;
-                }
-                let mount = crate::resolver::MountId(name.mount);
-                let description =
-                    Description::shared(mount, name.node, FileKind::Regular, Object::Broken, 0);
-                let description = Arc::new(description);
-                self.install(fd, description.clone());
-                Some(Held::Counted(description))
-            }
-        }
-    }
-
-    fn adopt(&self, fd: i32, name: ShadowName) -> culvert::Result<Description> {
-        const F_GETFL: usize = 3;
-        // SAFETY: F_GETFL only reads.
-        let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
-        let mount = crate::resolver::MountId(name.mount);
-        let file_system = process::file_system(mount)?;
-        let kind = file_system.attributes(name.node)?.kind;
-        let object = match kind {
-            _ if flags & crate::description::O_PATH != 0 => Object::Path,
-            FileKind::Directory => Object::Directory,
-            _ => match file_system.open(&process::caller(), name.node, OpenFlags(flags & 3))? {
-                culvert::Opened::Driven(file) => Object::File(file),
-                culvert::Opened::Backed(fd) => {
-                    drop(Descriptor(fd));
-                    return Err(culvert::Error::because(
-                        Errno::EIO,
-                        "a shadow of a backed file",
-                    ));
-                }
-            },
-        };
-        Ok(Description::shared(mount, name.node, kind, object, flags))
-    }
-
     fn set_class(&self, fd: i32, class: u8) {
         if class == classes::FOREIGN && (self.wide.load(Relaxed) || process::vfork_children_alive())
         {
@@ -274,7 +210,7 @@ impl Table {
             self.set_class(fd, OURS);
             slot.swap(Arc::into_raw(description).cast_mut(), AcqRel)
         };
-        drop_reference(old);
+        self.lose(old);
     }
 
     /// Records that `fd` is not ours any more (closed or replaced by a foreign one).
@@ -291,7 +227,7 @@ impl Table {
             None => core::ptr::null_mut(),
         };
         self.set_class(fd, classes::FOREIGN);
-        drop_reference(old);
+        self.lose(old);
     }
 
     /// Records that the kernel has just opened something foreign at `fd`; returns its number, which may have become a lower one.
@@ -361,13 +297,6 @@ fn counted(held: Held) -> Arc<Description> {
             Arc::increment_strong_count(description);
             Arc::from_raw(description)
         },
-    }
-}
-
-fn drop_reference(old: *mut Description) {
-    if !old.is_null() {
-        // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
-        drop(unsafe { Arc::from_raw(old.cast_const()) });
     }
 }
 

@@ -1,8 +1,8 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
 use super::{Table, close_on_exec};
-use crate::description::{Object, kernel_seek};
-use crate::run::ShadowName;
+use crate::description::{Description, Kept, Object, kernel_seek};
+use crate::process;
 use crate::shadow;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
@@ -25,26 +25,57 @@ impl Table {
             return Ok(());
         }
         description.hand_over(|offset| {
-            let name = ShadowName {
-                mount: description.mount.0,
-                node: description.node,
-            };
+            if let Object::File(file) = &description.object
+                && let Some(own) = file.descriptor()
+            {
+                self.stand_in(&description, fd, own, offset)?;
+                return Ok(Kept::Directly);
+            }
+            let name = description.name();
             let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
             if !matches!(description.object, Object::Path) && offset != 0 {
                 kernel_seek(opened.0, offset as i64, 0)?;
             }
-            replace(fd, opened.0)?;
-            // The table's reference and ours: there is no other descriptor.
-            if Arc::strong_count(&description) > 2 {
-                self.each(|other, candidate| {
-                    if other != fd && Arc::ptr_eq(candidate, &description) {
-                        // One that cannot be replaced was closed by another thread meanwhile.
-                        let _ = replace(other, opened.0);
-                    }
-                });
-            }
-            Ok(())
+            self.replace_all(&description, fd, opened.0)?;
+            self.posix_locks.close(name, opened);
+            Ok(Kept::OnShadow)
         })
+    }
+
+    /// Makes all descriptors of a description ones of `own`, the driver's descriptor on the file itself.
+    ///
+    /// No new description is opened for it: the file's mode may have changed since the open, and nobody uses the offset and the flags of the
+    /// driver's own ([`culvert::File::descriptor`]).
+    fn stand_in(
+        &self,
+        description: &Arc<Description>,
+        fd: i32,
+        own: i32,
+        offset: u64,
+    ) -> Result<(), Errno> {
+        const F_SETFL: usize = 4;
+        kernel_seek(own, offset as i64, 0)?;
+        // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
+        unsafe {
+            syscall::call(nr::FCNTL, [own as usize, F_SETFL, description.flags(fd)? as usize])
+        }?;
+        let found = crate::run::stat_descriptor(own)?;
+        process::get().run.mark(description.mount.0, &found)?;
+        self.replace_all(description, fd, own)
+    }
+
+    fn replace_all(&self, description: &Arc<Description>, fd: i32, with: i32) -> Result<(), Errno> {
+        replace(fd, with)?;
+        // The table's reference and ours: there is no other descriptor.
+        if Arc::strong_count(description) > 2 {
+            self.each(|other, candidate| {
+                if other != fd && Arc::ptr_eq(candidate, description) {
+                    // One that cannot be replaced was closed by another thread meanwhile.
+                    let _ = replace(other, with);
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec. An error is

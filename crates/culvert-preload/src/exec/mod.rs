@@ -450,6 +450,9 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
 /// Makes every descriptor that survives exec one that the next program can use.
 fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
     process.table.promote_all(true)?;
+    if process::vfork_child().is_none() {
+        process.table.posix_locks.keep_over_exec();
+    }
     if !matches!(loader, Loader::None(_)) {
         return Ok(());
     }

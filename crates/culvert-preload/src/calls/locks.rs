@@ -1,0 +1,99 @@
+//! Locks and leases: the kernel keeps them, on the shadow or on the file itself.
+
+use super::io::report;
+use super::transfer::kernel_has_not;
+use super::{Answer, done};
+use crate::description::{Held, Object};
+use crate::memory;
+use crate::process;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
+
+/// fcntl(2)'s commands about record locks.
+pub const F_GETLK: u32 = 5;
+/// As [`F_GETLK`].
+pub const F_SETLK: u32 = 6;
+/// As [`F_GETLK`].
+pub const F_SETLKW: u32 = 7;
+/// As [`F_GETLK`].
+pub const F_OFD_GETLK: u32 = 36;
+/// As [`F_GETLK`].
+pub const F_OFD_SETLK: u32 = 37;
+/// As [`F_GETLK`].
+pub const F_OFD_SETLKW: u32 = 38;
+/// `F_SETLEASE`, `F_GETLEASE`.
+pub const F_SETLEASE: u32 = 1024;
+/// As [`F_SETLEASE`].
+pub const F_GETLEASE: u32 = 1025;
+
+const F_UNLCK: u16 = 2;
+
+/// `struct flock`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Flock {
+    kind: u16,
+    whence: u16,
+    start: i64,
+    length: i64,
+    pid: i32,
+}
+
+/// `F_GETLK`, `F_SETLK`, `F_SETLKW` and those of open file descriptions.
+pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
+    // SAFETY: any bytes make a `struct flock`.
+    let mut lock: Flock = unsafe { user::read(argument) }.map_err(|_| Errno::EFAULT)?;
+    let table = &process::get().table;
+    table.promote(fd)?;
+    const SEEK_SET: u16 = 0;
+    const SEEK_END: u16 = 2;
+    // The offset is the shadow's too, its length is not the file's.
+    if lock.whence == SEEK_END && !held.is_direct() {
+        let size = match &held.object {
+            Object::File(file) => file.attributes().map_err(|error| report(held, "lock", &error))?.size,
+            _ => 0,
+        };
+        lock.start = lock.start.checked_add_unsigned(size).ok_or(Errno::EOVERFLOW)?;
+        lock.whence = SEEK_SET;
+    }
+    let call = [fd as usize, command as usize, (&raw mut lock) as usize, 0, 0, 0];
+    // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
+    let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
+    let answer = Errno::check(result.map_err(|_| super::RESTART)?)?;
+    match command {
+        F_GETLK | F_OFD_GETLK if lock.kind == F_UNLCK => {
+            // The rest of the structure stays as it was (fcntl(2)).
+            user::write(argument, &lock.kind).map_err(|_| Errno::EFAULT)?;
+        }
+        F_GETLK | F_OFD_GETLK => user::write(argument, &lock).map_err(|_| Errno::EFAULT)?,
+        F_SETLK | F_SETLKW if lock.kind != F_UNLCK => table.posix_locks.note(held),
+        _ => {}
+    }
+    Ok(answer)
+}
+
+/// A lease would have to be broken by opens that the kernel does not see: EINVAL, as on file systems without leases (`simple_nosetlease`,
+/// fs/libfs.c). Where it sees them, the kernel keeps the lease.
+pub fn lease(fd: usize, command: u32) -> Outcome {
+    match kernel_has_not(fd) {
+        None => Outcome::Forward,
+        Some(_) if command == F_GETLEASE => done(Ok(usize::from(F_UNLCK))),
+        Some(_) => done(Err(Errno::EINVAL)),
+    }
+}
+
+/// flock(2): of the description, kept by the kernel.
+pub fn flock(call: &mut Call) -> Outcome {
+    let fd = call.args[0] as i32;
+    let Some(held) = super::descriptor(call.args[0]) else {
+        return Outcome::Forward;
+    };
+    if matches!(held.object, Object::Path) {
+        return done(Err(Errno::EBADF));
+    }
+    match process::get().table.promote(fd) {
+        Ok(()) => Outcome::Forward,
+        Err(error) => done(Err(error)),
+    }
+}

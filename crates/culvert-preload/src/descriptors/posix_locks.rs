@@ -1,0 +1,140 @@
+//! POSIX record locks of this process (`F_SETLK`), which the kernel drops with *any* descriptor of their file that the process closes (fcntl(2)).
+//!
+//! So what Culvert opens and closes of such a file itself must not count, and what the program closes must, even where it stands for the file only
+//! in our table.
+
+use super::Table;
+use crate::description::{Description, Object};
+use crate::run::{ShadowName, stat_descriptor};
+use crate::shadow::{Descriptor, open_shadow};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_sys::{nr, sync::Mutex, syscall};
+
+/// A node on which this process has set locks.
+struct Locked {
+    name: ShadowName,
+    /// Descriptors of its shadow that would have been closed, and the shadow's inode.
+    parked: Vec<(i32, u64)>,
+    /// The driver's own descriptor of the file, where that stands in the shadow's place.
+    own: Option<i32>,
+}
+
+/// The nodes on which this process has set locks.
+pub struct PosixLocks {
+    any: AtomicBool,
+    list: Mutex<Vec<Locked>>,
+}
+
+impl PosixLocks {
+    /// None.
+    pub const fn new() -> Self {
+        Self {
+            any: AtomicBool::new(false),
+            list: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The process has set a lock through a descriptor of `description`.
+    pub fn note(&self, description: &Description) {
+        // A vfork child's locks are its own.
+        if crate::process::vfork_child().is_some() {
+            return;
+        }
+        let name = description.name();
+        let own = match &description.object {
+            Object::File(file) if description.is_direct() => file.descriptor(),
+            _ => None,
+        };
+        let mut list = self.list.lock();
+        match list.iter_mut().find(|locked| locked.name == name) {
+            Some(locked) => locked.own = locked.own.or(own),
+            None => list.push(Locked {
+                name,
+                parked: Vec::new(),
+                own,
+            }),
+        }
+        self.any.store(true, Relaxed);
+    }
+
+    /// Closes a descriptor of the shadow of `name` that the program never had; kept open while closing it would drop locks.
+    pub fn close(&self, name: ShadowName, descriptor: Descriptor) {
+        if self.any.load(Relaxed) {
+            let mut list = self.list.lock();
+            if let Some(locked) = list.iter_mut().find(|locked| locked.name == name)
+                && let Ok(found) = stat_descriptor(descriptor.0)
+            {
+                locked.parked.push((descriptor.release(), found.st_ino));
+                return;
+            }
+        }
+        drop(descriptor);
+    }
+
+    /// The program closes a descriptor of `description`: its locks on the file are gone.
+    pub(super) fn closed(&self, description: &Description) {
+        if !self.any.load(Relaxed) {
+            return;
+        }
+        let name = description.name();
+        let found = {
+            let mut list = self.list.lock();
+            let at = list.iter().position(|locked| locked.name == name);
+            let found = at.map(|at| list.swap_remove(at));
+            self.any.store(!list.is_empty(), Relaxed);
+            found
+        };
+        let Some(locked) = found else { return };
+        locked.release();
+        // The kernel has seen a dup of the placeholder go, no descriptor of the file.
+        if !description.is_shared() && locked.own.is_none() {
+            drop(open_shadow(name, 0));
+        }
+    }
+
+    /// This is a forked child, which has no locks.
+    pub fn forget_all(&self) {
+        if self.any.swap(false, Relaxed) {
+            for locked in core::mem::take(&mut *self.list.lock()) {
+                locked.release();
+            }
+        }
+    }
+
+    /// Before exec: what would be closed there, and drop locks that the next program is to have, stays open.
+    pub fn keep_over_exec(&self) {
+        if !self.any.load(Relaxed) {
+            return;
+        }
+        for locked in self.list.lock().iter() {
+            for fd in locked.parked.iter().map(|parked| parked.0).chain(locked.own) {
+                const F_SETFD: usize = 2;
+                // SAFETY: the flag of a descriptor that is not the program's.
+                let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
+            }
+        }
+    }
+}
+
+impl Locked {
+    fn release(&self) {
+        for &(fd, inode) in &self.parked {
+            // The program may have closed the number and have it for something else now.
+            if stat_descriptor(fd).is_ok_and(|found| found.st_ino == inode) {
+                drop(Descriptor(fd));
+            }
+        }
+    }
+}
+
+impl Table {
+    /// The program's descriptor of `description` goes.
+    pub(super) fn lose(&self, old: *mut Description) {
+        if !old.is_null() {
+            // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
+            let description = unsafe { alloc::sync::Arc::from_raw(old.cast_const()) };
+            self.posix_locks.closed(&description);
+        }
+    }
+}

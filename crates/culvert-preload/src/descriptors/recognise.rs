@@ -1,0 +1,115 @@
+//! Descriptors that came from another process: what do they stand for?
+
+use super::Table;
+use crate::description::{Description, Held, Object};
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, descriptor_path, stat_descriptor};
+use crate::shadow::Descriptor;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::*;
+use culvert::{Errno, FileKind, OpenFlags, Opened};
+use culvert_intercept::descriptors as classes;
+use culvert_sys::{nr, syscall};
+
+impl Table {
+    /// Looks at a descriptor that nobody has told us of.
+    pub(super) fn recognise(&self, fd: i32) -> Option<Held> {
+        let found = stat_descriptor(fd).ok()?;
+        let run = &process::get().run;
+        let name = (found.st_dev == run.device)
+            .then(|| descriptor_path(fd).ok())
+            .flatten()
+            .and_then(|path| run.parse(&path));
+        let Some(name) = name else {
+            if let Some(description) = run.marked(&found).and_then(|mount| self.adopt_direct(fd, mount)) {
+                let description = Arc::new(description);
+                self.install(fd, description.clone());
+                return Some(Held::Counted(description));
+            }
+            let _guard = self.lock.lock();
+            // Another thread may have got the number since, for a file of ours.
+            if self
+                .slot(fd)
+                .is_none_or(|slot| slot.load(Relaxed).is_null())
+            {
+                self.set_class(fd, classes::FOREIGN);
+            }
+            return None;
+        };
+        match self.adopt(fd, name) {
+            Ok(description) => {
+                let description = Arc::new(description);
+                self.install(fd, description.clone());
+                Some(Held::Counted(description))
+            }
+            Err(error) => {
+                crate::log!(
+                    "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
+                    name.node.0,
+                    name.mount
+                );
+                if crate::shadow::is_filled(&found) {
+                    return None;
+                }
+                let mount = MountId(name.mount);
+                let description =
+                    Description::shared(mount, name.node, FileKind::Regular, Object::Broken, 0);
+                let description = Arc::new(description);
+                self.install(fd, description.clone());
+                Some(Held::Counted(description))
+            }
+        }
+    }
+
+    fn adopt(&self, fd: i32, name: ShadowName) -> culvert::Result<Description> {
+        let flags = kernel_flags(fd)?;
+        let mount = MountId(name.mount);
+        let file_system = process::file_system(mount)?;
+        let kind = file_system.attributes(name.node)?.kind;
+        let object = match kind {
+            _ if flags & crate::description::O_PATH != 0 => Object::Path,
+            FileKind::Directory => Object::Directory,
+            _ => match file_system.open(&process::caller(), name.node, OpenFlags(flags & 3))? {
+                Opened::Driven(file) => Object::File(file),
+                Opened::Backed(fd) => {
+                    drop(Descriptor(fd));
+                    return Err(culvert::Error::because(
+                        Errno::EIO,
+                        "a shadow of a backed file",
+                    ));
+                }
+            },
+        };
+        Ok(Description::shared(mount, name.node, kind, object, flags))
+    }
+
+    /// A descriptor on a driver's own file. What its driver does not know after all is a foreign one: its bytes are right without us.
+    fn adopt_direct(&self, fd: i32, mount: u16) -> Option<Description> {
+        let mount = MountId(mount);
+        let flags = kernel_flags(fd).ok()?;
+        let adopted = process::file_system(mount)
+            .and_then(|file_system| {
+                file_system
+                    .adopt(&process::caller(), fd, OpenFlags(flags))
+                    .map_err(|error| error.errno())
+            })
+            .inspect_err(|error| crate::log!("descriptor {fd}, of a file of mount {}, is left to the kernel: {error}", mount.0))
+            .ok()?;
+        match adopted {
+            (entry, Opened::Driven(file)) => {
+                Some(Description::direct(mount, entry.attributes.node, file, flags))
+            }
+            (_, Opened::Backed(own)) => {
+                drop(Descriptor(own));
+                None
+            }
+        }
+    }
+}
+
+fn kernel_flags(fd: i32) -> Result<u32, Errno> {
+    const F_GETFL: usize = 3;
+    // SAFETY: F_GETFL only reads.
+    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }.map(|flags| flags as u32)
+}
