@@ -4,7 +4,6 @@ use super::io::report;
 use super::transfer::kernel_has_not;
 use super::{Answer, done};
 use crate::description::{Held, Object};
-use crate::memory;
 use crate::process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
