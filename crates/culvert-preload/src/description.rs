@@ -262,7 +262,11 @@ impl Description {
 
     /// Runs `io`, exclusively, and leaves the description's offset where it says, which need not be where it was: one system call less where the
     /// kernel keeps it.
-    pub fn to_offset<R>(&self, fd: i32, io: impl FnOnce() -> Result<(u64, R), Errno>) -> Result<R, Errno> {
+    pub fn to_offset<R>(
+        &self,
+        fd: i32,
+        io: impl FnOnce() -> Result<(u64, R), Errno>,
+    ) -> Result<R, Errno> {
         let io = match self.privately(|offset| {
             let (to, result) = io()?;
             *offset = to;

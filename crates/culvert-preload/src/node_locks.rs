@@ -71,13 +71,20 @@ impl NodeLocks {
     }
 
     fn map(run: &Run) -> Result<usize, Errno> {
-        let file = shadow::open(&run.file("locks"), 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
+        let file = shadow::open(
+            &run.file("locks"),
+            0o2 | 0o100, /* O_RDWR|O_CREAT */
+            0o600,
+        )?;
         // SAFETY: the mapping is a new one of our own file, grown to its full length first, and lives for ever.
         unsafe {
             syscall::call(nr::FTRUNCATE, [file.0 as usize, LENGTH])?;
             const READ_WRITE: usize = 3;
             const MAP_SHARED: usize = 1;
-            syscall::call(nr::MMAP, [0, LENGTH, READ_WRITE, MAP_SHARED, file.0 as usize, 0])
+            syscall::call(
+                nr::MMAP,
+                [0, LENGTH, READ_WRITE, MAP_SHARED, file.0 as usize, 0],
+            )
         }
     }
 
@@ -110,7 +117,8 @@ impl NodeLocks {
     /// What the processes of the run tell each other; none where their common file cannot be mapped.
     pub fn notes(&self) -> Option<&'static Notes> {
         // SAFETY: the second page is mapped for ever and holds two atomic words.
-        self.address().map(|address| unsafe { &*((address + WORDS * 4) as *const Notes) })
+        self.address()
+            .map(|address| unsafe { &*((address + WORDS * 4) as *const Notes) })
     }
 
     /// [`NodeLocks::notes`], unless nobody in this process has asked for a lock or for them yet.
@@ -154,26 +162,43 @@ impl NodeLocks {
             let owner = now & OWNER_MASK;
             if owner == 0 && (slept || now & STARVING == 0) {
                 // Others may be asleep: only the first of them is woken, and each wakes the next.
-                if word.compare_exchange(now, me | WAITERS, Acquire, Relaxed).is_ok() {
+                if word
+                    .compare_exchange(now, me | WAITERS, Acquire, Relaxed)
+                    .is_ok()
+                {
                     return;
                 }
                 continue;
             }
             let marked = now | WAITERS | if slept { STARVING } else { 0 };
-            if marked != now && word.compare_exchange(now, marked, Relaxed, Relaxed).is_err() {
+            if marked != now
+                && word
+                    .compare_exchange(now, marked, Relaxed, Relaxed)
+                    .is_err()
+            {
                 continue;
             }
             let limit = [0usize, PATIENCE];
             const FUTEX_WAIT: usize = 0;
             // SAFETY: the word and the time limit outlive the call.
             let woken = unsafe {
-                syscall::call(nr::FUTEX, [word.as_ptr() as usize, FUTEX_WAIT, marked as usize, limit.as_ptr() as usize])
+                syscall::call(
+                    nr::FUTEX,
+                    [
+                        word.as_ptr() as usize,
+                        FUTEX_WAIT,
+                        marked as usize,
+                        limit.as_ptr() as usize,
+                    ],
+                )
             };
             slept = true;
             if woken == Err(Errno::ETIMEDOUT)
                 && owner != 0
                 && !self.lives(owner)
-                && word.compare_exchange(marked, me | WAITERS, Acquire, Relaxed).is_ok()
+                && word
+                    .compare_exchange(marked, me | WAITERS, Acquire, Relaxed)
+                    .is_ok()
             {
                 return;
             }
@@ -216,7 +241,9 @@ impl NodeLocks {
         if let Some(address) = self.address() {
             for word in Self::words(address) {
                 let now = word.load(Relaxed);
-                if now & OWNER_MASK == slot && word.compare_exchange(now, 0, AcqRel, Relaxed).is_ok() {
+                if now & OWNER_MASK == slot
+                    && word.compare_exchange(now, 0, AcqRel, Relaxed).is_ok()
+                {
                     wake(word);
                 }
             }
@@ -234,7 +261,10 @@ impl NodeLocks {
             }
             let path = process::get().run.file("owners");
             let file = shadow::open(&path, 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
-            let adopted = process::get().table.adopt_internal(file.0).ok_or(Errno::EMFILE)?;
+            let adopted = process::get()
+                .table
+                .adopt_internal(file.0)
+                .ok_or(Errno::EMFILE)?;
             // It has become another number.
             let _ = file.release();
             place = core::ptr::from_ref(adopted).cast_mut();
@@ -256,7 +286,9 @@ impl NodeLocks {
     fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {
             // SAFETY: signal 0 only asks whether the thread exists.
-            return unsafe { syscall::call(nr::TKILL, [(owner & !BY_THREAD) as usize, 0]) != Err(Errno::ESRCH) };
+            return unsafe {
+                syscall::call(nr::TKILL, [(owner & !BY_THREAD) as usize, 0]) != Err(Errno::ESRCH)
+            };
         }
         if owner == self.slot.load(Relaxed) {
             return true;
@@ -302,7 +334,12 @@ fn record_lock(fd: i32, command: usize, slot: u32) -> Result<bool, Errno> {
     // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
     let mut lock = [u64::from(F_WRLCK), u64::from(slot), 1, 0];
     // SAFETY: a `struct flock` on a descriptor of ours.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, command, lock.as_mut_ptr() as usize]) }?;
+    unsafe {
+        syscall::call(
+            nr::FCNTL,
+            [fd as usize, command, lock.as_mut_ptr() as usize],
+        )
+    }?;
     Ok(lock[0] as u16 != F_UNLCK)
 }
 

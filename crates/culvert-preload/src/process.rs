@@ -57,7 +57,6 @@ pub fn forget_pid() {
     get().node_locks.forget_slot();
 }
 
-
 /// The state. Only hooks call this, and hooks exist only after [`set`].
 #[inline]
 pub fn get() -> &'static Process {

@@ -169,18 +169,31 @@ impl Run {
     }
 
     fn mark_of(&self, found: &stat) -> Vec<u8> {
-        self.file(&format!("descriptors/{:x}.{:x}", found.st_dev, found.st_ino))
+        self.file(&format!(
+            "descriptors/{:x}.{:x}",
+            found.st_dev, found.st_ino
+        ))
     }
 
     /// Tells all processes of the run that descriptors on the file `found` may belong to `mount`.
     pub fn mark(&self, mount: u16, found: &stat) -> Result<(), Errno> {
         let (path, number) = (self.mark_of(found), format!("{mount:x}\0"));
         // SAFETY: both strings end in NUL.
-        let link = || unsafe { syscall::call(nr::SYMLINK, [number.as_ptr() as usize, path.as_ptr() as usize]) };
+        let link = || unsafe {
+            syscall::call(
+                nr::SYMLINK,
+                [number.as_ptr() as usize, path.as_ptr() as usize],
+            )
+        };
         let made = match link() {
             Err(Errno::ENOENT) => {
                 // SAFETY: the path ends in NUL.
-                let _ = unsafe { syscall::call(nr::MKDIR, [self.file("descriptors").as_ptr() as usize, 0o700]) };
+                let _ = unsafe {
+                    syscall::call(
+                        nr::MKDIR,
+                        [self.file("descriptors").as_ptr() as usize, 0o700],
+                    )
+                };
                 link()
             }
             made => made,

@@ -1,7 +1,8 @@
 //! Calls about descriptors themselves: close, dup and its family, fcntl.
 
 use super::locks::{
-    self, F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
+    self, F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK,
+    F_SETLKW,
 };
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};

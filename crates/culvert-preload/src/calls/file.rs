@@ -62,7 +62,9 @@ pub fn fallocate(call: &mut Call) -> Outcome {
             return Err(Errno::EOPNOTSUPP);
         }
         let file = held.writable()?;
-        let end = offset.checked_add(length).filter(|&end| end <= i64::MAX as usize);
+        let end = offset
+            .checked_add(length)
+            .filter(|&end| end <= i64::MAX as usize);
         let end = end.ok_or(Errno::EFBIG)? as u64;
         if limits::file_size() != u64::MAX && mode as u32 & FALLOC_FL_KEEP_SIZE == 0 {
             let attributes = file

@@ -90,7 +90,8 @@ impl Manner {
         if call_flags & (RWF_APPEND | RWF_NOAPPEND) == RWF_APPEND | RWF_NOAPPEND {
             return Err(Errno::EINVAL);
         }
-        let append = (description_flags & O_APPEND != 0 || call_flags & RWF_APPEND != 0) && call_flags & RWF_NOAPPEND == 0;
+        let append = (description_flags & O_APPEND != 0 || call_flags & RWF_APPEND != 0)
+            && call_flags & RWF_NOAPPEND == 0;
         let data = description_flags & O_DSYNC != 0 || call_flags & (RWF_DSYNC | RWF_SYNC) != 0;
         let all = description_flags & O_SYNC_ONLY != 0 || call_flags & RWF_SYNC != 0;
         Ok(Self {
@@ -131,7 +132,13 @@ fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span
 }
 
 /// Writes at `offset`, or at the end; returns where and how much.
-fn put(held: &Held, file: &dyn File, offset: u64, spans: &[Span], manner: Manner) -> Result<(u64, usize), Errno> {
+fn put(
+    held: &Held,
+    file: &dyn File,
+    offset: u64,
+    spans: &[Span],
+    manner: Manner,
+) -> Result<(u64, usize), Errno> {
     if total(spans) == 0 {
         return Ok((offset, 0));
     }
@@ -141,12 +148,20 @@ fn put(held: &Held, file: &dyn File, offset: u64, spans: &[Span], manner: Manner
         // Others may append between this look and the write: the limit is then passed by what they wrote.
         let spans = match limits::file_size() {
             u64::MAX => spans,
-            _ => first(spans, room(file.attributes().map_err(failed)?.size)?, &mut kept),
+            _ => first(
+                spans,
+                room(file.attributes().map_err(failed)?.size)?,
+                &mut kept,
+            ),
         };
         file.append(&mut UserSource::new(spans)).map_err(failed)?
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
-        (offset, file.write_at(offset, &mut UserSource::new(spans)).map_err(failed)?)
+        (
+            offset,
+            file.write_at(offset, &mut UserSource::new(spans))
+                .map_err(failed)?,
+        )
     };
     if let Some(data_only) = manner.sync
         && count > 0
@@ -174,7 +189,13 @@ fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> Answer
 }
 
 /// The offset before does not matter.
-fn append_at_offset(held: &Held, fd: i32, file: &dyn File, spans: &[Span], manner: Manner) -> Answer {
+fn append_at_offset(
+    held: &Held,
+    fd: i32,
+    file: &dyn File,
+    spans: &[Span],
+    manner: Manner,
+) -> Answer {
     held.to_offset(fd, || {
         let (at, count) = put(held, file, 0, spans, manner)?;
         Ok((at + count as u64, count))

@@ -50,13 +50,27 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
     // The offset is the shadow's too, its length is not the file's.
     if lock.whence == SEEK_END && !held.is_direct() {
         let size = match &held.object {
-            Object::File(file) => file.attributes().map_err(|error| report(held, "lock", &error))?.size,
+            Object::File(file) => {
+                file.attributes()
+                    .map_err(|error| report(held, "lock", &error))?
+                    .size
+            }
             _ => 0,
         };
-        lock.start = lock.start.checked_add_unsigned(size).ok_or(Errno::EOVERFLOW)?;
+        lock.start = lock
+            .start
+            .checked_add_unsigned(size)
+            .ok_or(Errno::EOVERFLOW)?;
         lock.whence = SEEK_SET;
     }
-    let call = [fd as usize, command as usize, (&raw mut lock) as usize, 0, 0, 0];
+    let call = [
+        fd as usize,
+        command as usize,
+        (&raw mut lock) as usize,
+        0,
+        0,
+        0,
+    ];
     // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
     let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
     let answer = Errno::check(result.map_err(|_| super::RESTART)?)?;

@@ -96,7 +96,11 @@ impl<'a> End<'a> {
             0,
             0,
         ];
-        let number = if self.start.is_some() { nr::PREAD64 } else { nr::READ };
+        let number = if self.start.is_some() {
+            nr::PREAD64
+        } else {
+            nr::READ
+        };
         // SAFETY: the buffer is given with its length.
         match unsafe { culvert_intercept::wait::interruptible(number, args) } {
             Ok(result) => Errno::check(result),
@@ -172,7 +176,11 @@ fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer {
         0,
         0,
     ];
-    let number = if at.is_some() { nr::PWRITE64 } else { nr::WRITE };
+    let number = if at.is_some() {
+        nr::PWRITE64
+    } else {
+        nr::WRITE
+    };
     // SAFETY: the slice is given with its length.
     match unsafe { culvert_intercept::wait::interruptible(number, args) } {
         Ok(result) => Errno::check(result),
@@ -272,7 +280,9 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
 
 /// A copy between two files of one mount, by the driver where it can.
 fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Option<usize>, Errno> {
-    let (Some(source), Some(target), Some(at), Some(to_at)) = (from.held, to.held, from.at(), to.at()) else {
+    let (Some(source), Some(target), Some(at), Some(to_at)) =
+        (from.held, to.held, from.at(), to.at())
+    else {
         return Ok(None);
     };
     if source.mount != target.mount {
@@ -295,7 +305,10 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
         return Err(Errno::EINVAL);
     }
     let count = count.min(room(to_at)?);
-    match source.readable()?.copy_range(at, target.writable()?, to_at, count) {
+    match source
+        .readable()?
+        .copy_range(at, target.writable()?, to_at, count)
+    {
         Ok(moved) => {
             from.moved = moved;
             to.moved = moved;
@@ -303,7 +316,14 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
             to.finish()?;
             Ok(Some(moved as usize))
         }
-        Err(error) if matches!(error.errno(), Errno::EOPNOTSUPP | Errno::EXDEV | Errno::ENOSYS) => Ok(None),
+        Err(error)
+            if matches!(
+                error.errno(),
+                Errno::EOPNOTSUPP | Errno::EXDEV | Errno::ENOSYS
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(report(source, "copy_file_range", &error)),
     }
 }

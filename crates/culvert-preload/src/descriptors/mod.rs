@@ -14,9 +14,9 @@ use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
-use posix_locks::PosixLocks;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
+use posix_locks::PosixLocks;
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;

@@ -108,7 +108,12 @@ impl PosixLocks {
             return;
         }
         for locked in self.list.lock().iter() {
-            for fd in locked.parked.iter().map(|parked| parked.0).chain(locked.own) {
+            for fd in locked
+                .parked
+                .iter()
+                .map(|parked| parked.0)
+                .chain(locked.own)
+            {
                 const F_SETFD: usize = 2;
                 // SAFETY: the flag of a descriptor that is not the program's.
                 let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };

@@ -57,7 +57,10 @@ impl Table {
         kernel_seek(own, offset as i64, 0)?;
         // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
         unsafe {
-            syscall::call(nr::FCNTL, [own as usize, F_SETFL, description.flags(fd)? as usize])
+            syscall::call(
+                nr::FCNTL,
+                [own as usize, F_SETFL, description.flags(fd)? as usize],
+            )
         }?;
         let found = crate::run::stat_descriptor(own)?;
         process::get().run.mark(description.mount.0, &found)?;

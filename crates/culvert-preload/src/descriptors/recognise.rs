@@ -22,7 +22,10 @@ impl Table {
             .flatten()
             .and_then(|path| run.parse(&path));
         let Some(name) = name else {
-            if let Some(description) = run.marked(&found).and_then(|mount| self.adopt_direct(fd, mount)) {
+            if let Some(description) = run
+                .marked(&found)
+                .and_then(|mount| self.adopt_direct(fd, mount))
+            {
                 let description = Arc::new(description);
                 self.install(fd, description.clone());
                 return Some(Held::Counted(description));
@@ -94,12 +97,20 @@ impl Table {
                     .adopt(&process::caller(), fd, OpenFlags(flags))
                     .map_err(|error| error.errno())
             })
-            .inspect_err(|error| crate::log!("descriptor {fd}, of a file of mount {}, is left to the kernel: {error}", mount.0))
+            .inspect_err(|error| {
+                crate::log!(
+                    "descriptor {fd}, of a file of mount {}, is left to the kernel: {error}",
+                    mount.0
+                )
+            })
             .ok()?;
         match adopted {
-            (entry, Opened::Driven(file)) => {
-                Some(Description::direct(mount, entry.attributes.node, file, flags))
-            }
+            (entry, Opened::Driven(file)) => Some(Description::direct(
+                mount,
+                entry.attributes.node,
+                file,
+                flags,
+            )),
             (_, Opened::Backed(own)) => {
                 drop(Descriptor(own));
                 None

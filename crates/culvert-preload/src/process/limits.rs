@@ -49,8 +49,14 @@ fn ask_umask() -> u32 {
 fn read_umask() -> Result<u32, Errno> {
     let status = crate::run::read_file(b"/proc/thread-self/status\0")?;
     let label = b"Umask:\t";
-    let at = status.windows(label.len()).position(|part| part == label).ok_or(Errno::ENOENT)? + label.len();
-    let digits = status[at..].iter().take_while(|byte| (b'0'..=b'7').contains(byte));
+    let at = status
+        .windows(label.len())
+        .position(|part| part == label)
+        .ok_or(Errno::ENOENT)?
+        + label.len();
+    let digits = status[at..]
+        .iter()
+        .take_while(|byte| (b'0'..=b'7').contains(byte));
     Ok(digits.fold(0, |mask, digit| mask * 8 + u32::from(digit - b'0')) & 0o777)
 }
 
@@ -102,7 +108,12 @@ fn ask_file_size() -> u64 {
     const RLIMIT_FSIZE: usize = 1;
     let mut limits = [u64::MAX; 2];
     // SAFETY: prlimit64 of this process writes two words.
-    let _ = unsafe { syscall::call(nr::PRLIMIT64, [0, RLIMIT_FSIZE, 0, limits.as_mut_ptr() as usize]) };
+    let _ = unsafe {
+        syscall::call(
+            nr::PRLIMIT64,
+            [0, RLIMIT_FSIZE, 0, limits.as_mut_ptr() as usize],
+        )
+    };
     match limits[0] {
         UNKNOWN => u64::MAX,
         limit => limit,
