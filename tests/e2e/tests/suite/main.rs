@@ -7,6 +7,7 @@ mod changing;
 mod command_line;
 mod heritage;
 mod limits;
+mod matrix;
 mod paths;
 mod permissions;
 mod programs;

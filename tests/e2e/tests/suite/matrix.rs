@@ -1,0 +1,78 @@
+//! The process matrix: every way of making a child, of executing, of handing a descriptor over and of using it, in a directory of the kernel and through each driver.
+
+use culvert_e2e::{Case, Driver, User, world};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Cells of `programs/matrix.c`: 6 ways of making a child, 4 of executing, 5 of handing over, 8 of using; posix_spawn always executes.
+const CELLS: usize = 6 * 4 * 5 * 8 - 5 * 8;
+
+/// Cells that cannot be what they are natively: drivers, words that the cell's name holds, and why.
+const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[];
+
+fn matrix(driver: Driver, user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let case = Case::new(&format!("matrix-{}-{user:?}", driver.name()), user)
+        .directory(driver)
+        .limit(Duration::from_secs(120));
+    let (program, fixed) = (case.program("matrix"), case.program("matrix-static"));
+    let script = format!(
+        "printf '#!/bin/sh\\nexec {program} \"$@\"\\n' > script; chmod +x script; exec {program} $M {program} {fixed} ./script"
+    );
+    let (native, ours) = (
+        case.natively(&["bash", "-c", &script]),
+        case.through_culvert(&["bash", "-c", &script]),
+    );
+    let cells = |text: &str| -> BTreeMap<String, String> {
+        text.lines()
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, found)| (name.to_owned(), found.to_owned()))
+            .collect()
+    };
+    let (expected, found) = (cells(&native.text()), cells(&ours.text()));
+    assert_eq!(expected.len(), CELLS, "{}", native.report());
+    let mut report = Vec::new();
+    for (name, expected) in &expected {
+        let explained = DIFFERENT.iter().any(|(drivers, words, _)| {
+            drivers.contains(&driver) && words.iter().all(|word| name.contains(word))
+        });
+        match found.get(name) {
+            Some(found) if found == expected => {}
+            _ if explained => {}
+            found => report.push(format!(
+                "{name}\n  native:  {expected}\n  culvert: {}\n",
+                found.map_or("NOT REACHED", String::as_str)
+            )),
+        }
+    }
+    assert!(
+        report.is_empty(),
+        "{} cells differ\n{}\n[{}]\n{}",
+        report.len(),
+        report[..report.len().min(40)].concat(),
+        ours.status,
+        ours.errors()
+    );
+    assert_eq!(ours.status, native.status, "{}", ours.report());
+}
+
+macro_rules! matrix {
+    ($($name:ident $driver:ident $user:ident;)*) => {
+        mod cells { $(
+            #[test]
+            fn $name() { super::matrix(super::Driver::$driver, super::User::$user); }
+        )* }
+    };
+}
+
+matrix! {
+    passthrough_as_self Passthrough Me;
+    passthrough_as_nobody Passthrough Nobody;
+    bound_as_self Bound Me;
+    driven_as_self Driven Me;
+    driven_as_nobody Driven Nobody;
+    memory_as_self Memory Me;
+    memory_as_nobody Memory Nobody;
+}
