@@ -34,13 +34,13 @@ static void lock(struct step *s, int at)
 bool descriptor_operation(struct step *s, int at)
 {
     if (IS("dup", 2))
-        bind_slot(W(1), result(dup(F(2))));
+        new_descriptor(W(1), dup(F(2)));
     else if (IS("dup2", 3))
-        bind_slot(W(1), result(syscall(SYS_dup2, F(2), F(3))));
+        new_descriptor(W(1), syscall(SYS_dup2, F(2), F(3)));
     else if (IS("dup3", 4))
-        bind_slot(W(1), result(dup3(F(2), F(3), (int)N(4))));
+        new_descriptor(W(1), dup3(F(2), F(3), (int)N(4)));
     else if (IS("dupfd", 4))
-        bind_slot(W(1), result(fcntl(F(2), N(4) ? F_DUPFD_CLOEXEC : F_DUPFD, (int)N(3))));
+        new_descriptor(W(1), fcntl(F(2), N(4) ? F_DUPFD_CLOEXEC : F_DUPFD, (int)N(3)));
     else if (IS("close", 1))
         result(close(F(1)));
     else if (IS("closerange", 3))

@@ -28,8 +28,8 @@ struct list {
     bool partial;
 };
 
-/* What `getdents` has read from each slot's description since it stood at its start. */
-static struct list lists[SLOTS];
+/* What `getdents` has read from each slot's description (or from any other descriptor) since it stood at its start. */
+static struct list lists[SLOTS + 1];
 
 static int by_name(const void *a, const void *b)
 {
@@ -80,9 +80,9 @@ static void show_list(struct list *list, bool only_unchanged)
 }
 
 /* The list of a slot, begun anew where its descriptor stands at the start. */
-static struct list *continued(struct step *s, int slot, int fd)
+static struct list *continued(struct step *s, const char *word, int fd)
 {
-    struct list *list = &lists[slot];
+    struct list *list = &lists[word[0] >= 'a' && word[0] <= 'z' ? word[0] - 'a' : SLOTS];
     int64_t position = lseek(fd, 0, SEEK_CUR);
     if (position == 0)
         *list = (struct list){ .began = s->number };
@@ -127,13 +127,13 @@ bool directory_operation(struct step *s, int at)
         }
         closedir(stream);
         show_list(&list, false);
-    } else if (IS("getdents", 2) && W(1)[0] >= 'a' && W(1)[0] <= 'z') {
-        struct list *list = continued(s, W(1)[0] - 'a', F(1));
+    } else if (IS("getdents", 2)) {
+        struct list *list = continued(s, W(1), F(1));
         outcome(read_some(F(1), N(2), list));
         list->position = lseek(F(1), 0, SEEK_CUR);
-    } else if (IS("rest", 1) && W(1)[0] >= 'a' && W(1)[0] <= 'z') {
+    } else if (IS("rest", 1)) {
         /* POSIX: names that were neither made nor removed since the start appear exactly once. */
-        struct list *list = continued(s, W(1)[0] - 'a', F(1));
+        struct list *list = continued(s, W(1), F(1));
         if (outcome(read_all(F(1), 4096, list)) != -1 && !list->partial)
             show_list(list, true);
         list->partial = true;

@@ -97,7 +97,8 @@ long number(const char *word);
 int descriptor(const char *word);
 /* NULL for {null}, an unmapped address for {bad}; else allocated. */
 char *path(const char *word);
-void bind_slot(const char *word, long fd);
+/* Shows a new descriptor, or why there is none, and puts it into a slot. */
+void new_descriptor(const char *word, long fd);
 /* A buffer of `size` bytes as the optional word says: `bad`, `edge:N` (only N bytes are accessible), else plain. */
 char *buffer(long size, const char *kind);
 const char *word_or(struct step *s, int index, const char *otherwise);

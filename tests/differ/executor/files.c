@@ -29,17 +29,17 @@ static bool opening(struct step *s, int at)
 {
     if (IS("open", 4)) {
         touch(P(2));
-        bind_slot(W(1), result(open(P(2), (int)N(3), (mode_t)N(4))));
+        new_descriptor(W(1), open(P(2), (int)N(3), (mode_t)N(4)));
     } else if (IS("openat", 5)) {
         touch(P(3));
-        bind_slot(W(1), result(syscall(SYS_openat, F(2), P(3), (int)N(4), (mode_t)N(5))));
+        new_descriptor(W(1), syscall(SYS_openat, F(2), P(3), (int)N(4), (mode_t)N(5)));
     } else if (IS("creat", 3)) {
         touch(P(2));
-        bind_slot(W(1), result(syscall(SYS_creat, P(2), (mode_t)N(3))));
+        new_descriptor(W(1), syscall(SYS_creat, P(2), (mode_t)N(3)));
     } else if (IS("openat2", 6)) {
         struct open_how how = { (uint64_t)N(4), (uint64_t)N(5), (uint64_t)N(6) };
         touch(P(3));
-        bind_slot(W(1), result(syscall(SYS_openat2, F(2), P(3), &how, sizeof how)));
+        new_descriptor(W(1), syscall(SYS_openat2, F(2), P(3), &how, sizeof how));
     } else {
         return false;
     }

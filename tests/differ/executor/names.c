@@ -56,7 +56,7 @@ static void unix_socket(struct step *s, int at, bool listening)
     } else {
         result(connect(fd, (struct sockaddr *)&address, sizeof address));
     }
-    bind_slot(W(1), fd);
+    new_descriptor(W(1), fd);
 }
 
 static bool making(struct step *s, int at)

@@ -50,8 +50,7 @@ static void receive_descriptor(const char *slot, int flags)
     struct cmsghdr *header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_type == SCM_RIGHTS)
         memcpy(&fd, CMSG_DATA(header), sizeof fd);
-    out(" fd=%d", fd);
-    bind_slot(slot, fd);
+    new_descriptor(slot, fd);
 }
 
 bool transfer_operation(struct step *s, int at)
@@ -70,10 +69,10 @@ bool transfer_operation(struct step *s, int at)
         result(ioctl(F(1), FICLONE, F(2)));
     } else if (IS("pipe", 2)) {
         int ends[2] = { -1, -1 };
-        if (result(pipe2(ends, O_NONBLOCK)) == 0)
-            out(" %d %d", ends[0], ends[1]);
-        bind_slot(W(1), ends[0]);
-        bind_slot(W(2), ends[1]);
+        if (outcome(pipe2(ends, O_NONBLOCK)) == 0) {
+            new_descriptor(W(1), ends[0]);
+            new_descriptor(W(2), ends[1]);
+        }
     } else if (IS("send", 2)) {
         send_descriptor((int)N(1), F(2));
     } else if (IS("receive", 2)) {

@@ -61,8 +61,12 @@ int descriptor(const char *word)
     return -1;
 }
 
-void bind_slot(const char *word, long fd)
+void new_descriptor(const char *word, long fd)
 {
+    if (fd < 0)
+        result(-1);
+    else
+        out(" fd=%ld", fd);
     if (fd >= 0 && word[0] >= 'a' && word[0] <= 'z' && !word[1])
         slots[word[0] - 'a'] = (int)fd;
 }

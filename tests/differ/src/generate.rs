@@ -27,7 +27,7 @@ const OPERATIONS: &[(usize, &str)] = &[
     (14, "openat %s %d %p %o %m"),
     (6, "open %s %p %o %m"),
     (2, "creat %s %p %m"),
-    (4, "openat2 %s %d %p %o [0;0644] [0;RESOLVE_BENEATH;RESOLVE_IN_ROOT;RESOLVE_NO_SYMLINKS;RESOLVE_NO_MAGICLINKS;RESOLVE_NO_XDEV;RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS;RESOLVE_CACHED;64]"),
+    (4, "openat2 %s %d %p %o [0;0644] [0;RESOLVE_BENEATH;RESOLVE_IN_ROOT;RESOLVE_NO_SYMLINKS;RESOLVE_NO_MAGICLINKS;RESOLVE_NO_XDEV;RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS;64]"),
     (10, "read %f %n %b"),
     (6, "pread %f %n %k %b"),
     (2, "readv %f %n %n %b"),
@@ -124,7 +124,7 @@ const OPERATIONS: &[(usize, &str)] = &[
     (3, "vfork [close %f;dup2 %s %f #7;chdir d;openat %s %d %p %o %m;write %f %n;lseek %f 3 SEEK_CUR;mkdir %p 0755;lock %f F_SETLK F_WRLCK 0 0;umask 0]"),
     (1, "vforkexec [fstat %f;write %f %n;read %f %n;getcwd 4096;rest %f;list cwd %p 4096]"),
     (2, "spawn [none;dup2.%s.#7;close.%s;dup2.%s.#1,close.%s;open.#6.%p] [fstat #7;write #7 %n;read %f %n;lseek %f 5 SEEK_CUR;getcwd 4096;openat %s %d %p %o %m;lock %f F_GETLK F_WRLCK 0 0]"),
-    (2, "shell [cat f > g;echo hello >> {m}/d/g;cat < f > h;ls -a d > h;cp -r d {m}/h;mv f d/f;rm -rf d;ln -s f h;test -f {m}/f;(echo a && (echo b)) > h;cd d && pwd > p;ls -a > {m}/h;head -c 10 f >> f;exec 5<f && head -c 5 <&5 && cat <&5 > h]"),
+    (2, "shell [head -c 9999 f > g;echo hello >> {m}/d/g;head -c 9999 < f > h;ls -a d > h;cp -r d {m}/h;mv f d/f;rm -rf d;ln -s f h;test -f {m}/f;(echo a && (echo b)) > h;cd d && pwd > p;ls -a > {m}/h;head -c 10 f >> f;exec 5<f && head -c 5 <&5 && head -c 99 <&5 > h]"),
 ];
 
 /// Operations by which actors come and go, once in so many steps.

@@ -35,5 +35,5 @@ pub use compare::{Difference, compare, report};
 pub use generate::generate;
 pub use mount::Mount;
 pub use program::{Program, Step};
-pub use shrink::shrink;
+pub use shrink::{difference, shrink, smaller};
 pub use world::{Finished, Place, World, built_culvert};

@@ -1,6 +1,6 @@
 //! The fuzzer by hand. See `differ help`.
 
-use culvert_differ::{Difference, Mount, Place, Program, World, compare, generate, report, shrink};
+use culvert_differ::{Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -93,22 +93,12 @@ struct Bench {
 
 impl Bench {
     fn difference(&self, program: &Program, mount: &Mount) -> Option<Difference> {
-        let native = self.world.run(program, &Mount::Native, None);
-        if native.status != "exit 0" {
-            return None;
-        }
-        let ours = self.world.run(program, mount, self.perturb);
-        compare(program, &native, &ours, mount)
+        difference(&self.world, program, mount, self.perturb)
     }
 
-    /// The smallest program found that differs in the same operation.
-    fn smaller(&self, program: &Program, mount: &Mount, operation: &str) -> Program {
-        shrink(program, 600, &mut |candidate| {
-            self.difference(candidate, mount)
-                .is_some_and(|found| found.operation == operation)
-                // Natively the same twice: else it is the program that varies.
-                && self.difference(candidate, &Mount::Native).is_none()
-        })
+    /// The smallest program found that differs in the same way.
+    fn smaller(&self, program: &Program, mount: &Mount, found: &Difference) -> Program {
+        smaller(&self.world, program, mount, found, self.perturb)
     }
 
     fn report(&self, program: &Program, mount: &Mount) -> String {
@@ -145,7 +135,7 @@ fn fuzz(bench: &Bench, options: &Options) -> Result<bool, String> {
             if *times > 1 {
                 continue;
             }
-            let mut short = bench.smaller(&program, mount, &found.operation);
+            let mut short = bench.smaller(&program, mount, &found);
             short.comments = vec![format!(" {mount:?}, seed {seed}, {} steps: {signature}", options.steps)];
             let file = options.into.join(format!("seed-{seed}-{}.txt", seen.len()));
             fs::write(&file, short.to_string()).map_err(|error| error.to_string())?;
@@ -214,7 +204,7 @@ fn carry_out() -> Result<bool, String> {
             let mount = &options.mounts[0];
             let program = read(file)?;
             let found = bench.difference(&program, mount).ok_or("there is no difference")?;
-            let short = bench.smaller(&program, mount, &found.operation);
+            let short = bench.smaller(&program, mount, &found);
             print!("{short}\n{}", bench.report(&short, mount));
             Ok(true)
         }

@@ -1,7 +1,44 @@
 //! From a long program that shows a difference to a short one: delta debugging (Zeller, Hildebrandt: "Simplifying and
 //! Isolating Failure-Inducing Input", 2002) on steps, then simpler words, then fewer actors.
 
+use crate::compare::{Difference, compare};
+use crate::mount::Mount;
 use crate::program::{Program, Step};
+use crate::world::World;
+
+/// How many programs are tried, at most, for a shorter one.
+const ATTEMPTS: usize = 600;
+
+/// The first difference between a native run and one on `mount`; none where it cannot even be run natively.
+pub fn difference(
+    world: &World,
+    program: &Program,
+    mount: &Mount,
+    perturbed: Option<usize>,
+) -> Option<Difference> {
+    let native = world.run(program, &Mount::Native, None);
+    if native.status != "exit 0" {
+        return None;
+    }
+    let ours = world.run(program, mount, perturbed);
+    compare(program, &native, &ours, mount)
+}
+
+/// The smallest program found that differs in the same way as `program` does by `found`.
+pub fn smaller(
+    world: &World,
+    program: &Program,
+    mount: &Mount,
+    found: &Difference,
+    perturbed: Option<usize>,
+) -> Program {
+    shrink(program, ATTEMPTS, &mut |candidate| {
+        difference(world, candidate, mount, perturbed)
+            .is_some_and(|now| now.signature() == found.signature())
+            // Natively the same twice: else it is the program that varies.
+            && difference(world, candidate, &Mount::Native, None).is_none()
+    })
+}
 
 /// Makes `program` smaller as long as `fails` says that it still shows what it showed, at most `attempts` times asked.
 pub fn shrink(

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -61,7 +62,12 @@ impl World {
             Place::Memory => PathBuf::from("/dev/shm"),
             Place::Disk => std::env::temp_dir(),
         };
-        let whole = parent.join(format!("culvert-differ-{}", std::process::id()));
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let whole = parent.join(format!(
+            "culvert-differ-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        ));
         let base = whole.join("in/side");
         remove(&whole);
         for directory in [whole.clone(), whole.join("bin")] {
