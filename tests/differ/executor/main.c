@@ -102,7 +102,7 @@ static void bury(void)
         advance();
 }
 
-/* Until the last step is done. A call that blocks for ever although its end is asked for is interrupted. */
+/* Until the last step is done. A call that blocks for ever is interrupted. */
 static void watch(void)
 {
     uint32_t before = UINT32_MAX;
@@ -125,7 +125,7 @@ static void watch(void)
         if (standing >= 3)
             bury();
         struct actor *due = &control->actors[program[turn].actor];
-        if (standing >= 25 && due->busy)
+        if (standing >= (due->busy ? 25 : 100))
             syscall(SYS_tgkill, due->tgid, due->tid, SIGUSR1);
         /* Turns are waited for by time, ends of processes by the futex. */
         syscall(SYS_futex, &control->leaving, FUTEX_WAIT, 0, &pause, NULL, 0);
