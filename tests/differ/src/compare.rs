@@ -37,7 +37,12 @@ impl Difference {
         if self.operation == "=" {
             return "= listing at the end".to_owned();
         }
-        format!("{} [{}] [{}]", self.operation, shape(&self.native), shape(&self.ours))
+        format!(
+            "{} [{}] [{}]",
+            self.operation,
+            shape(&self.native),
+            shape(&self.ours)
+        )
     }
 }
 
@@ -48,9 +53,21 @@ pub fn compare(
     ours: &Finished,
     mount: &Mount,
 ) -> Option<Difference> {
-    let listed = |tree| if matches!(mount, Mount::Culvert { in_tree: true, .. }) { tree } else { "" };
-    let mut left = native.output.lines().chain(listed(native.tree.as_str()).lines());
-    let mut right = ours.output.lines().chain(listed(ours.tree.as_str()).lines());
+    let listed = |tree| {
+        if matches!(mount, Mount::Culvert { in_tree: true, .. }) {
+            tree
+        } else {
+            ""
+        }
+    };
+    let mut left = native
+        .output
+        .lines()
+        .chain(listed(native.tree.as_str()).lines());
+    let mut right = ours
+        .output
+        .lines()
+        .chain(listed(ours.tree.as_str()).lines());
     loop {
         let (a, b) = match (left.next(), right.next()) {
             (None, None) => break,
@@ -77,12 +94,7 @@ pub fn compare(
 }
 
 /// The program with both results below each step, for people; lines that differ are marked.
-pub fn report(
-    program: &Program,
-    native: &Finished,
-    ours: &Finished,
-    mount: &Mount,
-) -> String {
+pub fn report(program: &Program, native: &Finished, ours: &Finished, mount: &Mount) -> String {
     let mut text = String::new();
     let rest = |line: &str| line.split_once(' ').map_or("", |(_, rest)| rest).to_owned();
     let find = |finished: &Finished, number: usize| -> Option<String> {
@@ -107,7 +119,11 @@ pub fn report(
         }
     }
     let others = |finished: &Finished| -> Vec<String> {
-        let listed = if matches!(mount, Mount::Culvert { in_tree: true, .. }) { finished.tree.as_str() } else { "" };
+        let listed = if matches!(mount, Mount::Culvert { in_tree: true, .. }) {
+            finished.tree.as_str()
+        } else {
+            ""
+        };
         finished
             .output
             .lines()
@@ -124,7 +140,11 @@ pub fn report(
         let _ = writeln!(text, "! ours only:   {line}");
     }
     if native.status != ours.status {
-        let _ = writeln!(text, "! native: {}\n! ours:   {}", native.status, ours.status);
+        let _ = writeln!(
+            text,
+            "! native: {}\n! ours:   {}",
+            native.status, ours.status
+        );
     }
     if !ours.errors.is_empty() {
         let _ = writeln!(text, "standard error: {}", ours.errors.trim_end());

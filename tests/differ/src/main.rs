@@ -1,6 +1,8 @@
 //! The fuzzer by hand. See `differ help`.
 
-use culvert_differ::{Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller};
+use culvert_differ::{
+    Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller,
+};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -58,7 +60,10 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
-        let number = |text: String| text.parse::<u64>().map_err(|_| format!("no number: {text}"));
+        let number = |text: String| {
+            text.parse::<u64>()
+                .map_err(|_| format!("no number: {text}"))
+        };
         match word.as_str() {
             "--seed" => options.seed = number(value()?)?,
             "--steps" => options.steps = number(value()?)? as usize,
@@ -136,20 +141,36 @@ fn fuzz(bench: &Bench, options: &Options) -> Result<bool, String> {
                 continue;
             }
             let mut short = bench.smaller(&program, mount, &found);
-            short.comments = vec![format!(" {mount:?}, seed {seed}, {} steps: {signature}", options.steps)];
+            short.comments = vec![format!(
+                " {mount:?}, seed {seed}, {} steps: {signature}",
+                options.steps
+            )];
             let file = options.into.join(format!("seed-{seed}-{}.txt", seen.len()));
             fs::write(&file, short.to_string()).map_err(|error| error.to_string())?;
-            println!("\n==== {} ({mount:?}): {signature}\n{}", file.display(), bench.report(&short, mount));
+            println!(
+                "\n==== {} ({mount:?}): {signature}\n{}",
+                file.display(),
+                bench.report(&short, mount)
+            );
         }
         count += 1;
         seed += 1;
         if std::io::stderr().is_terminal() && shown.elapsed() > Duration::from_millis(300) {
             shown = Instant::now();
-            eprint!("\r{count} programs, seed {seed}, {} kinds of failures, {} s ", seen.len(), began.elapsed().as_secs());
+            eprint!(
+                "\r{count} programs, seed {seed}, {} kinds of failures, {} s ",
+                seen.len(),
+                began.elapsed().as_secs()
+            );
             let _ = std::io::stderr().flush();
         }
     }
-    println!("{count} programs of {} steps in {} s, {} kinds of failures", options.steps, began.elapsed().as_secs(), seen.len());
+    println!(
+        "{count} programs of {} steps in {} s, {} kinds of failures",
+        options.steps,
+        began.elapsed().as_secs(),
+        seen.len()
+    );
     let mut kinds: Vec<_> = seen.into_iter().collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.1));
     for (signature, times) in &kinds {
@@ -163,7 +184,9 @@ fn replay(bench: &Bench, program: &Program, options: &Options, name: &str) -> bo
     for mount in &options.mounts {
         let found = bench.difference(program, mount);
         good &= found.is_none();
-        let verdict = found.as_ref().map_or("equal".to_owned(), Difference::signature);
+        let verdict = found
+            .as_ref()
+            .map_or("equal".to_owned(), Difference::signature);
         println!("{name} ({mount:?}): {verdict}");
         if found.is_some() || options.show {
             println!("{}", bench.report(program, mount));
@@ -180,7 +203,11 @@ fn carry_out() -> Result<bool, String> {
         print!("{}", generate(options.seed, options.steps));
         return Ok(true);
     }
-    let place = if options.disk { Place::Disk } else { Place::Memory };
+    let place = if options.disk {
+        Place::Disk
+    } else {
+        Place::Memory
+    };
     let culvert = options
         .mounts
         .iter()
@@ -188,9 +215,17 @@ fn carry_out() -> Result<bool, String> {
         .then(culvert_differ::built_culvert);
     let world = World::new(place, culvert.as_deref()).map_err(|error| error.to_string())?;
     world.can_bind()?;
-    let bench = Bench { world, perturb: options.perturb };
+    let bench = Bench {
+        world,
+        perturb: options.perturb,
+    };
     match command.as_str() {
-        "run" => Ok(replay(&bench, &generate(options.seed, options.steps), &options, &format!("seed {}", options.seed))),
+        "run" => Ok(replay(
+            &bench,
+            &generate(options.seed, options.steps),
+            &options,
+            &format!("seed {}", options.seed),
+        )),
         "fuzz" => fuzz(&bench, &options),
         "replay" => {
             let mut good = true;
@@ -203,7 +238,9 @@ fn carry_out() -> Result<bool, String> {
             let file = options.files.first().ok_or("which file?")?;
             let mount = &options.mounts[0];
             let program = read(file)?;
-            let found = bench.difference(&program, mount).ok_or("there is no difference")?;
+            let found = bench
+                .difference(&program, mount)
+                .ok_or("there is no difference")?;
             let short = bench.smaller(&program, mount, &found);
             print!("{short}\n{}", bench.report(&short, mount));
             Ok(true)

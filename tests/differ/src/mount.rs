@@ -23,16 +23,33 @@ pub enum Mount {
 
 /// Mounts with names, and what they are.
 const NAMED: [(&str, &str, bool, bool); 4] = [
-    ("passthrough", "type=passthrough,source={tree},target={mnt}", false, true),
-    ("bound", "type=passthrough,source={tree},target={mnt}", true, true),
-    ("driven", "type=passthrough,source={tree},target={mnt},driven", false, true),
+    (
+        "passthrough",
+        "type=passthrough,source={tree},target={mnt}",
+        false,
+        true,
+    ),
+    (
+        "bound",
+        "type=passthrough,source={tree},target={mnt}",
+        true,
+        true,
+    ),
+    (
+        "driven",
+        "type=passthrough,source={tree},target={mnt},driven",
+        false,
+        true,
+    ),
     ("memory", "type=memory,target={mnt}", false, false),
 ];
 
 impl Mount {
     /// The names that [`Mount::from_str`] knows.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        ["native"].into_iter().chain(NAMED.iter().map(|named| named.0))
+        ["native"]
+            .into_iter()
+            .chain(NAMED.iter().map(|named| named.0))
     }
 }
 

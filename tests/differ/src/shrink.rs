@@ -100,7 +100,10 @@ impl Shrinker<'_> {
     }
 
     fn plainer_options(&mut self) {
-        for change in [|program: &mut Program| program.nobody = false, |program: &mut Program| program.ticks = false] {
+        for change in [
+            |program: &mut Program| program.nobody = false,
+            |program: &mut Program| program.ticks = false,
+        ] {
             let mut candidate = self.best.clone();
             change(&mut candidate);
             self.offer(candidate);
@@ -129,7 +132,12 @@ impl Shrinker<'_> {
     fn simpler_words(&mut self) {
         for index in (0..self.best.steps.len()).rev() {
             let mut word = 1;
-            while self.best.steps.get(index).is_some_and(|step| word < step.words.len()) {
+            while self
+                .best
+                .steps
+                .get(index)
+                .is_some_and(|step| word < step.words.len())
+            {
                 for simpler in simplifications(&self.best.steps[index].words[word]) {
                     let mut candidate = self.best.clone();
                     candidate.steps[index].words[word] = simpler;
@@ -144,8 +152,10 @@ impl Shrinker<'_> {
 }
 
 fn begets(step: &Step, actor: u8) -> bool {
-    matches!(step.operation(), "fork" | "thread" | "clonefiles" | "clonefs")
-        && step.words.get(1) == Some(&actor.to_string())
+    matches!(
+        step.operation(),
+        "fork" | "thread" | "clonefiles" | "clonefs"
+    ) && step.words.get(1) == Some(&actor.to_string())
 }
 
 /// Simpler forms of one word, the simplest first.
@@ -154,7 +164,10 @@ fn simplifications(word: &str) -> Vec<String> {
     if word.contains('|') {
         let flags: Vec<&str> = word.split('|').collect();
         for left_out in 0..flags.len() {
-            let kept: Vec<&str> = (0..flags.len()).filter(|at| *at != left_out).map(|at| flags[at]).collect();
+            let kept: Vec<&str> = (0..flags.len())
+                .filter(|at| *at != left_out)
+                .map(|at| flags[at])
+                .collect();
             found.push(kept.join("|"));
         }
     } else if let Ok(number) = word.parse::<i64>() {
@@ -170,7 +183,10 @@ fn simplifications(word: &str) -> Vec<String> {
         }
         let parts: Vec<&str> = word.split('/').collect();
         for left_out in 0..parts.len() {
-            let kept: Vec<&str> = (0..parts.len()).filter(|at| *at != left_out).map(|at| parts[at]).collect();
+            let kept: Vec<&str> = (0..parts.len())
+                .filter(|at| *at != left_out)
+                .map(|at| parts[at])
+                .collect();
             let path = kept.join("/");
             // Never an absolute path outside of the directories.
             if !path.is_empty() && !path.starts_with('/') {
@@ -195,7 +211,9 @@ mod tests {
             let mut created = false;
             candidate.steps.iter().any(|step| {
                 created |= step.operation() == "open" && step.words[3].contains("O_CREAT");
-                created && step.operation() == "write" && step.words[2].parse::<u32>().is_ok_and(|size| size >= 10)
+                created
+                    && step.operation() == "write"
+                    && step.words[2].parse::<u32>().is_ok_and(|size| size >= 10)
             })
         };
         let short = shrink(&program, 1000, &mut fails);

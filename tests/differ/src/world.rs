@@ -136,7 +136,11 @@ impl World {
         let nobody = self.root && program.nobody;
         let owner = nobody.then_some(NOBODY);
         remove(&self.whole.join("in"));
-        for directory in [self.whole.join("in"), self.base.clone(), self.base.join("mnt")] {
+        for directory in [
+            self.whole.join("in"),
+            self.base.clone(),
+            self.base.join("mnt"),
+        ] {
             make(&directory, None)?;
         }
         for name in ["tree", "out", "work", "home"] {
@@ -162,7 +166,11 @@ impl World {
                     }
                     _ => path("tree"),
                 };
-                let user = if nobody { NOBODY.to_string() } else { "-1".to_owned() };
+                let user = if nobody {
+                    NOBODY.to_string()
+                } else {
+                    "-1".to_owned()
+                };
                 words.extend([executor.clone(), "native".into(), tree, path("mnt"), user]);
             }
             Mount::Culvert {
@@ -300,7 +308,16 @@ fn compile(output: &Path) -> io::Result<()> {
         .collect();
     sources.sort();
     let done = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Wno-unused-result", "-pthread", "-o"])
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-result",
+            "-pthread",
+            "-o",
+        ])
         .arg(output)
         .args(sources)
         .output()?;
@@ -346,7 +363,11 @@ fn empty(directory: &Path) -> io::Result<()> {
 /// only here.
 fn remove_when_we_end(base: &Path) -> io::Result<()> {
     let watcher = Command::new("sh")
-        .args(["-c", r#"read -r _; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#, "sh"])
+        .args([
+            "-c",
+            r#"read -r _; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
+            "sh",
+        ])
         .arg(base)
         .current_dir("/")
         .stdin(Stdio::piped())

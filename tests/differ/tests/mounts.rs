@@ -64,7 +64,12 @@ fn random_programs(mount: &str) {
     let mount: Mount = mount.parse().expect("a mount");
     let Some(world) = world(&mount) else { return };
     for seed in SEEDS {
-        equal(&world, &mount, &format!("seed {seed}"), &generate(seed, STEPS));
+        equal(
+            &world,
+            &mount,
+            &format!("seed {seed}"),
+            &generate(seed, STEPS),
+        );
     }
 }
 
@@ -120,7 +125,10 @@ fn a_planted_difference_is_found_and_shrunk() {
             found += 1;
         }
     }
-    assert!(found >= 24, "only {found} of 30 falsified results were found");
+    assert!(
+        found >= 24,
+        "only {found} of 30 falsified results were found"
+    );
     let program = generate(100, 20);
     let planted = difference(&world, &program, &Mount::Native, Some(3)).expect("a write");
     let short = smaller(&world, &program, &Mount::Native, &planted, Some(3));
