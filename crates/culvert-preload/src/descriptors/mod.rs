@@ -3,6 +3,7 @@
 //! Every descriptor is a real one with the number the kernel chose. A private description's descriptors are dups of one sealed, write-only memfd, so that
 //! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
+mod adopted;
 mod internal;
 mod posix_locks;
 mod promotion;
@@ -10,6 +11,7 @@ mod recognise;
 
 use crate::description::{Description, Held};
 use crate::process;
+use adopted::Adopted;
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
@@ -29,9 +31,6 @@ const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
 const LIMIT: usize = CHUNK * CHUNKS;
 
-/// How many descriptors of drivers are protected from the program.
-const ADOPTED: usize = 64;
-
 type Chunk = [AtomicPtr<Description>; CHUNK];
 
 /// From descriptor to description. A slot holds a reference ([`Arc::into_raw`]) or null.
@@ -46,7 +45,7 @@ pub struct Table {
     wide: AtomicBool,
     placeholder: AtomicI32,
     /// Descriptors of drivers.
-    adopted: [AtomicI32; ADOPTED],
+    adopted: Adopted,
     /// The record locks of this process.
     pub posix_locks: PosixLocks,
 }
@@ -61,7 +60,7 @@ impl Table {
             end: AtomicI32::new(0),
             wide: AtomicBool::new(false),
             placeholder: AtomicI32::new(-1),
-            adopted: [const { AtomicI32::new(-1) }; ADOPTED],
+            adopted: Adopted::new(),
             posix_locks: PosixLocks::new(),
         }
     }
