@@ -46,6 +46,9 @@ fn child(flags: CloneFlags) {
     if !flags.vm() {
         process::forget_pid();
         process::get().table.posix_locks.forget_all();
+        if flags.files() {
+            process::share_descriptor_table();
+        }
     }
 }
 

@@ -139,11 +139,11 @@ pub fn internal_floor() -> i32 {
 
 /// A dup of `fd` at a number for internal descriptors. Where those are all taken (a limit of 1024 leaves eight, and drivers of trees hold one for
 /// each node in use), in the upper half of what the limit allows, and then in the upper three quarters.
-fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
+pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
     let floor = internal_floor();
     dup_from(fd, floor, close_on_exec)
         .or_else(|_| dup_from(fd, floor / 2, close_on_exec))
-        .or_else(|_| dup_from(fd, floor / 4, close_on_exec))
+        .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
 }
 
 fn make_placeholder() -> Result<i32, Errno> {

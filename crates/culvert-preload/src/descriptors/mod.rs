@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
+pub use internal::dup_high;
 use posix_locks::PosixLocks;
 
 /// The class of a descriptor with a description in our table.
