@@ -222,7 +222,11 @@ class Trial:
                     continue
                 result = apply(words)
                 if result != worker.done[number]:
-                    raise SystemExit(f"worker {worker.number}: {' '.join(words)}: {worker.done[number]}, natively {result}")
+                    earlier = "\n".join(" ".join(worker.begun[n]) + f": {worker.done[n]}" for n in range(max(0, number - 10), number))
+                    raise SystemExit(
+                        f"worker {worker.number} after {self.kills} kills, operation {number}: {' '.join(words)}: "
+                        f"{worker.done[number]}, natively {result}; before that\n{earlier}"
+                    )
             os.chdir("/")
             self.agree(worker.number, under_way, found)
 
