@@ -4,6 +4,7 @@ use crate::bad_input::{ends, nothing, refused};
 use culvert_e2e::{Case, User, on_each_driver, world};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 
 /// Directories of this test alone: an empty target and a source with one file.
 struct Place {
@@ -28,9 +29,10 @@ impl Place {
         }
     }
 
-    /// `path` beside source and target.
-    fn beside(&self, path: &str) -> String {
-        self.source.replace("/source", &format!("/{path}"))
+    /// `name` beside source and target.
+    fn beside(&self, name: &str) -> String {
+        let beside = Path::new(&self.source).with_file_name(name);
+        beside.display().to_string()
     }
 
     /// `sh -c SCRIPT` in a run with these mounts; `$T` is the target.
@@ -353,7 +355,7 @@ fn a_name_of_somebody_else_is_refused() {
     let mounts = ["--no-private", "--mount", &mount];
     let done = place.run(&mounts, "echo mine > $T/file");
     assert_eq!(done.status, "exit 0", "{}", done.report());
-    let file = std::path::Path::new("/dev/shm/culvert-65534/memory").join(&name);
+    let file = Path::new("/dev/shm/culvert-65534/memory").join(&name);
     if !file.exists() {
         eprintln!(
             "not tested: named file systems do not lie in {}",
@@ -456,7 +458,7 @@ on_each_driver! {
     };
 
     file_size_limit |case| {
-        case.good("cd $M && (ulimit -f 8; head -c 20000 /dev/zero > big; echo $?; trap '' XFSZ; head -c 20000 /dev/zero > big2; echo $?; echo x >> big2; truncate -s 10000 big3; echo $?); stat -c %s big big2");
+        case.good("cd $M && { (ulimit -f 8; head -c 20000 /dev/zero > big; echo $?; trap \"\" XFSZ; head -c 20000 /dev/zero > big2; echo $?; echo x >> big2; truncate -s 10000 big3; echo $?); stat -c %s big big2; } 2>&1 | sed 's/line 1: *[0-9]*/line 1/'");
     };
 
     few_descriptors_for_writers |case| {
