@@ -2,7 +2,6 @@
 
 use crate::figure::{Figure, Judged};
 use crate::fixture;
-use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
 use crate::writing;
 use std::path::Path;
@@ -11,7 +10,7 @@ use std::path::Path;
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 10] = [
+pub const GROUPS: [(&str, Group); 9] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -19,7 +18,6 @@ pub const GROUPS: [(&str, Group); 10] = [
     ("grep", grep),
     ("random", random),
     ("passthrough", writing::passthrough),
-    ("disk", writing::on_disk),
     ("memory", writing::memory),
     ("programs", writing::programs),
 ];
@@ -31,9 +29,7 @@ pub fn everything(only: &[&str]) -> Vec<Figure> {
     for (name, group) in GROUPS {
         if only.is_empty() || only.contains(&name) {
             eprintln!("measuring {name}");
-            let found = group(&place);
-            print!("{}", publish::tables(&found));
-            figures.extend(found);
+            figures.extend(group(&place));
         }
     }
     figures

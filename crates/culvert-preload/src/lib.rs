@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod backing;
 pub mod calls;
 pub mod description;
 pub mod descriptors;

@@ -202,16 +202,57 @@ impl PathBuffer {
         Self(core::mem::MaybeUninit::uninit())
     }
 
-    /// Reads the string at `address`, without its NUL: EFAULT for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
+    /// Reads the string at `address`, without its NUL, which comes behind it in the buffer: EFAULT for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
     #[inline]
-    pub fn read(&mut self, address: usize) -> core::result::Result<&[u8], Errno> {
+    pub fn read(&mut self, address: usize) -> core::result::Result<Path<'_>, Errno> {
         // SAFETY: `string_in` only writes here, and what it has not written is not looked at.
         let buffer = unsafe { &mut *self.0.as_mut_ptr() };
         match user::string_in(address, buffer) {
-            Ok(length) => Ok(&buffer[..length]),
+            Ok(length) => {
+                if let Some(end) = buffer.get_mut(length) {
+                    *end = 0;
+                }
+                Ok(Path(&buffer[..length]))
+            }
             Err(user::StringError::Fault) => Err(Errno::EFAULT),
             Err(user::StringError::TooLong) => Err(Errno::ENAMETOOLONG),
         }
+    }
+}
+
+/// A path without its NUL, which is there behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'p>(&'p [u8]);
+
+impl<'p> Path<'p> {
+    /// The path of a C string made by [`c_string`], or given as a constant; empty when there is no NUL at its end.
+    pub fn of(string: &'p [u8]) -> Self {
+        match string {
+            [path @ .., 0] => Self(path),
+            _ => Self(b"\0".split_at(0).0),
+        }
+    }
+
+    /// Its bytes.
+    pub fn bytes(self) -> &'p [u8] {
+        self.0
+    }
+
+    /// Where it is, for a system call.
+    pub fn address(self) -> usize {
+        self.0.as_ptr() as usize
+    }
+
+    /// The path without its first `count` bytes.
+    pub fn skip(self, count: usize) -> Self {
+        Self(self.0.get(count..).unwrap_or(&self.0[self.0.len()..]))
+    }
+}
+
+impl core::ops::Deref for Path<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0
     }
 }
 

@@ -12,6 +12,25 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsiz
 use culvert::{Caller, Errno, FileSystem};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
+/// A working directory.
+#[derive(Clone, Debug)]
+pub enum Here {
+    /// A directory of the host, by its path, or one of a mount, by its node.
+    Place(Place),
+    /// A directory of a mount's backing tree: the kernel's own working directory is the real one, and says where that is now.
+    Backed(MountId),
+}
+
+/// What is known of the working directory.
+enum Known {
+    /// Nothing: it was inherited.
+    Nothing,
+    /// The kernel took it from the program itself: it is outside all mounts. Its path is asked for when it matters.
+    Outside,
+    /// All.
+    Here(Here),
+}
+
 /// The state of an intercepted process.
 pub struct Process {
     /// Its run directory.
@@ -34,7 +53,7 @@ pub struct Process {
     pub targets_open: bool,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: Vec<culvert::mount::Mount>,
-    working_directory: Mutex<Option<Place>>,
+    working_directory: Mutex<Known>,
     left: AtomicBool,
     confined: AtomicBool,
     credentials: AtomicPtr<Credentials>,
@@ -102,7 +121,7 @@ impl Process {
             targets_exist: targets.0,
             targets_open: targets.1,
             specifications,
-            working_directory: Mutex::new(None),
+            working_directory: Mutex::new(Known::Nothing),
             left: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             credentials: AtomicPtr::new(core::ptr::null_mut()),
@@ -110,19 +129,31 @@ impl Process {
         }
     }
 
-    /// Runs `look` on the working directory's place. `None`: it cannot be named (removed, or outside this root).
-    pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Place>) -> R) -> R {
-        if let Some(place) = vfork_child().and_then(|child| child.working_directory()) {
-            return look(Some(place));
+    /// Runs `look` on the working directory. `None`: it cannot be named (removed, or outside this root).
+    pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Here>) -> R) -> R {
+        if let Some(here) = vfork_child().and_then(|child| child.working_directory()) {
+            return look(Some(here));
         }
         let mut known = self.working_directory.lock();
-        if known.is_none() {
-            *known = self.find_working_directory();
+        let found = match &*known {
+            Known::Here(here) => return look(Some(here)),
+            Known::Outside => self.find_working_directory(false),
+            Known::Nothing => self.find_working_directory(true),
+        };
+        match found {
+            Some(here) => {
+                *known = Known::Here(here);
+                match &*known {
+                    Known::Here(here) => look(Some(here)),
+                    _ => look(None),
+                }
+            }
+            None => look(None),
         }
-        look(known.as_ref())
     }
 
-    fn find_working_directory(&self) -> Option<Place> {
+    /// Asks the kernel; `inherited`: it may be one of a backing tree.
+    fn find_working_directory(&self, inherited: bool) -> Option<Here> {
         let mut buffer = vec![0u8; 4096];
         // SAFETY: the buffer is given with its length.
         let length =
@@ -130,21 +161,24 @@ impl Process {
                 .ok()?;
         buffer.truncate(length.checked_sub(1)?);
         if let Some(name) = self.run.parse(&buffer) {
-            return Some(Place::Mount {
+            return Some(Here::Place(Place::Mount {
                 mount: MountId(name.mount),
                 node: name.node,
-            });
+            }));
         }
-        (buffer.first() == Some(&b'/')).then_some(Place::Host(buffer))
+        if inherited && let Some(mount) = crate::backing::inherited_working_directory(&buffer) {
+            return Some(Here::Backed(mount));
+        }
+        (buffer.first() == Some(&b'/')).then_some(Here::Place(Place::Host(buffer)))
     }
 
-    /// The working directory has changed to `place`; `None`: look again when it matters.
-    pub fn set_working_directory(&self, place: Option<Place>) {
+    /// The working directory has changed to `here`; `None`: to one that the kernel took from the program itself.
+    pub fn set_working_directory(&self, here: Option<Here>) {
         match vfork_child() {
             Some(child) => {
-                child.set_working_directory(place.or_else(|| self.find_working_directory()))
+                child.set_working_directory(here.or_else(|| self.find_working_directory(false)))
             }
-            None => *self.working_directory.lock() = place,
+            None => *self.working_directory.lock() = here.map_or(Known::Outside, Known::Here),
         }
     }
 
@@ -252,8 +286,6 @@ pub fn caller() -> Caller<'static> {
 /// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
 #[derive(Default)]
 pub struct VforkChild {
-    /// The number of its table of descriptors.
-    table: usize,
     state: Mutex<ChildState>,
     /// It has changed its credentials, which are known in memory that it shares.
     changed_credentials: AtomicBool,
@@ -266,7 +298,7 @@ pub struct VforkChild {
 #[derive(Default)]
 struct ChildState {
     descriptors: Vec<(i32, Option<Arc<Description>>)>,
-    working_directory: Option<&'static Place>,
+    working_directory: Option<&'static Here>,
     /// What an exec that succeeded left behind in the shared memory.
     leftovers: Vec<Box<dyn Send>>,
 }
@@ -300,13 +332,13 @@ impl VforkChild {
         self.state.lock().descriptors.clone()
     }
 
-    fn working_directory(&self) -> Option<&'static Place> {
+    fn working_directory(&self) -> Option<&'static Here> {
         self.state.lock().working_directory
     }
 
-    fn set_working_directory(&self, place: Option<Place>) {
+    fn set_working_directory(&self, here: Option<Here>) {
         // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
-        self.state.lock().working_directory = place.map(|place| &*Box::leak(Box::new(place)));
+        self.state.lock().working_directory = here.map(|here| &*Box::leak(Box::new(here)));
     }
 
     /// Keeps `value` until the parent goes on.
@@ -334,22 +366,6 @@ pub fn vfork_child() -> Option<&'static VforkChild> {
     unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
 }
 
-/// Tables of descriptors that were told apart so far.
-static TABLES: AtomicUsize = AtomicUsize::new(0);
-/// The number of the process's own.
-static TABLE: AtomicUsize = AtomicUsize::new(0);
-
-/// The number of the table of descriptors that this thread has: 0, or one never used again for a child of vfork, and for a process that shares its table
-/// with the one that made it (`culvert_drivers::TableNumber`).
-pub fn descriptor_table() -> usize {
-    vfork_child().map_or_else(|| TABLE.load(Relaxed), |child| child.table)
-}
-
-/// This process has memory of its own, but its descriptors are another's too (clone(2), CLONE_FILES without CLONE_VM).
-pub fn share_descriptor_table() {
-    TABLE.store(TABLES.fetch_add(1, Relaxed) + 1, Relaxed);
-}
-
 /// Whether any vfork child shares this memory now.
 pub fn vfork_children_alive() -> bool {
     get().vfork_children.load(Relaxed) != 0
@@ -362,10 +378,7 @@ pub fn enter_vfork() {
     let outer = block.slot[CHILD_SLOT].load(Relaxed);
     block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
     block.slot[CHILD_SLOT].store(
-        Box::into_raw(Box::new(VforkChild {
-            table: TABLES.fetch_add(1, Relaxed) + 1,
-            ..VforkChild::default()
-        })) as usize,
+        Box::into_raw(Box::new(VforkChild::default())) as usize,
         Relaxed,
     );
 }

@@ -71,13 +71,19 @@ pub(crate) fn descriptor_path(fd: i32) -> Result<Vec<u8>, Errno> {
 
 /// The target of the symbolic link `path` (NUL-terminated).
 pub(crate) fn read_link(path: &[u8]) -> Result<Vec<u8>, Errno> {
+    read_link_at(crate::calls::path::AT_FDCWD, path)
+}
+
+/// The target of the symbolic link `path` (NUL-terminated) below `directory`.
+pub(crate) fn read_link_at(directory: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
     debug_assert_eq!(path.last(), Some(&0));
     let mut target = alloc::vec![0u8; 4096];
     // SAFETY: the path ends in NUL; the buffer's length is given.
     let length = unsafe {
         syscall::call(
-            nr::READLINK,
+            nr::READLINKAT,
             [
+                directory as usize,
                 path.as_ptr() as usize,
                 target.as_mut_ptr() as usize,
                 target.len(),

@@ -131,11 +131,11 @@ table! {
     GETCWD getcwd => Handled(Interest::Always, calls::cwd::getcwd);
     CHDIR chdir => Handled(Interest::Always, calls::cwd::chdir);
     FCHDIR fchdir => Handled(Interest::Always, calls::cwd::fchdir);
-    RENAME rename => Handled(Interest::Always, calls::changes::rename);
+    RENAME rename => Handled(Interest::Always, calls::two_paths::rename);
     MKDIR mkdir => Handled(Interest::Always, calls::changes::mkdir);
     RMDIR rmdir => Handled(Interest::Always, calls::changes::rmdir);
     CREAT creat => Handled(Interest::Always, calls::open::creat);
-    LINK link => Handled(Interest::Always, calls::changes::link);
+    LINK link => Handled(Interest::Always, calls::two_paths::link);
     UNLINK unlink => Handled(Interest::Always, calls::changes::unlink);
     SYMLINK symlink => Handled(Interest::Always, calls::changes::symlink);
     READLINK readlink => Handled(Interest::Always, calls::stat::readlink);
@@ -313,8 +313,8 @@ table! {
     FUTIMESAT futimesat => Handled(Interest::Always, calls::attributes::old_times);
     NEWFSTATAT newfstatat => Handled(Interest::Always, calls::stat::newfstatat);
     UNLINKAT unlinkat => Handled(Interest::Always, calls::changes::unlinkat);
-    RENAMEAT renameat => Handled(Interest::Always, calls::changes::rename);
-    LINKAT linkat => Handled(Interest::Always, calls::changes::link);
+    RENAMEAT renameat => Handled(Interest::Always, calls::two_paths::rename);
+    LINKAT linkat => Handled(Interest::Always, calls::two_paths::link);
     SYMLINKAT symlinkat => Handled(Interest::Always, calls::changes::symlink);
     READLINKAT readlinkat => Handled(Interest::Always, calls::stat::readlinkat);
     FCHMODAT fchmodat => Handled(Interest::Always, calls::attributes::fchmodat);
@@ -365,7 +365,7 @@ table! {
     FINIT_MODULE finit_module => RefusedOn(Errno::ENOEXEC, "modules are for the kernel");
     SCHED_SETATTR sched_setattr => Forwarded("processes, threads and signals are the kernel's");
     SCHED_GETATTR sched_getattr => Forwarded("processes, threads and signals are the kernel's");
-    RENAMEAT2 renameat2 => Handled(Interest::Always, calls::changes::rename);
+    RENAMEAT2 renameat2 => Handled(Interest::Always, calls::two_paths::rename);
     SECCOMP seccomp => Handled(Interest::Always, calls::process::confine);
     GETRANDOM getrandom => Forwarded("reads credentials, limits, times or the system's state");
     MEMFD_CREATE memfd_create => Forwarded("makes a descriptor of the kernel's own");

@@ -1,13 +1,17 @@
 //! The working directory.
 //!
 //! One in a mount is kept here by node; the kernel's is then an empty directory of the run directory that stands for it, so that it survives fork and exec.
+//! In a mount that is a tree of the kernel's own, the kernel's is the real one.
 
-use super::path::{At, native, on_path};
+use super::backed::Backed;
+use super::path::{At, native, on_path, open_restricted};
 use super::stat::existing;
 use super::{Answer, descriptor, done, permits};
-use crate::process;
+use crate::memory::Path;
+use crate::process::{self, Here};
 use crate::resolver::{LastStep, MountId, Place};
 use crate::run::{ShadowName, stat_path};
+use alloc::{vec, vec::Vec};
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
@@ -36,11 +40,37 @@ fn enter(mount: MountId, attributes: &Attributes) -> Answer {
             syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize])?;
         }
     }
-    process.set_working_directory(Some(Place::Mount {
+    process.set_working_directory(Some(Here::Place(Place::Mount {
         mount,
         node: attributes.node,
-    }));
+    })));
     Ok(0)
+}
+
+/// Goes to a directory of a backing tree: the kernel's working directory becomes the real one. None: the path must be walked first.
+pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
+    const O_PATH_DIRECTORY: u64 = 0o10200000;
+    const RESOLVE_BENEATH: u64 = 8;
+    let path = match place.path() {
+        path if path.is_empty() => Path::of(b".\0"),
+        path => path,
+    };
+    let free = place.is_resolved() || place.is_left_to_kernel();
+    let resolve = if free { 0 } else { RESOLVE_BENEATH };
+    let opened = match open_restricted(place.base, path, O_PATH_DIRECTORY, 0, resolve) {
+        Ok(opened) => opened,
+        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG)) => {
+            return Some(Err(errno));
+        }
+        Err(errno) if place.is_resolved() => return Some(Err(errno)),
+        Err(_) => return None,
+    };
+    // SAFETY: fchdir has no other arguments.
+    let answer = unsafe { syscall::call(nr::FCHDIR, [opened.0 as usize]) };
+    Some(answer.map(|_| {
+        process::get().set_working_directory(Some(Here::Backed(place.mount)));
+        INSIDE
+    }))
 }
 
 /// The identity of the working directory that the kernel has gone to.
@@ -90,10 +120,20 @@ pub fn fchdir(call: &mut Call) -> Outcome {
     let answer = native(call);
     if answer.is_ok() {
         let process = process::get();
+        if let Some(mount) = process.table.backed(call.args[0] as i32) {
+            process.set_working_directory(Some(Here::Backed(mount)));
+            return done(answer);
+        }
         process.set_working_directory(None);
         let mount =
             identity_of_here(call).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
         if let Some(mount) = mount {
+            if let Some(backing) = crate::backing::of(mount) {
+                // SAFETY: fchdir has no other arguments.
+                let entered = unsafe { syscall::call(nr::FCHDIR, [backing.root as usize]) };
+                process.set_working_directory(Some(Here::Backed(mount)));
+                return done(entered);
+            }
             let root = process::file_system(mount)
                 .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
             return done(root.and_then(|attributes| enter(mount, &attributes)));
@@ -106,18 +146,21 @@ pub fn fchdir(call: &mut Call) -> Outcome {
 pub fn getcwd(call: &mut Call) -> Outcome {
     let [buffer, size, ..] = call.args;
     let process = process::get();
-    let here = process.with_working_directory(|place| match place {
-        Some(place @ Place::Mount { .. }) => Some(place.clone()),
+    let here = process.with_working_directory(|here| match here {
+        Some(here @ (Here::Place(Place::Mount { .. }) | Here::Backed(_))) => Some(here.clone()),
         _ => None,
     });
-    let Some(place) = here else {
+    let Some(here) = here else {
         return Outcome::Forward;
     };
     done((|| {
-        let mut path = process
-            .mounts
-            .path_of(&place)
-            .map_err(|error| error.errno())?;
+        let mut path = match here {
+            Here::Place(place) => process
+                .mounts
+                .path_of(&place)
+                .map_err(|error| error.errno())?,
+            Here::Backed(mount) => backed_path(mount)?,
+        };
         path.push(0);
         if path.len() > size {
             return Err(Errno::ERANGE);
@@ -126,6 +169,19 @@ pub fn getcwd(call: &mut Call) -> Outcome {
             .map(|()| path.len())
             .map_err(|_| Errno::EFAULT)
     })())
+}
+
+/// The path at which the working directory, in the backing tree of `mount`, is seen.
+fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
+    let mut path = vec![0u8; 4096];
+    // SAFETY: the buffer is given with its length.
+    let length = unsafe { syscall::call(nr::GETCWD, [path.as_mut_ptr() as usize, path.len()]) }?;
+    path.truncate(length.saturating_sub(1));
+    // One that was moved out of the tree is said to be unreachable, as by the kernel for a bind mount.
+    Ok(
+        crate::backing::seen(mount, &path)
+            .unwrap_or_else(|| [b"(unreachable)", &path[..]].concat()),
+    )
 }
 
 /// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach.

@@ -20,7 +20,9 @@ pub fn close(call: &mut Call) -> Outcome {
         return done(Err(Errno::EBADF));
     }
     let Some(held) = descriptor(call.args[0]) else {
-        if culvert_intercept::descriptors::get(fd) == crate::descriptors::LISTING {
+        if culvert_intercept::descriptors::get(fd) == crate::descriptors::LISTING
+            || table.is_backed_directory(fd)
+        {
             table.remove(fd);
         }
         return Outcome::Forward;
@@ -47,7 +49,7 @@ pub fn dup(call: &mut Call) -> Outcome {
         return done(Err(Errno::EBADF));
     }
     if descriptor(call.args[0]).is_none() {
-        return Outcome::Forward;
+        return dup_foreign(call);
     }
     done(dup_ours(call.args[0] as i32, 0, false))
 }
@@ -60,6 +62,19 @@ fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let new = dup_from(fd, from, close_on_exec)?;
     table.install(new, description);
     Ok(new as usize)
+}
+
+/// dup or F_DUPFD of a descriptor of the kernel's own: a directory of a backing tree stays known as one.
+fn dup_foreign(call: &Call) -> Outcome {
+    let table = &process::get().table;
+    if !table.is_backed_directory(call.args[0] as i32) {
+        return Outcome::Forward;
+    }
+    let answer = super::path::native(call);
+    if let Ok(new) = answer {
+        table.duplicated(call.args[0] as i32, new as i32);
+    }
+    done(answer)
 }
 
 /// dup2(2), dup3(2)
@@ -78,8 +93,18 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     }
     let _changes = table.changing();
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
-    if (source.is_none() && !target) || old == new {
+    if old == new {
         return Outcome::Forward;
+    }
+    if source.is_none() && !target {
+        if !table.is_backed_directory(old) && !table.is_backed_directory(new) {
+            return Outcome::Forward;
+        }
+        let answer = super::path::native(call);
+        if answer.is_ok() && !table.duplicated(old, new) {
+            table.remove(new);
+        }
+        return done(answer);
     }
     if let Some(Object::File(file)) = table.reference(new).as_ref().map(|held| &held.object) {
         let _ = file.flush(); // dup2(2): errors of the implied close are lost.
@@ -89,6 +114,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     if result.is_ok() {
         match source {
             Some(description) => table.install(new, description),
+            None if table.duplicated(old, new) => {}
             None => table.remove(new),
         }
     }
@@ -98,13 +124,6 @@ pub fn dup_to(call: &mut Call) -> Outcome {
 /// fcntl(2)
 pub fn fcntl(call: &mut Call) -> Outcome {
     let [fd, command, argument, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
-        return if process::get().table.is_internal(fd as i32) {
-            done(Err(Errno::EBADF))
-        } else {
-            Outcome::Forward
-        };
-    };
     const F_DUPFD: u32 = 0;
     const F_GETFD: u32 = 1;
     const F_SETFD: u32 = 2;
@@ -117,6 +136,13 @@ pub fn fcntl(call: &mut Call) -> Outcome {
     const F_GETPIPE_SZ: u32 = 1032;
     const F_ADD_SEALS: u32 = 1033;
     const F_GET_SEALS: u32 = 1034;
+    let Some(held) = descriptor(fd) else {
+        return match command as u32 {
+            _ if process::get().table.is_internal(fd as i32) => done(Err(Errno::EBADF)),
+            F_DUPFD | F_DUPFD_CLOEXEC => dup_foreign(call),
+            _ => Outcome::Forward,
+        };
+    };
     let path_only = matches!(held.object, Object::Path);
     match command as u32 {
         F_DUPFD | F_DUPFD_CLOEXEC => done(dup_ours(
@@ -173,7 +199,7 @@ pub fn close_range(call: &mut Call) -> Outcome {
         if let Some(to) = to.filter(|&to| from <= to) {
             if flags & CLOSE_RANGE_CLOEXEC == 0 {
                 for fd in from..=to.min(table.end().max(0) as u32) {
-                    if table.get_known(fd as i32) {
+                    if table.get_known(fd as i32) || table.is_backed_directory(fd as i32) {
                         table.remove(fd as i32);
                     }
                 }

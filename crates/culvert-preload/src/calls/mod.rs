@@ -1,6 +1,8 @@
 //! The system calls, one module for each family. Which function answers which call is in [`crate::table`].
 
 pub mod attributes;
+pub mod backed;
+pub mod backed_open;
 pub mod changes;
 pub mod cwd;
 pub mod descriptor;
@@ -13,9 +15,11 @@ pub mod open;
 pub mod path;
 pub mod proc_files;
 pub mod process;
+pub mod read_only;
 pub mod socket;
 pub mod stat;
 pub mod transfer;
+pub mod two_paths;
 pub mod xattr;
 
 use crate::description::Held;

@@ -1,10 +1,11 @@
 //! open and its relatives.
 
-use super::path::{At, Found, look_again, outside};
+use super::backed::Backed;
+use super::path::{At, Found, find_by_walking, look_again, outside};
 use super::stat::existing;
-use super::{Answer, done, permits};
+use super::{Answer, backed_open, done, permits};
 use crate::description::{Description, O_PATH, Object};
-use crate::memory::{self, PathBuffer};
+use crate::memory::{self, Path, PathBuffer};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_descriptor};
@@ -105,9 +106,12 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     match super::path::find(directory, path, last, at.restrictions) {
         Err(errno) => return done(Err(errno)),
         Ok(Found::Inside(found)) => return done(open_inside(&found, flags, mode)),
+        Ok(Found::Backed(place)) => return open_backed(call, at, path, &place, flags, mode),
         Ok(Found::Outside(path)) => return open_outside(call, at, &path),
         Ok(Found::MagicLink(_) | Found::Kernel) => {}
     }
+    let given = path;
+    let path = given.bytes();
     if let Some(answer) = super::proc_files::open(path, flags) {
         return done(answer);
     }
@@ -151,14 +155,45 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
             done(Ok(fd))
         }
         Err(Errno::ENOENT | Errno::ENOTDIR) => {
-            match look_again(directory, path, last, at.restrictions, certain) {
+            match look_again(directory, given, last, at.restrictions, certain) {
                 Ok(Found::Inside(found)) => done(open_inside(&found, flags, mode)),
+                Ok(Found::Backed(place)) => open_backed(call, at, given, &place, flags, mode),
                 Ok(Found::Outside(path)) => open_outside(call, at, &path),
                 Err(errno) => done(Err(errno)),
                 _ => done(answer),
             }
         }
         Err(_) => done(answer),
+    }
+}
+
+/// Opens something in the backing tree of a mount: the program gets the kernel's own descriptor.
+fn open_backed(
+    call: &Call,
+    at: At,
+    path: Path<'_>,
+    place: &Backed<'_>,
+    flags: u32,
+    mode: u32,
+) -> Outcome {
+    let mut opened = super::backed_open::open(place, at.restrictions, flags, mode);
+    if let Err(backed_open::Failure::MustWalk) = opened {
+        let directory = at.directory_of(call);
+        opened = match find_by_walking(directory, path, at.last, at.restrictions) {
+            Err(errno) => return done(Err(errno)),
+            Ok(Found::Inside(found)) => return done(open_inside(&found, flags, mode)),
+            Ok(Found::Outside(path)) => return open_outside(call, at, &path),
+            Ok(Found::Backed(place)) => {
+                super::backed_open::open(&place, at.restrictions, flags, mode)
+            }
+            Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
+        };
+    }
+    match opened {
+        Ok(fd) => done(Ok(fd as usize)),
+        Err(backed_open::Failure::Errno(errno)) => done(Err(errno)),
+        Err(backed_open::Failure::Restart) => Outcome::Restart,
+        Err(backed_open::Failure::MustWalk) => done(Err(Errno::ELOOP)),
     }
 }
 

@@ -1,18 +1,20 @@
 //! What all calls that take a path have in common: is it ours, where does it lead, and what if the kernel does not find it.
 
+use super::backed::{self, Backed};
 use super::{Answer, done};
 use crate::description::{Held, Object};
-use crate::memory::{PathBuffer, c_string};
-use crate::process::{self, Process};
+use crate::memory::{Path, PathBuffer, c_string};
+use crate::process::{self, Here, Process};
 use crate::resolver::{
     Host, HostFile, HostKind, Inside, LastStep, Magic, MountId, Place, Quick, Resolved,
     Restrictions,
 };
 use crate::run;
+use crate::shadow::Descriptor;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, raw::general, syscall};
 
 /// AT_FDCWD.
 pub const AT_FDCWD: i32 = -100;
@@ -51,7 +53,8 @@ impl At {
         }
     }
 
-    fn directory_of(&self, call: &Call) -> i32 {
+    /// The descriptor of the directory that a relative path starts from.
+    pub fn directory_of(&self, call: &Call) -> i32 {
         self.directory
             .map_or(AT_FDCWD, |index| call.args[index] as i32)
     }
@@ -61,6 +64,8 @@ impl At {
 pub enum Found<'p> {
     /// Something in a mount.
     Inside(Inside<'p>),
+    /// Something in the backing tree of a mount.
+    Backed(Backed<'p>),
     /// The kernel gets this absolute path (NUL-terminated) instead.
     Outside(Vec<u8>),
     /// A link of proc(5) to something of ours, not followed.
@@ -74,16 +79,8 @@ pub struct Kernel;
 
 impl Host for Kernel {
     fn lstat(&self, path: &[u8]) -> Result<HostFile, Errno> {
-        let path = c_string(path);
-        let mut out = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
-        // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
-        let found = unsafe {
-            syscall::call(
-                nr::LSTAT,
-                [path.as_ptr() as usize, out.as_mut_ptr() as usize],
-            )?;
-            out.assume_init()
-        };
+        let (directory, path) = backed::native_place(path);
+        let found = stat_at(directory, Path::of(&path), AT_SYMLINK_NOFOLLOW)?;
         let kind = match FileKind::of_mode(found.st_mode) {
             Some(FileKind::Directory) => HostKind::Directory,
             Some(FileKind::Symlink) => HostKind::Symlink,
@@ -97,7 +94,8 @@ impl Host for Kernel {
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        run::read_link(&c_string(path))
+        let (directory, path) = backed::native_place(path);
+        run::read_link_at(directory, &path)
     }
 
     fn magic(&self, path: &[u8]) -> Magic {
@@ -117,49 +115,90 @@ impl Host for Kernel {
             what = parts.next();
         }
         match what {
-            Some(b"cwd") => match process::get().with_working_directory(|place| place.cloned()) {
-                Some(place @ Place::Mount { .. }) => Magic::Directory(place),
+            Some(b"cwd") => match process::get().with_working_directory(|here| here.cloned()) {
+                Some(Here::Place(place @ Place::Mount { .. })) => Magic::Directory(place),
+                Some(here @ Here::Backed(_)) => match place_of_here(here) {
+                    Ok(place) => Magic::Directory(place),
+                    Err(_) => Magic::Kernel,
+                },
                 _ => Magic::No,
             },
             Some(b"exe") => own_executable().unwrap_or(Magic::No),
-            Some(b"fd") => match number(parts.next()).and_then(|fd| process::get().table.get(fd)) {
-                Some(held) if held.kind == FileKind::Directory => Magic::Directory(Place::Mount {
-                    mount: held.mount,
-                    node: held.node,
-                }),
-                Some(held) => Magic::File {
-                    mount: held.mount,
-                    node: held.node,
-                },
-                None => Magic::Kernel,
-            },
+            Some(b"fd") => {
+                match number(parts.next()).map(|fd| (fd, process::get().table.get(fd))) {
+                    Some((_, Some(held))) if held.kind == FileKind::Directory => {
+                        Magic::Directory(Place::Mount {
+                            mount: held.mount,
+                            node: held.node,
+                        })
+                    }
+                    Some((_, Some(held))) => Magic::File {
+                        mount: held.mount,
+                        node: held.node,
+                    },
+                    Some((fd, None)) => match process::get().table.backed(fd) {
+                        Some(mount) => crate::backing::directory(mount, fd)
+                            .map_or(Magic::Kernel, |path| Magic::Directory(Place::Host(path))),
+                        None => Magic::Kernel,
+                    },
+                    None => Magic::Kernel,
+                }
+            }
             _ => Magic::No,
         }
     }
 
     fn link_free(&self, path: &[u8]) -> bool {
         const RESOLVE_NO_SYMLINKS: u64 = 4;
-        const O_PATH_CLOEXEC: u64 = 0o10000000 | 0o2000000;
-        let how: [u64; 3] = [O_PATH_CLOEXEC, 0, RESOLVE_NO_SYMLINKS];
-        let path = c_string(path);
-        // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-        match unsafe {
-            syscall::call(
-                nr::OPENAT2,
-                [
-                    AT_FDCWD as usize,
-                    path.as_ptr() as usize,
-                    how.as_ptr() as usize,
-                    24,
-                ],
-            )
-        } {
-            Ok(fd) => {
-                drop(crate::shadow::Descriptor(fd as i32));
-                true
-            }
+        const O_PATH: u64 = 0o10000000;
+        match open_restricted(
+            AT_FDCWD,
+            Path::of(&c_string(path)),
+            O_PATH,
+            0,
+            RESOLVE_NO_SYMLINKS,
+        ) {
+            Ok(_) => true,
             Err(error) => matches!(error, Errno::ENOENT | Errno::ENOTDIR),
         }
+    }
+}
+
+/// openat2(2), close-on-exec.
+pub fn open_restricted(
+    directory: i32,
+    path: Path<'_>,
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+) -> Result<Descriptor, Errno> {
+    const O_CLOEXEC: u64 = 0o2000000;
+    let how = [flags | O_CLOEXEC, mode, resolve];
+    let arguments = [
+        directory as usize,
+        path.address(),
+        how.as_ptr() as usize,
+        24,
+    ];
+    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
+    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| Descriptor(fd as i32))
+}
+
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+
+/// newfstatat(2).
+pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<general::stat, Errno> {
+    let mut out = core::mem::MaybeUninit::<general::stat>::zeroed();
+    let arguments = [
+        directory as usize,
+        path.address(),
+        out.as_mut_ptr() as usize,
+        flags,
+    ];
+    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
+    unsafe {
+        syscall::call(nr::NEWFSTATAT, arguments)?;
+        Ok(out.assume_init())
     }
 }
 
@@ -207,18 +246,40 @@ fn foreign_place(process: &Process, fd: i32) -> Option<Place> {
         .flatten()
 }
 
+/// The place of a working directory, for a walk.
+fn place_of_here(here: Here) -> Result<Place, Errno> {
+    match here {
+        Here::Place(place) => Ok(place),
+        Here::Backed(mount) => {
+            let path = run::read_link(b"/proc/self/cwd\0")?;
+            crate::backing::seen(mount, &path)
+                .map(Place::Host)
+                .ok_or(Errno::ENOENT)
+        }
+    }
+}
+
 /// Where a path starts: `Err` is the call's answer, `Ok(None)` a directory that cannot be named.
 fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
     if directory == AT_FDCWD {
-        return Ok(process.with_working_directory(|place| place.cloned()));
+        return process
+            .with_working_directory(|here| here.cloned())
+            .map(place_of_here)
+            .transpose();
     }
-    Ok(place_of(directory)?.or_else(|| foreign_place(process, directory)))
+    if let Some(place) = place_of(directory)? {
+        return Ok(Some(place));
+    }
+    match process.table.backed(directory) {
+        Some(mount) => crate::backing::directory(mount, directory).map(|p| Some(Place::Host(p))),
+        None => Ok(foreign_place(process, directory)),
+    }
 }
 
-/// Finds out what `path` is, by text and by walking the mounts.
+/// Finds out what `path` is, by text, and by walking the mounts where text does not tell.
 pub fn find<'p>(
     directory: i32,
-    path: &'p [u8],
+    path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
@@ -229,38 +290,45 @@ pub fn find<'p>(
     let absolute = path[0] == b'/' && restrictions.0 & Restrictions::IN_ROOT == 0;
     // A program from a mount runs as a file of the run directory: paths made from its own place mean the mount.
     if let Some(original) = absolute
-        .then(|| crate::exec::origin(path))
+        .then(|| crate::exec::origin(path.bytes()))
         .flatten()
         .filter(|original| !original.is_empty())
     {
         let start = Place::Host(b"/".to_vec());
-        return resolved(process.mounts.walk(
-            &Kernel,
-            &process::caller(),
-            &start,
-            original,
-            last,
-            restrictions,
-        ));
+        return walk(process, &start, original, last, restrictions);
     }
     let mut known = None;
     let quick = if absolute {
-        process.mounts.quick(None, path)
+        process.mounts.quick(None, path.bytes())
     } else if directory == AT_FDCWD {
-        process.with_working_directory(|place| match place {
-            Some(place) => {
-                let quick = process.mounts.quick(Some(place), path);
+        process.with_working_directory(|here| match here {
+            Some(Here::Place(place)) => {
+                let quick = process.mounts.quick(Some(place), path.bytes());
                 if quick != Quick::Untouched {
                     known = Some(place.clone());
                 }
                 quick
             }
+            Some(Here::Backed(mount)) => quick_from(process, *mount),
             None => Quick::Untouched,
         })
     } else {
         known = place_of(directory)?;
-        process.mounts.quick(known.as_ref(), path)
+        match known.is_none().then(|| process.table.backed(directory)) {
+            Some(Some(mount)) => quick_from(process, mount),
+            _ => process.mounts.quick(known.as_ref(), path.bytes()),
+        }
     };
+    if restrictions == Restrictions(0)
+        && let Quick::Backed(mount) = quick
+        && let Some(backing) = process.mounts.direct(mount)
+    {
+        return Ok(Found::Backed(if absolute {
+            Backed::below_target(mount, backing, path)
+        } else {
+            Backed::below_directory(mount, backing, directory, path)
+        }));
+    }
     // A link into a mount is a crossing that the kernel cannot see; with RESOLVE_IN_ROOT the text of a path says little.
     let text_decides = restrictions.0 & (Restrictions::NO_XDEV | Restrictions::IN_ROOT) == 0;
     if quick == Quick::Untouched && text_decides {
@@ -274,20 +342,56 @@ pub fn find<'p>(
             None => return Ok(Found::Kernel),
         },
     };
-    resolved(process.mounts.walk(
-        &Kernel,
-        &process::caller(),
-        &start,
-        path,
-        last,
-        restrictions,
-    ))
+    walk(process, &start, path.bytes(), last, restrictions)
+}
+
+/// What text says of a relative path from a directory of the backing tree of `mount`.
+fn quick_from(process: &Process, mount: MountId) -> Quick {
+    match process.mounts.direct(mount) {
+        Some(_) => Quick::Backed(mount),
+        None => Quick::Walk,
+    }
+}
+
+/// Resolves `path` component by component, in any case.
+#[cold]
+pub fn find_by_walking<'p>(
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
+    let process = process::get();
+    let start = if path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0 {
+        Place::Host(b"/".to_vec())
+    } else {
+        base(process, directory)?.ok_or(Errno::ENOENT)?
+    };
+    walk(process, &start, path.bytes(), last, restrictions)
+}
+
+fn walk<'p>(
+    process: &Process,
+    start: &Place,
+    path: &'p [u8],
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
+    let caller = process::caller();
+    resolved(
+        process
+            .mounts
+            .walk(&Kernel, &caller, start, path, last, restrictions),
+    )
 }
 
 fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errno> {
     match answer {
         Ok(Resolved::Inside(inside)) => Ok(Found::Inside(inside)),
-        Ok(Resolved::Outside { path }) => Ok(Found::Outside(c_string(&path))),
+        Ok(Resolved::Outside { path }) => Ok(match Backed::resolved(&path) {
+            Some(backed) => Found::Backed(backed),
+            None => Found::Outside(c_string(&path)),
+        }),
         Ok(Resolved::MagicLink(magic)) => Ok(Found::MagicLink(magic)),
         Ok(Resolved::Untouched) => Ok(Found::Kernel),
         Err(error) => {
@@ -302,7 +406,7 @@ fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errn
 /// A second look at a path that the kernel did not find, or (`certain`) that led it to the empty directory under a mount.
 pub fn look_again<'p>(
     directory: i32,
-    path: &'p [u8],
+    path: Path<'p>,
     last: LastStep,
     restrictions: Restrictions,
     certain: bool,
@@ -315,16 +419,11 @@ pub fn look_again<'p>(
     }) else {
         return Ok(Found::Kernel);
     };
-    let caller = process::caller();
-    resolved(if certain {
-        process
-            .mounts
-            .walk(&Kernel, &caller, &start, path, last, restrictions)
-    } else {
-        process
-            .mounts
-            .after_miss(&Kernel, &caller, &start, path, last, restrictions)
-    })
+    if certain {
+        return walk(process, &start, path.bytes(), last, restrictions);
+    }
+    let (mounts, caller, path) = (&process.mounts, process::caller(), path.bytes());
+    resolved(mounts.after_miss(&Kernel, &caller, &start, path, last, restrictions))
 }
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached by a link outside.
@@ -337,26 +436,12 @@ pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
         Some(slash) => c_string(&trimmed[..slash + 1]),
         None => c_string(b"."),
     };
-    target_at(directory, &parent).is_some()
+    target_at(directory, Path::of(&parent)).is_some()
 }
 
-/// The mount whose target the kernel finds at `path` (NUL-terminated) below `directory`.
-fn target_at(directory: i32, path: &[u8]) -> Option<MountId> {
-    let mut out = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
-    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
-    let found = unsafe {
-        syscall::call(
-            nr::NEWFSTATAT,
-            [
-                directory as usize,
-                path.as_ptr() as usize,
-                out.as_mut_ptr() as usize,
-                0,
-            ],
-        )
-        .ok()?;
-        out.assume_init()
-    };
+/// The mount whose target the kernel finds at `path` below `directory`.
+fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
+    let found = stat_at(directory, path, 0).ok()?;
     process::get().mounts.is_target(found.st_dev, found.st_ino)
 }
 
@@ -378,9 +463,17 @@ pub fn on_path(
         Err(errno) => return done(Err(errno)),
     };
     let directory = at.directory_of(call);
-    match find(directory, path, at.last, at.restrictions) {
+    let mut found = find(directory, path, at.last, at.restrictions);
+    if let Ok(Found::Backed(place)) = &found {
+        if let Some(answer) = backed::perform(call, at, place) {
+            return done(answer);
+        }
+        found = find_by_walking(directory, path, at.last, at.restrictions);
+    }
+    match found {
         Err(errno) => return done(Err(errno)),
         Ok(Found::Inside(found)) => return done(inside(call, found)),
+        Ok(Found::Backed(place)) => return done(backed::perform_resolved(call, at, &place)),
         Ok(Found::Outside(path)) => return outside(call, at, &path),
         Ok(Found::MagicLink(_) | Found::Kernel) => {}
     }
@@ -389,7 +482,7 @@ pub fn on_path(
         return Outcome::Forward;
     }
     let changes = !matches!(at.last, LastStep::Follow | LastStep::NoFollow);
-    let mut certain = changes && process.targets_open && parent_is_target(directory, path);
+    let mut certain = changes && process.targets_open && parent_is_target(directory, path.bytes());
     let answer = if certain {
         Err(Errno::ENOENT)
     } else {
@@ -401,7 +494,7 @@ pub fn on_path(
         && matches!(answer, Ok(_) | Err(Errno::EACCES | Errno::EPERM))
     {
         // A link to the directory under a mount: what it says of itself is not what the mount says.
-        certain = target_at(directory, &c_string(path)).is_some();
+        certain = target_at(directory, path).is_some();
     } else if answer.is_ok() {
         certain = identity
             .and_then(|identity| identity(call))
@@ -412,6 +505,7 @@ pub fn on_path(
     }
     match look_again(directory, path, at.last, at.restrictions, certain) {
         Ok(Found::Inside(found)) => done(inside(call, found)),
+        Ok(Found::Backed(place)) => done(backed::perform_resolved(call, at, &place)),
         Ok(Found::Outside(path)) => outside(call, at, &path),
         Err(errno) if answer.is_err() => done(Err(errno)),
         _ => done(answer),
@@ -471,7 +565,11 @@ pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
     use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
     const F_GETFL: usize = 3;
     let process = process::get();
-    let root = process::file_system(mount)?.root();
+    let file_system = process::file_system(mount)?;
+    if let Some(backing) = file_system.backing() {
+        return backed::take_over(fd, mount, backing);
+    }
+    let root = file_system.root();
     // SAFETY: F_GETFL only reads.
     let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
     let object = if flags & crate::description::O_PATH != 0 {

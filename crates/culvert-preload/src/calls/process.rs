@@ -1,10 +1,11 @@
 //! Processes: fork, exec, credentials, and interfaces that would go round every hook.
 
-use super::path::{At, Found, find, look_again, native};
+use super::backed::Backed;
+use super::path::{At, Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
 use super::{descriptor, done, permits};
 use crate::exec::{self, Program};
-use crate::memory::{self, PathBuffer, c_string};
+use crate::memory::{self, Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_path};
@@ -46,9 +47,6 @@ fn child(flags: CloneFlags) {
     if !flags.vm() {
         process::forget_pid();
         process::get().table.posix_locks.forget_all();
-        if flags.files() {
-            process::share_descriptor_table();
-        }
     }
 }
 
@@ -73,6 +71,15 @@ fn program(found: &Inside<'_>) -> Result<Program, Errno> {
     })
 }
 
+/// A program in the backing tree of a mount, which the kernel starts from the source.
+fn backed_program(place: &Backed<'_>) -> Result<Program, Errno> {
+    let mut path = crate::run::descriptor_path(place.base)?;
+    path.push(b'/');
+    path.extend_from_slice(place.path().bytes());
+    path.push(0);
+    Ok(Program::Backed(path))
+}
+
 /// Where the program at `path` is, for a caller in `directory`.
 fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno> {
     if path.is_empty() {
@@ -91,8 +98,15 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
             .concat()
         })
     };
-    match find(directory, path, last, Restrictions(0))? {
+    let owned = c_string(path);
+    let text = Path::of(&owned);
+    let mut found = find(directory, text, last, Restrictions(0))?;
+    if matches!(&found, Found::Backed(place) if !place.is_resolved()) {
+        found = find_by_walking(directory, text, last, Restrictions(0))?;
+    }
+    match found {
         Found::Inside(found) => program(&found),
+        Found::Backed(place) => backed_program(&place),
         Found::Outside(path) => Ok(Program::Host(path)),
         Found::MagicLink(_) | Found::Kernel => {
             let host = host();
@@ -102,8 +116,9 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
             if !matches!(stat_path(full), Err(Errno::ENOENT | Errno::ENOTDIR)) {
                 return Ok(host);
             }
-            match look_again(directory, path, last, Restrictions(0), false)? {
+            match look_again(directory, text, last, Restrictions(0), false)? {
                 Found::Inside(found) => program(&found),
+                Found::Backed(place) => backed_program(&place),
                 Found::Outside(path) => Ok(Program::Host(path)),
                 _ => Ok(host),
             }
@@ -122,9 +137,12 @@ pub fn execve(call: &mut Call) -> Outcome {
     if process::get().has_left() {
         return Outcome::Forward;
     }
-    done(Err(exec::execute(path, arguments, environment, &|path| {
-        locate(super::path::AT_FDCWD, path, LastStep::Follow)
-    })))
+    done(Err(exec::execute(
+        path.bytes(),
+        arguments,
+        environment,
+        &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow),
+    )))
 }
 
 /// execveat(2)
@@ -189,7 +207,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
     } else {
         LastStep::Follow
     };
-    let first = path;
+    let first = path.bytes();
     done(Err(exec::execute(first, arguments, environment, &|path| {
         if path == first {
             locate(fd, path, last)

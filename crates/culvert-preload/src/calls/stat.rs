@@ -4,8 +4,9 @@ use super::path::{At, Found, adopt_target, find, magic_text, on_path};
 use super::{Answer, descriptor, done, permits};
 use crate::description::Held;
 use crate::memory::{self, PathBuffer};
-use crate::process;
-use crate::resolver::{Inside, LastStep, MountId, Restrictions};
+use crate::process::{self, Here};
+use crate::resolver::{Inside, LastStep, MountId, Place, Restrictions};
+use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
@@ -196,8 +197,8 @@ fn is_empty(address: usize) -> bool {
 /// The attributes of what an empty path means: the descriptor itself, or the working directory. None: foreign.
 fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
     if fd == super::path::AT_FDCWD {
-        let here = process::get().with_working_directory(|place| place.cloned());
-        let Some(crate::resolver::Place::Mount { mount, node }) = here else {
+        let here = process::get().with_working_directory(|here| here.cloned());
+        let Some(Here::Place(Place::Mount { mount, node })) = here else {
             return None;
         };
         return Some(
@@ -411,11 +412,14 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
         .directory
         .map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
     if let Some(held) =
-        super::proc_files::descriptor_link(path).and_then(|fd| process::get().table.get(fd))
+        super::proc_files::descriptor_link(path.bytes()).and_then(|fd| process::get().table.get(fd))
     {
         return done(
             super::path::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
         );
+    }
+    if let Some(text) = super::proc_files::descriptor_link(path.bytes()).and_then(backed_link) {
+        return done(give_text(&text, buffer, size));
     }
     if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0))
         && let Ok(text) = magic_text(&magic)
@@ -423,6 +427,13 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
         return done(give_text(&text, buffer, size));
     }
     on_path(call, at, None, |_, found| give_link(&found, buffer, size))
+}
+
+/// What the link of descriptor `fd` in `/proc/self/fd` shows when it was opened through a mount with a backing tree: the path in the mount.
+fn backed_link(fd: i32) -> Option<Vec<u8>> {
+    let table = &process::get().table;
+    let mount = table.backed(fd).or_else(|| table.opened_through(fd))?;
+    crate::backing::seen(mount, &crate::run::descriptor_path(fd).ok()?)
 }
 
 /// The bytes of a `struct statfs` (120 bytes).

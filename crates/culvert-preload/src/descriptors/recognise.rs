@@ -30,13 +30,17 @@ impl Table {
                 self.install(fd, description.clone());
                 return Some(Held::Counted(description));
             }
+            let mount = self.recognise_directory(fd, &found);
             let _guard = self.lock.lock();
             // Another thread may have got the number since, for a file of ours.
             if self
                 .slot(fd)
                 .is_none_or(|slot| slot.load(Relaxed).is_null())
             {
-                self.set_class(fd, classes::FOREIGN);
+                match mount {
+                    Some(mount) => self.note_directory(fd, mount),
+                    None => self.set_class(fd, classes::FOREIGN),
+                }
             }
             return None;
         };

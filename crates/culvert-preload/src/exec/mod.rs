@@ -73,6 +73,8 @@ struct Image {
 pub enum Program {
     /// In the real file system: the path for the kernel (NUL-terminated).
     Host(Vec<u8>),
+    /// On a mount that is a tree of the kernel's own: its path in the source (NUL-terminated).
+    Backed(Vec<u8>),
     /// On a mount: path there, its node's shadow.
     Mount {
         /// The path as the program sees it.
@@ -281,6 +283,7 @@ fn prepare(
         };
         let (host, on_mount) = match program {
             Program::Host(host) => (host, false),
+            Program::Backed(host) => (host, true),
             Program::Mount { path, name } => (materialise(&path, name)?, true),
         };
         ourselves |= on_mount && depth > 0;
@@ -404,11 +407,13 @@ fn name_program_for_loader(image: &mut Image, locate: &Locate<'_>) -> Result<(),
             };
             continue;
         }
-        if let Ok(Program::Mount { path, name }) = locate(&word) {
-            let shadow = materialise(&path, name)?;
-            image.arguments[index] = shadow.as_ptr() as usize;
-            image.strings.push(shadow);
-        }
+        let file = match locate(&word) {
+            Ok(Program::Mount { path, name }) => materialise(&path, name)?,
+            Ok(Program::Backed(file)) => file,
+            Ok(Program::Host(_)) | Err(_) => break,
+        };
+        image.arguments[index] = file.as_ptr() as usize;
+        image.strings.push(file);
         break;
     }
     Ok(())

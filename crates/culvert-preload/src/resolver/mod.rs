@@ -37,7 +37,8 @@ pub enum Place {
         /// The directory.
         node: Node,
     },
-    /// A directory outside all mounts, by its absolute path without links, `.`, `..` or trailing slash (`/` for the root).
+    /// A directory outside all mounts, or in one with a backing tree: by the absolute path at which it is seen, without links, `.`, `..` or
+    /// trailing slash (`/` for the root).
     Host(Vec<u8>),
 }
 
@@ -133,6 +134,8 @@ pub enum Resolved<'p> {
     Inside(Inside<'p>),
     /// The path went through a mount and left it: the kernel gets `path` instead, absolute, and without `RESOLVE_BENEATH` and
     /// `RESOLVE_IN_ROOT`, which have been obeyed. Only its last component may be a link, and only if it is not to be followed.
+    ///
+    /// Also where it ends in a mount with a backing tree: the kernel gets what [`MountTable::backed`] says of `path`.
     Outside {
         /// What to give the kernel.
         path: Vec<u8>,

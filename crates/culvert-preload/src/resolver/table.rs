@@ -3,7 +3,7 @@
 use super::Place;
 use super::scan::is_below;
 use alloc::{boxed::Box, vec::Vec};
-use culvert::{Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
+use culvert::{Backing, Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
 
 /// A mount, by its place in the table; stable while the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ struct Mounted {
     parent: Option<MountId>,
     /// Some mount's target lies in this one.
     has_children: bool,
+    /// Its target has nothing to do with those of other mounts: below it text needs no second look.
+    alone: bool,
     covered: OnceCell<Option<Covered>>,
 }
 
@@ -89,6 +91,7 @@ impl MountTable {
             identity,
             parent: None,
             has_children: false,
+            alone: false,
             covered: OnceCell::new(),
         });
         for index in 0..self.mounts.len() {
@@ -102,6 +105,14 @@ impl MountTable {
             if let Some(parent) = parent {
                 self.mounts[parent.0 as usize].has_children = true;
             }
+        }
+        for index in 0..self.mounts.len() {
+            let target = &self.mounts[index].target;
+            let related = |(other, mount): (usize, &Mounted)| {
+                other != index
+                    && (is_below(target, &mount.target) || is_below(&mount.target, target))
+            };
+            self.mounts[index].alone = !self.mounts.iter().enumerate().any(related);
         }
         Ok(id)
     }
@@ -132,6 +143,34 @@ impl MountTable {
     /// The driver of `mount` if something has used it already.
     pub fn driver_if_open(&self, mount: MountId) -> Option<&dyn FileSystem> {
         self.get(mount)?.driver.get().map(|driver| &**driver)
+    }
+
+    /// The kernel's tree that `mount` is, if it is one ([`FileSystem::backing`]); opens the driver.
+    pub fn backing(&self, mount: MountId) -> Result<Option<Backing>> {
+        self.driver(mount).map(|driver| driver.backing())
+    }
+
+    /// The mount with a backing tree that the canonical `path` lies in, and the rest of the path below its root, without leading slash. None also
+    /// when its driver cannot be opened: no walk gets into such a mount.
+    pub fn backed<'p>(&self, path: &'p [u8]) -> Option<(MountId, Backing, &'p [u8])> {
+        let (mount, rest) = self.deepest(path)?;
+        let backing = self.driver_if_open(mount)?.backing()?;
+        Some((mount, backing, rest))
+    }
+
+    /// The tree of `mount` when a path that has its target for a beginning needs no look at other mounts: it is open, and no other mount's
+    /// target lies above or below its own.
+    #[inline]
+    pub fn direct(&self, mount: MountId) -> Option<Backing> {
+        let mount = self.get(mount)?;
+        mount.alone.then(|| mount.driver.get()?.backing()).flatten()
+    }
+
+    /// The mount, not yet opened or opened, whose target is the canonical `path` or above it and has no other mount's above or below.
+    #[inline]
+    pub(super) fn alone_above(&self, path: &[u8]) -> Option<(MountId, bool)> {
+        let index = self.mounts.iter().position(|m| is_below(path, &m.target))?;
+        Some((MountId(index as u16), self.mounts[index].alone))
     }
 
     /// Where `mount` is: an absolute path, empty for a mount that this process does not have.
@@ -165,13 +204,14 @@ impl MountTable {
 
     /// The directory that the kernel names by the canonical `path` (getcwd, `/proc/self/fd/N`): a target's own directory is the mount's root.
     pub fn place(&self, path: &[u8]) -> Result<Place> {
-        Ok(match self.at_target(path) {
-            Some(mount) => Place::Mount {
-                mount,
-                node: self.driver(mount)?.root(),
-            },
-            None => Place::Host(path.to_vec()),
-        })
+        if let Some(mount) = self.at_target(path) {
+            let driver = self.driver(mount)?;
+            if driver.backing().is_none() {
+                let node = driver.root();
+                return Ok(Place::Mount { mount, node });
+            }
+        }
+        Ok(Place::Host(path.to_vec()))
     }
 
     /// The absolute path of a directory, for getcwd and `/proc/self/fd`.
@@ -232,6 +272,10 @@ impl MountTable {
         let mount = self.get(mount).ok_or(Errno::ESTALE)?;
         match mount.parent {
             None => Ok(Place::Host(
+                mount.target[..split(&mount.target).max(1)].to_vec(),
+            )),
+            // `..` of a place in a backing tree is found by text, as everywhere in the kernel's own.
+            Some(parent) if self.backing(parent)?.is_some() => Ok(Place::Host(
                 mount.target[..split(&mount.target).max(1)].to_vec(),
             )),
             Some(parent) => match self.covered(mount) {

@@ -103,6 +103,8 @@ impl MountTable {
 }
 
 /// Where a walk is: always a directory. The host's root is the empty path.
+///
+/// A mount with a backing tree is walked as a part of the host, under the path that it is seen at: [`Host`] looks at the source in its place.
 #[derive(Clone, PartialEq, Eq)]
 enum Position {
     Host(Vec<u8>),
@@ -185,14 +187,31 @@ impl<'p> Walker<'_, 'p> {
         self.position = match place {
             Place::Mount { mount, node } => Position::Mount(*mount, *node),
             Place::Host(path) => match self.table.at_target(path) {
-                Some(mount) => Position::Mount(mount, self.table.driver(mount)?.root()),
+                Some(mount) => self.root_of(mount)?,
                 None if path == b"/" => Position::Host(Vec::new()),
                 None => Position::Host(path.clone()),
             },
         };
-        self.touched |= matches!(self.position, Position::Mount(..));
+        self.touched |= self.mount_of(&self.position).is_some();
         self.searchable = None;
         Ok(())
+    }
+
+    /// The root of `mount`.
+    fn root_of(&self, mount: MountId) -> Result<Position> {
+        let driver = self.table.driver(mount)?;
+        Ok(match driver.backing() {
+            Some(_) => Position::Host(self.table.target(mount).to_vec()),
+            None => Position::Mount(mount, driver.root()),
+        })
+    }
+
+    /// The mount that `position` is in.
+    fn mount_of(&self, position: &Position) -> Option<MountId> {
+        match position {
+            Position::Mount(mount, _) => Some(*mount),
+            Position::Host(path) => self.table.backed(path).map(|(mount, ..)| mount),
+        }
     }
 
     /// Starts over at the root for an absolute text (`nd_jump_root`): `as_argument`, or out of a link.
@@ -202,7 +221,7 @@ impl<'p> Walker<'_, 'p> {
         }
         self.last = Last::Root;
         if let Some(root) = &self.scope {
-            let crosses = !as_argument && !same_mount(root, &self.position);
+            let crosses = !as_argument && self.mount_of(root) != self.mount_of(&self.position);
             if crosses && self.restrictions.has(Restrictions::NO_XDEV) {
                 return Err(Errno::EXDEV.into());
             }
@@ -210,7 +229,7 @@ impl<'p> Walker<'_, 'p> {
             self.searchable = None;
             return Ok(());
         }
-        if !as_argument && matches!(self.position, Position::Mount(..)) {
+        if !as_argument && self.mount_of(&self.position).is_some() {
             self.check_crossing()?;
         }
         // The way to a target has no links: most absolute paths get to their mount in one step. Others than the superuser go the
@@ -229,8 +248,8 @@ impl<'p> Walker<'_, 'p> {
     /// Steps onto a target.
     fn enter(&mut self, mount: MountId) -> Result<()> {
         self.check_crossing()?;
-        let root = self.table.driver(mount)?.root();
-        self.go_to(mount, root);
+        self.position = self.root_of(mount)?;
+        self.searchable = None;
         self.last = Last::MountPoint;
         self.touched = true;
         Ok(())
@@ -288,6 +307,12 @@ impl<'p> Walker<'_, 'p> {
             };
         }
         match &mut self.position {
+            Position::Host(path) if self.table.at_target(path).is_some() => {
+                let mount = self.table.at_target(path).ok_or(Errno::ESTALE)?;
+                self.check_crossing()?;
+                let above = self.table.above(mount)?;
+                self.start_at(&above)?;
+            }
             Position::Host(path) => {
                 let parent = path.iter().rposition(|&b| b == b'/').unwrap_or(0);
                 path.truncate(parent);
@@ -344,14 +369,5 @@ impl MountTable {
     fn deepest_by_text<'x>(&self, text: &'x [u8]) -> Option<(MountId, &'x [u8])> {
         let (mount, _) = self.deepest(text)?;
         Some((mount, &text[self.target(mount).len()..]))
-    }
-}
-
-/// Whether both are in one mount, all of the host counting as one.
-fn same_mount(a: &Position, b: &Position) -> bool {
-    match (a, b) {
-        (Position::Host(_), Position::Host(_)) => true,
-        (Position::Mount(a, _), Position::Mount(b, _)) => a == b,
-        _ => false,
     }
 }

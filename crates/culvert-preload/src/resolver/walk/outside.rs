@@ -28,7 +28,7 @@ impl<'p> Walker<'_, 'p> {
         if !follow {
             if self.step == LastStep::NoFollow && path.starts_with(b"/proc/") {
                 let magic = self.host.magic(&path);
-                if is_ours(&magic) {
+                if self.is_ours(&magic) {
                     return self.done(Resolved::MagicLink(magic));
                 }
             }
@@ -37,8 +37,10 @@ impl<'p> Walker<'_, 'p> {
         match self.host.lstat(&path) {
             Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
             Ok(file) if file.kind == HostKind::Directory => {
-                // By another way than its path: its parents were renamed, or `/proc/N/root` of another process.
-                if let Some(mount) = self.table.is_target(file.dev, file.ino) {
+                // By another way than its path: its parents were renamed, or `/proc/N/root` of another process. A backing tree may hold its own
+                // target, which is an ordinary directory of it.
+                let elsewhere = self.table.backed(&path).is_none();
+                if elsewhere && let Some(mount) = self.table.is_target(file.dev, file.ino) {
                     return self.enter(mount);
                 }
                 if next.is_last {
@@ -123,11 +125,13 @@ impl<'p> Walker<'_, 'p> {
             self.done(Resolved::Untouched)
         }
     }
-}
 
-fn is_ours(magic: &Magic) -> bool {
-    matches!(
-        magic,
-        Magic::Directory(Place::Mount { .. }) | Magic::File { .. }
-    )
+    /// Whether a link that jumps leads to something in a mount.
+    fn is_ours(&self, magic: &Magic) -> bool {
+        match magic {
+            Magic::Directory(Place::Host(path)) => self.table.backed(path).is_some(),
+            Magic::Directory(Place::Mount { .. }) | Magic::File { .. } => true,
+            Magic::No | Magic::Kernel => false,
+        }
+    }
 }

@@ -1,0 +1,389 @@
+//! Calls on paths in a mount that is a tree of the kernel's own: the kernel's own call below the tree's root, in as few calls as path semantics allow.
+//!
+//! What may go wrong with that is a link on the way that leaves the tree: natively it leads out of the mount's *target*, here it would lead out of the
+//! source. So the way to the last component is walked by openat2(2) with `RESOLVE_BENEATH`, which refuses such links, and the last component is
+//! not followed, or looked at. Whenever a link stands in the way, the path is walked by the resolver, and the kernel gets what that found, which has
+//! none. With `links=backing` the kernel follows all links in the source, as the user asked.
+
+use super::Answer;
+use super::path::{At, open_restricted, stat_at};
+use crate::memory::{self, Path, c_string};
+use crate::process;
+use crate::resolver::{LastStep, MountId};
+use crate::shadow::Descriptor;
+use alloc::{format, vec::Vec};
+use core::mem::MaybeUninit;
+use culvert::{Backing, BackingLinks, Errno};
+use culvert_intercept::Call;
+use culvert_sys::{nr, syscall};
+
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+const AT_REMOVEDIR: usize = 0x200;
+const S_IFMT: u32 = 0o170000;
+const S_IFLNK: u32 = 0o120000;
+
+/// Something in the backing tree of a mount.
+pub struct Backed<'p> {
+    /// The mount.
+    pub mount: MountId,
+    /// Where [`Backed::path`] begins: the tree's root, one of its directories, or the working directory.
+    pub base: i32,
+    /// How links are to be followed.
+    links: BackingLinks,
+    text: Text<'p>,
+}
+
+enum Text<'p> {
+    /// As the program wrote it.
+    Given(Path<'p>),
+    /// As a walk found it: only the last component may be a link, and only if it is not to be followed. Ends in NUL.
+    Found(Vec<u8>),
+}
+
+impl<'p> Backed<'p> {
+    /// What `path` names, which begins with the target of `mount`.
+    #[inline]
+    pub fn below_target(mount: MountId, backing: Backing, path: Path<'p>) -> Self {
+        let mut rest = path.skip(process::get().mounts.target(mount).len());
+        while rest.first() == Some(&b'/') {
+            rest = rest.skip(1);
+        }
+        Self::below_directory(mount, backing, backing.root, rest)
+    }
+
+    /// What the relative `path` names from `directory`, which lies in the tree.
+    #[inline]
+    pub fn below_directory(
+        mount: MountId,
+        backing: Backing,
+        directory: i32,
+        path: Path<'p>,
+    ) -> Self {
+        Self {
+            mount,
+            base: directory,
+            links: backing.links,
+            text: Text::Given(path),
+        }
+    }
+
+    /// What a walk that ended at `path` has found, if that lies in a backing tree.
+    pub fn resolved(path: &[u8]) -> Option<Self> {
+        let (mount, backing, rest) = process::get().mounts.backed(path)?;
+        Some(Self {
+            mount,
+            base: backing.root,
+            links: backing.links,
+            text: Text::Found(c_string(rest)),
+        })
+    }
+
+    /// The path from [`Backed::base`]; empty for the mount's root.
+    #[inline]
+    pub fn path(&self) -> Path<'_> {
+        match &self.text {
+            Text::Given(path) => *path,
+            Text::Found(text) => Path::of(text),
+        }
+    }
+
+    /// Whether no link needs to be looked out for any more.
+    pub fn is_resolved(&self) -> bool {
+        matches!(self.text, Text::Found(_))
+    }
+
+    /// Whether the kernel shall follow all links in the source itself, and `..` cannot lead out of it.
+    #[inline]
+    pub fn is_left_to_kernel(&self) -> bool {
+        self.links == BackingLinks::Backing && !climbs(&self.path())
+    }
+
+    /// Whether the mount refuses changes.
+    pub fn is_read_only(&self) -> Result<bool, Errno> {
+        Ok(process::file_system(self.mount)?.capabilities().read_only)
+    }
+}
+
+/// Whether `..` may lead above where the path begins.
+fn climbs(path: &[u8]) -> bool {
+    path.windows(2).any(|pair| pair == b"..")
+        && path.split(|&b| b == b'/').any(|name| name == b"..")
+}
+
+/// The directory and the path that the kernel must be given for the place that is seen at `path`, which is absolute and has no links but at its end.
+pub fn native_place(path: &[u8]) -> (i32, Vec<u8>) {
+    match process::get().mounts.backed(path) {
+        Some((_, backing, b"")) => (backing.root, c_string(b".")),
+        Some((_, backing, rest)) => (backing.root, c_string(rest)),
+        None => (super::path::AT_FDCWD, c_string(path)),
+    }
+}
+
+/// A name in a directory of the kernel's: what calls on the name itself are made of.
+pub struct Name<'n> {
+    /// The directory; its descriptor goes when this does, unless it is the tree's root or the program's.
+    pub directory: i32,
+    /// The name, with the slashes behind it; more than a name where no link can be on the way.
+    pub name: Path<'n>,
+    _parent: Option<Descriptor>,
+}
+
+impl<'n> Name<'n> {
+    /// The last component of `place`, in its directory. None: it must be walked.
+    #[inline]
+    pub fn of(place: &'n Backed<'_>) -> Option<Self> {
+        let path = place.path();
+        if place.is_resolved() || place.is_left_to_kernel() {
+            return Some(Self::plain(place.base, path));
+        }
+        let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+        let slash = path[..end].iter().rposition(|&b| b == b'/');
+        let start = slash.map_or(0, |at| at + 1);
+        if path.bytes().get(start..end) == Some(b"..") {
+            return None;
+        }
+        match slash {
+            None => Some(Self::plain(place.base, path)),
+            Some(slash) => {
+                let parent = open_parent(place.base, &path[..slash])?;
+                Some(match parent {
+                    Ok(parent) => Self {
+                        directory: parent.0,
+                        name: path.skip(start),
+                        _parent: Some(parent),
+                    },
+                    // The kernel finds the same error again, in the call's own order of errors.
+                    Err(_) => Self::plain(place.base, path),
+                })
+            }
+        }
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_link(&self) -> bool {
+        let mut byte = 0u8;
+        let arguments = [
+            self.directory as usize,
+            self.name.address(),
+            core::ptr::from_mut(&mut byte) as usize,
+            1,
+        ];
+        // SAFETY: the path ends in NUL; the buffer is given with its length.
+        unsafe { syscall::call(nr::READLINKAT, arguments) }.is_ok()
+    }
+
+    fn plain(directory: i32, name: Path<'n>) -> Self {
+        Self {
+            directory,
+            name,
+            _parent: None,
+        }
+    }
+}
+
+/// Opens the directory at `path` without leaving `base`. None: only a walk can tell. An error is the path's own.
+fn open_parent(base: i32, path: &[u8]) -> Option<Result<Descriptor, Errno>> {
+    const O_PATH_DIRECTORY: u64 = 0o10200000;
+    const RESOLVE_BENEATH: u64 = 8;
+    let mut room = MaybeUninit::<[u8; 4096]>::uninit();
+    if path.len() >= 4096 {
+        return None;
+    }
+    // SAFETY: the path and its NUL fit, and nothing but them is read.
+    let path = unsafe {
+        let start = room.as_mut_ptr().cast::<u8>();
+        core::ptr::copy_nonoverlapping(path.as_ptr(), start, path.len());
+        start.add(path.len()).write(0);
+        core::slice::from_raw_parts(start, path.len() + 1)
+    };
+    match open_restricted(base, Path::of(path), O_PATH_DIRECTORY, 0, RESOLVE_BENEATH) {
+        Ok(parent) => Some(Ok(parent)),
+        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG)) => {
+            Some(Err(errno))
+        }
+        Err(_) => None,
+    }
+}
+
+/// Answers a call on a path. None: the path must be walked by the resolver.
+#[inline]
+pub fn perform(call: &Call, at: At, place: &Backed<'_>) -> Option<Answer> {
+    if place.is_resolved() {
+        return Some(perform_resolved(call, at, place));
+    }
+    if call.number == nr::CHDIR {
+        return super::cwd::enter_backed(place);
+    }
+    if super::read_only::concerns(call) && place.is_read_only() != Ok(false) {
+        return None;
+    }
+    let path = place.path();
+    if path.is_empty() {
+        return Some(on_root(call, at, place));
+    }
+    let name = Name::of(place)?;
+    if place.is_left_to_kernel() {
+        let follow = at.last != LastStep::NoFollow;
+        return Some(execute(call, at, name.directory, name.name, follow));
+    }
+    if at.last == LastStep::Parent {
+        return Some(execute(call, at, name.directory, name.name, true));
+    }
+    if path.last() == Some(&b'/') {
+        return None; // a link with a slash behind it is followed
+    }
+    if at.last == LastStep::Follow {
+        return follow(call, at, &name);
+    }
+    Some(execute(call, at, name.directory, name.name, false))
+}
+
+/// The same for a path that a walk has found.
+#[cold]
+pub fn perform_resolved(call: &Call, at: At, place: &Backed<'_>) -> Answer {
+    if super::read_only::concerns(call) && place.is_read_only()? {
+        return super::read_only::answer(call, at, place);
+    }
+    if call.number == nr::CHDIR {
+        return super::cwd::enter_backed(place).unwrap_or(Err(Errno::ELOOP));
+    }
+    if place.path().is_empty() {
+        return on_root(call, at, place);
+    }
+    let follow = at.last != LastStep::NoFollow;
+    execute(call, at, place.base, place.path(), follow)
+}
+
+/// A call on the mount's root.
+#[cold]
+pub fn on_root(call: &Call, at: At, place: &Backed<'_>) -> Answer {
+    let removes_directory = match call.number {
+        nr::RMDIR => true,
+        nr::UNLINKAT => call.args[2] & AT_REMOVEDIR != 0,
+        _ => false,
+    };
+    if removes_directory {
+        return Err(super::changes::of_target(place.mount, Errno::EBUSY));
+    }
+    // `.` is answered as a mount point would be: EEXIST, EISDIR, EBUSY.
+    execute(call, at, place.base, Path::of(b".\0"), true)
+}
+
+/// A call that follows a link at the end. None: there is one.
+fn follow(call: &Call, at: At, name: &Name<'_>) -> Option<Answer> {
+    let run = || execute(call, at, name.directory, name.name, false);
+    match call.number {
+        nr::STAT | nr::NEWFSTATAT => {
+            let answer = run();
+            let buffer = call.args[if call.number == nr::STAT { 1 } else { 2 }];
+            let mode = || memory::get::<u32>(buffer + 24).unwrap_or(0);
+            (answer.is_err() || mode() & S_IFMT != S_IFLNK).then_some(answer)
+        }
+        nr::STATX => {
+            let answer = run();
+            let mode = || memory::get::<u32>(call.args[4] + 28).unwrap_or(0);
+            (answer.is_err() || mode() & S_IFMT != S_IFLNK).then_some(answer)
+        }
+        nr::ACCESS | nr::FACCESSAT | nr::FACCESSAT2 => {
+            let mode = call.args[if call.number == nr::ACCESS { 1 } else { 2 }];
+            if mode == 0 {
+                return match stat_at(name.directory, name.name, AT_SYMLINK_NOFOLLOW) {
+                    Ok(found) if found.st_mode & S_IFMT == S_IFLNK => None,
+                    other => Some(other.map(|_| 0)),
+                };
+            }
+            match run() {
+                Err(Errno::ENOSYS) => None,
+                Err(errno) => Some(Err(errno)),
+                Ok(_) => (!name.is_link()).then_some(Ok(0)),
+            }
+        }
+        nr::CHMOD | nr::FCHMODAT | nr::FCHMODAT2 => match run() {
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => None,
+            answer => Some(answer),
+        },
+        _ => (!name.is_link()).then(run),
+    }
+}
+
+/// The program's call with `directory` and `name` in place of its path; a link at the end is followed only with `follow`.
+pub fn execute(call: &Call, at: At, directory: i32, name: Path<'_>, follow: bool) -> Answer {
+    let [a, b, c, d, e, _] = call.args;
+    let (base, name_at) = (directory as usize, name.address());
+    let stay = if follow { 0 } else { AT_SYMLINK_NOFOLLOW };
+    let (number, args) = match call.number {
+        nr::STAT | nr::LSTAT => (nr::NEWFSTATAT, [base, name_at, b, stay, 0, 0]),
+        nr::NEWFSTATAT => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::STATX => (call.number, [base, name_at, c | stay, d, e, 0]),
+        nr::ACCESS if follow => (nr::FACCESSAT, [base, name_at, b, 0, 0, 0]),
+        nr::FACCESSAT if follow => (nr::FACCESSAT, [base, name_at, c, 0, 0, 0]),
+        nr::ACCESS => (nr::FACCESSAT2, [base, name_at, b, stay, 0, 0]),
+        nr::FACCESSAT => (nr::FACCESSAT2, [base, name_at, c, stay, 0, 0]),
+        nr::FACCESSAT2 => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::CHMOD if follow => (nr::FCHMODAT, [base, name_at, b, 0, 0, 0]),
+        nr::FCHMODAT if follow => (nr::FCHMODAT, [base, name_at, c, 0, 0, 0]),
+        nr::CHMOD => (nr::FCHMODAT2, [base, name_at, b, stay, 0, 0]),
+        nr::FCHMODAT => (nr::FCHMODAT2, [base, name_at, c, stay, 0, 0]),
+        nr::FCHMODAT2 => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::CHOWN | nr::LCHOWN => (nr::FCHOWNAT, [base, name_at, b, c, stay, 0]),
+        nr::FCHOWNAT => (call.number, [base, name_at, c, d, e | stay, 0]),
+        nr::UTIMENSAT => (call.number, [base, name_at, c, d | stay, 0, 0]),
+        nr::UTIMES => (nr::FUTIMESAT, [base, name_at, b, 0, 0, 0]),
+        nr::MKDIR => (nr::MKDIRAT, [base, name_at, b, 0, 0, 0]),
+        nr::MKNOD => (nr::MKNODAT, [base, name_at, b, c, 0, 0]),
+        nr::UNLINK => (nr::UNLINKAT, [base, name_at, 0, 0, 0, 0]),
+        nr::RMDIR => (nr::UNLINKAT, [base, name_at, AT_REMOVEDIR, 0, 0, 0]),
+        nr::READLINK => (nr::READLINKAT, [base, name_at, b, c, 0, 0]),
+        nr::SYMLINK => (nr::SYMLINKAT, [a, base, name_at, 0, 0, 0]),
+        _ => return execute_other(call, at, directory, name),
+    };
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(number, args) }
+}
+
+/// The same for calls whose own form is kept, and those without a form with a directory: these get a path through `/proc/self/fd`.
+fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer {
+    let mut args = call.args;
+    let path;
+    match at.directory {
+        Some(index) => {
+            args[index] = directory as usize;
+            args[at.path] = name.address();
+        }
+        None if directory == super::path::AT_FDCWD => args[at.path] = name.address(),
+        None => {
+            path = through_proc(directory, name.bytes());
+            args[at.path] = path.as_ptr() as usize;
+        }
+    }
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(call.number, args) }
+}
+
+/// A path (NUL-terminated) to `name` in the directory behind the descriptor `directory`.
+pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
+    let mut path = match directory {
+        super::path::AT_FDCWD => Vec::new(),
+        _ => format!("/proc/self/fd/{directory}/").into_bytes(),
+    };
+    path.extend_from_slice(if name.is_empty() { b"." } else { name });
+    path.push(0);
+    path
+}
+
+/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its tree's root.
+pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno> {
+    const F_GETFL: usize = 3;
+    const KEPT: u64 = 0o10204003; // O_ACCMODE, O_NONBLOCK, O_DIRECTORY, O_PATH
+    // SAFETY: F_GETFL only reads.
+    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u64;
+    let opened = open_restricted(backing.root, Path::of(b".\0"), flags & KEPT, 0, 0)?;
+    let on_exec = match crate::descriptors::close_on_exec(fd)? {
+        true => 0o2000000,
+        false => 0,
+    };
+    // SAFETY: replaces the program's descriptor by the one just made, at the same number.
+    unsafe { syscall::call(nr::DUP3, [opened.0 as usize, fd as usize, on_exec]) }?;
+    process::get().table.note_directory(fd, mount);
+    Ok(())
+}

@@ -1,0 +1,427 @@
+//! rename and link: two paths, each in a mount or not.
+
+use super::backed::{Backed, Name};
+use super::changes::{make, may_remove, of_target};
+use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again, parent_is_target, stat_at};
+use super::stat::existing;
+use super::{Answer, descriptor, done, read_only};
+use crate::memory::{Path, PathBuffer, c_string};
+use crate::process;
+use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
+use alloc::vec::Vec;
+use culvert::{Errno, FileKind, Node, RenameFlags};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+const AT_SYMLINK_FOLLOW: usize = 0x400;
+const AT_EMPTY_PATH: usize = 0x1000;
+
+/// One of the two paths of link and rename, as the program gave it.
+#[derive(Clone, Copy)]
+struct Given<'p> {
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+}
+
+/// What it comes to.
+enum Side<'p> {
+    Inside(Inside<'p>),
+    Backed(Backed<'p>),
+    /// Outside all mounts.
+    Host(i32, Path<'p>),
+    /// Outside all mounts, absolute: where a walk through one ended (NUL-terminated).
+    Outside(Vec<u8>),
+}
+
+impl<'p> Given<'p> {
+    /// Where the path leads, by a walk if `walking`, else by text where that will do.
+    fn find(self, walking: bool) -> Result<Side<'p>, Errno> {
+        let Self {
+            directory,
+            path,
+            last,
+        } = self;
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        let mut found = find(directory, path, last, Restrictions(0))?;
+        if walking && matches!(&found, Found::Backed(place) if !place.is_resolved()) {
+            found = find_by_walking(directory, path, last, Restrictions(0))?;
+        }
+        if matches!(found, Found::Kernel) {
+            // Nothing natively by that name: a link outside may lead into a mount.
+            let certain = process::get().targets_open && parent_is_target(directory, path.bytes());
+            let missing = || {
+                let found = stat_at(directory, path, AT_SYMLINK_NOFOLLOW);
+                matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
+            };
+            if certain || missing() {
+                found = look_again(directory, path, last, Restrictions(0), certain)
+                    .unwrap_or(Found::Kernel);
+            }
+        }
+        Ok(match found {
+            Found::Inside(found) => Side::Inside(found),
+            Found::Backed(place) => Side::Backed(place),
+            Found::Outside(path) => Side::Outside(path),
+            Found::MagicLink(_) | Found::Kernel => Side::Host(directory, path),
+        })
+    }
+}
+
+impl Side<'_> {
+    /// The directory and path for the kernel, of one outside all mounts.
+    fn host(&self) -> Option<(i32, Path<'_>)> {
+        match self {
+            Self::Host(directory, path) => Some((*directory, *path)),
+            Self::Outside(path) => Some((AT_FDCWD, Path::of(path))),
+            _ => None,
+        }
+    }
+
+    /// Whether only a walk can tell what it is.
+    fn is_open(&self) -> bool {
+        matches!(self, Self::Backed(place) if !place.is_resolved())
+    }
+}
+
+/// Whether both are in one mount with a backing tree, which takes changes.
+fn same_tree(from: &Side<'_>, to: &Side<'_>) -> bool {
+    matches!((from, to), (Side::Backed(from), Side::Backed(to))
+        if from.mount == to.mount && from.is_read_only() == Ok(false))
+}
+
+/// rename(2), renameat(2), renameat2(2)
+pub fn rename(call: &mut Call) -> Outcome {
+    let [a, b, c, d, e, _] = call.args;
+    let (from_directory, from, to_directory, to, flags) = match call.number {
+        nr::RENAME => (AT_FDCWD, a, AT_FDCWD, b, 0),
+        nr::RENAMEAT => (a as i32, b, c as i32, d, 0),
+        _ => (a as i32, b, c as i32, d, e as u32),
+    };
+    if flags & !7 != 0 || (flags & RenameFlags::EXCHANGE != 0 && flags != RenameFlags::EXCHANGE) {
+        return Outcome::Forward;
+    }
+    let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
+    let (from, to) = match (from_room.read(from), to_room.read(to)) {
+        (Ok(from), Ok(to)) => (from, to),
+        (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
+    };
+    let given = |directory, path| Given {
+        directory,
+        path,
+        last: LastStep::Parent,
+    };
+    let both = (given(from_directory, from), given(to_directory, to));
+    done(
+        rename_given(both, flags, false)
+            .unwrap_or_else(|| rename_given(both, flags, true).unwrap_or(Err(Errno::ELOOP))),
+    )
+}
+
+/// None: a path must be walked first.
+fn rename_given(both: (Given<'_>, Given<'_>), flags: u32, walking: bool) -> Option<Answer> {
+    let (from, to) = match (both.0.find(walking), both.1.find(walking)) {
+        (Ok(from), Ok(to)) => (from, to),
+        (Err(errno), _) | (_, Err(errno)) => return Some(Err(errno)),
+    };
+    if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
+        return None;
+    }
+    if let (Some(from), Some(to)) = (from.host(), to.host()) {
+        return Some(rename_natively(from, to, flags));
+    }
+    Some(match (&from, &to) {
+        (Side::Backed(from), Side::Backed(to)) if from.mount == to.mount => {
+            return rename_backed(from, to, flags);
+        }
+        (Side::Inside(from), Side::Inside(to)) if from.mount == to.mount => {
+            rename_inside(from, to, flags)
+        }
+        _ => Err(mixed(&from).or_else(|| mixed(&to)).unwrap_or(Errno::EXDEV)),
+    })
+}
+
+fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
+    let args = [
+        from.0 as usize,
+        from.1.address(),
+        to.0 as usize,
+        to.1.address(),
+        flags as usize,
+    ];
+    // SAFETY: both paths end in NUL.
+    unsafe { syscall::call(nr::RENAMEAT2, args) }
+}
+
+/// Within a backing tree. None: a link stands in the way.
+fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
+    let (from_name, to_name) = (Name::of(from)?, Name::of(to)?);
+    let special = |place: &Backed<'_>| {
+        matches!(
+            read_only::last_name(place.path().bytes()),
+            b"" | b"." | b".."
+        )
+    };
+    if from.is_read_only() != Ok(false) && !special(from) && !special(to) {
+        return Some(Err(Errno::EROFS));
+    }
+    let root = Path::of(b".\0");
+    let shown = |name: &Name<'_>| match name.name.is_empty() {
+        true => root.address(),
+        false => name.name.address(),
+    };
+    let args = [
+        from_name.directory as usize,
+        shown(&from_name),
+        to_name.directory as usize,
+        shown(&to_name),
+        flags as usize,
+    ];
+    // SAFETY: both paths end in NUL.
+    Some(unsafe { syscall::call(nr::RENAMEAT2, args) })
+}
+
+/// What is wrong with one side of a rename between two file systems, before that they are two: a parent that is missing, or a mount's target.
+fn mixed(side: &Side<'_>) -> Option<Errno> {
+    match side {
+        Side::Inside(found) => {
+            matches!(found.last, Last::MountPoint).then(|| of_target(found.mount, Errno::EBUSY))
+        }
+        Side::Backed(place) => place
+            .path()
+            .is_empty()
+            .then(|| of_target(place.mount, Errno::EBUSY)),
+        Side::Host(..) | Side::Outside(_) => {
+            let (directory, path) = side.host()?;
+            let trimmed = &path[..path
+                .iter()
+                .rposition(|&b| b != b'/')
+                .map_or(0, |end| end + 1)];
+            let parent = trimmed
+                .iter()
+                .rposition(|&b| b == b'/')
+                .map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
+            stat_at(directory, Path::of(&c_string(parent)), 0).err()
+        }
+    }
+}
+
+fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
+    let Last::Name(old) = &from.last else {
+        return Err(Errno::EBUSY);
+    };
+    let Last::Name(new) = &to.last else {
+        return Err(if flags & RenameFlags::NO_REPLACE != 0 {
+            Errno::EEXIST
+        } else {
+            Errno::EBUSY
+        });
+    };
+    let file_system = process::file_system(from.mount)?;
+    if file_system.capabilities().read_only {
+        return Err(Errno::EROFS);
+    }
+    let moved = existing(from)?;
+    if flags & RenameFlags::NO_REPLACE != 0 && to.entry.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    if flags & RenameFlags::EXCHANGE != 0 && to.entry.is_none() {
+        return Err(Errno::ENOENT);
+    }
+    if moved.kind != FileKind::Directory
+        && (from.trailing_slash || (to.trailing_slash && flags & RenameFlags::EXCHANGE == 0))
+    {
+        return Err(Errno::ENOTDIR);
+    }
+    may_remove(from, file_system)?;
+    may_remove(to, file_system)?;
+    file_system
+        .rename(
+            &process::caller(),
+            (from.parent, old),
+            (to.parent, new),
+            RenameFlags(flags),
+        )
+        .map(|()| 0)
+        .map_err(|error| error.errno())
+}
+
+/// link(2), linkat(2)
+pub fn link(call: &mut Call) -> Outcome {
+    let [a, b, c, d, e, _] = call.args;
+    let (from_directory, from, to_directory, to, flags) = if call.number == nr::LINK {
+        (AT_FDCWD, a, AT_FDCWD, b, 0)
+    } else {
+        (a as i32, b, c as i32, d, e)
+    };
+    if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    let last = if flags & AT_SYMLINK_FOLLOW != 0 {
+        LastStep::Follow
+    } else {
+        LastStep::NoFollow
+    };
+    let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
+    let (from, to) = match (from_room.read(from), to_room.read(to)) {
+        (Ok(from), Ok(to)) => (from, to),
+        (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
+    };
+    let from = Given {
+        directory: from_directory,
+        path: from,
+        last,
+    };
+    let to = Given {
+        directory: to_directory,
+        path: to,
+        last: LastStep::Parent,
+    };
+    done(
+        link_given(from, to, flags, false)
+            .unwrap_or_else(|| link_given(from, to, flags, true).unwrap_or(Err(Errno::ELOOP))),
+    )
+}
+
+/// None: a path must be walked first.
+fn link_given(from: Given<'_>, to: Given<'_>, flags: usize, walking: bool) -> Option<Answer> {
+    let target = match to.find(walking) {
+        Ok(target) => target,
+        Err(errno) => return Some(Err(errno)),
+    };
+    if from.path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        return link_descriptor(from.directory, &target, flags);
+    }
+    let source = match from.find(walking) {
+        Ok(source) => source,
+        Err(errno) => return Some(Err(errno)),
+    };
+    if !same_tree(&source, &target) && (source.is_open() || target.is_open()) {
+        return None;
+    }
+    if let (Some(source), Some(target)) = (source.host(), target.host()) {
+        return Some(link_natively(source, target, flags));
+    }
+    Some(match (&source, &target) {
+        (Side::Inside(source), Side::Inside(found)) => existing(source).and_then(|attributes| {
+            link_node(found, source.mount, attributes.node, attributes.kind)
+        }),
+        (Side::Backed(source), Side::Backed(place)) if source.mount == place.mount => {
+            return link_backed(source, place, from.last);
+        }
+        // A link of proc(5) to an open file, which may be one without a name in this very tree.
+        (Side::Host(directory, path), Side::Backed(place))
+            if from.last == LastStep::Follow && path.starts_with(b"/proc/") =>
+        {
+            return link_to_place((*directory, *path), place, flags);
+        }
+        (Side::Host(..) | Side::Outside(_), _) => {
+            let (directory, path) = source.host()?;
+            stat_at(directory, path, AT_SYMLINK_NOFOLLOW)
+                .and_then(|_| makeable(&target))
+                .and(Err(Errno::EXDEV))
+        }
+        (Side::Inside(source), _) => existing(source)
+            .and_then(|_| makeable(&target))
+            .and(Err(Errno::EXDEV)),
+        (Side::Backed(source), _) => {
+            let path = match source.path() {
+                path if path.is_empty() => Path::of(b".\0"),
+                path => path,
+            };
+            stat_at(source.base, path, AT_SYMLINK_NOFOLLOW)
+                .and_then(|_| makeable(&target))
+                .and(Err(Errno::EXDEV))
+        }
+    })
+}
+
+/// Whether the new name may be made, wherever it would lead.
+fn makeable(target: &Side<'_>) -> Answer {
+    match target {
+        Side::Inside(found) => make(found, false).map(|_| 0),
+        Side::Backed(place) => match read_only::absent(place, true) {
+            Err(Errno::EROFS) if place.is_read_only() == Ok(false) => Ok(0),
+            answer => answer,
+        },
+        Side::Host(..) | Side::Outside(_) => Ok(0),
+    }
+}
+
+/// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
+fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
+    let empty = Path::of(b"\0");
+    if target.is_open() {
+        return None;
+    }
+    Some(match (descriptor(fd as usize), target) {
+        (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
+        (Some(held), Side::Inside(found)) => link_node(found, held.mount, held.node, held.kind),
+        (None, Side::Inside(found)) => make(found, false).and(Err(Errno::EXDEV)),
+        (Some(_), Side::Backed(_)) => makeable(target).and(Err(Errno::EXDEV)),
+        (Some(_), _) => Err(Errno::EXDEV),
+        (None, _) => link_natively((fd, empty), target.host()?, flags),
+    })
+}
+
+fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
+    let args = [
+        from.0 as usize,
+        from.1.address(),
+        to.0 as usize,
+        to.1.address(),
+        flags,
+    ];
+    // SAFETY: both paths end in NUL.
+    unsafe { syscall::call(nr::LINKAT, args) }
+}
+
+/// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the way.
+fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
+    if place.is_read_only() != Ok(false) {
+        return Some(read_only::absent(place, true));
+    }
+    let name = Name::of(place)?;
+    let shown = match name.name.is_empty() {
+        true => Path::of(b".\0"),
+        false => name.name,
+    };
+    Some(link_natively(from, (name.directory, shown), flags))
+}
+
+/// Within a backing tree. None: a link stands in the way.
+fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
+    let name = Name::of(from)?;
+    let resolved = from.is_resolved() || from.is_left_to_kernel();
+    if !resolved
+        && (from.path().last() == Some(&b'/') || (last == LastStep::Follow && name.is_link()))
+    {
+        return None;
+    }
+    let shown = match name.name.is_empty() {
+        true => Path::of(b".\0"),
+        false => name.name,
+    };
+    let follow = from.is_left_to_kernel() && last == LastStep::Follow;
+    let flags = if follow { AT_SYMLINK_FOLLOW } else { 0 };
+    link_to_place((name.directory, shown), to, flags)
+}
+
+/// Another name for a node of a mount.
+fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
+    let making = make(found, false)?;
+    if found.mount != mount {
+        return Err(Errno::EXDEV);
+    }
+    if kind == FileKind::Directory {
+        return Err(Errno::EPERM);
+    }
+    making
+        .file_system
+        .link(&process::caller(), node, making.parent, making.name)
+        .map(|_| 0)
+        .map_err(|error| error.errno())
+}
