@@ -1,0 +1,181 @@
+//! Which blocks are free: a bit for each, set when it is used.
+
+use super::{
+    host,
+    layout::{self, BLOCK, GROUP, header},
+    transaction::Transaction,
+};
+use core::sync::atomic::Ordering::*;
+use culvert::{Errno, Result};
+
+/// Blocks asked from the kernel at once, at least and at most.
+const LEAST_GROWTH: u64 = 512;
+const MOST_GROWTH: u64 = 4096;
+/// Words of the bitmap that are searched for a long run before the file grows.
+const LONG_SEARCH: u64 = 512;
+
+/// Consecutive blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first.
+    pub start: u64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Where the word of the bitmap lies that `block` has its bit in.
+const fn bitmap_word(block: u64) -> u64 {
+    let group = block / GROUP;
+    let bitmap = match group {
+        0 => layout::FIRST_BITMAP,
+        _ => group * GROUP,
+    };
+    bitmap * BLOCK + block % GROUP / 64 * 8
+}
+
+impl Transaction<'_> {
+    /// Asks the kernel for more blocks, `wanted` if possible, and for fewer where it has not so many. `ENOSPC` when there are none. Undone, the file stays
+    /// longer than the header says, and the blocks are asked for again.
+    fn grow(&mut self, wanted: u64) -> Result<()> {
+        let grown = self.header(header::GROWN)?;
+        let limit = self.header(header::LIMIT)?.min(layout::MOST_BLOCKS);
+        // A group begins with its bitmap, so growth ends there.
+        let room = limit.saturating_sub(grown).min(GROUP - grown % GROUP);
+        let mut count = (grown / 4).clamp(LEAST_GROWTH, MOST_GROWTH).max(wanted);
+        loop {
+            count = count.min(room);
+            if count == 0 {
+                return Err(Errno::ENOSPC.into());
+            }
+            let fd = self.core.image.fd();
+            match host::allocate(fd, grown * BLOCK, count * BLOCK) {
+                Ok(()) => break,
+                Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) => count /= 4,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        self.core.image.has_grown(grown + count);
+        self.set_header(header::GROWN, grown + count)?;
+        self.add(header::FREE * 8, count as i64)?;
+        if grown.is_multiple_of(GROUP) {
+            // The kernel's blocks are zeroes; those of a growth that was undone are not.
+            self.core.image.bytes(grown)?.fill(0);
+            self.mark(Run { start: grown, count: 1 }, true)?;
+        }
+        Ok(())
+    }
+
+    /// A run of free blocks, now used: up to `most`, at least one. `ENOSPC` when there are none.
+    pub fn allocate(&mut self, most: u64) -> Result<Run> {
+        let free = self.header(header::FREE)?;
+        let long = most.min(64);
+        let mut found = None;
+        if free >= long {
+            found = self.search(most, long, LONG_SEARCH)?;
+        }
+        if found.is_none() {
+            if let Err(error) = self.grow(most.min(LEAST_GROWTH))
+                && (error.errno() != Errno::ENOSPC || free == 0)
+            {
+                return Err(error);
+            }
+            found = self.search(most, long, LONG_SEARCH)?;
+        }
+        if found.is_none() {
+            found = self.search(most, 1, u64::MAX)?;
+        }
+        let run = found.ok_or(Errno::ENOSPC)?;
+        self.mark(run, true)?;
+        self.core
+            .image
+            .header(header::HINT)?
+            .store(run.start + run.count, Relaxed);
+        Ok(run)
+    }
+
+    /// One block, its bytes zero.
+    pub fn allocate_zeroed(&mut self) -> Result<u64> {
+        let block = self.allocate(1)?.start;
+        self.core.image.bytes(block)?.fill(0);
+        Ok(block)
+    }
+
+    /// Frees blocks. Adjacent ones are best given together: each call changes at least two words.
+    pub fn free(&mut self, run: Run) -> Result<()> {
+        self.mark(run, false)
+    }
+
+    /// Frees blocks whose number [`Transaction::freed`] is told later.
+    pub fn free_uncounted(&mut self, run: Run) -> Result<()> {
+        self.mark_bits(run, false)
+    }
+
+    /// Counts blocks of [`Transaction::free_uncounted`].
+    pub fn freed(&mut self, count: u64) -> Result<()> {
+        self.add(header::FREE * 8, count as i64)
+    }
+
+    fn mark(&mut self, run: Run, used: bool) -> Result<()> {
+        self.mark_bits(run, used)?;
+        let change = run.count as i64;
+        self.add(header::FREE * 8, if used { -change } else { change })
+    }
+
+    fn mark_bits(&mut self, run: Run, used: bool) -> Result<()> {
+        let (mut block, end) = (run.start, run.start + run.count);
+        while block < end {
+            let until = (block / 64 * 64 + 64).min(end);
+            let mask = (u64::MAX >> (64 - (until - block))) << (block % 64);
+            let at = bitmap_word(block);
+            let old = self.get(at)?;
+            self.set(at, if used { old | mask } else { old & !mask })?;
+            block = until;
+        }
+        Ok(())
+    }
+
+    /// The first run of `least` to `most` free blocks from the hint on, in at most `words` words of bitmap.
+    fn search(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
+        let grown = self.header(header::GROWN)?.min(layout::MOST_BLOCKS);
+        let hint = self.header(header::HINT)?;
+        let first = if hint < grown { hint / 64 } else { 0 };
+        let total = grown.div_ceil(64);
+        let mut run = Run { start: 0, count: 0 };
+        for step in 0..=total.min(words) {
+            let index = (first + step) % total;
+            let base = index * 64;
+            let used = self.get(bitmap_word(base))?;
+            let mut bit = 0;
+            if index == 0 || used == u64::MAX {
+                if run.count >= least {
+                    return Ok(Some(run));
+                }
+                run.count = 0;
+                bit = if used == u64::MAX { 64 } else { 0 };
+            }
+            while bit < 64 && base + bit < grown {
+                let ahead = used >> bit;
+                if ahead & 1 != 0 {
+                    if run.count >= least {
+                        return Ok(Some(run));
+                    }
+                    run.count = 0;
+                    bit += u64::from(ahead.trailing_ones());
+                    continue;
+                }
+                let zeroes = u64::from(ahead.trailing_zeros()).min(64 - bit);
+                let zeroes = zeroes.min(grown - base - bit);
+                if run.count == 0 {
+                    run.start = base + bit;
+                }
+                run.count += zeroes;
+                if run.count >= most {
+                    run.count = most;
+                    return Ok(Some(run));
+                }
+                bit += zeroes;
+            }
+        }
+        Ok((run.count >= least).then_some(run))
+    }
+}

@@ -1,0 +1,380 @@
+//! Content of files: read, written, cut.
+//!
+//! The lock of the content is held. Growing a file takes blocks from its *reserve*, which belongs to it already, so that no other process is waited for: a block is
+//! filled, then its pointer stored, then taken from the reserve, and at the end the size says that it counts. Where a writer is killed, the next one to lock
+//! finishes what it began ([`Core::finish_write`]).
+
+use super::{
+    core::{Core, Inode, join, split},
+    layout::{BLOCK, UNWRITTEN, inode},
+    map::{block_of, reach},
+};
+use core::sync::atomic::Ordering::*;
+use culvert::{Errno, Result, Sink, Source};
+
+/// Largest size of a file.
+pub const LARGEST: u64 = i64::MAX as u64;
+/// Most blocks that are set aside for a file that grows.
+const MOST_AHEAD: u64 = 512;
+
+/// Bytes from `offset` to the end of its block, at most `length`.
+const fn to_block_end(offset: u64, length: u64) -> u64 {
+    let rest = BLOCK - offset % BLOCK;
+    if rest < length { rest } else { length }
+}
+
+impl Core {
+    /// Reads from `offset` into `out`.
+    #[inline]
+    pub fn read(&self, of: &Inode<'_>, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        let size = of.get(inode::SIZE);
+        let wanted = out.remaining() as u64;
+        let end = offset.saturating_add(wanted).min(size);
+        let root = of.get(inode::ROOT);
+        let (mut at, mut done) = (offset, 0);
+        while at < end {
+            let (index, within) = (at / BLOCK, at % BLOCK);
+            let pointer = self.pointer(root, index)?;
+            let (count, put);
+            if pointer == 0 || pointer & UNWRITTEN != 0 {
+                count = match pointer {
+                    0 => {
+                        let until = end.div_ceil(BLOCK);
+                        let next = self.next_mapped(root, index, until)?;
+                        (next.saturating_mul(BLOCK)).min(end).saturating_sub(at).max(1)
+                    }
+                    _ => to_block_end(at, end - at),
+                };
+                put = out.put_zeroes(count as usize);
+            } else {
+                // Blocks that follow each other here and in memory are one piece.
+                let first = block_of(pointer);
+                let most = (end - at + within).div_ceil(BLOCK);
+                let mut blocks = 1;
+                while blocks < most && self.pointer(root, index + blocks)? == pointer + blocks as u32 {
+                    blocks += 1;
+                }
+                let (start, blocks) = self.image.span(first, blocks)?;
+                count = (blocks * BLOCK - within).min(end - at);
+                // SAFETY: within the span; a copy that others may change meanwhile only by a mapping, and plain bytes.
+                let bytes = unsafe {
+                    core::slice::from_raw_parts(start.add(within as usize), count as usize)
+                };
+                put = out.put(bytes);
+            }
+            match put {
+                Ok(put) => {
+                    done += put;
+                    at += put as u64;
+                    if (put as u64) < count {
+                        break;
+                    }
+                }
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes at `offset`; returns the bytes written, an error only when there are none.
+    pub fn write(&self, of: &Inode<'_>, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        let wanted = from.remaining() as u64;
+        if offset >= LARGEST && wanted > 0 {
+            return Err(Errno::EFBIG.into());
+        }
+        let size = of.get(inode::SIZE);
+        let end = offset.saturating_add(wanted).min(LARGEST);
+        if offset > size {
+            self.zero_tail(of, size)?;
+        }
+        let (mut at, mut failure) = (offset, None);
+        while at < end {
+            match self.write_piece(of, at, end, size, from) {
+                Ok(0) => break,
+                Ok(count) => at += count,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        if at > offset {
+            let now = self.now();
+            of.put(inode::MTIME, now);
+            of.put(inode::CTIME, now);
+            if at > size {
+                of.put(inode::SIZE, at);
+            }
+            return Ok((at - offset) as usize);
+        }
+        failure.map_or(Ok(0), Err)
+    }
+
+    /// Writes in one block, or in as many as follow each other in memory and are there already.
+    fn write_piece(
+        &self,
+        of: &Inode<'_>,
+        at: u64,
+        end: u64,
+        size: u64,
+        from: &mut dyn Source,
+    ) -> Result<u64> {
+        let (index, within) = (at / BLOCK, at % BLOCK);
+        let root = of.get(inode::ROOT);
+        let pointer = self.pointer(root, index)?;
+        if pointer != 0 && pointer & UNWRITTEN == 0 {
+            let most = (end - at + within).div_ceil(BLOCK);
+            let mut blocks = 1;
+            while blocks < most && self.pointer(root, index + blocks)? == pointer + blocks as u32 {
+                blocks += 1;
+            }
+            let (start, blocks) = self.image.span(block_of(pointer), blocks)?;
+            let count = (blocks * BLOCK - within).min(end - at) as usize;
+            // SAFETY: within the span; the content is locked, so that only mappings of it may look meanwhile.
+            let bytes = unsafe { core::slice::from_raw_parts_mut(start.add(within as usize), count) };
+            return Ok(from.take(bytes)? as u64);
+        }
+        let appends = at <= size && end > size;
+        let block = match pointer {
+            0 => {
+                self.fill_reserve(of, index, end, appends)?;
+                u64::from(of.get(inode::RESERVE) as u32)
+            }
+            _ => block_of(pointer),
+        };
+        let count = to_block_end(at, end - at);
+        let bytes = self.image.bytes(block)?;
+        let (start, stop) = (within as usize, (within + count) as usize);
+        // What was there before, or will count later, is zeroes; what lies beyond the end becomes zeroes when the file grows.
+        bytes[..start].fill(0);
+        let taken = from.take(&mut bytes[start..stop])?;
+        if taken == 0 {
+            return Ok(0);
+        }
+        let block_end = (index + 1) * BLOCK;
+        if start + taken < BLOCK as usize && size.min(block_end) > at {
+            bytes[start + taken..].fill(0);
+        }
+        match pointer {
+            0 => self.link_reserved(of, index, 0)?,
+            _ => self.store_pointer(of, index, block as u32)?,
+        }
+        Ok(taken as u64)
+    }
+
+    /// Stores the pointer for a block that the map reaches.
+    fn store_pointer(&self, of: &Inode<'_>, index: u64, pointer: u32) -> Result<()> {
+        let root = of.get(inode::ROOT);
+        match self.place(root, index)? {
+            Some(place) => self.image.half(place)?.store(pointer, Release),
+            None => of.put(inode::ROOT, join(pointer, split(root).1)),
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the reserve holds a block for `index`, and blocks of pointers as its map needs.
+    pub fn fill_reserve(&self, of: &Inode<'_>, index: u64, end: u64, appends: bool) -> Result<()> {
+        loop {
+            let (start, count) = split(of.get(inode::RESERVE));
+            if count == 0 {
+                let needed = end.div_ceil(BLOCK).saturating_sub(index).max(1);
+                let there = of.get(inode::BLOCKS);
+                let ahead = match appends && there > 0 {
+                    true => there.min(MOST_AHEAD),
+                    false => 0,
+                };
+                self.reserve(of, needed.min(MOST_AHEAD).max(ahead))?;
+                continue;
+            }
+            if !self.needs_pointers(of, index)? {
+                return Ok(());
+            }
+            let _ = start;
+            self.add_pointers(of, index)?;
+        }
+    }
+
+    /// Sets `count` blocks aside for a file that has none left.
+    fn reserve(&self, of: &Inode<'_>, count: u64) -> Result<()> {
+        let mut change = self.change()?;
+        let run = match change.allocate(count) {
+            Err(error) if error.errno() == Errno::ENOSPC => {
+                drop(change);
+                self.make_room(of.number)?;
+                change = self.change()?;
+                change.allocate(1)?
+            }
+            other => other?,
+        };
+        let word = join(run.start as u32, run.count as u32);
+        change.set_word(of, inode::RESERVE, word)?;
+        change.add(of.at(inode::BLOCKS), run.count as i64)?;
+        change.commit();
+        self.image.populate(run.start, run.count);
+        Ok(())
+    }
+
+    /// Whether blocks of pointers are missing on the way to `index`.
+    fn needs_pointers(&self, of: &Inode<'_>, index: u64) -> Result<bool> {
+        let root = of.get(inode::ROOT);
+        let (top, depth) = split(root);
+        if depth == 0 {
+            return Ok(index > 0 || top != 0 && index > 0);
+        }
+        Ok(index >= reach(depth) || self.place(root, index)?.is_none())
+    }
+
+    /// Takes one block of the reserve as the next missing block of pointers on the way to `index`.
+    fn add_pointers(&self, of: &Inode<'_>, index: u64) -> Result<()> {
+        let block = of.get(inode::RESERVE) as u32;
+        of.put(inode::INTENT, index + 1);
+        let root = of.get(inode::ROOT);
+        let (top, mut depth) = split(root);
+        self.image.bytes(block.into())?.fill(0);
+        if top == 0 && depth == 0 || index >= reach(depth) {
+            if top != 0 {
+                self.image.half(u64::from(block) * BLOCK)?.store(top, Release);
+            }
+            of.put(inode::ROOT, join(block, depth + 1));
+            self.took_from_reserve(of);
+            return Ok(());
+        }
+        let mut at = top;
+        while depth > 1 {
+            depth -= 1;
+            let place = block_of(at) * BLOCK + (index >> (10 * depth)) % 1024 * 4;
+            let entry = self.image.half(place)?;
+            at = entry.load(Acquire);
+            if at == 0 {
+                entry.store(block, Release);
+                self.took_from_reserve(of);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the first block of the reserve block `index` of the file.
+    pub fn link_reserved(&self, of: &Inode<'_>, index: u64, mark: u32) -> Result<()> {
+        let block = of.get(inode::RESERVE) as u32;
+        of.put(inode::INTENT, index + 1);
+        self.store_pointer(of, index, block | mark)?;
+        self.took_from_reserve(of);
+        Ok(())
+    }
+
+    fn took_from_reserve(&self, of: &Inode<'_>) {
+        let (start, count) = split(of.get(inode::RESERVE));
+        of.put(inode::RESERVE, join(start.wrapping_add(1), count.saturating_sub(1)));
+    }
+
+    /// Finishes what a writer that died had begun: a block that is in the map is not in the reserve, and beyond the end there is nothing. The caller alone
+    /// has the content.
+    pub fn finish_write(&self, of: &Inode<'_>) -> Result<()> {
+        if of.mode() & 0o170000 != 0o100000 {
+            return Ok(());
+        }
+        let (start, count) = split(of.get(inode::RESERVE));
+        let intent = of.get(inode::INTENT);
+        if intent != 0 && count > 0 && self.is_on_the_way(of, intent - 1, start)? {
+            self.took_from_reserve(of);
+        }
+        of.put(inode::INTENT, 0);
+        self.cut(of, of.get(inode::SIZE))
+    }
+
+    fn is_on_the_way(&self, of: &Inode<'_>, index: u64, wanted: u32) -> Result<bool> {
+        let (mut pointer, mut depth) = split(of.get(inode::ROOT));
+        loop {
+            if pointer & !UNWRITTEN == wanted {
+                return Ok(true);
+            }
+            if depth == 0 || pointer == 0 || index >= reach(depth) {
+                return Ok(false);
+            }
+            depth -= 1;
+            let entry = (index >> (10 * depth)) % 1024;
+            pointer = self.image.half(block_of(pointer) * BLOCK + entry * 4)?.load(Acquire);
+        }
+    }
+
+    /// Frees the blocks wholly beyond `size`, with their pointers.
+    fn cut(&self, of: &Inode<'_>, size: u64) -> Result<()> {
+        let mut change = self.change()?;
+        let first = size.div_ceil(BLOCK);
+        change.unmap(of.at(inode::ROOT), first, u64::MAX, Some(of.at(inode::BLOCKS)))?;
+        change.commit();
+        Ok(())
+    }
+
+    /// Zeroes from `size` to the end of its block.
+    pub fn zero_tail(&self, of: &Inode<'_>, size: u64) -> Result<()> {
+        let within = (size % BLOCK) as usize;
+        if within == 0 {
+            return Ok(());
+        }
+        let pointer = self.pointer(of.get(inode::ROOT), size / BLOCK)?;
+        if pointer != 0 && pointer & UNWRITTEN == 0 {
+            self.image.bytes(block_of(pointer))?[within..].fill(0);
+        }
+        Ok(())
+    }
+
+    /// Changes the size.
+    pub fn resize(&self, of: &Inode<'_>, size: u64) -> Result<()> {
+        if size > LARGEST {
+            return Err(Errno::EFBIG.into());
+        }
+        let old = of.get(inode::SIZE);
+        if size > old {
+            self.zero_tail(of, old)?;
+        }
+        let mut change = self.change()?;
+        if size != old {
+            change.set_word(of, inode::SIZE, size)?;
+        }
+        change.touch(of, true)?;
+        if size < old {
+            change.free_reserve(of)?;
+        }
+        change.commit();
+        if size < old {
+            self.zero_tail(of, size)?;
+            if split(of.get(inode::ROOT)).0 != 0 {
+                self.cut(of, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the reserve of a file back that nobody here writes any more.
+    pub fn give_reserve_back(&self, of: &Inode<'_>) -> Result<()> {
+        let _held = self.lock_exclusive(of, &|| false)?;
+        let mut change = self.change()?;
+        change.free_reserve(of)?;
+        change.commit();
+        Ok(())
+    }
+
+    /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs now. The content of inode `mine` is locked by the caller.
+    fn make_room(&self, mine: u32) -> Result<()> {
+        self.reclaim()?;
+        let (_, fresh) = split(self.header(super::layout::header::INODE_COUNTS)?);
+        for number in 1..fresh {
+            let Ok(other) = self.inode(number) else {
+                continue;
+            };
+            let regular = other.mode() & 0o170000 == 0o100000;
+            if number == mine || !regular || other.get(inode::RESERVE) >> 32 == 0 {
+                continue;
+            }
+            if let Some(_held) = self.try_lock_exclusive(&other)? {
+                let mut change = self.change()?;
+                change.free_reserve(&other)?;
+                change.commit();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! What one process knows of one memory file system.
+
+use super::{
+    image::{Image, damaged},
+    layout::{self, BLOCK, header, inode},
+    opened::Opened,
+};
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use culvert::{Errno, Node, Result, Timespec};
+use culvert_sys::sync::Mutex;
+
+/// Asks the transport whether anybody holds a description of the node that the kernel keeps.
+pub type InUse = &'static (dyn Fn(Node) -> bool + Sync);
+
+/// One process's view of the shared file.
+pub struct Core {
+    /// The shared file.
+    pub image: Image,
+    /// The description that proves that this process lives.
+    pub proof: super::image::Fd,
+    /// This process's slot and 1; 0 when it has none.
+    pub slot: AtomicU32,
+    /// Address of the slot.
+    pub slot_at: AtomicUsize,
+    /// Which inodes this process has open.
+    pub opened: Mutex<Opened>,
+    /// The run, for a file system that several runs may use.
+    pub run: Option<Vec<u8>>,
+    /// Number of the run.
+    pub run_number: AtomicU32,
+    /// See [`InUse`].
+    pub in_use: Option<InUse>,
+    /// The clock.
+    pub clock: culvert_sys::clock::Clock,
+}
+
+/// An inode: its number and its words.
+#[derive(Clone, Copy)]
+pub struct Inode<'a> {
+    /// Its number.
+    pub number: u32,
+    /// Where it lies in the shared file.
+    pub offset: u64,
+    words: &'a [AtomicU64],
+}
+
+impl<'a> Inode<'a> {
+    /// Word `index`.
+    #[inline]
+    pub fn get(&self, index: u64) -> u64 {
+        self.words[(index & 15) as usize].load(Acquire)
+    }
+
+    /// Stores word `index` at once, outside any transaction.
+    #[inline]
+    pub fn put(&self, index: u64, value: u64) {
+        self.words[(index & 15) as usize].store(value, Release);
+    }
+
+    /// The word itself.
+    pub fn word(&self, index: u64) -> &'a AtomicU64 {
+        &self.words[(index & 15) as usize]
+    }
+
+    /// Where word `index` lies.
+    #[inline]
+    pub const fn at(&self, index: u64) -> u64 {
+        self.offset + index * 8
+    }
+
+    /// The node that it is now.
+    #[inline]
+    pub fn node(&self) -> Node {
+        node(self.number, self.get(inode::STATE))
+    }
+
+    /// Type and permission bits.
+    #[inline]
+    pub fn mode(&self) -> u32 {
+        self.get(inode::STATE) as u32 & 0xffff
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.mode() & 0o170000 == 0o040000
+    }
+
+    /// Number of names.
+    pub fn links(&self) -> u32 {
+        self.get(inode::LINKS) as u32
+    }
+
+    /// Whether `flag` is set.
+    pub fn has(&self, flag: u64) -> bool {
+        self.get(inode::STATE) & flag != 0
+    }
+}
+
+/// The node of inode `number` in state `state`.
+#[inline]
+pub const fn node(number: u32, state: u64) -> Node {
+    Node(number as u64 | (state >> 32) << 32)
+}
+
+/// Two halves as a word.
+pub const fn join(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+/// The halves of a word.
+pub const fn split(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+impl Core {
+    /// Word `index` of the header.
+    #[inline]
+    pub fn header(&self, index: u64) -> Result<u64> {
+        Ok(self.image.header(index)?.load(Acquire))
+    }
+
+    /// Inode `number`; `ESTALE` when there never was one.
+    #[inline]
+    pub fn inode(&self, number: u32) -> Result<Inode<'_>> {
+        let chunk = u64::from(number) / layout::INODES_PER_BLOCK;
+        let (table, entry) = (chunk / 1024, chunk % 1024);
+        if table >= 1024 || number == 0 {
+            return Err(Errno::ESTALE.into());
+        }
+        let table = self.image.half(layout::INODE_TABLE * BLOCK + table * 4)?;
+        let table = u64::from(table.load(Acquire));
+        if table == 0 {
+            return Err(Errno::ESTALE.into());
+        }
+        let block = self.image.half(table * BLOCK + entry * 4)?.load(Acquire);
+        if block == 0 {
+            return Err(Errno::ESTALE.into());
+        }
+        let within = u64::from(number) % layout::INODES_PER_BLOCK * layout::INODE;
+        let offset = u64::from(block) * BLOCK + within;
+        let words = self.image.words(offset, layout::INODE / 8)?;
+        Ok(Inode {
+            number,
+            offset,
+            words,
+        })
+    }
+
+    /// The inode that `node` names: `ESTALE` when it names another one by now.
+    #[inline]
+    pub fn node(&self, wanted: Node) -> Result<Inode<'_>> {
+        let found = self.inode(wanted.0 as u32)?;
+        match found.node() == wanted {
+            true => Ok(found),
+            false => Err(Errno::ESTALE.into()),
+        }
+    }
+
+    /// The directory that `node` names.
+    #[inline]
+    pub fn directory(&self, node: Node) -> Result<Inode<'_>> {
+        let found = self.node(node)?;
+        match found.is_directory() {
+            true => Ok(found),
+            false => Err(Errno::ENOTDIR.into()),
+        }
+    }
+
+    /// Runs `look` on metadata that do not change meanwhile, without a lock: it runs again when they did. It must take whatever it meets for possible.
+    #[inline]
+    pub fn steady<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+        let sequence = self.image.header(header::SEQUENCE)?;
+        for _ in 0..64 {
+            let before = sequence.load(Acquire);
+            if before & 1 != 0 {
+                core::hint::spin_loop();
+                continue;
+            }
+            let result = look();
+            fence(Acquire);
+            if sequence.load(Relaxed) == before {
+                return result;
+            }
+        }
+        let _lock = self.lock()?;
+        look()
+    }
+
+    /// The present, as inodes keep it.
+    pub fn now(&self) -> u64 {
+        let (seconds, nanoseconds) = self.clock.now();
+        pack_time(Timespec {
+            seconds,
+            nanoseconds,
+        })
+    }
+
+    /// The root.
+    pub fn root(&self) -> Result<Node> {
+        Ok(self.inode(layout::ROOT)?.node())
+    }
+
+    /// A zeroed buffer.
+    pub fn room(&self) -> Box<[u8]> {
+        alloc::vec![0; BLOCK as usize].into_boxed_slice()
+    }
+}
+
+/// 34 bits of seconds from 1901 on and 30 bits of nanoseconds, so that a time changes in one store. Times outside 1901 to 2446 end at these, as ext4's do.
+pub fn pack_time(time: Timespec) -> u64 {
+    const FIRST: i64 = -(1 << 31);
+    const LAST: i64 = FIRST + (1 << 34) - 1;
+    let seconds = time.seconds.clamp(FIRST, LAST);
+    let nanoseconds = match seconds == time.seconds {
+        true => time.nanoseconds.min(999_999_999),
+        false => 0,
+    };
+    ((seconds - FIRST) as u64) << 30 | u64::from(nanoseconds)
+}
+
+/// The time that [`pack_time`] packed.
+pub const fn unpack_time(word: u64) -> Timespec {
+    Timespec {
+        seconds: (word >> 30) as i64 - (1 << 31),
+        nanoseconds: (word & ((1 << 30) - 1)) as u32 % 1_000_000_000,
+    }
+}
+
+/// What a walk along a list that never ends is answered with.
+pub fn endless() -> culvert::Error {
+    damaged("a list without an end")
+}
+
+/// The low half of a header word as an atomic: the lock words.
+pub fn low_half(word: &AtomicU64) -> &AtomicU32 {
+    // SAFETY: a word is two half words, aligned more than enough; little-endian, as x86-64 is.
+    unsafe { &*core::ptr::from_ref(word).cast::<AtomicU32>() }
+}

@@ -1,0 +1,228 @@
+//! An open file.
+
+use super::{
+    core::{Core, Inode, unpack_time},
+    layout::{flag, inode},
+};
+use alloc::sync::Arc;
+use core::{any::Any, sync::atomic::Ordering::*};
+use culvert::{
+    Attributes, File, Mapping, Node, OpenFlags, Result, SetAttributes, Sink, Source, Whence,
+};
+
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+/// relatime moves atime once a day in any case (mount(8)).
+const DAY: i64 = 86_400;
+
+/// An open file: lists the inode as open while it lives.
+pub struct MemoryFile {
+    pub(super) core: Arc<Core>,
+    pub(super) node: Node,
+    pub(super) superuser: bool,
+    pub(super) no_atime: bool,
+}
+
+impl MemoryFile {
+    /// Opens `node` for `flags`.
+    pub fn new(core: &Arc<Core>, node: Node, flags: OpenFlags, superuser: bool) -> Result<Self> {
+        core.open(node)?;
+        Ok(Self {
+            core: Arc::clone(core),
+            node,
+            superuser,
+            no_atime: flags.no_atime(),
+        })
+    }
+
+    fn inode(&self) -> Result<Inode<'_>> {
+        self.core.inode(self.node.0 as u32)
+    }
+
+    fn accessed(&self, of: &Inode<'_>) {
+        if self.no_atime {
+            return;
+        }
+        let (atime, mtime, ctime) = (
+            of.get(inode::ATIME),
+            of.get(inode::MTIME),
+            of.get(inode::CTIME),
+        );
+        if atime > mtime && atime > ctime {
+            let now = self.core.clock.coarse();
+            if now - unpack_time(atime).seconds < DAY {
+                return;
+            }
+        }
+        of.put(inode::ATIME, self.core.now());
+    }
+
+    fn changing<R>(&self, source: Option<&dyn Source>, run: impl FnOnce(&Inode<'_>) -> Result<R>) -> Result<R> {
+        let of = self.inode()?;
+        let interrupted = || source.is_some_and(|source| source.interrupted());
+        let _held = self.core.lock_exclusive(&of, &interrupted)?;
+        let result = run(&of)?;
+        self.core.drop_privileges(&of, self.superuser)?;
+        Ok(result)
+    }
+}
+
+impl Core {
+    /// What a write or a change of size takes from the mode (`file_remove_privs`, fs/inode.c).
+    pub fn drop_privileges(&self, of: &Inode<'_>, superuser: bool) -> Result<()> {
+        let privileged = of.mode() & (SET_UID | SET_GID) != 0 || of.get(inode::XATTRS) != 0;
+        if superuser || !privileged {
+            return Ok(());
+        }
+        let mut change = self.change()?;
+        change.drop_privileges(of)?;
+        change.commit();
+        Ok(())
+    }
+}
+
+impl super::transaction::Transaction<'_> {
+    /// Takes set-user-ID, set-group-ID where the group may execute, and capabilities away (`setattr_should_drop_suidgid`, fs/attr.c).
+    pub fn drop_privileges(&mut self, of: &Inode<'_>) -> Result<()> {
+        let mode = of.mode();
+        let mut lost = mode & SET_UID;
+        if mode & 0o010 != 0 {
+            lost |= mode & SET_GID;
+        }
+        if lost != 0 {
+            self.set_state(of, 0, lost.into())?;
+        }
+        if of.get(inode::XATTRS) != 0 {
+            match self.set_xattr(of, b"security.capability", None, 0) {
+                Err(error) if error.errno() == culvert::Errno::ENODATA => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl File for MemoryFile {
+    fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        let of = self.inode()?;
+        let held = self.core.lock_shared(&of, &|| out.interrupted())?;
+        let count = self.core.read(&of, offset, out)?;
+        drop(held);
+        if count > 0 {
+            self.accessed(&of);
+        }
+        Ok(count)
+    }
+
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        if from.remaining() == 0 {
+            return Ok(0);
+        }
+        let of = self.inode()?;
+        let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
+        let count = self.core.write(&of, offset, from)?;
+        if count > 0 {
+            self.core.drop_privileges(&of, self.superuser)?;
+        }
+        Ok(count)
+    }
+
+    fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        let of = self.inode()?;
+        let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
+        let end = of.get(inode::SIZE);
+        if from.remaining() == 0 {
+            return Ok((end, 0));
+        }
+        let count = self.core.write(&of, end, from)?;
+        if count > 0 {
+            self.core.drop_privileges(&of, self.superuser)?;
+        }
+        Ok((end, count))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        let of = self.inode()?;
+        self.core.steady(|| self.core.attributes(&of))
+    }
+
+    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+        self.core
+            .set_attributes(self.node, changes, true, self.superuser)
+    }
+
+    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
+        self.changing(None, |of| self.core.allocate_range(of, mode, offset, length))
+    }
+
+    fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
+        let of = self.inode()?;
+        let _held = self.core.lock_shared(&of, &|| false)?;
+        self.core.seek(&of, offset, whence)
+    }
+
+    fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
+        let to = to.as_any().and_then(|any| any.downcast_ref::<Self>());
+        let to = to.ok_or(culvert::Errno::EXDEV)?;
+        let size = self.inode()?.get(inode::SIZE);
+        let length = length.min(size.saturating_sub(offset));
+        if self.node == to.node && offset.abs_diff(to_offset) < length {
+            return Err(culvert::Errno::EINVAL.into());
+        }
+        let mut buffer = alloc::vec![0u8; length.min(64 << 10) as usize];
+        let mut done = 0;
+        while done < length {
+            let part = (length - done).min(buffer.len() as u64) as usize;
+            let read = self.read_at(offset + done, &mut &mut buffer[..part]);
+            let copied = read.and_then(|read| match read {
+                0 => Ok(0),
+                read => to.write_at(to_offset + done, &mut &buffer[..read]),
+            });
+            match copied {
+                Ok(0) => break,
+                Ok(count) => done += count as u64,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn mapping(&self, offset: u64) -> Option<Mapping> {
+        let of = self.inode().ok()?;
+        let _held = self.core.lock_exclusive(&of, &|| false).ok()?;
+        self.core.mapping(&of, offset).ok()?
+    }
+
+    fn shared(&self) {
+        if let Ok(of) = self.inode() {
+            let _ = self.core.mark_shared(&of);
+        }
+    }
+}
+
+impl Core {
+    /// A description of the file is kept by the kernel from now on: this run says so.
+    pub fn mark_shared(&self, of: &Inode<'_>) -> Result<()> {
+        let mine = 1u64 << self.run_number.load(Relaxed);
+        if of.get(inode::RUNS) & mine == 0 && self.in_use.is_some() {
+            let mut change = self.change()?;
+            let runs = of.get(inode::RUNS);
+            if !of.has(flag::FREE) {
+                change.set_word(of, inode::RUNS, runs | mine)?;
+            }
+            change.commit();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for MemoryFile {
+    fn drop(&mut self) {
+        self.core.close(self.node.0 as u32);
+    }
+}

@@ -1,0 +1,219 @@
+//! The system calls of the memory driver.
+
+use crate::archive::host::Descriptor;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU32;
+use culvert::Errno;
+use culvert_sys::raw::general as linux;
+use culvert_sys::{nr, syscall};
+
+const O_RDWR_CLOEXEC: usize = (linux::O_RDWR | linux::O_CLOEXEC | linux::O_NOFOLLOW) as usize;
+
+/// `path` with the NUL that the kernel wants.
+pub fn terminated(path: &[u8]) -> Vec<u8> {
+    [path, b"\0"].concat()
+}
+
+/// Opens a file for reading and writing, links not followed.
+pub fn open(path: &[u8]) -> Result<Descriptor, Errno> {
+    open_with(path, O_RDWR_CLOEXEC, 0)
+}
+
+/// A new description of the file that `fd` is open on.
+pub fn reopen(fd: i32) -> Result<Descriptor, Errno> {
+    let path = alloc::format!("/proc/self/fd/{fd}");
+    open_with(path.as_bytes(), (linux::O_RDWR | linux::O_CLOEXEC) as usize, 0)
+}
+
+/// Makes a file, mode 0600; `EEXIST` when there is something of that name.
+pub fn create(path: &[u8]) -> Result<Descriptor, Errno> {
+    let new = (linux::O_CREAT | linux::O_EXCL) as usize;
+    open_with(path, O_RDWR_CLOEXEC | new, 0o600)
+}
+
+/// A file without a name in `directory`.
+pub fn create_unnamed(directory: &[u8]) -> Result<Descriptor, Errno> {
+    let flags = (linux::O_RDWR | linux::O_CLOEXEC | linux::O_TMPFILE) as usize;
+    open_with(directory, flags, 0o600)
+}
+
+/// Opens a directory to look at it, links not followed.
+pub fn open_directory(path: &[u8]) -> Result<Descriptor, Errno> {
+    let flags = linux::O_DIRECTORY | linux::O_CLOEXEC | linux::O_NOFOLLOW;
+    open_with(path, flags as usize, 0)
+}
+
+fn open_with(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno> {
+    let path = terminated(path);
+    let here = linux::AT_FDCWD as usize;
+    // SAFETY: the path ends in NUL and outlives the call.
+    let fd = unsafe { syscall::call(nr::OPENAT, [here, path.as_ptr() as usize, flags, mode]) }?;
+    Ok(Descriptor::from_raw(fd as i32))
+}
+
+/// mkdir(2), mode 0700.
+pub fn make_directory(path: &[u8]) -> Result<(), Errno> {
+    let path = terminated(path);
+    // SAFETY: the path ends in NUL and outlives the call.
+    unsafe { syscall::call(nr::MKDIR, [path.as_ptr() as usize, 0o700]) }.map(drop)
+}
+
+/// Makes `to` what `from` was (dup3(2)).
+pub fn replace(from: i32, to: i32) -> Result<(), Errno> {
+    let arguments = [from as usize, to as usize, linux::O_CLOEXEC as usize];
+    // SAFETY: both numbers are the driver's.
+    unsafe { syscall::call(nr::DUP3, arguments) }.map(drop)
+}
+
+/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system cannot, they are written.
+pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
+    loop {
+        let arguments = [fd as usize, 0, offset as usize, length as usize];
+        // SAFETY: touches no memory of ours.
+        match unsafe { syscall::call(nr::FALLOCATE, arguments) } {
+            Ok(_) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(Errno::EOPNOTSUPP) => return write_zeroes(fd, offset, length),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn write_zeroes(fd: i32, mut offset: u64, mut length: u64) -> Result<(), Errno> {
+    let zeroes = [0u8; 4096];
+    while length > 0 {
+        let count = length.min(4096) as usize;
+        let arguments = [fd as usize, zeroes.as_ptr() as usize, count, offset as usize];
+        // SAFETY: the buffer is given with its length.
+        match unsafe { syscall::call(nr::PWRITE64, arguments) } {
+            Ok(0) => return Err(Errno::ENOSPC),
+            Ok(count) => {
+                offset += count as u64;
+                length -= count as u64;
+            }
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Maps `length` bytes from `offset` on, shared. Pages past the end of the file are there once the file has grown.
+pub fn map(fd: i32, offset: u64, length: u64) -> Result<*mut u8, Errno> {
+    const MADV_DONTDUMP: usize = 16;
+    let protection = (linux::PROT_READ | linux::PROT_WRITE) as usize;
+    let arguments = [
+        0,
+        length as usize,
+        protection,
+        linux::MAP_SHARED as usize,
+        fd as usize,
+        offset as usize,
+    ];
+    // SAFETY: a new mapping at a place that the kernel chooses; the advice keeps it out of core files.
+    unsafe {
+        let start = syscall::call(nr::MMAP, arguments)?;
+        let _ = syscall::call(nr::MADVISE, [start, length as usize, MADV_DONTDUMP]);
+        Ok(start as *mut u8)
+    }
+}
+
+/// Removes a mapping of [`map`].
+pub fn unmap(start: *mut u8, length: u64) {
+    // SAFETY: the caller's own mapping, which nobody uses any more.
+    let _ = unsafe { syscall::call(nr::MUNMAP, [start as usize, length as usize]) };
+}
+
+/// Makes pages present at once (MADV_POPULATE_WRITE, Linux 5.14): cheaper than a fault for each. Advice only.
+pub fn populate(start: *mut u8, length: u64) {
+    const MADV_POPULATE_WRITE: usize = 23;
+    let arguments = [start as usize, length as usize, MADV_POPULATE_WRITE];
+    // SAFETY: changes no content.
+    let _ = unsafe { syscall::call(nr::MADVISE, arguments) };
+}
+
+/// Sleeps while `*word == expected`, at most 20 ms; also between processes.
+pub fn wait(word: &AtomicU32, expected: u32) {
+    let limit = [0usize, 20_000_000];
+    let arguments = [
+        word.as_ptr() as usize,
+        0, // FUTEX_WAIT
+        expected as usize,
+        limit.as_ptr() as usize,
+    ];
+    // SAFETY: the word and the limit outlive the call.
+    let _ = unsafe { syscall::call(nr::FUTEX, arguments) };
+}
+
+/// Wakes all who [`wait`] on `word`.
+pub fn wake(word: &AtomicU32) {
+    let arguments = [word.as_ptr() as usize, 1, i32::MAX as usize]; // FUTEX_WAKE
+    // SAFETY: the address is only a key for the kernel.
+    let _ = unsafe { syscall::call(nr::FUTEX, arguments) };
+}
+
+/// `struct flock` of fcntl(2).
+#[repr(C)]
+struct Lock {
+    kind: i16,
+    whence: i16,
+    start: i64,
+    length: i64,
+    pid: i32,
+}
+
+/// Where the bytes lie that processes lock to show that they live: far beyond any content.
+const PROOFS: i64 = 1 << 62;
+
+fn lock_call(fd: i32, command: usize, slot: u64, kind: u32) -> Result<u32, Errno> {
+    let mut lock = Lock {
+        kind: kind as i16,
+        whence: 0,
+        start: PROOFS + slot as i64,
+        length: 1,
+        pid: 0,
+    };
+    let arguments = [fd as usize, command, (&raw mut lock) as usize];
+    // SAFETY: the kernel reads and fills the struct that we own.
+    unsafe { syscall::call(nr::FCNTL, arguments) }?;
+    Ok(lock.kind as u32)
+}
+
+/// Takes the proof of life of `slot` for the description `fd` (OFD lock, fcntl(2)): `EAGAIN` while another has it.
+pub fn prove(fd: i32, slot: u64) -> Result<(), Errno> {
+    const F_OFD_SETLK: usize = 37;
+    lock_call(fd, F_OFD_SETLK, slot, linux::F_WRLCK).map(drop)
+}
+
+/// Whether a description other than `fd` holds the proof of life of `slot`.
+pub fn is_proved(fd: i32, slot: u64) -> bool {
+    const F_OFD_GETLK: usize = 36;
+    lock_call(fd, F_OFD_GETLK, slot, linux::F_WRLCK) != Ok(linux::F_UNLCK)
+}
+
+/// Size of a file, and free bytes of the file system that it lies on.
+pub fn size(fd: i32) -> Result<u64, Errno> {
+    // SAFETY: plain data for which zero is a value, filled by the kernel.
+    unsafe {
+        let mut stat: linux::stat = core::mem::zeroed();
+        syscall::call(nr::FSTAT, [fd as usize, (&raw mut stat) as usize])?;
+        Ok(stat.st_size as u64)
+    }
+}
+
+/// Free bytes of the file system that `fd` lies on.
+pub fn free_space(fd: i32) -> Result<u64, Errno> {
+    // SAFETY: plain data for which zero is a value, filled by the kernel.
+    unsafe {
+        let mut stat: linux::statfs64 = core::mem::zeroed();
+        syscall::call(nr::FSTATFS, [fd as usize, (&raw mut stat) as usize])?;
+        Ok((stat.f_bavail as u64).saturating_mul(stat.f_bsize as u64))
+    }
+}
+
+/// flock(2) without waiting: whether nobody else holds `fd`'s file.
+pub fn try_lock_file(fd: &Descriptor) -> bool {
+    let exclusive_now = (linux::LOCK_EX | linux::LOCK_NB) as usize;
+    // SAFETY: touches no memory of ours.
+    unsafe { syscall::call(nr::FLOCK, [fd.raw() as usize, exclusive_now]) }.is_ok()
+}

@@ -1,0 +1,238 @@
+//! The shared file in memory: windows that are mapped on demand and stay, offsets in place of addresses.
+
+use super::{
+    host,
+    layout::{self, BLOCK, header},
+};
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use culvert::{Errno, Error, Result};
+
+/// Windows by size: small ones first, so that a small file system costs little, then larger ones, so that a large one needs few.
+const SMALL: u64 = 9;
+const MIDDLE: u64 = 14;
+const LARGE: u64 = 18;
+const SMALL_WINDOWS: u64 = 1 << (MIDDLE - SMALL);
+const MIDDLE_START: u64 = 1 << MIDDLE;
+const LARGE_START: u64 = 1 << 20;
+const MIDDLE_WINDOWS: u64 = (LARGE_START >> MIDDLE) - 1;
+const LARGE_WINDOWS: u64 = (layout::MOST_BLOCKS >> LARGE) - (LARGE_START >> LARGE);
+const WINDOWS: usize = (SMALL_WINDOWS + MIDDLE_WINDOWS + LARGE_WINDOWS) as usize;
+/// Blocks that are made present at once.
+const PORTION: u64 = 16;
+/// Portions that are remembered as present; later ones are left to faults.
+const PORTIONS: u64 = 1 << 17;
+
+/// A descriptor that may be moved out of the program's way at any time.
+pub enum Fd {
+    /// The driver's own number.
+    Own(crate::archive::host::Descriptor),
+    /// The transport's: closed when the process ends.
+    Adopted(&'static AtomicI32),
+}
+
+impl Fd {
+    /// The number it has now.
+    pub fn raw(&self) -> i32 {
+        match self {
+            Self::Own(fd) => fd.raw(),
+            Self::Adopted(cell) => cell.load(Acquire),
+        }
+    }
+}
+
+/// The shared file.
+pub struct Image {
+    fd: Fd,
+    windows: Box<[AtomicUsize]>,
+    present: Box<[AtomicU64]>,
+    /// How many blocks may be touched: what the header says, checked against the file.
+    grown: AtomicU64,
+}
+
+/// What is wrong with a shared file.
+pub fn damaged(what: &'static str) -> Error {
+    Error::because(Errno::EIO, what)
+}
+
+const fn window_of(block: u64) -> (u64, u64, u64) {
+    if block < MIDDLE_START {
+        (block >> SMALL, block >> SMALL << SMALL, 1 << SMALL)
+    } else if block < LARGE_START {
+        let window = block >> MIDDLE;
+        (SMALL_WINDOWS + window - 1, window << MIDDLE, 1 << MIDDLE)
+    } else {
+        let window = block >> LARGE;
+        let index = SMALL_WINDOWS + MIDDLE_WINDOWS + window - (LARGE_START >> LARGE);
+        (index, window << LARGE, 1 << LARGE)
+    }
+}
+
+impl Image {
+    /// The image in `fd`, nothing mapped yet.
+    pub fn new(fd: Fd) -> Self {
+        Self {
+            fd,
+            windows: (0..WINDOWS).map(|_| AtomicUsize::new(0)).collect(),
+            present: (0..PORTIONS / 64).map(|_| AtomicU64::new(0)).collect(),
+            grown: AtomicU64::new(0),
+        }
+    }
+
+    /// The file's descriptor.
+    pub fn fd(&self) -> i32 {
+        self.fd.raw()
+    }
+
+    /// Looks again how far the file may be touched.
+    #[cold]
+    fn look_again(&self) -> Result<u64> {
+        let there = host::size(self.fd())? / BLOCK;
+        if there == 0 {
+            return Err(damaged("the file is empty"));
+        }
+        self.grown.fetch_max(1, AcqRel);
+        let said = self.header(header::GROWN)?.load(Acquire);
+        self.grown.fetch_max(said.min(there), AcqRel);
+        Ok(self.grown.load(Acquire))
+    }
+
+    /// Address of `block`; `EIO` for one that the file does not have, `ENOMEM` when there is no room to map it.
+    #[inline]
+    pub fn block(&self, block: u64) -> Result<*mut u8> {
+        if block >= self.grown.load(Relaxed) && (block != 0) && block >= self.look_again()? {
+            return Err(damaged("a block beyond the end"));
+        }
+        let (window, start, _) = window_of(block);
+        let mut at = self.windows[window as usize].load(Acquire);
+        if at == 0 {
+            at = self.map(block)?;
+        }
+        Ok((at + ((block - start) * BLOCK) as usize) as *mut u8)
+    }
+
+    #[cold]
+    fn map(&self, block: u64) -> Result<usize> {
+        let (window, start, blocks) = window_of(block);
+        let mapped = host::map(self.fd(), start * BLOCK, blocks * BLOCK)? as usize;
+        let place = &self.windows[window as usize];
+        match place.compare_exchange(0, mapped, AcqRel, Acquire) {
+            Ok(_) => Ok(mapped),
+            Err(first) => {
+                host::unmap(mapped as *mut u8, blocks * BLOCK);
+                Ok(first)
+            }
+        }
+    }
+
+    /// Address of `block` and how many blocks from it on, at most `count`, lie behind one another in memory.
+    pub fn span(&self, block: u64, count: u64) -> Result<(*mut u8, u64)> {
+        let at = self.block(block)?;
+        let (_, start, blocks) = window_of(block);
+        let count = count.min(start + blocks - block).max(1);
+        if block + count > self.grown.load(Relaxed) && block + count > self.look_again()? {
+            return Err(damaged("blocks beyond the end"));
+        }
+        Ok((at, count))
+    }
+
+    /// The word at `offset`, a multiple of 8.
+    #[inline]
+    pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
+        let at = self.block(offset / BLOCK)?;
+        // SAFETY: mapped for as long as `self` lives, aligned as `offset / 8 * 8` is; only ever touched as atomics or by checked copies.
+        Ok(unsafe { &*at.add((offset % BLOCK & !7) as usize).cast::<AtomicU64>() })
+    }
+
+    /// The half word at `offset`, a multiple of 4.
+    #[inline]
+    pub fn half(&self, offset: u64) -> Result<&AtomicU32> {
+        let at = self.block(offset / BLOCK)?;
+        // SAFETY: as in `word`.
+        Ok(unsafe { &*at.add((offset % BLOCK & !3) as usize).cast::<AtomicU32>() })
+    }
+
+    /// Word `index` of the header.
+    #[inline]
+    pub fn header(&self, index: u64) -> Result<&AtomicU64> {
+        self.word(index * 8)
+    }
+
+    /// `count` words from `offset` on, all in one block.
+    #[inline]
+    pub fn words(&self, offset: u64, count: u64) -> Result<&[AtomicU64]> {
+        let at = self.block(offset / BLOCK)?;
+        let within = offset % BLOCK & !7;
+        let count = count.min((BLOCK - within) / 8);
+        // SAFETY: as in `word`; `count` words end within the block.
+        Ok(unsafe { core::slice::from_raw_parts(at.add(within as usize).cast(), count as usize) })
+    }
+
+    /// The bytes of `block`, for copies: others may change them meanwhile, so nothing is decided by looking at them twice.
+    #[allow(clippy::mut_from_ref)] // shared memory: exclusive only by the locks of its users
+    pub fn bytes(&self, block: u64) -> Result<&mut [u8]> {
+        let at = self.block(block)?;
+        // SAFETY: mapped for as long as `self` lives; plain bytes, for which any value is one.
+        Ok(unsafe { core::slice::from_raw_parts_mut(at, BLOCK as usize) })
+    }
+
+    /// Says that the file has grown to `blocks`.
+    pub fn has_grown(&self, blocks: u64) {
+        self.grown.fetch_max(blocks, AcqRel);
+    }
+
+    /// Makes the blocks present in this process, those not seen before.
+    pub fn populate(&self, block: u64, count: u64) {
+        let mut portion = block / PORTION;
+        let end = (block + count).div_ceil(PORTION).min(PORTIONS);
+        while portion < end {
+            let first = portion;
+            while portion < end && !self.is_present(portion) && portion - first < 128 {
+                portion += 1;
+            }
+            if portion == first {
+                portion += 1;
+                continue;
+            }
+            let (mut at, until) = (first * PORTION, portion * PORTION);
+            let until = until.min(self.grown.load(Relaxed));
+            while at < until {
+                let Ok((start, length)) = self.span(at, until - at) else {
+                    return;
+                };
+                host::populate(start, length * BLOCK);
+                at += length;
+            }
+        }
+    }
+
+    /// Whether the portion was seen before; it is from now on.
+    fn is_present(&self, portion: u64) -> bool {
+        let bit = 1 << (portion % 64);
+        let word = &self.present[(portion / 64) as usize];
+        if word.load(Relaxed) & bit != 0 {
+            return true;
+        }
+        // A portion that the file does not have completely yet will be looked at again.
+        if (portion + 1) * PORTION <= self.grown.load(Relaxed) {
+            word.fetch_or(bit, Relaxed);
+        }
+        false
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        for (window, at) in self.windows.iter_mut().enumerate() {
+            let (at, window) = (*at.get_mut(), window as u64);
+            let blocks = match window {
+                0..SMALL_WINDOWS => 1 << SMALL,
+                w if w < SMALL_WINDOWS + MIDDLE_WINDOWS => 1 << MIDDLE,
+                _ => 1 << LARGE,
+            };
+            if at != 0 {
+                host::unmap(at as *mut u8, blocks * BLOCK);
+            }
+        }
+    }
+}

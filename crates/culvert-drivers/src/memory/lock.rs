@@ -1,0 +1,104 @@
+//! The metadata lock: one word for all processes, recovered from those who died with it.
+//!
+//! The owner is a *slot*, and a slot's proof of life is an OFD lock on one byte that its process holds (see [`super::slots`]): it ends with the process or
+//! its program, however these end, and is seen from every pid namespace.
+
+use super::{
+    core::{Core, low_half},
+    host,
+    layout::header,
+};
+use core::sync::atomic::{AtomicU32, Ordering::*};
+use culvert::Result;
+
+/// Somebody sleeps on the word.
+const WAITED: u32 = 1 << 31;
+/// Looks at a held lock before sleeping.
+const SPINS: u32 = 200;
+
+/// A held lock.
+pub struct Guard<'a> {
+    word: &'a AtomicU32,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.word.swap(0, Release) & WAITED != 0 {
+            host::wake(self.word);
+        }
+    }
+}
+
+impl Core {
+    /// Takes the metadata lock. What a dead owner left half done is undone.
+    #[inline]
+    pub fn lock(&self) -> Result<Guard<'_>> {
+        let word = low_half(self.image.header(header::LOCK)?);
+        let me = self.attached()?;
+        if word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+            return Ok(Guard { word });
+        }
+        self.wait_for(word, me, true)
+    }
+
+    /// Takes the lock of those who clean up after the dead.
+    pub fn lock_repair(&self) -> Result<Guard<'_>> {
+        let word = low_half(self.image.header(header::REPAIR)?);
+        let me = self.attached()?;
+        if word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+            return Ok(Guard { word });
+        }
+        self.wait_for(word, me, false)
+    }
+
+    #[cold]
+    fn wait_for<'a>(&self, word: &'a AtomicU32, me: u32, metadata: bool) -> Result<Guard<'a>> {
+        for _ in 0..SPINS {
+            if word.load(Relaxed) == 0 && word.compare_exchange(0, me, Acquire, Relaxed).is_ok() {
+                return Ok(Guard { word });
+            }
+            core::hint::spin_loop();
+        }
+        loop {
+            let seen = word.load(Relaxed);
+            let owner = seen & !WAITED;
+            if owner == 0 {
+                // Others may sleep: whoever takes the word now wakes them.
+                if word
+                    .compare_exchange(seen, me | WAITED, Acquire, Relaxed)
+                    .is_ok()
+                {
+                    return Ok(Guard { word });
+                }
+                continue;
+            }
+            if !self.is_alive(owner) {
+                if word
+                    .compare_exchange(seen, me | WAITED, Acquire, Relaxed)
+                    .is_ok()
+                {
+                    let guard = Guard { word };
+                    if metadata {
+                        self.undo()?;
+                    }
+                    return Ok(guard);
+                }
+                continue;
+            }
+            if seen & WAITED == 0
+                && word
+                    .compare_exchange(seen, seen | WAITED, Relaxed, Relaxed)
+                    .is_err()
+            {
+                continue;
+            }
+            host::wait(word, owner | WAITED);
+        }
+    }
+
+    /// Whether slot `owner` - 1 belongs to a process that lives.
+    pub fn is_alive(&self, owner: u32) -> bool {
+        owner == self.slot.load(Relaxed)
+            || host::is_proved(self.image.fd(), u64::from(owner.saturating_sub(1)))
+    }
+}

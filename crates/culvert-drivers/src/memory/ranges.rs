@@ -1,0 +1,194 @@
+//! Holes and space set aside: fallocate, SEEK_DATA and SEEK_HOLE, where content lies in the shared file.
+
+use super::{
+    content::LARGEST,
+    core::{Core, Inode},
+    layout::{BLOCK, UNWRITTEN, inode},
+    map::block_of,
+};
+use core::sync::atomic::Ordering::*;
+use culvert::{Errno, Mapping, Result, Whence};
+
+const KEEP_SIZE: u32 = 1;
+const PUNCH_HOLE: u32 = 2;
+const ZERO_RANGE: u32 = 0x10;
+
+impl Core {
+    /// fallocate(2). The content is locked for writing.
+    pub fn allocate_range(&self, of: &Inode<'_>, mode: u32, offset: u64, length: u64) -> Result<()> {
+        let end = offset.checked_add(length).filter(|&end| end <= LARGEST);
+        let end = end.ok_or(Errno::EFBIG)?;
+        let keep = mode & KEEP_SIZE != 0;
+        match mode & !KEEP_SIZE {
+            0 => self.set_aside(of, offset, end, keep),
+            PUNCH_HOLE if keep => self.punch(of, offset, end),
+            ZERO_RANGE => {
+                let size = of.get(inode::SIZE);
+                self.zero(of, offset, if keep { end.min(size) } else { end })?;
+                self.set_aside(of, offset, end, keep)
+            }
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    /// Gives the file blocks for its holes from `offset` to `end`; all of them or none.
+    fn set_aside(&self, of: &Inode<'_>, offset: u64, end: u64, keep: bool) -> Result<()> {
+        let size = of.get(inode::SIZE);
+        let (first, last) = (offset / BLOCK, end.div_ceil(BLOCK));
+        let result = self.fill_holes(of, first, last);
+        if let Err((error, filled)) = result {
+            // What was set aside goes back, but for blocks that were there before: those hold content or were set aside before.
+            for index in filled {
+                let mut change = self.change()?;
+                change.unmap(of.at(inode::ROOT), index, index + 1, Some(of.at(inode::BLOCKS)))?;
+                change.commit();
+            }
+            return Err(error);
+        }
+        let mut change = self.change()?;
+        if end > size && !keep {
+            self.zero_tail(of, size)?;
+            change.set_word(of, inode::SIZE, end)?;
+        }
+        change.touch(of, true)?;
+        change.commit();
+        Ok(())
+    }
+
+    fn fill_holes(
+        &self,
+        of: &Inode<'_>,
+        first: u64,
+        last: u64,
+    ) -> core::result::Result<(), (culvert::Error, alloc::vec::Vec<u64>)> {
+        let mut filled = alloc::vec::Vec::new();
+        // What can never fit is refused before anything is touched.
+        let free = self.free_blocks().map_err(|error| (error, filled.clone()))?;
+        let mut index = first;
+        while index < last {
+            let step = (|| {
+                if self.pointer(of.get(inode::ROOT), index)? != 0 {
+                    return Ok(false);
+                }
+                if filled.len() as u64 > free {
+                    return Err(Errno::ENOSPC.into());
+                }
+                self.fill_reserve(of, index, last.saturating_mul(BLOCK), false)?;
+                self.link_reserved(of, index, UNWRITTEN)?;
+                Ok(true)
+            })();
+            match step {
+                Ok(true) => filled.push(index),
+                Ok(false) => {}
+                Err(error) => return Err((error, filled)),
+            }
+            index += 1;
+        }
+        Ok(())
+    }
+
+    fn punch(&self, of: &Inode<'_>, offset: u64, end: u64) -> Result<()> {
+        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+        self.zero_bytes(of, offset, end.min(first * BLOCK))?;
+        if last >= first {
+            self.zero_bytes(of, (last * BLOCK).max(offset), end)?;
+        }
+        let mut change = self.change()?;
+        change.touch(of, true)?;
+        if last > first {
+            let count = Some(of.at(inode::BLOCKS));
+            change.unmap(of.at(inode::ROOT), first, last, count)?;
+        }
+        change.commit();
+        Ok(())
+    }
+
+    /// Makes the bytes from `offset` to `end` zeroes; whole blocks become unwritten.
+    fn zero(&self, of: &Inode<'_>, offset: u64, end: u64) -> Result<()> {
+        let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
+        self.zero_bytes(of, offset, end.min(first * BLOCK))?;
+        if last >= first {
+            self.zero_bytes(of, (last * BLOCK).max(offset), end)?;
+        }
+        let root = of.get(inode::ROOT);
+        let mut index = self.next_mapped(root, first, last)?;
+        while index < last {
+            let pointer = self.pointer(root, index)?;
+            match self.place(root, index)? {
+                Some(place) => self.image.half(place)?.store(pointer | UNWRITTEN, Release),
+                None => {
+                    let word = of.word(inode::ROOT);
+                    word.fetch_or(u64::from(UNWRITTEN), AcqRel);
+                }
+            }
+            index = self.next_mapped(root, index + 1, last)?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes bytes of one block, where it is written at all.
+    fn zero_bytes(&self, of: &Inode<'_>, from: u64, to: u64) -> Result<()> {
+        if from >= to {
+            return Ok(());
+        }
+        let pointer = self.pointer(of.get(inode::ROOT), from / BLOCK)?;
+        if pointer != 0 && pointer & UNWRITTEN == 0 {
+            let start = (from % BLOCK) as usize;
+            let stop = (start as u64 + (to - from)).min(BLOCK) as usize;
+            self.image.bytes(block_of(pointer))?[start..stop].fill(0);
+        }
+        Ok(())
+    }
+
+    /// lseek with SEEK_DATA and SEEK_HOLE.
+    pub fn seek(&self, of: &Inode<'_>, offset: u64, whence: Whence) -> Result<u64> {
+        let size = of.get(inode::SIZE);
+        if offset >= size {
+            return Err(Errno::ENXIO.into());
+        }
+        let (root, end) = (of.get(inode::ROOT), size.div_ceil(BLOCK));
+        let mut index = offset / BLOCK;
+        while index < end {
+            let pointer = self.pointer(root, index)?;
+            let written = pointer != 0 && pointer & UNWRITTEN == 0;
+            match whence {
+                Whence::Data if written => return Ok((index * BLOCK).max(offset)),
+                Whence::Hole if !written => return Ok((index * BLOCK).max(offset)),
+                Whence::Data => index = self.next_mapped(root, index + 1, end)?,
+                Whence::Hole => index += 1,
+            }
+        }
+        match whence {
+            Whence::Data => Err(Errno::ENXIO.into()),
+            Whence::Hole => Ok(size),
+        }
+    }
+
+    /// Where the bytes from `offset` on lie in the shared file; none in a hole or past the end. The content is locked for writing.
+    pub fn mapping(&self, of: &Inode<'_>, offset: u64) -> Result<Option<Mapping>> {
+        let size = of.get(inode::SIZE);
+        if offset >= size {
+            return Ok(None);
+        }
+        let (root, index) = (of.get(inode::ROOT), offset / BLOCK);
+        let pointer = self.pointer(root, index)?;
+        if pointer == 0 || pointer & UNWRITTEN != 0 {
+            return Ok(None);
+        }
+        let end = size.div_ceil(BLOCK);
+        let mut blocks = 1;
+        while index + blocks < end && self.pointer(root, index + blocks)? == pointer + blocks as u32 {
+            blocks += 1;
+        }
+        if index + blocks == end {
+            // A page that is mapped shows zeroes behind the end of the file.
+            self.zero_tail(of, size)?;
+        }
+        let within = offset % BLOCK;
+        Ok(Some(Mapping {
+            fd: self.image.fd(),
+            offset: block_of(pointer) * BLOCK + within,
+            length: (blocks * BLOCK - within).min(size - offset),
+        }))
+    }
+}

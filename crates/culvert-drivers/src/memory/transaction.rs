@@ -1,0 +1,164 @@
+//! Changes of metadata: all of them or none, whenever the process is killed.
+//!
+//! Every store is preceded by an entry in a log in the shared file: where, and what was there. A transaction ends by emptying the log, one store. Whoever takes
+//! the lock from a dead owner puts back what the log says, last entry first. x86-64 keeps the order of stores, and a killed process's stores all arrive,
+//! so the order of stores in the program is all that is needed.
+
+use super::{
+    core::{Core, join, split},
+    image::damaged,
+    layout::{self, BLOCK, header},
+    lock::Guard,
+};
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use culvert::{Errno, Result};
+
+/// A transaction: holds the metadata lock. Dropped without [`Transaction::commit`], it has changed nothing.
+pub struct Transaction<'a> {
+    /// The file system.
+    pub core: &'a Core,
+    logged: u64,
+    count: &'a AtomicU64,
+    sequence: &'a AtomicU64,
+    /// An orphan to give back once the transaction is final; 0: none.
+    pub later: u32,
+    _guard: Guard<'a>,
+}
+
+impl Core {
+    /// Begins a transaction.
+    pub fn change(&self) -> Result<Transaction<'_>> {
+        let count = self.image.header(header::LOGGED)?;
+        let sequence = self.image.header(header::SEQUENCE)?;
+        let guard = self.lock()?;
+        Ok(Transaction {
+            core: self,
+            logged: 0,
+            count,
+            sequence,
+            later: 0,
+            _guard: guard,
+        })
+    }
+
+    /// Undoes what the log says, with the lock held.
+    pub fn undo(&self) -> Result<()> {
+        let (count, sequence) = (
+            self.image.header(header::LOGGED)?,
+            self.image.header(header::SEQUENCE)?,
+        );
+        let mut left = count.load(Acquire).min(layout::LOG_ENTRIES);
+        while left > 0 {
+            left -= 1;
+            let entry = self.image.words(layout::LOG * BLOCK + left * 16, 2)?;
+            let (offset, value) = (entry[0].load(Acquire), entry[1].load(Acquire));
+            self.image.word(offset)?.store(value, Release);
+        }
+        count.store(0, Release);
+        if sequence.load(Acquire) & 1 != 0 {
+            sequence.fetch_add(1, AcqRel);
+        }
+        Ok(())
+    }
+}
+
+impl Transaction<'_> {
+    /// The word at `offset`.
+    #[inline]
+    pub fn get(&self, offset: u64) -> Result<u64> {
+        Ok(self.core.image.word(offset)?.load(Relaxed))
+    }
+
+    /// Changes the word at `offset`; `EFBIG` when there are too many changes for one transaction.
+    #[inline]
+    pub fn set(&mut self, offset: u64, value: u64) -> Result<()> {
+        let word = self.core.image.word(offset)?;
+        let at = self.logged;
+        if at >= layout::LOG_ENTRIES {
+            return Err(culvert::Error::because(
+                Errno::EFBIG,
+                "too many changes for one transaction",
+            ));
+        }
+        if at == 0 {
+            let even = self.sequence.load(Relaxed);
+            self.sequence.store(even | 1, Release);
+        }
+        let entry = self.core.image.words(layout::LOG * BLOCK + at * 16, 2)?;
+        let [place, old, ..] = entry else {
+            return Err(damaged("no log"));
+        };
+        place.store(offset, Relaxed);
+        old.store(word.load(Relaxed), Relaxed);
+        self.logged = at + 1;
+        self.count.store(self.logged, Release);
+        word.store(value, Release);
+        Ok(())
+    }
+
+    /// Changes the half word at `offset`.
+    pub fn set_half(&mut self, offset: u64, value: u32) -> Result<()> {
+        let (low, high) = split(self.get(offset & !7)?);
+        let word = match offset & 4 {
+            0 => join(value, high),
+            _ => join(low, value),
+        };
+        self.set(offset & !7, word)
+    }
+
+    /// The half word at `offset`.
+    pub fn get_half(&self, offset: u64) -> Result<u32> {
+        let (low, high) = split(self.get(offset & !7)?);
+        Ok(if offset & 4 == 0 { low } else { high })
+    }
+
+    /// Adds to the word at `offset`.
+    pub fn add(&mut self, offset: u64, change: i64) -> Result<()> {
+        let old = self.get(offset)?;
+        self.set(offset, old.wrapping_add_signed(change))
+    }
+
+    /// Word `index` of the header.
+    pub fn header(&self, index: u64) -> Result<u64> {
+        self.get(index * 8)
+    }
+
+    /// Changes word `index` of the header.
+    pub fn set_header(&mut self, index: u64, value: u64) -> Result<()> {
+        self.set(index * 8, value)
+    }
+
+    /// How many changes there is room for.
+    pub const fn room(&self) -> u64 {
+        layout::LOG_ENTRIES - self.logged
+    }
+
+    /// Makes all changes so far final; the lock is kept, and another transaction begins.
+    pub fn checkpoint(&mut self) {
+        if self.logged > 0 {
+            self.logged = 0;
+            self.count.store(0, Release);
+            self.sequence.fetch_add(1, AcqRel);
+        }
+    }
+
+    /// Makes the changes final.
+    pub fn commit(mut self) {
+        self.checkpoint();
+        let (core, later) = (self.core, self.later);
+        drop(self);
+        if later != 0 {
+            // Final already: what fails now is tried again when the file system is opened.
+            let _ = core.release_unused(later);
+        }
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if self.logged > 0 {
+            // What was changed could be reached then, so it can now.
+            let _ = self.core.undo();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Extended attributes: all of a file in one run of blocks, written anew at each change.
+//!
+//! ```text
+//! u32 bytes in use behind this, then for each: u8 length of the name, u32 length of the value, name, value
+//! ```
+
+use super::{
+    blocks::Run,
+    core::{Core, Inode},
+    image::damaged,
+    layout::{BLOCK, inode},
+    transaction::Transaction,
+};
+use alloc::vec::Vec;
+use culvert::{Errno, FileKind, Result};
+
+/// Largest value (xattr(7)).
+const LARGEST_VALUE: usize = 64 << 10;
+/// Most that all attributes of a file take.
+const LARGEST: usize = 1 << 20;
+/// Longest list of names (xattr(7)).
+const LONGEST_LIST: usize = 64 << 10;
+
+const CREATE: u32 = 1;
+const REPLACE: u32 = 2;
+
+fn run_of(word: u64) -> Run {
+    Run {
+        start: word & 0xffff_ffff,
+        count: word >> 32,
+    }
+}
+
+/// The attributes in `bytes`: name, value.
+fn each(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = bytes;
+    core::iter::from_fn(move || {
+        let (name, value) = (*rest.first()?, rest.get(1..5)?);
+        let value = u32::from_le_bytes(value.try_into().ok()?) as usize;
+        let (name, more) = rest.get(5..)?.split_at_checked(name.into())?;
+        let (value, more) = more.split_at_checked(value)?;
+        rest = more;
+        Some((name, value))
+    })
+}
+
+fn append(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    to.push(name.len() as u8);
+    to.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    to.extend_from_slice(name);
+    to.extend_from_slice(value);
+}
+
+/// Whether attributes of this name are kept: `system.` ones are access control lists, which this driver has not.
+fn kept(name: &[u8]) -> Result<()> {
+    let known = [&b"user."[..], b"security.", b"trusted."];
+    match known.iter().any(|prefix| name.starts_with(prefix)) {
+        true => Ok(()),
+        false => Err(Errno::EOPNOTSUPP.into()),
+    }
+}
+
+impl Core {
+    /// All attributes of an inode, as they are kept. With the lock held.
+    fn xattrs(&self, of: &Inode<'_>) -> Result<Vec<u8>> {
+        let run = run_of(of.get(inode::XATTRS));
+        if run.start == 0 {
+            return Ok(Vec::new());
+        }
+        if run.count as usize > LARGEST / BLOCK as usize + 1 {
+            return Err(damaged("extended attributes that are too long"));
+        }
+        let mut bytes = Vec::with_capacity((run.count * BLOCK) as usize);
+        for block in run.start..run.start + run.count {
+            bytes.extend_from_slice(self.image.bytes(block)?);
+        }
+        let length = bytes.get(..4).and_then(|length| length.try_into().ok());
+        let length = u32::from_le_bytes(length.unwrap_or_default()) as usize;
+        bytes.truncate(length.saturating_add(4));
+        bytes.drain(..4.min(bytes.len()));
+        Ok(bytes)
+    }
+
+    /// getxattr(2)
+    pub fn get_xattr(&self, of: &Inode<'_>, name: &[u8]) -> Result<Vec<u8>> {
+        kept(name)?;
+        if of.get(inode::XATTRS) == 0 {
+            return Err(Errno::ENODATA.into());
+        }
+        let _lock = self.lock()?;
+        let all = self.xattrs(of)?;
+        let found = each(&all).find(|(known, _)| *known == name);
+        Ok(found.ok_or(Errno::ENODATA)?.1.to_vec())
+    }
+
+    /// listxattr(2)
+    pub fn list_xattr(&self, of: &Inode<'_>) -> Result<Vec<u8>> {
+        if of.get(inode::XATTRS) == 0 {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock()?;
+        let all = self.xattrs(of)?;
+        let mut names = Vec::new();
+        for (name, _) in each(&all) {
+            names.extend_from_slice(name);
+            names.push(0);
+        }
+        Ok(names)
+    }
+}
+
+impl Transaction<'_> {
+    /// setxattr(2); without a value removexattr(2).
+    pub fn set_xattr(
+        &mut self,
+        of: &Inode<'_>,
+        name: &[u8],
+        value: Option<&[u8]>,
+        flags: u32,
+    ) -> Result<()> {
+        kept(name)?;
+        let kind = FileKind::of_mode(of.mode());
+        let stored = matches!(kind, Some(FileKind::Regular | FileKind::Directory));
+        if !stored && name.starts_with(b"user.") {
+            let errno = match value {
+                Some(_) => Errno::EPERM,
+                None => Errno::EPERM,
+            };
+            return Err(errno.into());
+        }
+        let old = self.core.xattrs(of)?;
+        let exists = each(&old).any(|(known, _)| known == name);
+        match (exists, value) {
+            (true, Some(_)) if flags & CREATE != 0 => return Err(Errno::EEXIST.into()),
+            (false, Some(_)) if flags & REPLACE != 0 => return Err(Errno::ENODATA.into()),
+            (false, None) => return Err(Errno::ENODATA.into()),
+            _ => {}
+        }
+        let mut new = Vec::with_capacity(old.len() + 300);
+        for (known, kept) in each(&old).filter(|(known, _)| *known != name) {
+            append(&mut new, known, kept);
+        }
+        if let Some(value) = value {
+            if value.len() > LARGEST_VALUE {
+                return Err(Errno::E2BIG.into());
+            }
+            append(&mut new, name, value);
+        }
+        let names: usize = each(&new).map(|(name, _)| name.len() + 1).sum();
+        if new.len() > LARGEST || names > LONGEST_LIST {
+            return Err(Errno::ENOSPC.into());
+        }
+        self.store_xattrs(of, &new)?;
+        self.touch(of, false)
+    }
+
+    fn store_xattrs(&mut self, of: &Inode<'_>, bytes: &[u8]) -> Result<()> {
+        let mut word = 0;
+        if !bytes.is_empty() {
+            let wanted = (bytes.len() as u64 + 4).div_ceil(BLOCK);
+            let run = self.allocate_whole(wanted)?;
+            let mut rest = &[&(bytes.len() as u32).to_le_bytes(), bytes].concat()[..];
+            for block in run.start..run.start + run.count {
+                let (now, later) = rest.split_at(rest.len().min(BLOCK as usize));
+                self.core.image.bytes(block)?[..now.len()].copy_from_slice(now);
+                rest = later;
+            }
+            word = run.start | run.count << 32;
+        }
+        self.free_xattrs(of)?;
+        self.set_word(of, inode::XATTRS, word)
+    }
+
+    /// `count` blocks one behind the other; `ENOSPC` when there are not.
+    fn allocate_whole(&mut self, count: u64) -> Result<Run> {
+        let mut short = Vec::new();
+        let found = loop {
+            let run = self.allocate(count)?;
+            if run.count == count {
+                break run;
+            }
+            short.push(run);
+            if short.len() > 64 {
+                return Err(Errno::ENOSPC.into());
+            }
+        };
+        for run in short {
+            self.free(run)?;
+        }
+        Ok(found)
+    }
+
+    /// Gives the blocks of the extended attributes back.
+    pub fn free_xattrs(&mut self, of: &Inode<'_>) -> Result<()> {
+        let run = run_of(of.get(inode::XATTRS));
+        if run.start != 0 {
+            self.free(run)?;
+            self.set_word(of, inode::XATTRS, 0)?;
+        }
+        Ok(())
+    }
+}
