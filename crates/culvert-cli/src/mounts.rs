@@ -66,6 +66,13 @@ fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let driver = driver
         .transpose()
         .map_err(|error| Failure::new(error.to_string()))?;
+    let in_memory = driver.is_none() && {
+        let typed = typed.as_os_str().as_bytes();
+        typed == b"memory" || typed.starts_with(b"memory:")
+    };
+    if in_memory || driver.is_some_and(|driver| driver.name == "memory") {
+        return Ok((typed.to_path_buf(), "memory"));
+    }
     let canonical = fs::canonicalize(typed).map_err(wrong)?;
     let kind = fs::metadata(&canonical).map_err(wrong)?.file_type();
     let name = match driver {

@@ -15,6 +15,7 @@ pub mod archive;
 mod descriptor;
 pub mod fault;
 pub mod layers;
+pub mod memory;
 pub mod passthrough;
 mod registry;
 
@@ -38,7 +39,13 @@ pub struct Environment<'a> {
     pub adopt: Option<Adopt>,
     /// Whether a signal waits for the thread that is in the driver; drivers that wait long by themselves ask it.
     pub interrupted: Option<fn() -> bool>,
+    /// Whether any process of the run holds a description of the node that the kernel keeps for it: one that was shared by fork, exec or a lock, and may be
+    /// of a program that has not used the mount yet.
+    pub in_use: Option<InUse>,
 }
+
+/// See [`Environment::in_use`].
+pub type InUse = &'static (dyn Fn(culvert::Node) -> bool + Sync);
 
 /// A mount that is ready.
 #[derive(Clone, Debug)]

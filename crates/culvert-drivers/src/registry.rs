@@ -1,7 +1,7 @@
 //! Drivers by name, and their options.
 
 use crate::archive::{host, warning::printable};
-use crate::{Environment, Prepared, Progress, archive, passthrough};
+use crate::{Environment, Prepared, Progress, archive, memory, passthrough};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -56,6 +56,15 @@ const DRIVERS: &[Driver] = &[
         prepare: archive::prepare,
         open: archive::open,
     },
+    Driver {
+        info: DriverInfo {
+            name: "memory",
+            summary: "a file system in shared memory, for all processes of a run, or with a name for several runs",
+            options: memory::OPTIONS,
+        },
+        prepare: memory::prepare,
+        open: memory::open,
+    },
 ];
 
 /// All drivers.
@@ -83,8 +92,11 @@ fn driver(name: &str) -> Result<&'static Driver> {
     })
 }
 
-/// The driver for `source`, by its content: a directory is [`passthrough`]'s. `EINVAL` with what it is instead.
+/// The driver for `source`, by its content: a directory is [`passthrough`]'s, `memory` and `memory:NAME` are [`memory`]'s. `EINVAL` with what it is instead.
 pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
+    if source == b"memory" || source.starts_with(b"memory:") {
+        return find("memory");
+    }
     if host::status_of(source)?.is_directory() {
         return find("passthrough");
     }

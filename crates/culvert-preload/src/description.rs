@@ -116,6 +116,7 @@ impl Description {
     /// The same, of a descriptor that is a shadow already.
     pub fn shared(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         let description = Self::new(mount, node, kind, object, flags);
+        description.tell_shared();
         description.set_shared();
         description
     }
@@ -298,11 +299,19 @@ impl Description {
         })
     }
 
+    /// Tells the driver that its file is shared.
+    fn tell_shared(&self) {
+        if let Object::File(file) = &self.object {
+            file.shared();
+        }
+    }
+
     /// Makes the kernel the keeper: `replace` is given the offset and makes the description's descriptors ones of a file, while no other thread
     /// reads or writes through them; it says whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
     pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<Kept, Errno>) -> Result<(), Errno> {
         self.privately(|offset| {
             let kept = replace(*offset)?;
+            self.tell_shared();
             self.flags_known.store(NOT_KNOWN, Relaxed);
             self.set_state(match kept {
                 Kept::OnShadow => ON_SHADOW,

@@ -14,6 +14,7 @@ pub mod calls;
 pub mod description;
 pub mod descriptors;
 pub mod exec;
+mod holders;
 pub mod log;
 pub mod memory;
 pub mod node_locks;

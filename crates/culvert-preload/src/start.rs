@@ -184,19 +184,24 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
         .map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let mut mounts = MountTable::new();
     let mut targets = (false, false);
-    for specification in &specifications {
+    for (index, specification) in specifications.iter().enumerate() {
         let identity = stat_path(&c_string(&specification.target))
             .ok()
             .map(|found| (found.st_dev, found.st_ino));
         targets.0 |= identity.is_some();
         targets.1 |= identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));
         let mount = specification.clone();
+        let index = index as u16;
+        // Leaked: lives as long as the process, once for each mount.
+        let in_use: culvert_drivers::InUse =
+            Box::leak(Box::new(move |node| crate::holders::is_held(index, node)));
         let open = Box::new(move || {
             let place = culvert_drivers::Environment {
                 cache_directory: None,
                 run_directory: Some(&process::get().run.path),
                 adopt: Some(adopt),
                 interrupted: Some(culvert_intercept::wait::pending),
+                in_use: Some(in_use),
             };
             culvert_drivers::open(&mount, &place).map_err(unavailable)
         });

@@ -4,6 +4,7 @@
 //! program's malloc, nothing touches `errno`, nothing calls libc, so nothing can re-enter the hook.
 #![no_std]
 
+pub mod clock;
 pub mod errno;
 pub mod nr;
 pub mod sync;

@@ -200,6 +200,10 @@ pub trait File: Send + Sync {
         Caching::default()
     }
 
+    /// The kernel keeps the description for the program from now on (fork, exec, SCM_RIGHTS, a lock): others may hold it that do not know the driver, and this
+    /// value may be dropped while they do. A driver that counts who uses a file without a name asks the transport about such ones.
+    fn shared(&self) {}
+
     /// One descriptor of this description is being closed (FUSE's FLUSH): report delayed errors now. May come several times (dup, fork)
     /// or never (a killed process): nothing is freed here.
     ///

@@ -438,6 +438,13 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::ENOSYS.into())
     }
 
+    /// This process is the child of a fork: what the driver keeps for its process alone (proofs of life, lists in shared memory, connections) is the parent's. Called
+    /// in the child before the program goes on, with no other thread there, for every mount that the parent had opened. `shared_descriptors`: what the child does to
+    /// its table of descriptors it does to the parent's (clone(2), CLONE_FILES).
+    fn forked(&self, shared_descriptors: bool) {
+        let _ = shared_descriptors;
+    }
+
     /// The mount ends in this process: it exits or execs, or the server unmounts. Open files may still be dropped after. A killed process does
     /// not come here.
     fn finish(&self) {}

@@ -222,6 +222,9 @@ layer_trait! {
     fn identify(&self, fd: i32) -> Result<Entry> {
         Ok(self.seen_entry(self.inner().identify(fd)?))
     }
+    fn forked(&self, shared_descriptors: bool) {
+        self.inner().forked(shared_descriptors)
+    }
     fn finish(&self) {
         self.inner().finish()
     }
@@ -273,6 +276,9 @@ layer_trait! {
     }
     fn caching(&self) -> Caching {
         self.inner().caching()
+    }
+    fn shared(&self) {
+        self.inner().shared()
     }
     fn flush(&self) -> Result<()> {
         self.inner().flush()

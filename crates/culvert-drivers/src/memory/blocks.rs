@@ -71,7 +71,7 @@ impl Transaction<'_> {
         let long = most.min(64);
         let mut found = None;
         if free >= long {
-            found = self.search(most, long, LONG_SEARCH)?;
+            found = self.find_run(most, long, LONG_SEARCH)?;
         }
         if found.is_none() {
             if let Err(error) = self.grow(most.min(LEAST_GROWTH))
@@ -79,10 +79,10 @@ impl Transaction<'_> {
             {
                 return Err(error);
             }
-            found = self.search(most, long, LONG_SEARCH)?;
+            found = self.find_run(most, long, LONG_SEARCH)?;
         }
         if found.is_none() {
-            found = self.search(most, 1, u64::MAX)?;
+            found = self.find_run(most, 1, u64::MAX)?;
         }
         let run = found.ok_or(Errno::ENOSPC)?;
         self.mark(run, true)?;
@@ -135,7 +135,7 @@ impl Transaction<'_> {
     }
 
     /// The first run of `least` to `most` free blocks from the hint on, in at most `words` words of bitmap.
-    fn search(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
+    fn find_run(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
         let grown = self.header(header::GROWN)?.min(layout::MOST_BLOCKS);
         let hint = self.header(header::HINT)?;
         let first = if hint < grown { hint / 64 } else { 0 };

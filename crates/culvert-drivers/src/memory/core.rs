@@ -5,20 +5,20 @@ use super::{
     layout::{self, BLOCK, header, inode},
     opened::Opened,
 };
+use crate::InUse;
 use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use culvert::{Errno, Node, Result, Timespec};
 use culvert_sys::sync::Mutex;
-
-/// Asks the transport whether anybody holds a description of the node that the kernel keeps.
-pub type InUse = &'static (dyn Fn(Node) -> bool + Sync);
 
 /// One process's view of the shared file.
 pub struct Core {
     /// The shared file.
     pub image: Image,
     /// The description that proves that this process lives.
-    pub proof: super::image::Fd,
+    pub proof: crate::Held,
+    /// The number of another one in its place; -1: none.
+    pub own_proof: AtomicI32,
     /// This process's slot and 1; 0 when it has none.
     pub slot: AtomicU32,
     /// Address of the slot.
@@ -29,7 +29,7 @@ pub struct Core {
     pub run: Option<Vec<u8>>,
     /// Number of the run.
     pub run_number: AtomicU32,
-    /// See [`InUse`].
+    /// See [`crate::Environment::in_use`].
     pub in_use: Option<InUse>,
     /// The clock.
     pub clock: culvert_sys::clock::Clock,
@@ -194,11 +194,6 @@ impl Core {
             seconds,
             nanoseconds,
         })
-    }
-
-    /// The root.
-    pub fn root(&self) -> Result<Node> {
-        Ok(self.inode(layout::ROOT)?.node())
     }
 
     /// A zeroed buffer.

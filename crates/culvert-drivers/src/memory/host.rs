@@ -1,6 +1,6 @@
 //! The system calls of the memory driver.
 
-use crate::archive::host::Descriptor;
+use crate::Descriptor;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use culvert::Errno;

@@ -4,8 +4,9 @@ use super::{
     host,
     layout::{self, BLOCK, header},
 };
+use crate::Held;
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, Result};
 
 /// Windows by size: small ones first, so that a small file system costs little, then larger ones, so that a large one needs few.
@@ -23,27 +24,9 @@ const PORTION: u64 = 16;
 /// Portions that are remembered as present; later ones are left to faults.
 const PORTIONS: u64 = 1 << 17;
 
-/// A descriptor that may be moved out of the program's way at any time.
-pub enum Fd {
-    /// The driver's own number.
-    Own(crate::archive::host::Descriptor),
-    /// The transport's: closed when the process ends.
-    Adopted(&'static AtomicI32),
-}
-
-impl Fd {
-    /// The number it has now.
-    pub fn raw(&self) -> i32 {
-        match self {
-            Self::Own(fd) => fd.raw(),
-            Self::Adopted(cell) => cell.load(Acquire),
-        }
-    }
-}
-
 /// The shared file.
 pub struct Image {
-    fd: Fd,
+    fd: Held,
     windows: Box<[AtomicUsize]>,
     present: Box<[AtomicU64]>,
     /// How many blocks may be touched: what the header says, checked against the file.
@@ -70,7 +53,7 @@ const fn window_of(block: u64) -> (u64, u64, u64) {
 
 impl Image {
     /// The image in `fd`, nothing mapped yet.
-    pub fn new(fd: Fd) -> Self {
+    pub fn new(fd: Held) -> Self {
         Self {
             fd,
             windows: (0..WINDOWS).map(|_| AtomicUsize::new(0)).collect(),

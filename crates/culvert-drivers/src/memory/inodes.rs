@@ -60,16 +60,18 @@ impl<'a> Transaction<'a> {
         self.set(of.at(index), value)
     }
 
-    /// A new inode without a name, in directory `parent`, owned as `inode_init_owner` (fs/inode.c) has it. `ENOSPC` when there is none left.
+    /// A new inode without a name, in directory `parent` (none: the root), owned as `inode_init_owner` (fs/inode.c) has it. `ENOSPC` when there is none left.
     pub fn new_inode(
         &mut self,
         caller: &Caller<'_>,
-        parent: &Inode<'_>,
+        parent: Option<&Inode<'_>>,
         mut mode: u32,
     ) -> Result<Inode<'a>> {
         let directory = mode & 0o170000 == 0o040000;
         let mut gid = caller.gid;
-        if parent.mode() & SET_GID != 0 {
+        if let Some(parent) = parent
+            && parent.mode() & SET_GID != 0
+        {
             gid = split(parent.get(inode::OWNER)).1;
             if directory {
                 mode |= SET_GID;
@@ -83,7 +85,7 @@ impl<'a> Transaction<'a> {
         self.set_word(&made, inode::STATE, join(mode, generation))?;
         let now = self.core.now();
         made.put(inode::OWNER, join(caller.uid, gid));
-        made.put(inode::LINKS, join(0, parent.number));
+        made.put(inode::LINKS, join(0, parent.map_or(layout::ROOT, |parent| parent.number)));
         for time in [inode::ATIME, inode::MTIME, inode::CTIME, inode::BTIME] {
             made.put(time, now);
         }

@@ -128,7 +128,7 @@ pub mod flag {
     pub const LINKABLE: u64 = 1 << 18;
 }
 
-/// Words of a slot: what a process says of itself. 64 words are a slot... of 256 bytes, so 32.
+/// Words of a slot: what a process says of itself.
 pub mod slot {
     /// Bytes of a slot.
     pub const SIZE: u64 = super::BLOCK / super::SLOTS_PER_BLOCK;
@@ -136,8 +136,6 @@ pub mod slot {
     pub const OPENED: u64 = 0;
     /// One more than the highest place used in the list.
     pub const OPENED_END: u64 = 1;
-    /// Number of the run, and 1 in the upper half while the slot was used.
-    pub const RUN: u64 = 2;
     /// Inodes whose content locks its threads hold or wait for: [`CELLS`] u32.
     pub const CELLS_AT: u64 = 8;
     /// How many.

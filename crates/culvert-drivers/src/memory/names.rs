@@ -191,7 +191,7 @@ impl<'a> Transaction<'a> {
         }
         let now = core.now();
         if flags.whiteout() {
-            let white = self.new_inode(caller, &old_dir, FileKind::CharacterDevice as u32)?;
+            let white = self.new_inode(caller, Some(&old_dir), FileKind::CharacterDevice as u32)?;
             self.set_links(&white, 1, old_dir.number)?;
             self.set_name(&old, white.number, FileKind::CharacterDevice)?;
         }

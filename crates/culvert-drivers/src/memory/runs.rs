@@ -1,7 +1,7 @@
 //! Runs: the groups of processes that a `culvert run` makes. A named file system may be used by several at once.
 
 use super::{
-    core::{Core, InUse},
+    core::Core,
     host,
     layout::{self, header},
 };
@@ -78,7 +78,7 @@ impl Core {
     /// Whether run `run`, which has shared the file `node`, may still use it.
     pub fn run_uses(&self, run: u32, node: Node) -> Result<bool> {
         if run == self.run_number.load(Relaxed) {
-            return Ok(self.in_use.is_none_or(|in_use: InUse| in_use(node)));
+            return Ok(self.in_use.is_none_or(|in_use| in_use(node)));
         }
         let name = self.run_name(run.into())?;
         Ok(!name.is_empty() && self.run_lives(&name))

@@ -5,7 +5,7 @@
 
 use super::{
     core::{Core, low_half},
-    host, image,
+    host,
     layout::{self, BLOCK, header, slot},
 };
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -24,7 +24,7 @@ impl Core {
     /// Takes a slot.
     #[cold]
     pub fn attach(&self) -> Result<u32> {
-        let fd = self.proof.raw();
+        let fd = self.proof();
         let free = (0..layout::MOST_SLOTS).find(|&slot| host::prove(fd, slot).is_ok());
         let Some(number) = free else {
             return Err(Error::because(
@@ -160,20 +160,29 @@ impl Core {
     }
 
     /// This process is the child of a fork: the slot is its parent's.
-    pub fn forked(&self) -> Result<()> {
-        let proof = self.proof.raw();
-        // Until it has a slot of its own it must not prove that its parent lives.
-        host::replace(self.image.fd(), proof)?;
+    pub fn forked(&self, shared_descriptors: bool) -> Result<()> {
         self.slot.store(0, Release);
         self.slot_at.store(0, Release);
-        let own = host::reopen(self.image.fd())?;
-        host::replace(own.raw(), proof)?;
+        let own = host::reopen(self.image.fd());
+        if shared_descriptors {
+            // The parent's proof is one of the same table. Left in it, ours lasts as long as either.
+            self.own_proof.store(own?.into_raw(), Release);
+        } else {
+            // Whatever happens, this process must not prove that its parent lives.
+            let proof = self.proof.raw();
+            let new = own.as_ref().map_or(self.image.fd(), |own| own.raw());
+            host::replace(new, proof)?;
+            own?;
+        }
         self.attach()?;
         self.list_again()
     }
-}
 
-/// The descriptor that proves life: a description of its own on the file of `fd`.
-pub fn proof(fd: i32, keep: impl FnOnce(crate::archive::host::Descriptor) -> image::Fd) -> Result<image::Fd> {
-    Ok(keep(host::reopen(fd)?))
+    /// The description that proves that this process lives.
+    fn proof(&self) -> i32 {
+        match self.own_proof.load(Acquire) {
+            -1 => self.proof.raw(),
+            own => own,
+        }
+    }
 }

@@ -13,8 +13,16 @@ pub fn parse_volume(text: &[u8]) -> Result<Request> {
 
 fn volume(text: &[u8]) -> Result<Request> {
     let fields = split(text, b':')?;
+    let named = |field: &[u8]| field.contains(&b'/');
     let (source, target, options) = match fields[..] {
         [source, target] => (source, target, &b""[..]),
+        // The source `memory:NAME` has a colon of its own; a target has a slash, which neither a name nor options have in that place.
+        [b"memory", name, target] if named(target) && !named(name) => {
+            (&text[..b"memory:".len() + name.len()], target, &b""[..])
+        }
+        [b"memory", name, target, options] => {
+            (&text[..b"memory:".len() + name.len()], target, options)
+        }
         [source, target, options] => (source, target, options),
         [_] => return Err(invalid("no target (want SOURCE:TARGET[:OPTIONS])")),
         _ => {
@@ -54,7 +62,7 @@ fn options_of(text: &[u8]) -> Result<Options> {
 ///
 /// `src` means source; `dst` and `destination` mean target; `readonly` and `ro`, bare or with `true`, `1`, `false`, `0`, become `ro` or `rw`;
 /// every other name is an option of the driver. Without `type`, the driver is left to be found from the source. `EINVAL` with the
-/// reason: source or target missing or given twice, a bad name, an unclosed quote, a bad escape.
+/// reason: source (which type `memory` does not need) or target missing or given twice, a bad name, an unclosed quote, a bad escape.
 pub fn parse_mount(text: &[u8]) -> Result<Request> {
     mount(text).map_err(|error| error.within(&shown(text)))
 }
@@ -80,8 +88,12 @@ fn mount(text: &[u8]) -> Result<Request> {
     }
     let missing = |what| invalid(format!("no {what} (want source=S,target=D)"));
     Ok(Request {
+        source: match (source, driver.as_deref()) {
+            (Some(source), _) => source,
+            (None, Some(driver @ "memory")) => driver.into(),
+            (None, _) => return Err(missing("source")),
+        },
         driver,
-        source: source.ok_or_else(|| missing("source"))?,
         target: target.ok_or_else(|| missing("target"))?,
         options,
     })

@@ -1,0 +1,89 @@
+//! Changes of attributes: chmod, chown, truncate, utimensat.
+
+use super::{
+    content::LARGEST,
+    core::{Core, Inode, join, pack_time, split},
+    layout::inode,
+};
+use culvert::{Attributes, Errno, Node, Result, SetAttributes};
+
+const SET_GID: u32 = 0o2000;
+
+impl Core {
+    /// Makes all of `changes` or none. `in_group`: the caller may keep set-group-ID.
+    pub fn set_attributes(
+        &self,
+        node: Node,
+        changes: &SetAttributes,
+        in_group: bool,
+        superuser: bool,
+    ) -> Result<Attributes> {
+        let of = self.node(node)?;
+        let kind = of.mode() & 0o170000;
+        if changes.permissions.is_some() && kind == 0o120000 {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let Some(size) = changes.size else {
+            return self.change_attributes(&of, node, changes, in_group);
+        };
+        match kind {
+            0o100000 if size > LARGEST => return Err(Errno::EFBIG.into()),
+            0o100000 => {}
+            0o040000 => return Err(Errno::EISDIR.into()),
+            _ => return Err(Errno::EINVAL.into()),
+        }
+        // Open, so that it stays while its content is locked.
+        let of = self.open(node)?;
+        let result = (|| {
+            let _held = self.lock_exclusive(&of, &|| false)?;
+            self.resize(&of, size)?;
+            self.drop_privileges(&of, superuser)?;
+            self.change_attributes(&of, node, changes, in_group)
+        })();
+        self.close(of.number);
+        result
+    }
+
+    fn change_attributes(
+        &self,
+        of: &Inode<'_>,
+        node: Node,
+        changes: &SetAttributes,
+        in_group: bool,
+    ) -> Result<Attributes> {
+        let mut change = self.change()?;
+        if of.node() != node {
+            return Err(Errno::ESTALE.into());
+        }
+        if changes.uid.is_some() || changes.gid.is_some() {
+            let (uid, gid) = split(of.get(inode::OWNER));
+            let owner = join(changes.uid.unwrap_or(uid), changes.gid.unwrap_or(gid));
+            change.set_word(of, inode::OWNER, owner)?;
+            if !of.is_directory() {
+                change.drop_privileges(of)?;
+            }
+        }
+        if let Some(permissions) = changes.permissions {
+            let mut permissions = permissions & 0o7777;
+            if !in_group && !of.is_directory() {
+                permissions &= !SET_GID;
+            }
+            change.set_state(of, permissions.into(), 0o7777)?;
+        }
+        for (index, time) in [
+            (inode::ATIME, changes.atime),
+            (inode::MTIME, changes.mtime),
+            (inode::CTIME, changes.ctime),
+        ] {
+            if let Some(time) = time {
+                change.set_word(of, index, pack_time(time))?;
+            }
+        }
+        if changes.ctime.is_none() {
+            change.touch(of, false)?;
+        }
+        let attributes = self.attributes(of)?;
+        change.commit();
+        Ok(attributes)
+    }
+}

@@ -1,0 +1,480 @@
+//! The driver: the operations of the API, each one transaction or one steady look.
+
+use super::{
+    core::{Core, Inode, node},
+    directory::records,
+    file::MemoryFile,
+    image::damaged,
+    layout::{self, BLOCK, flag, header, inode},
+    map::block_of,
+    names::entries,
+};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use culvert::{
+    Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
+    FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags, Result, SetAttributes, StatFs,
+    Walked,
+};
+
+/// A file system in shared memory.
+pub struct MemoryFs {
+    pub(super) core: Arc<Core>,
+    pub(super) read_only: bool,
+}
+
+impl MemoryFs {
+    fn writable(&self) -> Result<()> {
+        match self.read_only {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
+    }
+
+    fn opened(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        let file = MemoryFile::new(&self.core, node, flags, caller.is_superuser())?;
+        Ok(Opened::Driven(Box::new(file)))
+    }
+
+    /// A new inode with a name in `dir`; `content` fills it in.
+    fn make(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        content: impl FnOnce(&mut super::transaction::Transaction<'_>, &Inode<'_>) -> Result<()>,
+    ) -> Result<Entry> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        let parent = change.core.directory(dir)?;
+        if self.core.find(&parent, name)?.is_some() {
+            return Err(Errno::EEXIST.into());
+        }
+        let parent = change.open_to_names(dir)?;
+        let made = change.new_inode(caller, Some(&parent), mode)?;
+        content(&mut change, &made)?;
+        change.name_new(&parent, name, &made)?;
+        let attributes = self.core.attributes(&made)?;
+        change.commit();
+        Ok(Entry { attributes })
+    }
+
+    #[inline]
+    fn find(&self, dir: Node, name: &[u8]) -> Result<Entry> {
+        let core = &self.core;
+        core.steady(|| {
+            let dir = core.directory(dir)?;
+            let found = core.find(&dir, name)?.ok_or(Errno::ENOENT)?;
+            let attributes = core.attributes(&core.inode(found.inode)?)?;
+            Ok(Entry { attributes })
+        })
+    }
+}
+
+impl FileSystem for MemoryFs {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            read_only: self.read_only,
+            xattrs: true,
+            hard_links: true,
+            ..Capabilities::default()
+        }
+    }
+
+    fn root(&self) -> Node {
+        // The root is never freed, so its first generation is its only one.
+        node(layout::ROOT, 1 << 32)
+    }
+
+    fn lookup(&self, _: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.find(dir, name)
+    }
+
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        let (mut dir, mut start) = (from, 0);
+        loop {
+            let rest = path.get(start..).unwrap_or_default();
+            let length = rest.iter().position(|&byte| byte == b'/');
+            let end = start + length.unwrap_or(rest.len());
+            let entry = self.find(dir, &path[start..end])?;
+            let kind = entry.attributes.kind;
+            if end == path.len() || kind == FileKind::Symlink {
+                return Ok(Walked {
+                    entry: Some(entry),
+                    parent: dir,
+                    consumed: end,
+                });
+            }
+            if kind != FileKind::Directory {
+                return Err(Errno::ENOTDIR.into());
+            }
+            caller.may(Access::EXECUTE, &entry.attributes)?;
+            (dir, start) = (entry.attributes.node, end + 1);
+        }
+    }
+
+    fn parent(&self, dir: Node) -> Result<Node> {
+        let core = &self.core;
+        core.steady(|| {
+            let dir = core.directory(dir)?;
+            let links = dir.get(inode::LINKS);
+            if links as u32 == 0 {
+                return Err(Errno::ENOENT.into());
+            }
+            Ok(core.inode((links >> 32) as u32)?.node())
+        })
+    }
+
+    fn path_of(&self, node: Node) -> Result<Vec<u8>> {
+        let core = &self.core;
+        let _lock = core.lock()?;
+        let (mut at, mut names, mut length) = (core.node(node)?, Vec::new(), 0);
+        while at.number != layout::ROOT {
+            let links = at.get(inode::LINKS);
+            if links as u32 == 0 {
+                return Err(Errno::ENOENT.into());
+            }
+            let parent = core.inode((links >> 32) as u32)?;
+            let name = match core.name_of(&parent, at.number)? {
+                Some(name) => (parent, name),
+                None => core.any_name(at.number)?.ok_or(Errno::ENOENT)?,
+            };
+            length += name.1.len() + 1;
+            if length > 1 << 20 {
+                return Err(damaged("directories that hold each other"));
+            }
+            names.push(name.1);
+            at = name.0;
+        }
+        names.reverse();
+        Ok(names.join(&b'/'))
+    }
+
+    fn attributes(&self, node: Node) -> Result<Attributes> {
+        let core = &self.core;
+        core.steady(|| core.attributes(&core.node(node)?))
+    }
+
+    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
+        let core = &self.core;
+        core.steady(|| {
+            let of = core.node(node)?;
+            if of.mode() & 0o170000 != 0o120000 {
+                return Err(Errno::EINVAL.into());
+            }
+            let block = block_of(of.get(inode::ROOT) as u32);
+            let size = of.get(inode::SIZE).min(BLOCK - 1) as usize;
+            match block {
+                0 => Err(Errno::ESTALE.into()),
+                block => Ok(core.image.bytes(block)?[..size].to_vec()),
+            }
+        })
+    }
+
+    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        if flags.write() || flags.truncate() {
+            self.writable()?;
+        }
+        match FileKind::of_mode(self.core.node(node)?.mode()) {
+            Some(FileKind::Regular) => {}
+            Some(FileKind::Directory) => return Err(Errno::EISDIR.into()),
+            Some(FileKind::Symlink) => return Err(Errno::ELOOP.into()),
+            _ => return Err(Errno::ENXIO.into()),
+        }
+        let opened = self.opened(caller, node, flags)?;
+        if let (true, Opened::Driven(file)) = (flags.truncate(), &opened) {
+            file.set_attributes(&SetAttributes {
+                size: Some(0),
+                ..SetAttributes::default()
+            })?;
+        }
+        Ok(opened)
+    }
+
+    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
+        const UNITS: u64 = BLOCK / 8;
+        let core = &self.core;
+        let mut buffer = core.room();
+        let mut index = from / UNITS;
+        loop {
+            // A copy of one block at a time: the sink may look names up, and what comes and goes meanwhile comes and goes.
+            let more = core.steady(|| {
+                let dir = core.directory(dir)?;
+                let blocks = dir.get(inode::RUNS) as u32;
+                if index >= u64::from(blocks) || entries(&dir) == 0 {
+                    return Ok(false);
+                }
+                match core.pointer(dir.get(inode::ROOT), index)? {
+                    0 => buffer.fill(0),
+                    pointer => buffer.copy_from_slice(core.image.bytes(block_of(pointer))?),
+                }
+                Ok(true)
+            })?;
+            if !more {
+                return Ok(());
+            }
+            let mut position = index * UNITS;
+            for (record, name) in records(&buffer) {
+                let next = position + u64::from(record.length) / 8;
+                if record.inode != 0 && position >= from {
+                    let kind = FileKind::of_mode(u32::from(record.kind) << 12);
+                    let entry = DirectoryEntry {
+                        inode: record.inode.into(),
+                        next,
+                        kind: kind.unwrap_or(FileKind::Regular),
+                        name,
+                    };
+                    if !sink(entry) {
+                        return Ok(());
+                    }
+                }
+                position = next;
+            }
+            index += 1;
+        }
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        let core = &self.core;
+        let (orphan, _) = super::core::split(core.header(header::ORPHANS)?);
+        if orphan != 0 {
+            core.reclaim()?;
+        }
+        let free = core.free_blocks()?;
+        let inodes = core.header(header::INODES)?;
+        Ok(StatFs {
+            magic: 0x0102_1994, // TMPFS_MAGIC, include/uapi/linux/magic.h
+            block_size: BLOCK as u32,
+            blocks: core.header(header::LIMIT)?,
+            blocks_free: free,
+            blocks_available: free,
+            files: inodes,
+            files_free: inodes.saturating_sub(core.header(header::USED_INODES)?),
+            name_max: 255,
+            read_only: self.read_only,
+        })
+    }
+
+    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        self.core.get_xattr(&self.core.node(node)?, name)
+    }
+
+    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
+        self.core.list_xattr(&self.core.node(node)?)
+    }
+
+    fn set_xattr(
+        &self,
+        _: &Caller<'_>,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        let of = self.core.node(node)?;
+        change.set_xattr(&of, name, Some(value), flags)?;
+        change.commit();
+        Ok(())
+    }
+
+    fn remove_xattr(&self, _: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        let of = self.core.node(node)?;
+        change.set_xattr(&of, name, None, 0)?;
+        change.commit();
+        Ok(())
+    }
+
+    fn set_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<Attributes> {
+        self.writable()?;
+        let gid = (self.core.node(node)?.get(inode::OWNER) >> 32) as u32;
+        let in_group = caller.is_superuser() || caller.in_group(gid);
+        self.core
+            .set_attributes(node, changes, in_group, caller.is_superuser())
+    }
+
+    fn create(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        loop {
+            let mode = FileKind::Regular as u32 | mode & 0o7777;
+            let (entry, opened) = match self.make(caller, dir, name, mode, |_, _| Ok(())) {
+                Ok(entry) => (entry, self.opened(caller, entry.attributes.node, flags)),
+                Err(error) if error.errno() == Errno::EEXIST && !flags.exclusive() => {
+                    let entry = match self.find(dir, name) {
+                        Err(error) if error.errno() == Errno::ENOENT => continue,
+                        other => other?,
+                    };
+                    if entry.attributes.kind == FileKind::Regular {
+                        let wanted =
+                            (u32::from(flags.read()) * 4) | (u32::from(flags.write()) * 2);
+                        caller.may(Access(wanted), &entry.attributes)?;
+                    }
+                    (entry, self.open(caller, entry.attributes.node, flags))
+                }
+                Err(error) => return Err(error),
+            };
+            match opened {
+                Ok(opened) if flags.truncate() => {
+                    let attributes = self.attributes(entry.attributes.node)?;
+                    return Ok((Entry { attributes }, opened));
+                }
+                Ok(opened) => return Ok((entry, opened)),
+                // Removed between the two halves of this operation: it begins anew.
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
+        let mode = FileKind::Directory as u32 | mode & 0o1777;
+        self.make(caller, dir, name, mode, |_, _| Ok(()))
+    }
+
+    fn mknod(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Entry> {
+        let device = match FileKind::of_mode(mode) {
+            Some(FileKind::Directory | FileKind::Symlink) | None => {
+                return Err(Errno::EINVAL.into());
+            }
+            Some(FileKind::CharacterDevice | FileKind::BlockDevice) => rdev,
+            Some(_) => 0,
+        };
+        self.make(caller, dir, name, mode & 0o177777, |_, made| {
+            made.put(inode::ROOT, device);
+            Ok(())
+        })
+    }
+
+    fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
+        if target.len() as u64 >= BLOCK {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
+        let mode = FileKind::Symlink as u32 | 0o777;
+        self.make(caller, dir, name, mode, |change, made| {
+            let block = change.allocate(1)?.start;
+            self.core.image.bytes(block)?[..target.len()].copy_from_slice(target);
+            change.set_word(made, inode::ROOT, block)?;
+            change.set_word(made, inode::BLOCKS, 1)?;
+            change.set_word(made, inode::SIZE, target.len() as u64)
+        })
+    }
+
+    fn link(&self, _: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        let attributes = change.link(node, dir, name)?;
+        change.commit();
+        Ok(Entry { attributes })
+    }
+
+    fn unlink(&self, _: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        change.unlink(dir, name)?;
+        change.commit();
+        Ok(())
+    }
+
+    fn rmdir(&self, _: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        change.rmdir(dir, name)?;
+        change.commit();
+        Ok(())
+    }
+
+    fn rename(
+        &self,
+        caller: &Caller<'_>,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.writable()?;
+        let mut change = self.core.change()?;
+        change.rename(caller, from, to, flags)?;
+        change.commit();
+        Ok(())
+    }
+
+    fn tmpfile(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        self.writable()?;
+        loop {
+            let mut change = self.core.change()?;
+            let parent = change.open_to_names(dir)?;
+            let mode = FileKind::Regular as u32 | mode & 0o7777;
+            let made = change.new_inode(caller, Some(&parent), mode)?;
+            if !flags.exclusive() {
+                change.set_state(&made, flag::LINKABLE, 0)?;
+            }
+            change.enlist(&made)?;
+            let attributes = self.core.attributes(&made)?;
+            change.commit();
+            match self.opened(caller, attributes.node, flags) {
+                // Taken for one that nobody uses before it was opened.
+                Err(error) if error.errno() == Errno::ESTALE => {}
+                opened => return Ok((Entry { attributes }, opened?)),
+            }
+        }
+    }
+
+    fn forked(&self, shared_descriptors: bool) {
+        // Without a slot of its own the next operation of this process tries again, or fails.
+        let _ = self.core.forked(shared_descriptors);
+    }
+}
+
+impl Core {
+    /// Free blocks: what the limit leaves, but not more than there is.
+    pub fn free_blocks(&self) -> Result<u64> {
+        let (grown, free) = (self.header(header::GROWN)?, self.header(header::FREE)?);
+        let left = self.header(header::LIMIT)?.saturating_sub(grown);
+        let there = super::host::free_space(self.image.fd())? / BLOCK;
+        Ok(free + left.min(there))
+    }
+
+    /// Any name of inode `wanted`, by looking at all directories; with the lock held.
+    fn any_name(&self, wanted: u32) -> Result<Option<(Inode<'_>, Vec<u8>)>> {
+        let (_, fresh) = super::core::split(self.header(header::INODE_COUNTS)?);
+        for number in 1..fresh {
+            let Ok(dir) = self.inode(number) else {
+                continue;
+            };
+            if dir.is_directory()
+                && !dir.has(flag::FREE)
+                && let Some(name) = self.name_of(&dir, wanted)?
+            {
+                return Ok(Some((dir, name)));
+            }
+        }
+        Ok(None)
+    }
+}
+

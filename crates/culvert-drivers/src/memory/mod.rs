@@ -1,0 +1,35 @@
+//! A complete file system in shared memory, used by all processes of a run directly: no server.
+//!
+//! ```text
+//! launcher:  options -> shared file (run directory, or named) -> empty file system
+//! process:   shared file, mapped in windows -> MemoryFs -> transactions (metadata), content locks (data)
+//! ```
+
+mod attributes;
+mod blocks;
+mod content;
+mod content_lock;
+mod core;
+mod directory;
+mod file;
+mod filesystem;
+mod host;
+mod image;
+mod inodes;
+mod layout;
+mod lock;
+mod map;
+mod names;
+mod opened;
+mod options;
+mod orphans;
+mod prepare;
+mod ranges;
+mod runs;
+mod slots;
+mod transaction;
+mod xattrs;
+
+pub use filesystem::MemoryFs;
+pub use options::{OPTIONS, Options};
+pub use prepare::{open, prepare};

@@ -1,0 +1,143 @@
+//! The options of a memory mount.
+
+use super::layout;
+use crate::{OptionInfo, check_names, invalid_option};
+use culvert::{Errno, Error, Result, mount::Mount};
+
+/// What `culvert drivers memory` shows.
+pub const OPTIONS: &[OptionInfo] = &[
+    OptionInfo {
+        name: "size",
+        value: "BYTES",
+        summary: "largest size, with k, m, g or t for powers of 1024 (default: half of what the place it lies in has free)",
+    },
+    OptionInfo {
+        name: "inodes",
+        value: "N",
+        summary: "most files and directories (default: one for each 4096 bytes of size)",
+    },
+    OptionInfo {
+        name: "mode",
+        value: "OCTAL",
+        summary: "permission bits of the root directory (default: 755)",
+    },
+    OptionInfo {
+        name: "uid",
+        value: "N",
+        summary: "owner of the root directory (default: you)",
+    },
+    OptionInfo {
+        name: "gid",
+        value: "N",
+        summary: "group of the root directory (default: yours)",
+    },
+    OptionInfo {
+        name: "ro",
+        value: "",
+        summary: "read-only",
+    },
+    OptionInfo {
+        name: "rw",
+        value: "",
+        summary: "writable (default)",
+    },
+];
+
+/// The options of one mount, checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `size`, in blocks.
+    pub blocks: Option<u64>,
+    /// `inodes`.
+    pub inodes: Option<u64>,
+    /// `mode`.
+    pub mode: Option<u32>,
+    /// `uid`.
+    pub uid: Option<u32>,
+    /// `gid`.
+    pub gid: Option<u32>,
+}
+
+impl Options {
+    /// The options of `mount`; `EINVAL` with what is wrong and what there is.
+    pub fn parse(mount: &Mount) -> Result<Self> {
+        check_names(OPTIONS, mount)?;
+        let mut options = Self::default();
+        for (name, value) in &mount.options {
+            match name.as_str() {
+                "size" => options.blocks = Some(size(value)?),
+                "inodes" => options.inodes = Some(inodes(value)?),
+                "mode" => options.mode = Some(mode(value)?),
+                "uid" => options.uid = Some(number("uid", value)?),
+                "gid" => options.gid = Some(number("gid", value)?),
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn text(value: &[u8]) -> &str {
+    core::str::from_utf8(value).unwrap_or("?")
+}
+
+fn number(name: &str, value: &[u8]) -> Result<u32> {
+    match text(value).parse() {
+        Ok(u32::MAX) | Err(_) => Err(invalid_option(name, value, "not a number of a user or group")),
+        Ok(number) => Ok(number),
+    }
+}
+
+fn size(value: &[u8]) -> Result<u64> {
+    let (digits, unit) = match value {
+        [digits @ .., b'k' | b'K'] => (digits, 10),
+        [digits @ .., b'm' | b'M'] => (digits, 20),
+        [digits @ .., b'g' | b'G'] => (digits, 30),
+        [digits @ .., b't' | b'T'] => (digits, 40),
+        digits => (digits, 0),
+    };
+    let bytes = text(digits).parse::<u64>().ok();
+    let bytes = bytes.and_then(|count| count.checked_mul(1 << unit));
+    let why = "not a size (a number of bytes, or one with k, m, g or t behind it)";
+    let bytes = bytes.ok_or_else(|| invalid_option("size", value, why))?;
+    let blocks = bytes.div_ceil(layout::BLOCK);
+    if blocks < layout::FEWEST_BLOCKS {
+        return Err(invalid_option("size", value, "the least is 256k"));
+    }
+    if blocks > layout::MOST_BLOCKS {
+        return Err(invalid_option("size", value, "the most is 1t"));
+    }
+    Ok(blocks)
+}
+
+fn inodes(value: &[u8]) -> Result<u64> {
+    let count = text(value).parse::<u64>().ok();
+    count
+        .filter(|count| (1..=layout::MOST_INODES).contains(count))
+        .ok_or_else(|| invalid_option("inodes", value, "not a number from 1 to 33554431"))
+}
+
+fn mode(value: &[u8]) -> Result<u32> {
+    u32::from_str_radix(text(value), 8)
+        .ok()
+        .filter(|mode| *mode <= 0o7777)
+        .ok_or_else(|| invalid_option("mode", value, "not permission bits in octal (as 1777)"))
+}
+
+/// The name that source `source` gives: none for a file system of the run alone.
+pub fn name_of(source: &[u8]) -> Result<Option<&[u8]>> {
+    let invalid = |why: &'static str| Err(Error::because(Errno::EINVAL, why));
+    match source {
+        b"memory" => Ok(None),
+        [b'm', b'e', b'm', b'o', b'r', b'y', b':', name @ ..] => match name {
+            b"" => invalid("memory: has no name behind the colon"),
+            b"." | b".." => invalid("a memory file system cannot be called . or .."),
+            name if name.len() > 255 => invalid("the name is longer than 255 bytes"),
+            name if name.contains(&b'/') || name.contains(&0) => {
+                invalid("the name of a memory file system has no slash and no NUL")
+            }
+            name => Ok(Some(name)),
+        },
+        _ => invalid("the source of type memory is memory or memory:NAME, or left out"),
+    }
+}

@@ -1,0 +1,4 @@
+//! The memory driver from outside.
+
+mod conformance;
+mod tools;

@@ -1,0 +1,145 @@
+//! The time of day without a system call: from the kernel's own code in every process (vdso(7)).
+
+use crate::{nr, syscall};
+use core::ffi::CStr;
+
+/// `clock_gettime` as the vDSO has it.
+type GetTime = unsafe extern "C" fn(i32, *mut [i64; 2]) -> i32;
+
+const CLOCK_REALTIME: i32 = 0;
+const CLOCK_REALTIME_COARSE: i32 = 5;
+
+/// The time of day.
+#[derive(Clone, Copy)]
+pub struct Clock(Option<GetTime>);
+
+impl Clock {
+    /// The clock of this process; by system calls where the vDSO cannot be found.
+    pub fn new() -> Self {
+        // SAFETY: the address is the kernel's own word for where the vDSO is mapped, for as long as the process lives.
+        Self(vdso().and_then(|base| unsafe { find(base, c"__vdso_clock_gettime") }))
+    }
+
+    /// Seconds since the epoch, and nanoseconds within the second (CLOCK_REALTIME).
+    #[inline]
+    pub fn now(&self) -> (i64, u32) {
+        let [seconds, nanoseconds] = self.read(CLOCK_REALTIME);
+        (seconds, nanoseconds as u32)
+    }
+
+    /// Seconds since the epoch, up to a tick late, for a few nanoseconds (CLOCK_REALTIME_COARSE).
+    #[inline]
+    pub fn coarse(&self) -> i64 {
+        self.read(CLOCK_REALTIME_COARSE)[0]
+    }
+
+    #[inline]
+    fn read(&self, clock: i32) -> [i64; 2] {
+        let mut time = [0; 2];
+        // SAFETY: both fill the `struct timespec`, two words, that we own.
+        unsafe {
+            match self.0 {
+                Some(get) => {
+                    get(clock, &raw mut time);
+                }
+                None => {
+                    let arguments = [clock as usize, (&raw mut time) as usize];
+                    let _ = syscall::call(nr::CLOCK_GETTIME, arguments);
+                }
+            }
+        }
+        time
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Where the vDSO is mapped: AT_SYSINFO_EHDR of the auxiliary vector (getauxval(3)).
+fn vdso() -> Option<*const u8> {
+    const PR_GET_AUXV: usize = 0x4155_5856; // Linux 6.4
+    const AT_SYSINFO_EHDR: usize = 33;
+    let mut vector = [0usize; 128];
+    let length = size_of_val(&vector);
+    // SAFETY: the kernel fills at most the bytes given.
+    let read = unsafe {
+        let address = vector.as_mut_ptr() as usize;
+        syscall::call(nr::PRCTL, [PR_GET_AUXV, address, length, 0, 0]).or_else(|_| {
+            let fd = syscall::call(
+                nr::OPEN,
+                [c"/proc/self/auxv".as_ptr() as usize, 0o2000000, 0],
+            )?;
+            let read = syscall::call(nr::READ, [fd, address, length]);
+            let _ = syscall::call(nr::CLOSE, [fd]);
+            read
+        })
+    };
+    let words = read.ok()?.min(length) / size_of::<usize>();
+    vector[..words]
+        .chunks_exact(2)
+        .find(|pair| pair[0] == AT_SYSINFO_EHDR && pair[1] != 0)
+        .map(|pair| pair[1] as *const u8)
+}
+
+/// # Safety
+/// `base` is the start of a mapped ELF64 object that stays.
+unsafe fn find(base: *const u8, name: &CStr) -> Option<GetTime> {
+    const PT_LOAD: u32 = 1;
+    const PT_DYNAMIC: u32 = 2;
+    const DT_STRTAB: usize = 5;
+    const DT_SYMTAB: usize = 6;
+    const SYMBOL: usize = 24;
+    // SAFETY: the caller's promise: what the headers say lies in the object.
+    unsafe {
+        let read = |offset: usize| base.add(offset).cast::<usize>().read_unaligned();
+        let half = |at: *const u8| at.cast::<u32>().read_unaligned();
+        let (headers, count) = (read(32), read(56) & 0xffff);
+        let (mut load, mut dynamic) = (None, None);
+        for header in (0..count).map(|index| headers + index * 56) {
+            match half(base.add(header)) {
+                PT_LOAD if load.is_none() => load = Some((read(header + 8), read(header + 16))),
+                PT_DYNAMIC => dynamic = Some(read(header + 16)),
+                _ => {}
+            }
+        }
+        let (offset, address) = load?;
+        let at = |virtual_address: usize| base.wrapping_add(offset + virtual_address - address);
+        let (mut strings, mut symbols) = (None, None);
+        let mut entry = at(dynamic?).cast::<usize>();
+        while entry.read() != 0 {
+            match entry.read() {
+                DT_STRTAB => strings = Some(at(entry.add(1).read())),
+                DT_SYMTAB => symbols = Some(at(entry.add(1).read())),
+                _ => {}
+            }
+            entry = entry.add(2);
+        }
+        let (strings, symbols) = (strings?, symbols?);
+        // The linker puts the strings behind the symbols.
+        let count = (strings as usize).checked_sub(symbols as usize)? / SYMBOL;
+        (0..count.min(256))
+            .map(|index| symbols.add(index * SYMBOL))
+            .find(|symbol| CStr::from_ptr(strings.add(half(*symbol) as usize).cast()) == name)
+            .map(|symbol| {
+                let value = symbol.add(8).cast::<usize>().read_unaligned();
+                core::mem::transmute::<*const u8, GetTime>(at(value))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vdso_tells_the_time_of_the_kernel() {
+        let clock = Clock::new();
+        assert!(clock.0.is_some());
+        let (before, after) = (Clock(None).now(), clock.now());
+        assert!(after >= before && after.0 - before.0 < 10);
+        assert!((clock.coarse() - after.0).abs() < 2);
+    }
+}
