@@ -60,7 +60,13 @@ impl Transaction<'_> {
         if grown.is_multiple_of(GROUP) {
             // The kernel's blocks are zeroes; those of a growth that was undone are not.
             self.core.image.bytes(grown)?.fill(0);
-            self.mark(Run { start: grown, count: 1 }, true)?;
+            self.mark(
+                Run {
+                    start: grown,
+                    count: 1,
+                },
+                true,
+            )?;
         }
         Ok(())
     }

@@ -41,7 +41,10 @@ impl Core {
                     0 => {
                         let until = end.div_ceil(BLOCK);
                         let next = self.next_mapped(root, index, until)?;
-                        (next.saturating_mul(BLOCK)).min(end).saturating_sub(at).max(1)
+                        (next.saturating_mul(BLOCK))
+                            .min(end)
+                            .saturating_sub(at)
+                            .max(1)
                     }
                     _ => to_block_end(at, end - at),
                 };
@@ -51,7 +54,9 @@ impl Core {
                 let first = block_of(pointer);
                 let most = (end - at + within).div_ceil(BLOCK);
                 let mut blocks = 1;
-                while blocks < most && self.pointer(root, index + blocks)? == pointer + blocks as u32 {
+                while blocks < most
+                    && self.pointer(root, index + blocks)? == pointer + blocks as u32
+                {
                     blocks += 1;
                 }
                 let (start, blocks) = self.image.span(first, blocks)?;
@@ -132,7 +137,8 @@ impl Core {
             let (start, blocks) = self.image.span(block_of(pointer), blocks)?;
             let count = (blocks * BLOCK - within).min(end - at) as usize;
             // SAFETY: within the span; the content is locked, so that only mappings of it may look meanwhile.
-            let bytes = unsafe { core::slice::from_raw_parts_mut(start.add(within as usize), count) };
+            let bytes =
+                unsafe { core::slice::from_raw_parts_mut(start.add(within as usize), count) };
             return Ok(from.take(bytes)? as u64);
         }
         let appends = at <= size && end > size;
@@ -234,7 +240,9 @@ impl Core {
         self.image.bytes(block.into())?.fill(0);
         if top == 0 && depth == 0 || index >= reach(depth) {
             if top != 0 {
-                self.image.half(u64::from(block) * BLOCK)?.store(top, Release);
+                self.image
+                    .half(u64::from(block) * BLOCK)?
+                    .store(top, Release);
             }
             of.put(inode::ROOT, join(block, depth + 1));
             self.took_from_reserve(of);
@@ -266,7 +274,10 @@ impl Core {
 
     fn took_from_reserve(&self, of: &Inode<'_>) {
         let (start, count) = split(of.get(inode::RESERVE));
-        of.put(inode::RESERVE, join(start.wrapping_add(1), count.saturating_sub(1)));
+        of.put(
+            inode::RESERVE,
+            join(start.wrapping_add(1), count.saturating_sub(1)),
+        );
     }
 
     /// Finishes what a writer that died had begun: a block that is in the map is not in the reserve, and beyond the end there is nothing. The caller alone
@@ -295,7 +306,10 @@ impl Core {
             }
             depth -= 1;
             let entry = (index >> (10 * depth)) % 1024;
-            pointer = self.image.half(block_of(pointer) * BLOCK + entry * 4)?.load(Acquire);
+            pointer = self
+                .image
+                .half(block_of(pointer) * BLOCK + entry * 4)?
+                .load(Acquire);
         }
     }
 
@@ -303,7 +317,12 @@ impl Core {
     fn cut(&self, of: &Inode<'_>, size: u64) -> Result<()> {
         let mut change = self.change()?;
         let first = size.div_ceil(BLOCK);
-        change.unmap(of.at(inode::ROOT), first, u64::MAX, Some(of.at(inode::BLOCKS)))?;
+        change.unmap(
+            of.at(inode::ROOT),
+            first,
+            u64::MAX,
+            Some(of.at(inode::BLOCKS)),
+        )?;
         change.commit();
         Ok(())
     }

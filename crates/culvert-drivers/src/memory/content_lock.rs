@@ -56,9 +56,7 @@ impl Core {
                 // SAFETY: the second half of a word that is mapped, as the first.
                 let cell = unsafe { &*core::ptr::from_ref(low_half(word)).add(index % 2) };
                 if cell.load(Relaxed) == 0
-                    && cell
-                        .compare_exchange(0, number, AcqRel, Relaxed)
-                        .is_ok()
+                    && cell.compare_exchange(0, number, AcqRel, Relaxed).is_ok()
                 {
                     return Ok(cell);
                 }

@@ -239,7 +239,10 @@ impl Transaction<'_> {
                 name: 0,
                 length: rest as u16,
             };
-            self.core.image.word(place + need)?.store(free.word(), Release);
+            self.core
+                .image
+                .word(place + need)?
+                .store(free.word(), Release);
         }
         let record = Record {
             inode: number,
@@ -251,7 +254,11 @@ impl Transaction<'_> {
         let (entries, used) = split(dir.get(inode::RESERVE));
         let counts = join(entries + 1, used + (need / 8) as u32);
         self.set_word(dir, inode::RESERVE, counts)?;
-        let hint = if rest >= 8 { position + need / 8 } else { position };
+        let hint = if rest >= 8 {
+            position + need / 8
+        } else {
+            position
+        };
         let (blocks, old) = split(dir.get(inode::RUNS));
         if u64::from(old) != hint {
             self.set_word(dir, inode::RUNS, join(blocks, hint as u32))?;
@@ -295,7 +302,10 @@ impl Transaction<'_> {
             name: 0,
             length: BLOCK as u16,
         };
-        self.core.image.word(block * BLOCK)?.store(free.word(), Release);
+        self.core
+            .image
+            .word(block * BLOCK)?
+            .store(free.word(), Release);
         self.map(dir.at(inode::ROOT), blocks, block as u32)?;
         self.set_word(dir, inode::RUNS, join(blocks as u32 + 1, hint as u32))?;
         Ok(blocks * UNITS)
@@ -399,7 +409,8 @@ impl Transaction<'_> {
     /// Takes a name that was found away.
     pub fn remove_name(&mut self, dir: &Inode<'_>, found: &Found) -> Result<()> {
         let within = found.place % BLOCK;
-        let record = Record::of(self.get(found.place)?, within).ok_or_else(|| damaged("a record"))?;
+        let record =
+            Record::of(self.get(found.place)?, within).ok_or_else(|| damaged("a record"))?;
         let (entries, used) = split(dir.get(inode::RESERVE));
         let units = u32::from(record.length) / 8;
         let left = join(entries.saturating_sub(1), used.saturating_sub(units));
@@ -454,7 +465,8 @@ impl Transaction<'_> {
     /// Makes `found` lead to another inode.
     pub fn set_name(&mut self, found: &Found, number: u32, kind: FileKind) -> Result<()> {
         let within = found.place % BLOCK;
-        let record = Record::of(self.get(found.place)?, within).ok_or_else(|| damaged("a record"))?;
+        let record =
+            Record::of(self.get(found.place)?, within).ok_or_else(|| damaged("a record"))?;
         let record = Record {
             inode: number,
             kind: kind.directory_type(),

@@ -57,7 +57,11 @@ impl MemoryFile {
         of.put(inode::ATIME, self.core.now());
     }
 
-    fn changing<R>(&self, source: Option<&dyn Source>, run: impl FnOnce(&Inode<'_>) -> Result<R>) -> Result<R> {
+    fn changing<R>(
+        &self,
+        source: Option<&dyn Source>,
+        run: impl FnOnce(&Inode<'_>) -> Result<R>,
+    ) -> Result<R> {
         let of = self.inode()?;
         let interrupted = || source.is_some_and(|source| source.interrupted());
         let _held = self.core.lock_exclusive(&of, &interrupted)?;
@@ -152,7 +156,9 @@ impl File for MemoryFile {
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.changing(None, |of| self.core.allocate_range(of, mode, offset, length))
+        self.changing(None, |of| {
+            self.core.allocate_range(of, mode, offset, length)
+        })
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {

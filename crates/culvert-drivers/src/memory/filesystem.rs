@@ -319,8 +319,7 @@ impl FileSystem for MemoryFs {
                         other => other?,
                     };
                     if entry.attributes.kind == FileKind::Regular {
-                        let wanted =
-                            (u32::from(flags.read()) * 4) | (u32::from(flags.write()) * 2);
+                        let wanted = (u32::from(flags.read()) * 4) | (u32::from(flags.write()) * 2);
                         caller.may(Access(wanted), &entry.attributes)?;
                     }
                     (entry, self.open(caller, entry.attributes.node, flags))
@@ -477,4 +476,3 @@ impl Core {
         Ok(None)
     }
 }
-

@@ -22,7 +22,11 @@ pub fn open(path: &[u8]) -> Result<Descriptor, Errno> {
 /// A new description of the file that `fd` is open on.
 pub fn reopen(fd: i32) -> Result<Descriptor, Errno> {
     let path = alloc::format!("/proc/self/fd/{fd}");
-    open_with(path.as_bytes(), (linux::O_RDWR | linux::O_CLOEXEC) as usize, 0)
+    open_with(
+        path.as_bytes(),
+        (linux::O_RDWR | linux::O_CLOEXEC) as usize,
+        0,
+    )
 }
 
 /// Makes a file, mode 0600; `EEXIST` when there is something of that name.
@@ -83,7 +87,12 @@ fn write_zeroes(fd: i32, mut offset: u64, mut length: u64) -> Result<(), Errno> 
     let zeroes = [0u8; 4096];
     while length > 0 {
         let count = length.min(4096) as usize;
-        let arguments = [fd as usize, zeroes.as_ptr() as usize, count, offset as usize];
+        let arguments = [
+            fd as usize,
+            zeroes.as_ptr() as usize,
+            count,
+            offset as usize,
+        ];
         // SAFETY: the buffer is given with its length.
         match unsafe { syscall::call(nr::PWRITE64, arguments) } {
             Ok(0) => return Err(Errno::ENOSPC),

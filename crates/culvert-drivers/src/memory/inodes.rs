@@ -85,7 +85,10 @@ impl<'a> Transaction<'a> {
         self.set_word(&made, inode::STATE, join(mode, generation))?;
         let now = self.core.now();
         made.put(inode::OWNER, join(caller.uid, gid));
-        made.put(inode::LINKS, join(0, parent.map_or(layout::ROOT, |parent| parent.number)));
+        made.put(
+            inode::LINKS,
+            join(0, parent.map_or(layout::ROOT, |parent| parent.number)),
+        );
         for time in [inode::ATIME, inode::MTIME, inode::CTIME, inode::BTIME] {
             made.put(time, now);
         }

@@ -42,7 +42,10 @@ impl Core {
         while depth > 0 {
             depth -= 1;
             let entry = (index >> (10 * depth)) % FANOUT;
-            pointer = self.image.half(block_of(pointer) * BLOCK + entry * 4)?.load(Acquire);
+            pointer = self
+                .image
+                .half(block_of(pointer) * BLOCK + entry * 4)?
+                .load(Acquire);
             if pointer == 0 {
                 return Ok(0);
             }
@@ -82,7 +85,10 @@ impl Core {
             while level > 0 {
                 level -= 1;
                 let entry = (index >> (10 * level)) % FANOUT;
-                block = self.image.half(block_of(block) * BLOCK + entry * 4)?.load(Acquire);
+                block = self
+                    .image
+                    .half(block_of(block) * BLOCK + entry * 4)?
+                    .load(Acquire);
                 if block == 0 {
                     missing = reach(level);
                     break;
@@ -255,7 +261,13 @@ impl Transaction<'_> {
             }
         }
         for entry in 0..FANOUT {
-            if self.core.image.half(block * BLOCK + entry * 4)?.load(Relaxed) != 0 {
+            if self
+                .core
+                .image
+                .half(block * BLOCK + entry * 4)?
+                .load(Relaxed)
+                != 0
+            {
                 return Ok(false);
             }
         }

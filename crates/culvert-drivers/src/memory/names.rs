@@ -207,14 +207,22 @@ impl<'a> Transaction<'a> {
         }
         if !flags.whiteout() {
             // The new name may have changed the bucket that the old one is found through.
-            let old = core.find(&old_dir, from.1)?.ok_or_else(|| damaged("a name"))?;
+            let old = core
+                .find(&old_dir, from.1)?
+                .ok_or_else(|| damaged("a name"))?;
             self.remove_name(&old_dir, &old)?;
         }
         self.moved(&moved, &old_dir, &new_dir, now)
     }
 
     /// What a node that got another directory owes: its `..`, the link counts, the times.
-    fn moved(&mut self, moved: &Inode<'_>, from: &Inode<'_>, to: &Inode<'_>, now: u64) -> Result<()> {
+    fn moved(
+        &mut self,
+        moved: &Inode<'_>,
+        from: &Inode<'_>,
+        to: &Inode<'_>,
+        now: u64,
+    ) -> Result<()> {
         let (links, _) = split(moved.get(inode::LINKS));
         self.set_links(moved, links, to.number)?;
         if moved.is_directory() && from.number != to.number {

@@ -158,7 +158,11 @@ impl Core {
     }
 
     /// Gives back the list of a slot whose process is dead, with the lock held.
-    pub fn free_list(&self, change: &mut super::transaction::Transaction<'_>, at: u64) -> Result<()> {
+    pub fn free_list(
+        &self,
+        change: &mut super::transaction::Transaction<'_>,
+        at: u64,
+    ) -> Result<()> {
         let mut block = change.get(at + slot::OPENED * 8)?;
         let most = change.get(at + slot::OPENED_END * 8)? / u64::from(ENTRIES) + 2;
         for _ in 0..most {

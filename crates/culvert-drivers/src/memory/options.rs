@@ -83,7 +83,11 @@ fn text(value: &[u8]) -> &str {
 
 fn number(name: &str, value: &[u8]) -> Result<u32> {
     match text(value).parse() {
-        Ok(u32::MAX) | Err(_) => Err(invalid_option(name, value, "not a number of a user or group")),
+        Ok(u32::MAX) | Err(_) => Err(invalid_option(
+            name,
+            value,
+            "not a number of a user or group",
+        )),
         Ok(number) => Ok(number),
     }
 }

@@ -110,7 +110,9 @@ fn adjust(fd: Descriptor, options: &Options) -> Result<()> {
         if wanted < there {
             return Err(Error::because(
                 Errno::EINVAL,
-                format!("option {what}: it has more already ({there} blocks or inodes), and can only grow"),
+                format!(
+                    "option {what}: it has more already ({there} blocks or inodes), and can only grow"
+                ),
             ));
         }
         change.set_header(index, wanted)?;

@@ -15,7 +15,13 @@ const ZERO_RANGE: u32 = 0x10;
 
 impl Core {
     /// fallocate(2). The content is locked for writing.
-    pub fn allocate_range(&self, of: &Inode<'_>, mode: u32, offset: u64, length: u64) -> Result<()> {
+    pub fn allocate_range(
+        &self,
+        of: &Inode<'_>,
+        mode: u32,
+        offset: u64,
+        length: u64,
+    ) -> Result<()> {
         let end = offset.checked_add(length).filter(|&end| end <= LARGEST);
         let end = end.ok_or(Errno::EFBIG)?;
         let keep = mode & KEEP_SIZE != 0;
@@ -40,7 +46,12 @@ impl Core {
             // What was set aside goes back, but for blocks that were there before: those hold content or were set aside before.
             for index in filled {
                 let mut change = self.change()?;
-                change.unmap(of.at(inode::ROOT), index, index + 1, Some(of.at(inode::BLOCKS)))?;
+                change.unmap(
+                    of.at(inode::ROOT),
+                    index,
+                    index + 1,
+                    Some(of.at(inode::BLOCKS)),
+                )?;
                 change.commit();
             }
             return Err(error);
@@ -63,7 +74,9 @@ impl Core {
     ) -> core::result::Result<(), (culvert::Error, alloc::vec::Vec<u64>)> {
         let mut filled = alloc::vec::Vec::new();
         // What can never fit is refused before anything is touched.
-        let free = self.free_blocks().map_err(|error| (error, filled.clone()))?;
+        let free = self
+            .free_blocks()
+            .map_err(|error| (error, filled.clone()))?;
         let mut index = first;
         while index < last {
             let step = (|| {
@@ -177,7 +190,8 @@ impl Core {
         }
         let end = size.div_ceil(BLOCK);
         let mut blocks = 1;
-        while index + blocks < end && self.pointer(root, index + blocks)? == pointer + blocks as u32 {
+        while index + blocks < end && self.pointer(root, index + blocks)? == pointer + blocks as u32
+        {
             blocks += 1;
         }
         if index + blocks == end {

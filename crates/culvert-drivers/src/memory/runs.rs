@@ -55,7 +55,10 @@ impl Core {
             let value = self.header(header::RUNS + run * WORDS + word)?;
             name.extend_from_slice(&value.to_le_bytes());
         }
-        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        let end = name
+            .iter()
+            .position(|&byte| byte == 0)
+            .unwrap_or(name.len());
         name.truncate(end);
         Ok(name)
     }

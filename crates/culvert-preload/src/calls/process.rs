@@ -48,7 +48,10 @@ fn child(flags: CloneFlags) {
         process::forget_pid();
         process::get().table.posix_locks.forget_all();
         let mounts = &process::get().mounts;
-        for driver in mounts.ids().filter_map(|mount| mounts.driver_if_open(mount)) {
+        for driver in mounts
+            .ids()
+            .filter_map(|mount| mounts.driver_if_open(mount))
+        {
             driver.forked(flags.files());
         }
     }
