@@ -9,7 +9,7 @@ use super::{
     options::{self, Options},
 };
 use crate::archive::host as files;
-use crate::{Descriptor, Environment, Held, Prepared, Progress, Warnings};
+use crate::{Descriptor, Environment, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, sync::Arc};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
@@ -200,9 +200,9 @@ fn join_core(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
 }
 
 fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
-    let proof = Held::from(host::reopen(fd.raw())?).adopted(environment.adopt);
+    let proof = environment.keeper.keep(host::reopen(fd.raw())?);
     Ok(Core {
-        image: Image::new(Held::from(fd).adopted(environment.adopt)),
+        image: Image::new(environment.keeper.keep(fd)),
         proof,
         own_proof: AtomicI32::new(-1),
         slot: AtomicU32::new(0),
