@@ -23,7 +23,7 @@ pub use case::{Case, User, installed};
 pub use driver::Driver;
 pub use fixture::Tree;
 pub use process::{Finished, run, run_within};
-pub use suites::suite;
+pub use suites::{sources, suite};
 pub use world::{Native, World, world};
 
 /// Declares differential tests that run twice: as the user who runs the tests, and (where that is root) as an

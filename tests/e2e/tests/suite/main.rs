@@ -15,3 +15,4 @@ mod reading;
 mod suites;
 mod surroundings;
 mod untouched;
+mod writing;
