@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Some("run") => {
             let only: Vec<&str> = words[1..].iter().map(String::as_str).collect();
             let figures = measure::everything(&only);
-            print!("{}", publish::table(&figures));
+            println!("\n{}", publish::machine());
             if only.is_empty() {
                 publish::write(&root.join("bench/results"), &figures);
             }

@@ -2,6 +2,7 @@
 
 use crate::figure::{Figure, Judged};
 use crate::fixture;
+use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
 use crate::writing;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::path::Path;
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 9] = [
+pub const GROUPS: [(&str, Group); 10] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -18,6 +19,7 @@ pub const GROUPS: [(&str, Group); 9] = [
     ("grep", grep),
     ("random", random),
     ("passthrough", writing::passthrough),
+    ("disk", writing::on_disk),
     ("memory", writing::memory),
     ("programs", writing::programs),
 ];
@@ -29,7 +31,9 @@ pub fn everything(only: &[&str]) -> Vec<Figure> {
     for (name, group) in GROUPS {
         if only.is_empty() || only.contains(&name) {
             eprintln!("measuring {name}");
-            figures.extend(group(&place));
+            let found = group(&place);
+            print!("{}", publish::tables(&found));
+            figures.extend(found);
         }
     }
     figures

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 const MARKERS: [&str; 2] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
 
 /// The figures as tables in markdown: one of single figures, then one for each group with columns.
-pub fn table(figures: &[Figure]) -> String {
+pub fn tables(figures: &[Figure]) -> String {
     let mut text = String::new();
     let (single, grids): (Vec<&Figure>, Vec<&Figure>) =
         figures.iter().partition(|figure| figure.column.is_empty());
@@ -26,8 +26,12 @@ pub fn table(figures: &[Figure]) -> String {
             .collect();
         let _ = write!(text, "\n**{group}**\n\n{}", grid(&members));
     }
-    let _ = write!(text, "\n{}\n", machine());
     text
+}
+
+/// All tables, and where and when they were measured.
+fn page(figures: &[Figure]) -> String {
+    format!("{}\n{}\n", tables(figures), machine())
 }
 
 /// Each once, in the order of first appearance.
@@ -134,7 +138,7 @@ fn singles(figures: &[&Figure]) -> String {
 }
 
 /// Where and when this was measured.
-fn machine() -> String {
+pub fn machine() -> String {
     let said = |command: &str| {
         let output = Command::new("sh")
             .args(["-c", command])
@@ -180,7 +184,7 @@ fn json(figures: &[Figure]) -> String {
 pub fn write(directory: &Path, figures: &[Figure]) {
     fs::create_dir_all(directory).expect("the checkout can be written");
     for (name, text) in [
-        ("table.md", table(figures)),
+        ("table.md", page(figures)),
         ("figures.json", json(figures)),
         ("figures.svg", plot::svg(figures)),
     ] {

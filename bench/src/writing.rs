@@ -17,87 +17,64 @@ const MEMORY: &str = "`memory`";
 struct Worker {
     /// Words that make a command his.
     before: String,
-    /// His directory in memory, and one on the disk.
-    memory: String,
-    disk: Option<String>,
+    /// His directory.
+    directory: String,
 }
 
 impl Worker {
-    fn new(place: &Place) -> Self {
-        let root = numbers("id -u")[0] == 0.0;
-        let memory = place.path("worker");
-        let disk = disk_directory(place);
-        let home = place.path("worker-home");
-        let owned = format!("{memory} {home} {}", disk.clone().unwrap_or_default());
+    /// One in `directory`, whose programs use at most so many `files`.
+    fn new(directory: &str, files: u32) -> Self {
+        let home = format!("{directory}/home");
         sh(&format!(
-            "for d in {owned}; do mkdir -p $d $d/source $d/target $d/native; done"
+            "for d in source target native home; do mkdir -p {directory}/$d; done"
         ));
         let clock = std::env::var("FILES_CLOCK").unwrap_or_default();
-        let environment =
-            format!("env HOME={home} XDG_CACHE_HOME={home} FILES_CLOCK={clock} FILES_COUNT=10000 ");
-        let before = if root {
-            sh(&format!("chown -R 65534:65534 {owned}"));
-            format!("setpriv --reuid=65534 --regid=65534 --clear-groups -- {environment}")
-        } else {
-            environment
-        };
+        let mut before = format!(
+            "env HOME={home} XDG_CACHE_HOME={home} FILES_CLOCK={clock} FILES_COUNT={files}"
+        );
+        if numbers("id -u")[0] == 0.0 {
+            sh(&format!("chown -R 65534:65534 {directory}"));
+            before = format!("setpriv --reuid=65534 --regid=65534 --clear-groups -- {before}");
+        }
         Self {
             before,
-            memory,
-            disk,
+            directory: directory.to_owned(),
         }
     }
 
-    fn native(&self, directory: &str, column: &'static str) -> Way {
+    fn native(&self, column: &'static str) -> Way {
         Way {
             column,
             before: self.before.clone(),
-            directory: format!("{directory}/native"),
+            directory: format!("{}/native", self.directory),
         }
     }
 
-    /// Through `culvert run` with `arguments` that mount something at `DIRECTORY/target`.
-    fn through(
-        &self,
-        place: &Place,
-        directory: &str,
-        column: &'static str,
-        arguments: &str,
-    ) -> Way {
+    /// Through `culvert run` with `arguments` that mount something at the target.
+    fn through(&self, place: &Place, column: &'static str, arguments: &str) -> Way {
         Way {
             column,
             before: format!("{} {} run {arguments} --", self.before, place.culvert),
-            directory: format!("{directory}/target"),
+            directory: format!("{}/target", self.directory),
         }
     }
 
-    /// All ways to the directory `DIRECTORY/source`; those that do not work here are left out.
-    fn passthrough(&self, place: &Place, directory: &str, columns: &[&'static str]) -> Vec<Way> {
-        let volume = format!("-v {directory}/source:{directory}/target");
-        let mut ways = vec![self.native(directory, "native")];
+    /// The native way and those of `columns` to the source; what does not work here is left out.
+    fn passthrough(&self, place: &Place, columns: &[&'static str]) -> Vec<Way> {
+        let volume = format!("-v {0}/source:{0}/target", self.directory);
+        let mut ways = vec![self.native("native")];
         for &column in columns {
-            let way = match column {
-                AGAIN => self.native(directory, AGAIN),
-                BOUND => self.through(
-                    place,
-                    directory,
-                    BOUND,
-                    &format!("--private {volume}:links=backing"),
-                ),
-                BACKING => self.through(
-                    place,
-                    directory,
-                    BACKING,
-                    &format!("--no-private {volume}:links=backing"),
-                ),
-                DRIVEN => self.through(
-                    place,
-                    directory,
-                    DRIVEN,
-                    &format!("--no-private {volume}:driven"),
-                ),
-                _ => self.through(place, directory, column, &format!("--no-private {volume}")),
+            let arguments = match column {
+                AGAIN => {
+                    ways.push(self.native(AGAIN));
+                    continue;
+                }
+                BOUND => format!("--private {volume}"),
+                BACKING => format!("--no-private {volume}:links=backing"),
+                DRIVEN => format!("--no-private {volume}:driven"),
+                _ => format!("--no-private {volume}"),
             };
+            let way = self.through(place, column, &arguments);
             if way.works() {
                 ways.push(way);
             }
@@ -108,13 +85,10 @@ impl Worker {
     fn memory(&self, place: &Place) -> Vec<Way> {
         let mount = format!(
             "--no-private --mount type=memory,target={}/target",
-            self.memory
+            self.directory
         );
-        let ours = self.through(place, &self.memory, MEMORY, &mount);
-        let mut ways = vec![
-            self.native(&self.memory, "tmpfs"),
-            self.native(&self.memory, AGAIN),
-        ];
+        let ours = self.through(place, MEMORY, &mount);
+        let mut ways = vec![self.native("tmpfs"), self.native(AGAIN)];
         if ours.works() {
             ways.insert(1, ours);
         }
@@ -152,34 +126,34 @@ fn switches(group: &'static str, what: &str, row: &Row) -> Vec<Figure> {
     })
 }
 
-/// `passthrough` against the directory itself, in memory and on the disk.
+/// `passthrough` against the directory itself, in memory.
 pub fn passthrough(place: &Place) -> Vec<Figure> {
-    let worker = Worker::new(place);
-    let all = [DEFAULT, BACKING, BOUND, DRIVEN, AGAIN];
-    let ways = worker.passthrough(place, &worker.memory, &all);
     const GROUP: &str =
         "passthrough in memory: 4,096 files of 128 bytes, 2,048 of 63 × i bytes, calls on 10,000";
+    let worker = Worker::new(&place.path("worker"), 10_000);
+    let ways = worker.passthrough(place, &[DEFAULT, BACKING, BOUND, DRIVEN, AGAIN]);
     let mut figures = contents(place, &ways, GROUP, 9);
     for (form, how, least) in FORMS {
         figures.extend(calls(place, &ways, GROUP, form, how, least, 9));
     }
-    if let Some(disk) = &worker.disk {
-        // Fewer files: on a busy disk creating one can take a millisecond.
-        let mut ways = worker.passthrough(place, disk, &[DEFAULT, BACKING, AGAIN]);
-        for way in &mut ways {
-            way.before = way
-                .before
-                .replace(" FILES_COUNT=10000 ", " FILES_COUNT=256 ");
+    figures
+}
+
+/// The same on a disk, with fewer files: creating one can take a millisecond there.
+pub fn on_disk(place: &Place) -> Vec<Figure> {
+    const GROUP: &str = "passthrough on disk, 256 files";
+    let Some(disk) = disk_directory(place) else {
+        return Vec::new();
+    };
+    let worker = Worker::new(&disk, 256);
+    let ways = worker.passthrough(place, &[DEFAULT, BACKING, AGAIN]);
+    let mut figures = contents(place, &ways, GROUP, 5);
+    for (form, how, least) in FORMS {
+        if ["path", "dirfd"].contains(&form) {
+            figures.extend(calls(place, &ways, GROUP, form, how, least, 5));
         }
-        const GROUP: &str = "passthrough on disk, 256 files";
-        figures.extend(contents(place, &ways, GROUP, 5));
-        for (form, how, least) in FORMS {
-            if ["path", "dirfd"].contains(&form) {
-                figures.extend(calls(place, &ways, GROUP, form, how, least, 5));
-            }
-        }
-        sh(&format!("rm -rf {disk}"));
     }
+    sh(&format!("rm -rf {disk}"));
     figures
 }
 
@@ -247,7 +221,7 @@ fn calls(
 /// `memory` against tmpfs.
 pub fn memory(place: &Place) -> Vec<Figure> {
     const GROUP: &str = "memory";
-    let worker = Worker::new(place);
+    let worker = Worker::new(&place.path("worker"), 10_000);
     let files = place.program("files");
     let ways = worker.memory(place);
     let mut figures = Vec::new();
@@ -370,7 +344,7 @@ pub fn memory(place: &Place) -> Vec<Figure> {
 /// Programs that do much besides: unpacking, git, a compiler.
 pub fn programs(place: &Place) -> Vec<Figure> {
     const GROUP: &str = "programs";
-    let worker = Worker::new(place);
+    let worker = Worker::new(&place.path("worker"), 10_000);
     let archive = place.path("project.tar");
     // A project of a size that one notices: sources with a Makefile.
     sh(&format!(
@@ -380,7 +354,7 @@ pub fn programs(place: &Place) -> Vec<Figure> {
          tar -cf {archive} -C {0} project",
         place.path("")
     ));
-    let mut ways = worker.passthrough(place, &worker.memory, &[DEFAULT, BACKING, AGAIN]);
+    let mut ways = worker.passthrough(place, &[DEFAULT, BACKING, AGAIN]);
     ways.extend(
         worker
             .memory(place)

@@ -38,9 +38,47 @@ impl Drop for Descriptor {
 /// embedder may move it again. The driver closes it, and stores -1 there, when it is done; None: the driver keeps the number it has.
 pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
 
-/// A descriptor that a driver keeps: its own, or one that the embedder moves about.
+/// Which table of descriptors the calling thread has: 0 for the process's own, another number, never used again, for that of a child of vfork(2),
+/// which runs in the memory of its parent but has a copy of the table, and for that which a process shares with another.
+pub type TableNumber = fn() -> usize;
+
+/// The embedder's part in keeping descriptors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Keeper {
+    /// How descriptors are moved out of the program's way, if they are.
+    pub adopt: Option<Adopt>,
+    /// Whose they are; none: there is only one table.
+    pub table: Option<TableNumber>,
+}
+
+impl Keeper {
+    /// The table of the calling thread.
+    pub fn table(self) -> usize {
+        self.table.map_or(0, |table| table())
+    }
+
+    /// Takes `descriptor` into keeping.
+    pub fn keep(self, descriptor: Descriptor) -> Held {
+        let number = descriptor.into_raw();
+        Held {
+            number: match self.adopt.and_then(|adopt| adopt(number)) {
+                Some(place) => Number::Kept(place),
+                None => Number::Own(number),
+            },
+            keeper: self,
+            table: self.table(),
+        }
+    }
+}
+
+/// A descriptor that a driver keeps: its own, or one that the embedder moves about. Closed when dropped, by whoever has the table that it is in; by
+/// others it is left alone.
 #[derive(Debug)]
-pub struct Held(Number);
+pub struct Held {
+    number: Number,
+    keeper: Keeper,
+    table: usize,
+}
 
 #[derive(Debug)]
 enum Number {
@@ -49,27 +87,28 @@ enum Number {
 }
 
 impl Held {
-    /// Hands a descriptor of the driver's own to `adopt`, if there is one.
-    #[must_use]
-    pub fn adopted(self, adopt: Option<Adopt>) -> Self {
-        let this = ManuallyDrop::new(self);
-        Self(match (&this.0, adopt) {
-            (Number::Own(number), Some(adopt)) => match adopt(*number) {
-                Some(place) => Number::Kept(place),
-                None => Number::Own(*number),
-            },
-            (Number::Own(number), None) => Number::Own(*number),
-            (Number::Kept(place), _) => Number::Kept(place),
-        })
-    }
-
     /// The number as it is now: not to be kept.
     #[inline]
     pub fn raw(&self) -> i32 {
-        match self.0 {
+        match self.number {
             Number::Own(number) => number,
             Number::Kept(place) => place.load(Relaxed),
         }
+    }
+
+    /// Gives it back, where it is now.
+    #[must_use]
+    pub fn release(self) -> Descriptor {
+        let this = ManuallyDrop::new(self);
+        Descriptor(match this.number {
+            Number::Own(number) => number,
+            Number::Kept(place) => place.swap(-1, Relaxed),
+        })
+    }
+
+    /// The table that it is in.
+    pub const fn table(&self) -> usize {
+        self.table
     }
 
     /// Runs `run` on the descriptor.
@@ -80,15 +119,17 @@ impl Held {
 
 impl From<Descriptor> for Held {
     fn from(descriptor: Descriptor) -> Self {
-        Self(Number::Own(descriptor.into_raw()))
+        Keeper::default().keep(descriptor)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        drop(Descriptor(match self.0 {
-            Number::Own(number) => number,
-            Number::Kept(place) => place.swap(-1, Relaxed),
-        }));
+        if self.keeper.table() == self.table {
+            drop(Descriptor(match self.number {
+                Number::Own(number) => number,
+                Number::Kept(place) => place.swap(-1, Relaxed),
+            }));
+        }
     }
 }

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod archive;
 mod descriptor;
+mod descriptor_file;
 pub mod fault;
 pub mod layers;
 pub mod memory;
@@ -20,7 +21,8 @@ pub mod passthrough;
 mod registry;
 
 pub use archive::{Progress, Warning, Warnings};
-pub use descriptor::{Adopt, Descriptor, Held};
+pub use descriptor::{Adopt, Descriptor, Held, Keeper, TableNumber};
+pub use descriptor_file::{DescriptorFile, unhindered};
 pub use layers::{open, prepare};
 pub use registry::{DriverInfo, OptionInfo, detect, find, list};
 pub(crate) use registry::{check_names, invalid_option};
@@ -35,8 +37,8 @@ pub struct Environment<'a> {
     pub cache_directory: Option<&'a [u8]>,
     /// A directory for what the run alone needs: its run directory.
     pub run_directory: Option<&'a [u8]>,
-    /// Moves a descriptor that the driver will keep out of the program's way.
-    pub adopt: Option<Adopt>,
+    /// Keeps the driver's descriptors out of the program's way.
+    pub keeper: Keeper,
     /// Whether a signal waits for the thread that is in the driver; drivers that wait long by themselves ask it.
     pub interrupted: Option<fn() -> bool>,
     /// Whether any process of the run holds a description of the node that the kernel keeps for it: one that was shared by fork, exec or a lock, and may be

@@ -286,6 +286,8 @@ pub fn caller() -> Caller<'static> {
 /// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
 #[derive(Default)]
 pub struct VforkChild {
+    /// The number of its table of descriptors.
+    table: usize,
     state: Mutex<ChildState>,
     /// It has changed its credentials, which are known in memory that it shares.
     changed_credentials: AtomicBool,
@@ -366,6 +368,22 @@ pub fn vfork_child() -> Option<&'static VforkChild> {
     unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
 }
 
+/// Tables of descriptors that were told apart so far.
+static TABLES: AtomicUsize = AtomicUsize::new(0);
+/// The number of the process's own.
+static TABLE: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of the table of descriptors that this thread has: 0, or one never used again for a child of vfork, and for a process that shares its table
+/// with the one that made it (`culvert_drivers::TableNumber`).
+pub fn descriptor_table() -> usize {
+    vfork_child().map_or_else(|| TABLE.load(Relaxed), |child| child.table)
+}
+
+/// This process has memory of its own, but its descriptors are another's too (clone(2), CLONE_FILES without CLONE_VM).
+pub fn share_descriptor_table() {
+    TABLE.store(TABLES.fetch_add(1, Relaxed) + 1, Relaxed);
+}
+
 /// Whether any vfork child shares this memory now.
 pub fn vfork_children_alive() -> bool {
     get().vfork_children.load(Relaxed) != 0
@@ -378,7 +396,10 @@ pub fn enter_vfork() {
     let outer = block.slot[CHILD_SLOT].load(Relaxed);
     block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
     block.slot[CHILD_SLOT].store(
-        Box::into_raw(Box::new(VforkChild::default())) as usize,
+        Box::into_raw(Box::new(VforkChild {
+            table: TABLES.fetch_add(1, Relaxed) + 1,
+            ..VforkChild::default()
+        })) as usize,
         Relaxed,
     );
 }

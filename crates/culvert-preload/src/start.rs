@@ -199,7 +199,10 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
             let place = culvert_drivers::Environment {
                 cache_directory: None,
                 run_directory: Some(&process::get().run.path),
-                adopt: Some(adopt),
+                keeper: culvert_drivers::Keeper {
+                    adopt: Some(adopt),
+                    table: Some(process::descriptor_table),
+                },
                 interrupted: Some(culvert_intercept::wait::pending),
                 in_use: Some(in_use),
             };
@@ -236,7 +239,18 @@ fn unavailable(error: culvert::Error) -> culvert::Error {
 
 /// Takes a driver's descriptor out of the program's way.
 fn adopt(fd: i32) -> Option<&'static AtomicI32> {
-    process::get().table.adopt_internal(fd)
+    match process::descriptor_table() {
+        0 => process::get().table.adopt_internal(fd),
+        // The process's own table does not have it.
+        _ => adopt_elsewhere(fd),
+    }
+}
+
+/// Takes a driver's descriptor out of the way of a child of vfork, which is about to exec: a few bytes are lost with it.
+fn adopt_elsewhere(fd: i32) -> Option<&'static AtomicI32> {
+    let moved = crate::descriptors::dup_high(fd, true).ok()?;
+    drop(shadow::Descriptor(fd));
+    Some(Box::leak(Box::new(AtomicI32::new(moved))))
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@
 //! program's malloc, nothing touches `errno`, nothing calls libc, so nothing can re-enter the hook.
 #![no_std]
 
+mod abort;
 pub mod clock;
 pub mod errno;
 pub mod nr;
 pub mod sync;
 pub mod syscall;
 
+pub use abort::abort;
 pub use errno::Errno;
 pub use linux_raw_sys as raw;

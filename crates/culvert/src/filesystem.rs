@@ -84,7 +84,8 @@ pub trait FileSystem: Send + Sync {
 
     /// A path of `node` below the root, without leading slash, empty for the root; for getcwd, `/proc/self/fd` and logs. Of several hard links any.
     ///
-    /// - `ENOENT`: the node has no name any more (getcwd(2); proc(5) then shows "(deleted)").
+    /// - `ENOENT`: the node has no name any more (getcwd(2); proc(5) then shows "(deleted)"), or, of a file with several, has lost the one that
+    ///   the back end knows it by, as natively.
     fn path_of(&self, node: Node) -> Result<Vec<u8>>;
 
     /// stat(2) of a node. Needs no permission on it.

@@ -12,7 +12,6 @@ mod stack;
 
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert_preload::start::{Environment, start};
-use culvert_sys::{nr, syscall};
 
 /// Both ways in may be taken by the same object (an auditor's initialiser runs too).
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -56,22 +55,12 @@ static INITIALISER: unsafe extern "C" fn(i32, *mut *mut u8, *mut *mut u8) = init
 /// A panic is a defect of Culvert. The program cannot go on with half an operation done: it ends as by abort(3), with the reason in the log.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    culvert_preload::log!("a defect of Culvert: {info}");
-    const SIGABRT: usize = 6;
-    // SAFETY: restores the default action of SIGABRT and sends it to this thread; exits should that not end it.
-    unsafe {
-        let default = [0usize; 4];
-        syscall::raw(
-            nr::RT_SIGACTION,
-            [SIGABRT, default.as_ptr() as usize, 0, 8, 0, 0],
-        );
-        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
-        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
-        syscall::raw(nr::TGKILL, [process, thread, SIGABRT, 0, 0, 0]);
-        loop {
-            syscall::raw(nr::EXIT_GROUP, [134, 0, 0, 0, 0, 0]);
-        }
+    let message = info.message();
+    match info.location() {
+        Some(place) => culvert_preload::log!("a defect of Culvert, at {place}: {message}"),
+        None => culvert_preload::log!("a defect of Culvert: {message}"),
     }
+    culvert_sys::abort()
 }
 
 // Named by the precompiled `core`, never called: this crate aborts on panic. Hidden, so that a preloaded libculvert.so does not stand in for

@@ -74,6 +74,7 @@ pub struct Case {
     mounts: Vec<Mount>,
     input: Vec<u8>,
     environment: Vec<(OsString, OsString)>,
+    options: Option<String>,
     strict: bool,
     limit: Duration,
 }
@@ -90,6 +91,7 @@ impl Case {
             mounts: Vec::new(),
             input: Vec::new(),
             environment: Vec::new(),
+            options: None,
             strict: false,
             limit: LIMIT,
         }
@@ -168,6 +170,12 @@ impl Case {
     /// What the program reads from its standard input.
     pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
+        self
+    }
+
+    /// More options (`layer=fault,...`) for every mount, which the native side does not have.
+    pub fn options(mut self, options: impl Into<String>) -> Self {
+        self.options = Some(options.into());
         self
     }
 
@@ -283,6 +291,16 @@ impl Case {
                     self.fresh(&tree);
                     all.extend(driver.words(&tree, &mount.target));
                 }
+            }
+            if let Some(options) = &self.options {
+                let last = all.last_mut().expect("a mount has words");
+                // In a volume without options they follow a colon.
+                let separator = match last.ends_with(&format!(":{target}")) {
+                    true => ':',
+                    false => ',',
+                };
+                last.push(separator);
+                last.push_str(options);
             }
         }
         all.push("--".to_owned());

@@ -24,7 +24,7 @@ pub use driver::Driver;
 pub use fixture::Tree;
 pub use process::{Finished, run, run_within};
 pub use suites::{sources, suite};
-pub use world::{Native, World, world};
+pub use world::{Native, World, open_to_all, world};
 
 /// Declares differential tests that run twice: as the user who runs the tests, and (where that is root) as an
 /// ordinary user with no rights at all.

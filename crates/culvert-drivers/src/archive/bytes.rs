@@ -1,7 +1,7 @@
 //! Random access to the bytes of an archive file.
 
 use super::host::{self, Descriptor, Mapped, Status};
-use crate::descriptor::{Adopt, Held};
+use crate::descriptor::{Held, Keeper};
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Sink};
 
@@ -102,10 +102,10 @@ impl FileBytes {
         Ok((bytes, status))
     }
 
-    /// Hands the descriptor to `adopt`.
+    /// Hands the descriptor to `keeper`.
     #[must_use]
-    pub fn adopted(mut self, adopt: Option<Adopt>) -> Self {
-        self.file = self.file.take().map(|file| file.adopted(adopt));
+    pub fn kept(mut self, keeper: Keeper) -> Self {
+        self.file = self.file.take().map(|file| keeper.keep(file.release()));
         self
     }
 

@@ -152,7 +152,7 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
         // Nothing can be handed out in place.
         Kind::Tar(Some(_)) => archive,
     };
-    let archive = archive.adopted(environment.adopt);
+    let archive = archive.kept(environment.keeper);
     Ok(Box::new(ArchiveFs::new(
         Arc::new(archive),
         index,

@@ -66,6 +66,14 @@ impl Counters {
         }
     }
 
+    /// Whether the next operation of `rule` would be struck, by `strikes` as for [`Counters::count`].
+    pub fn would_strike(&self, rule: usize, strikes: impl Fn(u64, u64) -> bool) -> bool {
+        self.all().get(rule).is_some_and(|counter| {
+            let now = counter.load(Relaxed);
+            strikes(now >> STRUCK_BITS, now & STRUCK_MAX)
+        })
+    }
+
     /// Counts an operation for `rule`. `strikes` says of its number, from 0 on, and of the number of strikes before, whether it is struck; the
     /// number of one that is, is returned.
     pub fn count(&self, rule: usize, strikes: impl Fn(u64, u64) -> bool) -> Option<u64> {

@@ -34,7 +34,7 @@ impl Action {
         match self {
             Self::Crash => crash(),
             Self::Panic => panic!("a panic that a rule of layer fault asked for"),
-            Self::Abort => abort(),
+            Self::Abort => culvert_sys::abort(),
             Self::Loop => loop {
                 core::hint::spin_loop();
             },
@@ -46,30 +46,6 @@ fn crash() -> ! {
     // SAFETY: nothing is ever mapped there (mmap_min_addr, and the first page is never given out); a fault is what is wanted. In assembly,
     // for to the compiler it would be undefined.
     unsafe { core::arch::asm!("mov rax, qword ptr [0]", "ud2", options(noreturn)) }
-}
-
-fn abort() -> ! {
-    const SIGABRT: usize = 6;
-    // SAFETY: default action and delivery of SIGABRT for this thread; the arguments are plain numbers and structures of ours.
-    unsafe {
-        let default = [0usize; 4];
-        let mask = 1u64 << (SIGABRT - 1);
-        const SIG_UNBLOCK: usize = 1;
-        syscall::raw(
-            nr::RT_SIGACTION,
-            [SIGABRT, default.as_ptr() as usize, 0, 8, 0, 0],
-        );
-        syscall::raw(
-            nr::RT_SIGPROCMASK,
-            [SIG_UNBLOCK, (&raw const mask) as usize, 0, 8, 0, 0],
-        );
-        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
-        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
-        syscall::raw(nr::TGKILL, [process, thread, SIGABRT, 0, 0, 0]);
-        loop {
-            syscall::raw(nr::EXIT_GROUP, [134, 0, 0, 0, 0, 0]);
-        }
-    }
 }
 
 /// Longest sleep in one go: a signal that came just before it is noticed no later.

@@ -113,6 +113,9 @@ impl Rules {
             }
             if let Some(bad) = rule.offset {
                 let before = bad.saturating_sub(range.offset);
+                if before > 0 && !self.would_strike(number, rule) {
+                    continue;
+                }
                 if before > 0 {
                     // What lies before it is moved first; the next call begins there.
                     room = room.min(usize::try_from(before).unwrap_or(usize::MAX));
@@ -161,13 +164,23 @@ impl Rules {
         self.interrupted.is_some_and(|asked| asked())
     }
 
+    /// The number of this operation among those of the rule, if it is struck.
     fn strikes(&self, number: usize, rule: &Rule) -> Option<u64> {
-        self.counters.count(number, |met, struck| {
-            met >= rule.after
-                && (met - rule.after) % rule.every == 0
-                && rule.times.is_none_or(|times| struck < times)
-                && self.draw(number, met, 0) >> 11 < rule.probability
-        })
+        let due = |met, struck| self.is_due(number, rule, met, struck);
+        self.counters.count(number, due)
+    }
+
+    fn would_strike(&self, number: usize, rule: &Rule) -> bool {
+        let due = |met, struck| self.is_due(number, rule, met, struck);
+        self.counters.would_strike(number, due)
+    }
+
+    /// Whether the rule strikes an operation, when it has met and struck so many before.
+    fn is_due(&self, number: usize, rule: &Rule, met: u64, struck: u64) -> bool {
+        met >= rule.after
+            && (met - rule.after).is_multiple_of(rule.every)
+            && rule.times.is_none_or(|times| struck < times)
+            && self.draw(number, met, 0) >> 11 < rule.probability
     }
 
     /// The random number of the `met`-th operation of rule `number`, `which` of several: a function of these and the seed alone.

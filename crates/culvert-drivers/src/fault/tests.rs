@@ -191,6 +191,15 @@ fn what_lies_before_a_bad_byte_is_read_and_written() {
 }
 
 #[test]
+fn a_bad_byte_that_strikes_no_more_shortens_nothing() {
+    let fs = under("read+offset=4+times=1+errno=EIO");
+    let x = file(&*fs, "d/x");
+    assert_eq!(read(&*x, 0, 100).unwrap(), b"0123");
+    assert_eq!(read(&*x, 4, 1).unwrap_err().errno(), Errno::EIO);
+    assert_eq!(read(&*x, 0, 100).unwrap(), b"0123456789");
+}
+
+#[test]
 fn short_reads_and_writes_move_what_they_say() {
     let fs = under("read+write+short=3");
     let x = file(&*fs, "d/x");

@@ -200,9 +200,9 @@ fn join_core(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
 }
 
 fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
-    let proof = crate::Held::from(host::reopen(fd.raw())?).adopted(environment.adopt);
+    let proof = environment.keeper.keep(host::reopen(fd.raw())?);
     Ok(Core {
-        image: Image::new(crate::Held::from(fd).adopted(environment.adopt)),
+        image: Image::new(environment.keeper.keep(fd)),
         proof,
         own_proof: AtomicI32::new(-1),
         slot: AtomicU32::new(0),

@@ -14,7 +14,7 @@ pub(super) fn device(major: u32, minor: u32) -> u64 {
 
 /// The attributes of `node`, which `status` describes. `inode` is the node's number: on other devices than the root's the inode alone would
 /// make hard links of strangers.
-pub(super) fn attributes(node: Node, status: &linux::statx) -> Result<Attributes> {
+pub(crate) fn attributes(node: Node, status: &linux::statx) -> Result<Attributes> {
     let time = |time: linux::statx_timestamp| Timespec {
         seconds: time.tv_sec,
         nanoseconds: time.tv_nsec,

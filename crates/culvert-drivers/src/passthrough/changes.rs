@@ -1,5 +1,6 @@
 //! Names made, moved and removed, files opened.
 
+use super::attributes::attributes;
 use super::filesystem::PassthroughFs;
 use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
 use super::nodes::Object;
@@ -11,7 +12,12 @@ const KEPT: u32 = !(O_CREAT | O_EXCL | kernel::O_DIRECTORY | O_PATH);
 
 impl PassthroughFs {
     /// Opens what `object` is.
-    pub(super) fn open_object(&self, object: &Object, flags: OpenFlags) -> Result<Opened> {
+    pub(super) fn open_object(
+        &self,
+        node: Node,
+        object: &Object,
+        flags: OpenFlags,
+    ) -> Result<Opened> {
         match object.kind {
             FileKind::Regular => {}
             FileKind::Directory => return Err(Errno::EISDIR.into()),
@@ -19,9 +25,20 @@ impl PassthroughFs {
             // Opening may wait, or do what nobody asked for.
             _ => return Err(Errno::ENXIO.into()),
         }
+        if flags.write() || flags.truncate() {
+            self.writable()?;
+        }
         // The magic link is a link.
         let flags = flags.0 & KEPT & !O_NOFOLLOW | O_NOCTTY;
-        self.opened(kernel::reopen(object.fd(), flags)?)
+        Ok(self.opened(node, kernel::reopen(object.fd(), flags)?))
+    }
+
+    /// `EROFS` on a mount that is to stay as it is.
+    pub(super) fn writable(&self) -> Result<()> {
+        match self.options.read_only {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
     }
 
     /// Makes a file, or opens the one that has the name.
@@ -32,14 +49,17 @@ impl PassthroughFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
+        self.writable()?;
         let object = self.directory(dir)?;
         let name = Name::new(name)?;
         loop {
-            let new = flags.0 & KEPT | O_CREAT | O_EXCL | O_NOFOLLOW | O_NOCTTY;
+            // O_EXCL follows no link, and O_NOFOLLOW would show in F_GETFL.
+            let new = flags.0 & KEPT | O_CREAT | O_EXCL | O_NOCTTY;
             match kernel::open_at(object.fd(), &name, new, mode) {
                 Ok(file) => {
                     let place = kernel::reopen(file.raw(), O_PATH)?;
-                    return Ok((self.entry(place, Some(dir))?, self.opened(file)?));
+                    let entry = self.entry(place, Some(dir))?;
+                    return Ok((entry, self.opened(entry.attributes.node, file)));
                 }
                 Err(error) if error.errno() == Errno::EEXIST && !flags.exclusive() => {}
                 Err(error) => return Err(error),
@@ -51,15 +71,13 @@ impl PassthroughFs {
                 found => found?,
             };
             let node = entry.attributes.node;
-            let opened = self.nodes.get(node);
-            let opened = opened.and_then(|found| self.open_object(&found, flags));
-            return match opened {
-                Ok(opened) => Ok((entry, opened)),
-                Err(error) => {
-                    self.nodes.forget(node, 1);
-                    Err(error)
-                }
-            };
+            let opened = self.nodes.get(node).and_then(|found| {
+                let opened = self.open_object(node, &found, flags)?;
+                // As they are after O_TRUNC.
+                let attributes = attributes(node, &kernel::status(found.fd(), None)?)?;
+                Ok((Entry { attributes }, opened))
+            });
+            return opened.inspect_err(|_| self.nodes.forget(node, 1));
         }
     }
 
@@ -70,12 +88,14 @@ impl PassthroughFs {
         flags: OpenFlags,
         mode: u32,
     ) -> Result<(Entry, Opened)> {
+        self.writable()?;
         let object = self.directory(dir)?;
         // O_EXCL keeps it from ever getting one.
-        let flags = flags.0 & (KEPT | O_EXCL) & !O_NOFOLLOW | O_TMPFILE | O_NOCTTY;
+        let flags = flags.0 & (KEPT | O_EXCL) | O_TMPFILE | O_NOCTTY;
         let file = kernel::open_here(object.fd(), flags, mode)?;
         let place = kernel::reopen(file.raw(), O_PATH)?;
-        Ok((self.entry(place, None)?, self.opened(file)?))
+        let entry = self.entry(place, None)?;
+        Ok((entry, self.opened(entry.attributes.node, file)))
     }
 
     /// Makes a name by `call` and finds what it is.
@@ -85,6 +105,7 @@ impl PassthroughFs {
         name: &[u8],
         call: impl FnOnce(i32, &Name) -> Result<()>,
     ) -> Result<Entry> {
+        self.writable()?;
         let object = self.directory(dir)?;
         let name = Name::new(name)?;
         call(object.fd(), &name)?;
@@ -93,6 +114,7 @@ impl PassthroughFs {
 
     /// Removes a name.
     pub(super) fn remove(&self, dir: Node, name: &[u8], flags: u32) -> Result<()> {
+        self.writable()?;
         let object = self.directory(dir)?;
         let name = Name::new(name)?;
         kernel::name_call(nr::UNLINKAT, object.fd(), &name, [flags as usize, 0])
@@ -105,6 +127,7 @@ impl PassthroughFs {
         to: (Node, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
+        self.writable()?;
         let (old, new) = (self.directory(from.0)?, self.directory(to.0)?);
         let names = (Name::new(from.1)?, Name::new(to.1)?);
         kernel::rename((old.fd(), &names.0), (new.fd(), &names.1), flags.0)

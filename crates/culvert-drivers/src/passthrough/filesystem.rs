@@ -4,10 +4,11 @@ use super::attributes::{self, Target, attributes};
 use super::kernel::{self, Name};
 use super::nodes::{Nodes, Object};
 use super::options::Options;
-use crate::descriptor::{Adopt, Descriptor};
-use alloc::{sync::Arc, vec::Vec};
+use crate::descriptor::{Descriptor, Keeper};
+use crate::descriptor_file::{DescriptorFile, unhindered};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
-    Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error,
+    Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error, File,
     FileKind, FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
     SetAttributes, StatFs,
 };
@@ -19,14 +20,16 @@ use culvert_sys::nr;
 /// [`Caller`].
 pub struct PassthroughFs {
     pub(super) nodes: Arc<Nodes>,
-    options: Options,
+    keeper: Keeper,
+    pub(super) options: Options,
 }
 
 impl PassthroughFs {
-    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that are kept go through `adopt`.
-    pub fn new(root: Descriptor, options: Options, adopt: Option<Adopt>) -> Result<Self> {
+    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are `keeper`'s.
+    pub fn new(root: Descriptor, options: Options, keeper: Keeper) -> Result<Self> {
         Ok(Self {
-            nodes: Arc::new(Nodes::new(root, adopt)?),
+            nodes: Arc::new(Nodes::new(root, keeper)?),
+            keeper,
             options,
         })
     }
@@ -60,12 +63,24 @@ impl PassthroughFs {
         Ok(Entry { attributes })
     }
 
-    /// The file open in `descriptor`, as the transport is to get it.
-    pub(super) fn opened(&self, descriptor: Descriptor) -> Result<Opened> {
-        match self.options.driven {
-            false => Ok(Opened::Backed(descriptor.into_raw())),
-            true => Err(Errno::ENOSYS.into()),
+    /// The file `node`, open in `descriptor`, as the transport is to get it.
+    pub(super) fn opened(&self, node: Node, descriptor: Descriptor) -> Opened {
+        match self.drives() {
+            true => Opened::Driven(self.driven(node, unhindered(descriptor))),
+            false => Opened::Backed(descriptor.into_raw()),
         }
+    }
+
+    fn driven(&self, node: Node, descriptor: Descriptor) -> Box<dyn File> {
+        let pin = self.nodes.pin(node);
+        let file = DescriptorFile::new(descriptor, self.keeper, node, node.0);
+        Box::new(file.keeping(Box::new(pin)))
+    }
+
+    /// Whether files are served by calls. Read-only ones must be unless the kernel's mount is read-only, too: on a descriptor that may only read,
+    /// the kernel still changes modes, owners, times and attributes.
+    fn drives(&self) -> bool {
+        self.options.driven || self.options.read_only && !self.options.bound
     }
 
     /// `path` below the root, when it lies there.
@@ -160,7 +175,7 @@ impl FileSystem for PassthroughFs {
 
     fn open(&self, _caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         let object = self.nodes.get(node)?;
-        self.open_object(&object, flags)
+        self.open_object(node, &object, flags)
     }
 
     fn open_directory(
@@ -232,6 +247,7 @@ impl FileSystem for PassthroughFs {
         node: Node,
         changes: &SetAttributes,
     ) -> Result<Attributes> {
+        self.writable()?;
         let object = self.nodes.get(node)?;
         attributes::change(Target::Place(object.fd()), changes)?;
         attributes(node, &kernel::status(object.fd(), None)?)
@@ -326,7 +342,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn backing(&self) -> Option<Backing> {
-        if self.options.driven || self.options.read_only && !self.options.bound {
+        if self.drives() {
             return None;
         }
         Some(Backing {
@@ -345,5 +361,17 @@ impl FileSystem for PassthroughFs {
             return Ok(Entry { attributes });
         }
         self.entry(kernel::reopen(fd, kernel::O_PATH)?, None)
+    }
+
+    fn adopt(&self, _caller: &Caller<'_>, fd: i32, _flags: OpenFlags) -> Result<(Entry, Opened)> {
+        let entry = self.identify(fd)?;
+        let node = entry.attributes.node;
+        match kernel::duplicate(fd) {
+            Ok(file) => Ok((entry, Opened::Driven(self.driven(node, file)))),
+            Err(error) => {
+                self.nodes.forget(node, 1);
+                Err(error)
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ const AT_FDCWD: usize = linux::AT_FDCWD as isize as usize;
 const EMPTY: &core::ffi::CStr = c"";
 
 /// A name with the NUL that the kernel wants.
-pub(super) struct Name([u8; 256]);
+pub(crate) struct Name([u8; 256]);
 
 impl Name {
     /// `ENAMETOOLONG` above 255 bytes, `EINVAL` for what is no single component.
@@ -139,6 +139,14 @@ pub(super) fn reopen(fd: i32, flags: u32) -> Result<Descriptor> {
     proc_needed(open_address(AT_FDCWD, link.address(), flags, 0))
 }
 
+/// Another descriptor on the description of `fd`.
+pub(crate) fn duplicate(fd: i32) -> Result<Descriptor> {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    // SAFETY: makes a new descriptor, nothing else.
+    let other = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, 0]) }?;
+    Ok(Descriptor::from_raw(other as i32))
+}
+
 fn open_address(dir: usize, path: usize, flags: u32, mode: u32) -> Result<Descriptor> {
     let flags = (flags | O_CLOEXEC) as usize;
     // SAFETY: the callers' paths are NUL-terminated and outlive the call.
@@ -158,7 +166,7 @@ pub(super) fn proc_needed<T>(result: Result<T>) -> Result<T> {
 }
 
 /// statx(2): of `name` in `fd`, not followed, or of `fd` itself.
-pub(super) fn status(fd: i32, name: Option<&Name>) -> Result<linux::statx> {
+pub(crate) fn status(fd: i32, name: Option<&Name>) -> Result<linux::statx> {
     let mut out = MaybeUninit::<linux::statx>::zeroed();
     let (path, flags) = match name {
         Some(name) => (name.address(), AT_SYMLINK_NOFOLLOW),
@@ -272,7 +280,7 @@ pub(super) fn access(fd: i32, mode: u32, effective: bool) -> Result<()> {
 }
 
 /// lseek(2).
-pub(super) fn seek(fd: i32, offset: u64, whence: u32) -> Result<u64> {
+pub(crate) fn seek(fd: i32, offset: u64, whence: u32) -> Result<u64> {
     let arguments = [fd as usize, offset as usize, whence as usize];
     // SAFETY: touches no memory of ours.
     Ok(unsafe { syscall::call(nr::LSEEK, arguments) }? as u64)
@@ -301,7 +309,7 @@ pub(super) fn statfs(fd: i32) -> Result<linux::statfs> {
 }
 
 /// A call on a descriptor alone: fsync, fdatasync, syncfs.
-pub(super) fn descriptor_call(number: usize, fd: i32) -> Result<()> {
+pub(crate) fn descriptor_call(number: usize, fd: i32) -> Result<()> {
     // SAFETY: touches no memory of ours.
     unsafe { syscall::call(number, [fd as usize]) }?;
     Ok(())

@@ -4,7 +4,7 @@ use super::filesystem::PassthroughFs;
 use super::kernel::{self, Name};
 use super::nodes::{Object, kind};
 use alloc::vec::Vec;
-use culvert::{DirectoryEntry, DirectorySink, FileKind, Result};
+use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Result};
 
 impl PassthroughFs {
     /// Lists the directory `object` from `from` on, by a description of its own.
@@ -15,9 +15,11 @@ impl PassthroughFs {
         sink: &mut DirectorySink<'_>,
     ) -> Result<()> {
         let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY, 0)?;
-        if from > 0 {
-            kernel::seek(opened.raw(), from, 0)?;
-        }
+        match kernel::seek(opened.raw(), from, 0) {
+            // A position that never was: behind everything.
+            Err(error) if error.errno() == Errno::EINVAL => return Ok(()),
+            moved => moved?,
+        };
         let mut buffer = Vec::with_capacity(32 << 10);
         loop {
             kernel::list(opened.raw(), &mut buffer)?;

@@ -19,6 +19,8 @@ mod options;
 mod prepare;
 mod xattrs;
 
+pub(crate) use attributes::{Target, attributes, change};
 pub use filesystem::PassthroughFs;
+pub(crate) use kernel::{descriptor_call, duplicate, seek, status};
 pub use options::{OPTIONS, Options};
 pub use prepare::{open, prepare};

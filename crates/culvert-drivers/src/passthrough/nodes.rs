@@ -2,11 +2,15 @@
 //!
 //! A node is the inode's own number; on another device than the root's, where the same numbers come again, one mixed from both. While a node is in the table
 //! its descriptor keeps the inode from being freed, so device and inode name it and nothing else.
+//!
+//! A child of vfork(2) shares this memory but not the descriptors: what it opens is entered for its table of descriptors, and what others opened it may
+//! use where its copy of the table has it, which is looked at each time.
 
 use super::kernel;
-use crate::descriptor::{Adopt, Descriptor, Held};
+use crate::descriptor::{Descriptor, Held, Keeper};
 use alloc::{
     collections::{BTreeMap, btree_map::Entry as Slot},
+    format,
     sync::Arc,
 };
 use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
@@ -37,28 +41,32 @@ struct Known {
     /// Open files, and nodes below.
     pins: u64,
     /// The directory that is pinned for this node.
-    parent: Option<Node>,
+    parent: Option<Key>,
 }
+
+/// A node as one table of descriptors has it.
+type Key = (usize, Node);
+type Map = BTreeMap<Key, Known>;
 
 /// All nodes of a mount in this process.
 pub(super) struct Nodes {
     root: (Node, Arc<Object>),
-    adopt: Option<Adopt>,
-    known: Mutex<BTreeMap<Node, Known>>,
+    keeper: Keeper,
+    known: Mutex<Map>,
 }
 
 impl Nodes {
     /// The nodes below the directory `root`.
-    pub fn new(root: Descriptor, adopt: Option<Adopt>) -> Result<Self> {
+    pub fn new(root: Descriptor, keeper: Keeper) -> Result<Self> {
         let status = kernel::status(root.raw(), None)?;
         let object = Object {
-            held: Held::from(root).adopted(adopt),
+            held: keeper.keep(root),
             identity: identity(&status),
             kind: FileKind::Directory,
         };
         Ok(Self {
             root: (Node(object.identity.1), Arc::new(object)),
-            adopt,
+            keeper,
             known: Mutex::new(BTreeMap::new()),
         })
     }
@@ -84,8 +92,20 @@ impl Nodes {
             return Ok(self.root.1.clone());
         }
         let known = self.known.lock();
-        let found = known.get(&node).ok_or(Errno::ESTALE)?;
+        let key = self.key(&known, node).ok_or(Errno::ESTALE)?;
+        let found = known.get(&key).ok_or(Errno::ESTALE)?;
         Ok(found.object.clone())
+    }
+
+    /// Where `node` stands for the calling thread.
+    fn key(&self, known: &Map, node: Node) -> Option<Key> {
+        let own = (self.keeper.table(), node);
+        if own.0 == 0 || known.contains_key(&own) {
+            return Some(own);
+        }
+        let parents = known.get(&(0, node))?;
+        let status = kernel::status(parents.object.fd(), None).ok()?;
+        (identity(&status) == parents.object.identity).then_some((0, node))
     }
 
     /// One more reference on the node that `status` describes, should it be known.
@@ -95,7 +115,8 @@ impl Nodes {
             return (self.root.1.identity == identity(status)).then_some(node);
         }
         let mut known = self.known.lock();
-        let found = known.get_mut(&node)?;
+        // In a child of vfork only what is its own: the parent's counts stay the parent's.
+        let found = known.get_mut(&(self.keeper.table(), node))?;
         if found.object.identity != identity(status) {
             return None;
         }
@@ -121,135 +142,134 @@ impl Nodes {
         count: impl FnOnce(&mut Known),
     ) -> Result<Node> {
         let node = self.number(status);
-        let object = Object {
-            held: descriptor.into(),
-            identity: identity(status),
-            kind: kind(status)?,
-        };
+        let (identity, kind) = (identity(status), kind(status)?);
         if node == self.root.0 {
-            return self.same(&self.root.1, &object).map(|()| node);
+            same(self.root.1.identity, identity)?;
+            return Ok(node);
         }
         // Outside the lock: the embedder has locks of its own.
         let object = Arc::new(Object {
-            held: object.held.adopted(self.adopt),
-            ..object
+            held: self.keeper.keep(descriptor),
+            identity,
+            kind,
         });
+        let key = (object.held.table(), node);
         let mut known = self.known.lock();
-        match known.entry(node) {
+        match known.entry(key) {
             Slot::Occupied(mut found) => {
-                self.same(&found.get().object, &object)?;
+                same(found.get().object.identity, identity)?;
                 count(found.get_mut());
             }
             Slot::Vacant(place) => {
                 let mut new = Known {
-                    object: object.clone(),
+                    object,
                     references: 0,
                     pins: 0,
                     parent: None,
                 };
                 count(&mut new);
                 place.insert(new);
-                self.hang(&mut known, node, parent);
+                let parent = parent.and_then(|parent| self.key(&known, parent));
+                hang(&mut known, key, parent);
             }
         }
-        drop(known);
         Ok(node)
-    }
-
-    /// Two files of one number would be taken for each other.
-    fn same(&self, one: &Object, other: &Object) -> Result<()> {
-        if one.identity == other.identity {
-            return Ok(());
-        }
-        Err(Error::because(
-            Errno::EIO,
-            alloc::format!(
-                "inode {} of device {:#x} and inode {} of device {:#x} have the same node number",
-                one.identity.1,
-                one.identity.0,
-                other.identity.1,
-                other.identity.0
-            ),
-        ))
-    }
-
-    /// Makes `parent` the directory that `node` keeps.
-    fn hang(&self, known: &mut BTreeMap<Node, Known>, node: Node, parent: Option<Node>) {
-        let parent = parent.filter(|&parent| parent != node);
-        let parent = parent.and_then(|parent| {
-            known.get_mut(&parent)?.pins += 1;
-            Some(parent)
-        });
-        let old = known
-            .get_mut(&node)
-            .and_then(|child| core::mem::replace(&mut child.parent, parent));
-        if let Some(old) = old {
-            self.release(known, old, |old| old.pins -= 1);
-        }
     }
 
     /// The node of `descriptor`, the directory above `child`, kept by `child` from now on.
     pub fn above(&self, child: Node, descriptor: Descriptor, status: &statx) -> Result<Node> {
         let parent = self.add(descriptor, status, None, |known| known.pins += 1)?;
         let mut known = self.known.lock();
-        self.hang(&mut known, child, Some(parent));
-        self.release(&mut known, parent, |parent| parent.pins -= 1);
+        let key = (self.keeper.table(), parent);
+        let child = self.key(&known, child);
+        // The parent of a child that another table has stays pinned: it is not ours to change.
+        if let Some(child) = child.filter(|child| child.0 == key.0) {
+            hang(&mut known, child, Some(key));
+            release(&mut known, key, |parent| parent.pins -= 1);
+        }
         Ok(parent)
     }
 
     /// Takes `count` references on `node` back.
     pub fn forget(&self, node: Node, count: u64) {
-        let mut known = self.known.lock();
-        self.release(&mut known, node, |known| {
+        let key = (self.keeper.table(), node);
+        release(&mut self.known.lock(), key, |known| {
             known.references = known.references.saturating_sub(count);
         });
     }
 
-    /// Keeps `node` while a file is open on it.
-    pub fn pin(&self, node: Node) {
-        if let Some(known) = self.known.lock().get_mut(&node) {
-            known.pins += 1;
-        }
-    }
-
-    /// Ends what [`Nodes::pin`] began.
-    pub fn unpin(&self, node: Node) {
+    /// Keeps `node` until what is returned is dropped: while a file is open on it.
+    pub fn pin(self: &Arc<Self>, node: Node) -> Pin {
+        let key = (self.keeper.table(), node);
         let mut known = self.known.lock();
-        self.release(&mut known, node, |known| known.pins -= 1);
-    }
-
-    /// Drops a count on `node`; what nobody keeps any more is closed, and so on upwards.
-    fn release(
-        &self,
-        known: &mut BTreeMap<Node, Known>,
-        node: Node,
-        count: impl FnOnce(&mut Known),
-    ) {
-        let Some(found) = known.get_mut(&node) else {
-            return;
-        };
-        count(found);
-        let mut unkept = Some(node);
-        while let Some(node) = unkept.take() {
-            let Slot::Occupied(found) = known.entry(node) else {
-                return;
-            };
-            if found.get().references > 0 || found.get().pins > 0 {
-                return;
-            }
-            if let Some(parent) = found.remove().parent
-                && let Some(above) = known.get_mut(&parent)
-            {
-                above.pins -= 1;
-                unkept = Some(parent);
-            }
-        }
+        let found = known.get_mut(&key).map(|known| known.pins += 1);
+        Pin(found.map(|()| (self.clone(), key)))
     }
 
     /// How many nodes are kept, the root not among them.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.known.lock().len()
+    }
+}
+
+/// A node that is kept for an open file.
+pub(super) struct Pin(Option<(Arc<Nodes>, Key)>);
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Some((nodes, key)) = self.0.take() {
+            release(&mut nodes.known.lock(), key, |known| known.pins -= 1);
+        }
+    }
+}
+
+/// Two files of one number would be taken for each other.
+fn same(one: (u64, u64), other: (u64, u64)) -> Result<()> {
+    if one == other {
+        return Ok(());
+    }
+    let cause = format!(
+        "inode {} of device {:#x} and inode {} of device {:#x} have the same node number",
+        one.1, one.0, other.1, other.0
+    );
+    Err(Error::because(Errno::EIO, cause))
+}
+
+/// Makes `parent` the directory that `node` keeps.
+fn hang(known: &mut Map, node: Key, parent: Option<Key>) {
+    let parent = parent.filter(|&parent| parent != node);
+    let parent = parent.and_then(|parent| {
+        known.get_mut(&parent)?.pins += 1;
+        Some(parent)
+    });
+    let child = known.get_mut(&node);
+    let old = child.and_then(|child| core::mem::replace(&mut child.parent, parent));
+    if let Some(old) = old {
+        release(known, old, |old| old.pins -= 1);
+    }
+}
+
+/// Drops a count on `node`; what nobody keeps any more is closed, and so on upwards.
+fn release(known: &mut Map, node: Key, count: impl FnOnce(&mut Known)) {
+    let Some(found) = known.get_mut(&node) else {
+        return;
+    };
+    count(found);
+    let mut unkept = Some(node);
+    while let Some(node) = unkept.take() {
+        let Slot::Occupied(found) = known.entry(node) else {
+            return;
+        };
+        if found.get().references > 0 || found.get().pins > 0 {
+            return;
+        }
+        if let Some(parent) = found.remove().parent
+            && let Some(above) = known.get_mut(&parent)
+        {
+            above.pins -= 1;
+            unkept = Some(parent);
+        }
     }
 }
 

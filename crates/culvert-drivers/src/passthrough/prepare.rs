@@ -45,7 +45,7 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     Ok(Box::new(PassthroughFs::new(
         root,
         options,
-        environment.adopt,
+        environment.keeper,
     )?))
 }
 

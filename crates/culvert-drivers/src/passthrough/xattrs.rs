@@ -38,6 +38,7 @@ impl PassthroughFs {
         value: &[u8],
         flags: u32,
     ) -> Result<()> {
+        self.writable()?;
         let object = self.nodes.get(node)?;
         let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
         let arguments = [
@@ -53,6 +54,7 @@ impl PassthroughFs {
     }
 
     pub(super) fn drop_xattr(&self, node: Node, name: &[u8]) -> Result<()> {
+        self.writable()?;
         let object = self.nodes.get(node)?;
         let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
         let arguments = [link.address(), name.as_ptr() as usize];

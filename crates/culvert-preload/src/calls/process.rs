@@ -47,6 +47,9 @@ fn child(flags: CloneFlags) {
     if !flags.vm() {
         process::forget_pid();
         process::get().table.posix_locks.forget_all();
+        if flags.files() {
+            process::share_descriptor_table();
+        }
         let mounts = &process::get().mounts;
         for driver in mounts
             .ids()

@@ -1,6 +1,6 @@
 //! The descriptors that Culvert itself holds in the program's table: high numbers, hidden, out of the program's way.
 
-use super::{ADOPTED, INTERNAL, Table, dup_from};
+use super::{INTERNAL, Table, dup_from};
 use crate::process;
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
@@ -59,35 +59,28 @@ impl Table {
     /// Whether `fd` is one that Culvert itself holds open in this process.
     pub fn is_internal(&self, fd: i32) -> bool {
         // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
-        fd >= 3 && classes::get(fd) == INTERNAL && self.internal().contains(&fd)
+        fd >= 3 && classes::get(fd) == INTERNAL && self.held().any(|held| held == fd)
     }
 
     /// All descriptors that Culvert holds open in this process.
     pub fn internal(&self) -> Vec<i32> {
-        let held = [
-            self.placeholder.load(Relaxed),
-            process::get().lock_descriptor.load(Relaxed),
-        ];
-        let adopted = self.adopted.iter().map(|fd| fd.load(Relaxed));
-        held.into_iter()
-            .chain(adopted)
-            .filter(|&fd| fd >= 0)
-            .collect()
+        self.held().collect()
     }
 
-    /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is.
+    fn held(&self) -> impl Iterator<Item = i32> {
+        let own = [&self.placeholder, &process::get().lock_descriptor];
+        let held = own.into_iter().chain(self.adopted.places());
+        held.map(|place| place.load(Relaxed)).filter(|&fd| fd >= 0)
+    }
+
+    /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is, for the process has no
+    /// higher number left.
     pub fn adopt_internal(&'static self, fd: i32) -> Option<&'static AtomicI32> {
-        let moved = dup_from(fd, internal_floor(), true).ok()?;
-        for place in &self.adopted {
-            if place.compare_exchange(-1, moved, AcqRel, Relaxed).is_ok() {
-                classes::set(moved, INTERNAL);
-                drop(Descriptor(fd));
-                return Some(place);
-            }
-        }
-        drop(Descriptor(moved));
-        crate::log!("descriptor {fd} of a driver is not protected: there are more than {ADOPTED}");
-        None
+        let moved = dup_high(fd, true).ok()?;
+        classes::set(moved, INTERNAL);
+        let place = self.adopted.add(moved);
+        drop(Descriptor(fd));
+        Some(place)
     }
 
     /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
@@ -97,22 +90,21 @@ impl Table {
             return Err(Errno::EBUSY);
         }
         // A driver of another thread may be about to use the old number.
-        let adopted: &[AtomicI32] = if culvert_intercept::multi_threaded() {
-            &[]
-        } else {
-            &self.adopted
-        };
+        let adopted = (!culvert_intercept::multi_threaded())
+            .then(|| self.adopted.places())
+            .into_iter()
+            .flatten();
         let holders = [
             (&self.placeholder, true),
             (&process::get().lock_descriptor, false),
         ];
         for (holder, close_on_exec) in holders
             .into_iter()
-            .chain(adopted.iter().map(|holder| (holder, true)))
+            .chain(adopted.map(|holder| (holder, true)))
         {
             if holder.load(Relaxed) == fd {
                 let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
-                    .or_else(|_| dup_from(fd, internal_floor(), close_on_exec))
+                    .or_else(|_| dup_high(fd, close_on_exec))
                     .or_else(|_| dup_from(fd, 3, close_on_exec))?;
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
@@ -143,6 +135,15 @@ pub fn internal_floor() -> i32 {
         1024
     };
     (limit - 8).max(3)
+}
+
+/// A dup of `fd` at a number for internal descriptors. Where those are all taken (a limit of 1024 leaves eight, and drivers of trees hold one for
+/// each node in use), in the upper half of what the limit allows, and then in the upper three quarters.
+pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
+    let floor = internal_floor();
+    dup_from(fd, floor, close_on_exec)
+        .or_else(|_| dup_from(fd, floor / 2, close_on_exec))
+        .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
 }
 
 fn make_placeholder() -> Result<i32, Errno> {

@@ -3,6 +3,7 @@
 //! Every descriptor is a real one with the number the kernel chose. A private description's descriptors are dups of one sealed, write-only memfd, so that
 //! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
+mod adopted;
 mod backed;
 mod internal;
 mod posix_locks;
@@ -11,12 +12,14 @@ mod recognise;
 
 use crate::description::{Description, Held};
 use crate::process;
+use adopted::Adopted;
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
+pub use internal::dup_high;
 use posix_locks::PosixLocks;
 
 /// The class of a descriptor with a description in our table.
@@ -29,9 +32,6 @@ const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
 const LIMIT: usize = CHUNK * CHUNKS;
-
-/// How many descriptors of drivers are protected from the program.
-const ADOPTED: usize = 64;
 
 type Chunk = [AtomicPtr<Description>; CHUNK];
 
@@ -47,7 +47,7 @@ pub struct Table {
     wide: AtomicBool,
     placeholder: AtomicI32,
     /// Descriptors of drivers.
-    adopted: [AtomicI32; ADOPTED],
+    adopted: Adopted,
     /// The record locks of this process.
     pub posix_locks: PosixLocks,
 }
@@ -62,7 +62,7 @@ impl Table {
             end: AtomicI32::new(0),
             wide: AtomicBool::new(false),
             placeholder: AtomicI32::new(-1),
-            adopted: [const { AtomicI32::new(-1) }; ADOPTED],
+            adopted: Adopted::new(),
             posix_locks: PosixLocks::new(),
         }
     }

@@ -1,11 +1,15 @@
 //! The end-to-end suite; see the crate's documentation.
 
 mod archives;
+mod bad_directories;
 mod bad_input;
 mod boundary;
 mod changing;
 mod command_line;
+mod durability;
+mod fault;
 mod heritage;
+mod isolation;
 mod limits;
 mod matrix;
 mod paths;

@@ -30,12 +30,13 @@ pub(super) fn links(kit: &Kit<'_>, report: &mut Report) {
         );
         let left = kit.attributes(node).map(|attributes| attributes.links);
         report.equal("links", "links left", left.ok(), Some(1));
-        report.equal(
-            "links",
-            "path left",
-            kit.driver.path_of(node).ok(),
-            Some(b"d/b".to_vec()),
-        );
+        // A back end that knows a file by the name it was found by may have none to tell (the kernel's own magic links are such: d_path).
+        let path = kit.driver.path_of(node);
+        let told = match &path {
+            Ok(path) => path == b"d/b",
+            Err(error) => error.errno() == Errno::ENOENT,
+        };
+        report.check("links", told, || std::format!("path left: {path:?}"));
         report.equal(
             "links",
             "content",

@@ -61,8 +61,11 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
             is.permissions,
             0o751,
         );
-        privileges(kit, report, node);
-        inheritance(kit, report);
+        // Where the back end judges by the process's own credentials, no other caller can be played.
+        if !kit.driver.capabilities().checks_permissions {
+            privileges(kit, report, node);
+            inheritance(kit, report);
+        }
     }
 }
 
@@ -241,17 +244,16 @@ pub(super) fn xattrs(kit: &Kit<'_>, report: &mut Report) {
     );
     report.equal("xattrs", "an empty value", get(b"user.a"), Some(Vec::new()));
     let large = vec![7; 60_000];
-    if report
-        .works(
-            "xattrs",
-            "a large one",
-            driver.set_xattr(who, node, b"user.b", &large, 0),
-        )
-        .is_some()
-    {
-        report.check("xattrs", get(b"user.b") == Some(large), || {
+    match driver.set_xattr(who, node, b"user.b", &large, 0) {
+        Ok(()) => report.check("xattrs", get(b"user.b") == Some(large), || {
             String::from("a large one: other value")
-        });
+        }),
+        // Disk file systems have room for a block or so (setxattr(2)).
+        Err(error) if matches!(error.errno(), Errno::ENOSPC | Errno::E2BIG) => {
+            let small = driver.set_xattr(who, node, b"user.b", b"x", 0);
+            report.works("xattrs", "a small one after a large one", small);
+        }
+        Err(error) => report.fail("xattrs", std::format!("a large one: fails with {error:?}")),
     }
     report.works(
         "xattrs",

@@ -1,0 +1,344 @@
+//! An open file of the kernel's as a driven file.
+
+use crate::descriptor::{Descriptor, Held, Keeper};
+use crate::passthrough::{Target, attributes, change, descriptor_call, duplicate, seek, status};
+use alloc::{boxed::Box, vec::Vec};
+use core::any::Any;
+use culvert::sync::Mutex;
+use culvert::{
+    Attributes, Errno, File, Mapping, Node, Result, SetAttributes, Sink, Source, Whence,
+};
+use culvert_sys::raw::general as linux;
+use culvert_sys::{nr, syscall};
+
+/// A [`File`] over a kernel descriptor: reads and writes by pread(2) and pwrite(2) on it, all else by the call of the same name.
+///
+/// What the kernel does at these calls is not done again: it clears set-user-ID, keeps times, and ends writes at `RLIMIT_FSIZE`. Offset and status
+/// flags of the descriptor's description are nobody else's.
+pub struct DescriptorFile {
+    held: Held,
+    node: Node,
+    inode: u64,
+    /// Held where the description's own offset counts.
+    offset: Mutex<()>,
+    /// Dropped with the file.
+    _kept: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl DescriptorFile {
+    /// The file open in `descriptor`, which `keeper` is to keep: `node`, shown with the number `inode`. See [`unhindered`] for a description of
+    /// one's own.
+    pub fn new(descriptor: Descriptor, keeper: Keeper, node: Node, inode: u64) -> Self {
+        Self {
+            held: keeper.keep(descriptor),
+            node,
+            inode,
+            offset: Mutex::new(()),
+            _kept: None,
+        }
+    }
+
+    /// The same, keeping `value` as long as it lives.
+    #[must_use]
+    pub fn keeping(self, value: Box<dyn Any + Send + Sync>) -> Self {
+        Self {
+            _kept: Some(value),
+            ..self
+        }
+    }
+
+    fn fd(&self) -> usize {
+        self.held.raw() as usize
+    }
+
+    /// pread(2) into all of `buffer`, or up to the end.
+    fn read(&self, buffer: &mut [u8], offset: u64, waiting: &dyn Fn() -> bool) -> Result<usize> {
+        loop {
+            let (address, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+            let arguments = [self.fd(), address, length, offset as usize];
+            // SAFETY: the kernel writes at most `length` bytes into the buffer.
+            match unsafe { syscall::call(nr::PREAD64, arguments) } {
+                Err(Errno::EINTR) if !waiting() => {}
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    /// Where the writes of `from` end up when they are made at `offset`, or appended.
+    fn write(&self, offset: Option<u64>, from: &mut dyn Source) -> Result<(u64, usize)> {
+        let (mut start, mut done) = (offset.unwrap_or(0), 0);
+        let mut buffer = Buffer::of(from.remaining())?;
+        loop {
+            let wanted = from.remaining().min(buffer.0.len());
+            let taken = match from.take(&mut buffer.0[..wanted]) {
+                Err(_) if done > 0 => return Ok((start, done)),
+                taken => taken?,
+            };
+            if taken == 0 {
+                return Ok((start, done));
+            }
+            let bytes = &buffer.0[..taken];
+            let written = match offset {
+                Some(offset) => self.write_bytes(bytes, offset + done as u64, from),
+                None => self.append_bytes(bytes, from).map(|(at, count)| {
+                    if done == 0 {
+                        start = at;
+                    }
+                    count
+                }),
+            };
+            match written {
+                Err(_) if done > 0 => return Ok((start, done)),
+                Ok(count) if count == taken => done += count,
+                Ok(count) => return Ok((start, done + count)),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn write_bytes(&self, bytes: &[u8], offset: u64, from: &dyn Source) -> Result<usize> {
+        loop {
+            let (address, length) = (bytes.as_ptr() as usize, bytes.len());
+            let arguments = [self.fd(), address, length, offset as usize];
+            // SAFETY: the kernel reads at most `length` bytes from the slice.
+            match unsafe { syscall::call(nr::PWRITE64, arguments) } {
+                Err(Errno::EINTR) if !from.interrupted() => {}
+                answer => return Ok(answer?),
+            }
+        }
+    }
+
+    /// Where the bytes were appended, and how many.
+    fn append_bytes(&self, bytes: &[u8], from: &dyn Source) -> Result<(u64, usize)> {
+        let vector = [bytes.as_ptr() as usize, bytes.len()];
+        const HERE: usize = usize::MAX;
+        let flags = linux::RWF_APPEND as usize;
+        let arguments = [self.fd(), vector.as_ptr() as usize, 1, HERE, HERE, flags];
+        let _guard = self.offset.lock();
+        loop {
+            // At the description's offset, which the kernel leaves at the end of what it wrote: so it tells where that was.
+            // SAFETY: the kernel reads at most `length` bytes from the slice, by a vector that outlives the call.
+            match unsafe { syscall::call(nr::PWRITEV2, arguments) } {
+                Err(Errno::EINTR) if !from.interrupted() => {}
+                // Before Linux 4.16.
+                Err(Errno::ENOSYS | Errno::EOPNOTSUPP) => {
+                    let end = status(self.held.raw(), None)?.stx_size;
+                    return Ok((end, self.write_bytes(bytes, end, from)?));
+                }
+                answer => {
+                    let count = answer?;
+                    let end = seek(self.held.raw(), 0, linux::SEEK_CUR)?;
+                    return Ok((end.saturating_sub(count as u64), count));
+                }
+            }
+        }
+    }
+}
+
+const F_GETFL: usize = 3;
+
+/// `descriptor` with `O_APPEND` and `O_DIRECT` taken off its description, which must be the caller's alone: writes then go where they are told to, from
+/// memory that is not aligned.
+#[must_use]
+pub fn unhindered(descriptor: Descriptor) -> Descriptor {
+    const F_SETFL: usize = 4;
+    let fd = descriptor.raw() as usize;
+    // SAFETY: reads and changes flags of a description. Where the kernel refuses (a file that may only be appended to), they stay, and it does with
+    // writes what it would for the program.
+    unsafe {
+        let flags = syscall::call(nr::FCNTL, [fd, F_GETFL]).unwrap_or(0);
+        let plain = flags & !((linux::O_APPEND | linux::O_DIRECT) as usize);
+        if plain != flags {
+            let _ = syscall::call(nr::FCNTL, [fd, F_SETFL, plain]);
+        }
+    }
+    descriptor
+}
+
+impl File for DescriptorFile {
+    fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        let mut done = 0;
+        let mut buffer = Buffer::of(out.remaining().min(Buffer::USUAL))?;
+        loop {
+            let wanted = out.remaining().min(buffer.0.len());
+            if wanted == 0 {
+                return Ok(done);
+            }
+            let read = self.read(&mut buffer.0[..wanted], offset + done as u64, &|| {
+                out.interrupted()
+            });
+            let read = match read {
+                Err(_) if done > 0 => return Ok(done),
+                read => read?,
+            };
+            let put = match out.put(&buffer.0[..read]) {
+                Err(_) if done > 0 => return Ok(done),
+                put => put?,
+            };
+            done += put;
+            if put < wanted {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        Ok(self.write(Some(offset), from)?.1)
+    }
+
+    fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        self.write(None, from)
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        let attributes = attributes(self.node, &status(self.held.raw(), None)?)?;
+        Ok(Attributes {
+            inode: self.inode,
+            ..attributes
+        })
+    }
+
+    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+        change(Target::File(self.held.raw()), changes)?;
+        self.attributes()
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        let call = if data_only { nr::FDATASYNC } else { nr::FSYNC };
+        descriptor_call(call, self.held.raw())
+    }
+
+    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
+        let arguments = [self.fd(), mode as usize, offset as usize, length as usize];
+        // SAFETY: touches no memory of ours.
+        unsafe { syscall::call(nr::FALLOCATE, arguments) }?;
+        Ok(())
+    }
+
+    fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
+        let whence = match whence {
+            Whence::Data => linux::SEEK_DATA,
+            Whence::Hole => linux::SEEK_HOLE,
+        };
+        let _guard = self.offset.lock();
+        seek(self.held.raw(), offset, whence)
+    }
+
+    fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
+        let other = to.as_any().and_then(|to| to.downcast_ref::<Self>());
+        let other = other.ok_or(Errno::EXDEV)?;
+        let mut done = 0;
+        while done < length {
+            let (mut source, mut target) = (offset + done, to_offset + done);
+            let arguments = [
+                self.fd(),
+                (&raw mut source) as usize,
+                other.fd(),
+                (&raw mut target) as usize,
+                (length - done) as usize,
+                0,
+            ];
+            // SAFETY: the kernel reads and writes the two offsets, which are ours.
+            match unsafe { syscall::call(nr::COPY_FILE_RANGE, arguments) } {
+                Ok(0) => break,
+                Ok(count) => done += count as u64,
+                Err(_) if done > 0 => break,
+                // Before Linux 4.5, or under a filter that does not know it.
+                Err(Errno::ENOSYS | Errno::EPERM) => return Err(Errno::EOPNOTSUPP.into()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(done)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn mapping(&self, offset: u64) -> Option<Mapping> {
+        // SAFETY: only reads flags.
+        let flags = unsafe { syscall::call(nr::FCNTL, [self.fd(), F_GETFL]) }.ok()?;
+        let readable = flags as u32 & linux::O_ACCMODE != linux::O_WRONLY;
+        let size = status(self.held.raw(), None).ok()?.stx_size;
+        (readable && offset < size).then(|| Mapping {
+            fd: self.held.raw(),
+            offset,
+            length: size - offset,
+        })
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        Some(self.held.raw())
+    }
+
+    /// Closing a descriptor is what makes a network file system tell of writes that failed late; this closes one.
+    fn flush(&self) -> Result<()> {
+        let Ok(other) = duplicate(self.held.raw()) else {
+            return Ok(());
+        };
+        descriptor_call(nr::CLOSE, other.into_raw())
+    }
+
+    fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
+        if !PASSED_DOWN.contains(&request) || argument.len() < (request >> 16 & 0x3fff) as usize {
+            return Err(Errno::ENOTTY.into());
+        }
+        let arguments = [self.fd(), request as usize, argument.as_mut_ptr() as usize];
+        // SAFETY: these requests touch no more of the argument than their size says, which is there.
+        Ok(unsafe { syscall::call(nr::IOCTL, arguments) }?)
+    }
+}
+
+/// Requests whose argument is all in the size that they name (ioctl_iflags(2), ioctl_xfs_fsgetxattr(2)). Others hold pointers, descriptors or arrays.
+const PASSED_DOWN: [u32; 5] = [
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x8008_7601, // FS_IOC_GETVERSION
+    0x801c_581f, // FS_IOC_FSGETXATTR
+    0x401c_5820, // FS_IOC_FSSETXATTR
+];
+
+/// Memory between the kernel's file and the program, initialised. Those of the usual size are kept for the next call: fresh pages cost more than the copy.
+struct Buffer(Box<[u8]>);
+
+/// How many are kept.
+const IDLE: usize = 4;
+static BUFFERS: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
+
+impl Buffer {
+    /// Half of a usual second-level cache.
+    const USUAL: usize = 256 << 10;
+
+    /// For `size` bytes, all of them where there is so much memory.
+    fn of(size: usize) -> Result<Self> {
+        if size > Self::USUAL
+            && let Some(large) = zeroed(size)
+        {
+            return Ok(Self(large));
+        }
+        let kept = BUFFERS.lock().pop();
+        let usual = kept.or_else(|| zeroed(Self::USUAL));
+        Ok(Self(usual.ok_or(Errno::ENOMEM)?))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let buffer = core::mem::take(&mut self.0);
+        if buffer.len() != Self::USUAL {
+            return;
+        }
+        let mut kept = BUFFERS.lock();
+        if kept.len() < IDLE && kept.try_reserve(IDLE).is_ok() {
+            kept.push(buffer);
+        }
+    }
+}
+
+/// `size` bytes, none when there is no memory for them.
+fn zeroed(size: usize) -> Option<Box<[u8]>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(size).ok()?;
+    bytes.resize(size, 0);
+    Some(bytes.into_boxed_slice())
+}

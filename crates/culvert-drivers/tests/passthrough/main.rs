@@ -1,0 +1,4 @@
+//! The passthrough driver over real directories: of a tmpfs and of the disk, as root and as nobody.
+
+mod conformance;
+mod tools;

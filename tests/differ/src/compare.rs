@@ -1,0 +1,153 @@
+//! Two runs of one program, line by line.
+
+use crate::accept::without_accepted;
+use crate::mount::Mount;
+use crate::program::Program;
+use crate::world::Finished;
+use std::fmt::Write;
+
+/// The first line in which two runs differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// Operation of the step, `=` in the listing at the end, or `end` where only the way it ended differs.
+    pub operation: String,
+    /// The line natively.
+    pub native: String,
+    /// The line of the mount under test.
+    pub ours: String,
+}
+
+impl Difference {
+    /// What two failures with the same cause have in common, as far as can be seen: operation and results without numbers.
+    pub fn signature(&self) -> String {
+        let shape = |line: &str| -> String {
+            line.split(' ')
+                .skip(1)
+                .filter(|word| !word.starts_with('='))
+                .map(|word| {
+                    word.chars()
+                        .filter(|letter| !letter.is_ascii_digit())
+                        .take(12)
+                        .collect::<String>()
+                })
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        if self.operation == "=" {
+            return "= listing at the end".to_owned();
+        }
+        format!(
+            "{} [{}] [{}]",
+            self.operation,
+            shape(&self.native),
+            shape(&self.ours)
+        )
+    }
+}
+
+/// The first difference, or none.
+pub fn compare(
+    program: &Program,
+    native: &Finished,
+    ours: &Finished,
+    mount: &Mount,
+) -> Option<Difference> {
+    let listed = |tree| {
+        if matches!(mount, Mount::Culvert { in_tree: true, .. }) {
+            tree
+        } else {
+            ""
+        }
+    };
+    let mut left = native
+        .output
+        .lines()
+        .chain(listed(native.tree.as_str()).lines());
+    let mut right = ours
+        .output
+        .lines()
+        .chain(listed(ours.tree.as_str()).lines());
+    loop {
+        let (a, b) = match (left.next(), right.next()) {
+            (None, None) => break,
+            (a, b) => (a.unwrap_or("(nothing)"), b.unwrap_or("(nothing)")),
+        };
+        if without_accepted(a, mount) != without_accepted(b, mount) {
+            let number = |line: &str| -> Option<usize> { line.split(' ').next()?.parse().ok() };
+            let operation = number(a)
+                .or(number(b))
+                .and_then(|number| program.steps.get(number))
+                .map_or("=", |step| step.operation());
+            return Some(Difference {
+                operation: operation.to_owned(),
+                native: a.to_owned(),
+                ours: b.to_owned(),
+            });
+        }
+    }
+    (native.status != ours.status).then(|| Difference {
+        operation: "end".to_owned(),
+        native: native.status.clone(),
+        ours: ours.status.clone(),
+    })
+}
+
+/// The program with both results below each step, for people; lines that differ are marked.
+pub fn report(program: &Program, native: &Finished, ours: &Finished, mount: &Mount) -> String {
+    let mut text = String::new();
+    let rest = |line: &str| line.split_once(' ').map_or("", |(_, rest)| rest).to_owned();
+    let find = |finished: &Finished, number: usize| -> Option<String> {
+        finished
+            .output
+            .lines()
+            .find(|line| line.split(' ').next() == Some(number.to_string().as_str()))
+            .map(str::to_owned)
+    };
+    for (number, step) in program.steps.iter().enumerate() {
+        let a = find(native, number).unwrap_or_default();
+        let b = find(ours, number).unwrap_or_default();
+        if without_accepted(&a, mount) == without_accepted(&b, mount) {
+            let _ = writeln!(text, "  {step:<50} -> {}", rest(&a));
+        } else {
+            let _ = writeln!(
+                text,
+                "! {step}\n      native: {}\n      ours:   {}",
+                rest(&a),
+                rest(&b)
+            );
+        }
+    }
+    let others = |finished: &Finished| -> Vec<String> {
+        let listed = if matches!(mount, Mount::Culvert { in_tree: true, .. }) {
+            finished.tree.as_str()
+        } else {
+            ""
+        };
+        finished
+            .output
+            .lines()
+            .chain(listed.lines())
+            .filter(|line| !line.starts_with(|first: char| first.is_ascii_digit()))
+            .map(|line| without_accepted(line, mount))
+            .collect()
+    };
+    let (a, b) = (others(native), others(ours));
+    for line in a.iter().filter(|line| !b.contains(line)) {
+        let _ = writeln!(text, "! native only: {line}");
+    }
+    for line in b.iter().filter(|line| !a.contains(line)) {
+        let _ = writeln!(text, "! ours only:   {line}");
+    }
+    if native.status != ours.status {
+        let _ = writeln!(
+            text,
+            "! native: {}\n! ours:   {}",
+            native.status, ours.status
+        );
+    }
+    if !ours.errors.is_empty() {
+        let _ = writeln!(text, "standard error: {}", ours.errors.trim_end());
+    }
+    text
+}

@@ -1,0 +1,87 @@
+//! What is compared with the native run.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A way in which the program meets its mount.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Mount {
+    /// The tree itself, bound to the mount's path: both sides equal, which tests the fuzzer.
+    Native,
+    /// `culvert run --mount SPECIFICATION`; `{tree}` and `{mnt}` stand for the two directories.
+    Culvert {
+        /// What follows `--mount`.
+        specification: String,
+        /// Whether the launcher may cover the target in a namespace.
+        private: bool,
+        /// Whether what the program did can be read in the tree afterwards.
+        in_tree: bool,
+    },
+    /// A directory that is something mounted already, by whatever means; it is emptied before each program.
+    At(PathBuf),
+}
+
+/// Mounts with names, and what they are.
+const NAMED: [(&str, &str, bool, bool); 4] = [
+    (
+        "passthrough",
+        "type=passthrough,source={tree},target={mnt}",
+        false,
+        true,
+    ),
+    (
+        "bound",
+        "type=passthrough,source={tree},target={mnt}",
+        true,
+        true,
+    ),
+    (
+        "driven",
+        "type=passthrough,source={tree},target={mnt},driven",
+        false,
+        true,
+    ),
+    ("memory", "type=memory,target={mnt}", false, false),
+];
+
+impl Mount {
+    /// The names that [`Mount::from_str`] knows.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ["native"]
+            .into_iter()
+            .chain(NAMED.iter().map(|named| named.0))
+    }
+}
+
+impl FromStr for Mount {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "native" {
+            return Ok(Self::Native);
+        }
+        if let Some(path) = text.strip_prefix("at:") {
+            return Ok(Self::At(PathBuf::from(path)));
+        }
+        if let Some((_, specification, private, in_tree)) =
+            NAMED.iter().find(|named| named.0 == text)
+        {
+            return Ok(Self::Culvert {
+                specification: (*specification).to_owned(),
+                private: *private,
+                in_tree: *in_tree,
+            });
+        }
+        if text.starts_with("type=") {
+            return Ok(Self::Culvert {
+                specification: text.to_owned(),
+                private: false,
+                in_tree: text.contains("source={tree}"),
+            });
+        }
+        Err(format!(
+            "no mount called {text}: one of {}, at:DIRECTORY, or type=...,target={{mnt}} as behind --mount",
+            Self::names().collect::<Vec<_>>().join(", ")
+        ))
+    }
+}

@@ -1,0 +1,380 @@
+//! Where programs run: directories, the executor, the ways of running it.
+
+use crate::mount::Mount;
+use crate::program::Program;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// The ordinary user and group.
+const NOBODY: u32 = 65534;
+
+/// How long one program may take; it takes some hundredths of a second.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// In `struct control` of the executor the text begins here, after two 32-bit words: the turn and the text's length.
+const TEXT: usize = 8;
+
+/// Where the directories of a world lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// On tmpfs, where inode numbers are not used again: identity is compared too.
+    Memory,
+    /// In the temporary directory.
+    Disk,
+}
+
+/// What a run left behind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Finished {
+    /// One line for each step, then the listing.
+    pub output: String,
+    /// The tree behind the mount afterwards, read natively.
+    pub tree: String,
+    /// How the executor ended.
+    pub status: String,
+    /// What was said on standard error.
+    pub errors: String,
+}
+
+/// The directories of this process's runs, removed when it ends.
+pub struct World {
+    /// Holds everything.
+    whole: PathBuf,
+    /// Holds the mount and what lies beside it, made anew for each program. Two directories deeper, so that a program
+    /// that climbs stays in what is removed afterwards.
+    base: PathBuf,
+    place: Place,
+    root: bool,
+    culvert: Option<PathBuf>,
+}
+
+impl World {
+    /// Makes the directories and compiles the executor. `culvert` is the command under test; none: native runs only.
+    pub fn new(place: Place, culvert: Option<&Path>) -> io::Result<Self> {
+        let parent = match place {
+            Place::Memory => PathBuf::from("/dev/shm"),
+            Place::Disk => std::env::temp_dir(),
+        };
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let whole = parent.join(format!(
+            "culvert-differ-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        ));
+        let base = whole.join("in/side");
+        remove(&whole);
+        for directory in [whole.clone(), whole.join("bin")] {
+            make(&directory, None)?;
+        }
+        remove_when_we_end(&whole)?;
+        let root = fs::metadata(&whole)?.uid() == 0;
+        let executor = whole.join("bin/executor");
+        compile(&executor)?;
+        let script = whole.join("bin/executor.sh");
+        fs::write(&script, format!("#!{} script\n", executor.display()))?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+        let culvert = match culvert {
+            None => None,
+            Some(from) => {
+                for file in ["culvert", "libculvert.so"] {
+                    let to = whole.join("bin").join(file);
+                    fs::copy(from.with_file_name(file), &to)?;
+                    fs::set_permissions(&to, fs::Permissions::from_mode(0o755))?;
+                }
+                Some(whole.join("bin/culvert"))
+            }
+        };
+        Ok(Self {
+            whole,
+            base,
+            place,
+            root,
+            culvert,
+        })
+    }
+
+    /// Whether programs can be run as somebody else.
+    pub fn is_root(&self) -> bool {
+        self.root
+    }
+
+    /// Whether the native side can be bound to the mount's path here; if not, why.
+    pub fn can_bind(&self) -> Result<(), String> {
+        let program: Program = "0 getcwd 100".parse().expect("a program");
+        let done = self.run(&program, &Mount::Native, None);
+        if done.status == "exit 0" {
+            Ok(())
+        } else {
+            Err(done.errors)
+        }
+    }
+
+    /// Runs `program` in fresh directories. `perturbed` is a step whose result is falsified on purpose.
+    pub fn run(&self, program: &Program, mount: &Mount, perturbed: Option<usize>) -> Finished {
+        match self.try_run(program, mount, perturbed) {
+            Ok(finished) => finished,
+            Err(error) => Finished {
+                status: format!("cannot be run: {error}"),
+                ..Finished::default()
+            },
+        }
+    }
+
+    fn try_run(
+        &self,
+        program: &Program,
+        mount: &Mount,
+        perturbed: Option<usize>,
+    ) -> io::Result<Finished> {
+        let nobody = self.root && program.nobody;
+        let owner = nobody.then_some(NOBODY);
+        remove(&self.whole.join("in"));
+        for directory in [
+            self.whole.join("in"),
+            self.base.clone(),
+            self.base.join("mnt"),
+        ] {
+            make(&directory, None)?;
+        }
+        for name in ["tree", "out", "work", "home"] {
+            make(&self.base.join(name), owner)?;
+        }
+        std::os::unix::fs::symlink(self.base.join("mnt"), self.base.join("out/in"))?;
+        std::os::unix::fs::symlink("../mnt/d", self.base.join("out/ind"))?;
+        fs::write(self.base.join("out/file"), "outside\n")?;
+        chown(self.base.join("out/file"), owner, owner)?;
+        let path = |name: &str| self.base.join(name).display().to_string();
+        fs::write(self.base.join("work/program"), program.to_string())?;
+
+        let executor = self.whole.join("bin/executor").display().to_string();
+        let mut words: Vec<String> = Vec::new();
+        let mut user = None;
+        match mount {
+            Mount::Native | Mount::At(_) => {
+                let tree = match mount {
+                    Mount::At(directory) => {
+                        empty(directory)?;
+                        chown(directory, owner, owner)?;
+                        directory.display().to_string()
+                    }
+                    _ => path("tree"),
+                };
+                let user = if nobody {
+                    NOBODY.to_string()
+                } else {
+                    "-1".to_owned()
+                };
+                words.extend([executor.clone(), "native".into(), tree, path("mnt"), user]);
+            }
+            Mount::Culvert {
+                specification,
+                private,
+                ..
+            } => {
+                let culvert = self
+                    .culvert
+                    .as_ref()
+                    .ok_or_else(|| io::Error::other("no culvert command was given"))?;
+                let specification = specification
+                    .replace("{tree}", &path("tree"))
+                    .replace("{mnt}", &path("mnt"));
+                words.extend([culvert.display().to_string(), "run".into()]);
+                if !private {
+                    words.push("--no-private".into());
+                }
+                words.extend(["--mount".into(), specification, "--".into()]);
+                user = owner;
+            }
+        }
+        let flag = |yes: bool| if yes { "1" } else { "0" }.to_owned();
+        words.extend([
+            executor.clone(),
+            "run".into(),
+            path("work/control"),
+            path("work/program"),
+            path("mnt"),
+            path("out"),
+            flag(program.ticks),
+            flag(self.place == Place::Memory),
+            perturbed.map_or("-1".to_owned(), |step| step.to_string()),
+        ]);
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .current_dir("/")
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("LC_ALL", "C")
+            .env("HOME", path("home"));
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let (status, errors) = finish(command)?;
+        let tree = if matches!(mount, Mount::Native | Mount::Culvert { in_tree: true, .. }) {
+            let mut command = Command::new(&executor);
+            command.args(["dump", &path("tree")]);
+            String::from_utf8_lossy(&command.output()?.stdout).into_owned()
+        } else {
+            String::new()
+        };
+        Ok(Finished {
+            output: self.printed(),
+            tree,
+            status,
+            errors,
+        })
+    }
+
+    /// What the executor has printed, even if it was killed.
+    fn printed(&self) -> String {
+        use std::io::Read;
+        let mut bytes = Vec::new();
+        let Ok(file) = fs::File::open(self.base.join("work/control")) else {
+            return String::new();
+        };
+        // The text, not the rest of the file.
+        let _ = file.take(TEXT as u64 + (4 << 20)).read_to_end(&mut bytes);
+        let Some(length) = bytes.get(4..TEXT).and_then(|word| word.try_into().ok()) else {
+            return String::new();
+        };
+        let end = (TEXT + u32::from_ne_bytes(length) as usize).min(bytes.len());
+        String::from_utf8_lossy(&bytes[TEXT..end]).into_owned()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        remove(&self.whole);
+    }
+}
+
+/// Runs a command in a process group of its own to its end; after [`LIMIT`] the group is killed.
+fn finish(mut command: Command) -> io::Result<(String, String)> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    let child = command.spawn()?;
+    let group = child.id();
+    let (sender, receiver) = mpsc::channel();
+    let waiter = std::thread::spawn(move || drop(sender.send(child.wait_with_output())));
+    let mut late = false;
+    let output = receiver
+        .recv_timeout(LIMIT)
+        .or_else(|_| {
+            late = true;
+            Command::new("kill")
+                .args(["-KILL", "--", &format!("-{group}")])
+                .status()
+                .map_err(|_| mpsc::RecvError)?;
+            receiver.recv()
+        })
+        .map_err(io::Error::other)??;
+    waiter
+        .join()
+        .map_err(|_| io::Error::other("the waiter panicked"))?;
+    let status = match (late, output.status.code(), output.status.signal()) {
+        (true, ..) => "hangs".to_owned(),
+        (_, Some(code), _) => format!("exit {code}"),
+        (_, None, signal) => format!("signal {}", signal.unwrap_or(0)),
+    };
+    Ok((status, String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// The command under test: what `CULVERT_BIN` names, else the release build.
+pub fn built_culvert() -> PathBuf {
+    if let Some(path) = std::env::var_os("CULVERT_BIN") {
+        return PathBuf::from(path);
+    }
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| workspace.join("target"), |target| workspace.join(target));
+    target.join("release/culvert")
+}
+
+fn compile(output: &Path) -> io::Result<()> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("executor");
+    let mut sources: Vec<PathBuf> = fs::read_dir(&directory)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    sources.sort();
+    let done = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Wno-unused-result",
+            "-pthread",
+            "-o",
+        ])
+        .arg(output)
+        .args(sources)
+        .output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "the executor does not compile:\n{}",
+        String::from_utf8_lossy(&done.stderr)
+    )))
+}
+
+fn make(path: &Path, owner: Option<u32>) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    chown(path, owner, owner)
+}
+
+/// Removes a tree whatever its modes are and however deep it is.
+fn remove(tree: &Path) {
+    if tree.symlink_metadata().is_ok() && fs::remove_dir_all(tree).is_err() {
+        let _ = Command::new("sh")
+            .args(["-c", r#"chmod -R u+rwX "$1"; rm -rf "$1""#, "sh"])
+            .arg(tree)
+            .stderr(Stdio::null())
+            .status();
+    }
+}
+
+fn empty(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.symlink_metadata()?.is_dir() {
+            remove(&path);
+        } else {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the base directory when this process ends, however it ends: the shell reads from a pipe whose other end is
+/// only here.
+fn remove_when_we_end(base: &Path) -> io::Result<()> {
+    let watcher = Command::new("sh")
+        .args([
+            "-c",
+            r#"read -r _; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
+            "sh",
+        ])
+        .arg(base)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    // Never waited for and never closed: both end with this process.
+    std::mem::forget(watcher);
+    Ok(())
+}

@@ -1,0 +1,472 @@
+//! Directories and file systems in memory that cannot be as asked: a clear line and status 125, or as natively.
+
+use crate::bad_input::{ends, nothing, refused};
+use culvert_e2e::{Case, User, on_each_driver, world};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+/// Directories of this test alone: an empty target and a source with one file.
+struct Place {
+    case: Case,
+    source: String,
+    target: String,
+}
+
+impl Place {
+    fn new(name: &str, user: User) -> Self {
+        let home = world().path("other").with_file_name("bad").join(name);
+        let of = |name: &str| home.join(name).display().to_string();
+        for made in ["source", "target"] {
+            fs::create_dir_all(of(made)).expect("the base directory is ours");
+            fs::set_permissions(of(made), fs::Permissions::from_mode(0o777)).expect("it is ours");
+        }
+        fs::write(home.join("source/file"), "content\n").expect("the base directory is ours");
+        Self {
+            case: Case::new(&format!("bad-{name}"), user),
+            source: of("source"),
+            target: of("target"),
+        }
+    }
+
+    /// `name` beside source and target.
+    fn beside(&self, name: &str) -> String {
+        let beside = Path::new(&self.source).with_file_name(name);
+        beside.display().to_string()
+    }
+
+    /// `sh -c SCRIPT` in a run with these mounts; `$T` is the target.
+    fn run(&self, mounts: &[&str], script: &str) -> culvert_e2e::Finished {
+        let mut words = vec!["run"];
+        words.extend(mounts);
+        let script = format!("T={}\n{script}", self.target);
+        words.extend(["--", "bash", "-c", &script]);
+        self.case.culvert(&words)
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let place = Place::new("options", User::Me);
+    let (volume, memory) = (
+        format!("{}:{}", place.source, place.target),
+        format!("type=memory,target={}", place.target),
+    );
+    let mut wrong = Vec::new();
+    for (options, says) in [
+        ("links=sideways", ["links", "sideways"]),
+        ("links", ["links", ""]),
+        ("floppy", ["floppy", "there are"]),
+        ("drivn", ["drivn", "did you mean driven"]),
+        ("size=1m", ["size", "passthrough"]),
+    ] {
+        refused(
+            &mut wrong,
+            options,
+            &["-v", &format!("{volume}:{options}")],
+            &says,
+        );
+    }
+    for (options, says) in [
+        ("size=0", ["size=0", "least"]),
+        ("size=-1", ["size=-1", "not a size"]),
+        ("size=", ["size", "not a size"]),
+        ("size=ten", ["size=ten", "not a size"]),
+        ("size=1.5g", ["size=1.5g", "not a size"]),
+        (
+            "size=1152921504606846976",
+            ["size=1152921504606846976", "most"],
+        ),
+        (
+            "size=18446744073709551616",
+            ["size=18446744073709551616", "not a size"],
+        ),
+        ("size=99999999t", ["size=99999999t", ""]),
+        ("inodes=0", ["inodes=0", ""]),
+        ("inodes=-5", ["inodes=-5", ""]),
+        (
+            "inodes=18446744073709551615",
+            ["inodes=18446744073709551615", ""],
+        ),
+        ("mode=999", ["mode=999", "octal"]),
+        ("uid=-1", ["uid=-1", ""]),
+        ("uid=root", ["uid=root", ""]),
+        ("floppy=1", ["floppy", "there are"]),
+        ("sise=1m", ["sise", "did you mean size"]),
+    ] {
+        refused(
+            &mut wrong,
+            options,
+            &["--mount", &format!("{memory},{options}")],
+            &says,
+        );
+    }
+    nothing(&wrong);
+}
+
+#[test]
+fn names_in_memory_that_cannot_be_are_refused() {
+    let place = Place::new("names", User::Me);
+    let mut wrong = Vec::new();
+    let long = "n".repeat(256);
+    for name in [
+        "memory:",
+        "memory:.",
+        "memory:..",
+        "memory:a/b",
+        "memory:../../../etc/passwd",
+        "memory:/",
+        &format!("memory:{long}"),
+        "elsewhere",
+        &place.source,
+    ] {
+        let mount = format!("type=memory,source={name},target={}", place.target);
+        refused(
+            &mut wrong,
+            &format!(
+                "name-{}",
+                &name[name.len().saturating_sub(8)..].replace('/', "-")
+            ),
+            &["--mount", &mount],
+            &["memory"],
+        );
+    }
+    nothing(&wrong);
+}
+
+#[test]
+fn sources_that_cannot_be_are_refused() {
+    let place = Place::new("sources", User::Me);
+    let target = &place.target;
+    fs::write(place.beside("plain"), "text").expect("the base directory is ours");
+    let _ = symlink("nowhere", place.beside("dangling"));
+    let mut wrong = Vec::new();
+    for (name, mount, says) in [
+        (
+            "missing",
+            format!("{}:{target}", place.beside("missing")),
+            ["missing", "No such file"],
+        ),
+        (
+            "dangling",
+            format!("{}:{target}", place.beside("dangling")),
+            ["dangling", "No such file"],
+        ),
+        (
+            "below-a-file",
+            format!("{}/x:{target}", place.beside("plain")),
+            ["plain/x", "Not a directory"],
+        ),
+        ("empty", format!(":{target}"), ["source", ""]),
+        ("no-target", format!("{}:", place.source), ["target", ""]),
+        ("root", format!("{}:/", place.source), ["target /", "root"]),
+        (
+            "full-target",
+            format!("{}:{}", target, place.source),
+            ["source", "not empty"],
+        ),
+    ] {
+        refused(&mut wrong, name, &["-v", &mount], &says);
+    }
+    let file = format!(
+        "type=passthrough,source={},target={target}",
+        place.beside("plain")
+    );
+    refused(
+        &mut wrong,
+        "a-file",
+        &["--mount", &file],
+        &["plain", "a file, not a directory"],
+    );
+    nothing(&wrong);
+}
+
+#[test]
+fn a_source_that_may_not_be_entered_is_refused() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    let place = Place::new("unreadable", User::Nobody);
+    let mount = format!("{}:{}", place.source, place.target);
+    for mode in [0o000, 0o644, 0o700] {
+        fs::set_permissions(&place.source, fs::Permissions::from_mode(mode)).expect("it is ours");
+        let done = place.run(&["--no-private", "-v", &mount], "echo STARTED");
+        ends(&done, 125, &["source", "permission"]);
+        assert!(!done.text().contains("STARTED"));
+    }
+    // Searching is enough, as for a directory of the kernel's.
+    fs::set_permissions(&place.source, fs::Permissions::from_mode(0o711)).expect("it is ours");
+    let done = place.run(
+        &["--no-private", "-v", &mount],
+        "cat $T/file; ls $T; touch $T/new",
+    );
+    assert_eq!(done.text(), "content\n", "{}", done.report());
+    assert_eq!(
+        done.errors().matches("Permission denied").count(),
+        2,
+        "{}",
+        done.report()
+    );
+}
+
+/// The source shows what it has, its own target in it too; nothing goes round in circles.
+#[test]
+fn a_target_in_its_source() {
+    let place = Place::new("target-in-source", User::Me);
+    let inner = format!("{}/inner", place.source);
+    fs::create_dir_all(&inner).expect("the base directory is ours");
+    if world().only_native {
+        return;
+    }
+    for flag in ["--no-private", "--"] {
+        let mount = format!("{}:{inner}", place.source);
+        let mut mounts = vec!["-v", &mount];
+        if flag != "--" {
+            mounts.insert(0, flag);
+        }
+        let done = place.run(
+            &mounts,
+            &format!("cd {} && cat inner/file && ls inner && echo more > inner/more && cat more && ls inner/inner && rm inner/more && timeout 20 find . | sort", place.source),
+        );
+        assert_eq!(done.status, "exit 0", "{flag}\n{}", done.report());
+        let said = done.text();
+        assert!(
+            said.starts_with("content\nfile\ninner\nmore\n"),
+            "{flag}\n{}",
+            done.report()
+        );
+        // The second `inner` is the directory below the mount, as a bind mount that is not recursive shows it.
+        assert!(
+            said.ends_with(".\n./file\n./inner\n./inner/file\n./inner/inner\n"),
+            "{flag}\n{}",
+            done.report()
+        );
+    }
+}
+
+#[test]
+fn a_source_on_another_mount_and_a_target_in_another() {
+    if world().only_native {
+        return;
+    }
+    let place = Place::new("nested", User::Me);
+    fs::create_dir_all(format!("{}/below", place.source)).expect("the base directory is ours");
+    fs::write(format!("{}/below/deep", place.source), "deep\n")
+        .expect("the base directory is ours");
+    let outer = format!("{}:{}", place.source, place.target);
+    let inner = format!("{}/below:{}/again", place.source, place.target);
+    for private in ["--private", "--no-private"] {
+        if private == "--private" && !world().is_root() {
+            continue;
+        }
+        let script = "cat $T/file $T/below/deep $T/again/deep && echo x > $T/again/new && cat $T/below/new && rm $T/below/new && ls $T/again";
+        let done = place.run(&[private, "-v", &outer, "-v", &inner], script);
+        assert_eq!(
+            (done.status.as_str(), done.text().as_str()),
+            ("exit 0", "content\ndeep\ndeep\nx\ndeep\n"),
+            "{private}\n{}",
+            done.report()
+        );
+    }
+    assert!(
+        !fs::exists(format!("{}/again", place.source)).expect("it can be asked"),
+        "the target of the inner mount was made in the source of the outer one"
+    );
+}
+
+/// What cannot be written says so with the words of the kernel.
+#[test]
+fn a_directory_that_cannot_be_written() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    let place = Place::new("not-writable", User::Nobody);
+    fs::set_permissions(&place.source, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let mount = format!("{}:{}", place.source, place.target);
+    let script = "cat $T/file; echo x > $T/new; echo x >> $T/file; rm -f $T/file; mkdir $T/d; mv $T/file $T/other; chmod 600 $T/file; ln -s a $T/l";
+    for (options, word, times) in [
+        ("", "Permission denied", 6),
+        (":driven", "Permission denied", 6),
+        (":ro", "Read-only file system", 7),
+    ] {
+        let done = place.run(
+            &["--no-private", "-v", &format!("{mount}{options}")],
+            script,
+        );
+        assert_eq!(done.text(), "content\n", "{options}\n{}", done.report());
+        assert_eq!(
+            done.errors().matches(word).count(),
+            times,
+            "{options}\n{}",
+            done.report()
+        );
+    }
+    assert_eq!(fs::read_dir(&place.source).expect("it is ours").count(), 1);
+}
+
+#[test]
+fn a_program_on_the_mount_that_cannot_be_started() {
+    if world().only_native {
+        return;
+    }
+    let place = Place::new("programs", User::Me);
+    let mount = format!("{}:{}", place.source, place.target);
+    fs::write(format!("{}/garbage", place.source), [0_u8, 1, 2, 3])
+        .expect("the base directory is ours");
+    fs::set_permissions(
+        format!("{}/garbage", place.source),
+        fs::Permissions::from_mode(0o755),
+    )
+    .expect("it is ours");
+    for arguments in [
+        vec!["--no-private", "-v", &mount],
+        vec![
+            "--no-private",
+            "-v",
+            &mount,
+            "--mount",
+            "type=memory,target=/tmp/culvert-e2e-not-there",
+        ],
+    ] {
+        for (program, status, says) in [
+            ("missing", 127, "missing"),
+            ("file", 126, "file"),
+            ("garbage", 126, "garbage"),
+            ("", 126, "target"),
+        ] {
+            let program = format!("{}/{program}", place.target);
+            let mut words = vec!["run"];
+            words.extend(&arguments);
+            words.extend(["--", &program]);
+            ends(&place.case.culvert(&words), status, &[says]);
+        }
+    }
+}
+
+/// A named file system belongs to whoever made it.
+#[test]
+fn a_name_of_somebody_else_is_refused() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    let place = Place::new("somebody-else", User::Nobody);
+    let name = format!("e2e-{}", std::process::id());
+    let mount = format!("type=memory,source=memory:{name},target={}", place.target);
+    let mounts = ["--no-private", "--mount", &mount];
+    let done = place.run(&mounts, "echo mine > $T/file");
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let file = Path::new("/dev/shm/culvert-65534/memory").join(&name);
+    if !file.exists() {
+        eprintln!(
+            "not tested: named file systems do not lie in {}",
+            file.display()
+        );
+        return;
+    }
+    // Root has names of its own.
+    let mine = Place::new("somebody-else-root", User::Me);
+    let root_mount = format!("type=memory,source=memory:{name},target={}", mine.target);
+    let done = mine.run(&["--no-private", "--mount", &root_mount], "ls $T");
+    assert_eq!(
+        (done.status.as_str(), done.text().as_str()),
+        ("exit 0", ""),
+        "{}",
+        done.report()
+    );
+    let _ = fs::remove_file(format!("/dev/shm/culvert-0/memory/{name}"));
+
+    std::os::unix::fs::chown(&file, Some(0), Some(0)).expect("we are root");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("we are root");
+    ends(
+        &place.run(&mounts, "echo STARTED"),
+        125,
+        &[&name, "another user"],
+    );
+    std::os::unix::fs::chown(&file, Some(65534), Some(65534)).expect("we are root");
+    ends(&place.run(&mounts, "echo STARTED"), 125, &[&name, "mode"]);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("we are root");
+    let done = place.run(&mounts, "cat $T/file");
+    assert_eq!(done.text(), "mine\n", "{}", done.report());
+
+    // What is no file system, and what leads elsewhere.
+    fs::write(&file, "text").expect("we are root");
+    ends(&place.run(&mounts, "echo STARTED"), 125, &[&name]);
+    fs::remove_file(&file).expect("we are root");
+    symlink("/etc/passwd", &file).expect("we are root");
+    ends(&place.run(&mounts, "echo STARTED"), 125, &[&name, "link"]);
+    fs::remove_file(&file).expect("we are root");
+}
+
+/// 64 MB of shared memory, as containers have: a full one is ENOSPC, and what is removed can be used again.
+#[test]
+fn a_full_shared_memory_is_enospc() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    let place = Place::new("full", User::Me);
+    let culvert = world().culvert.display();
+    let target = &place.target;
+    // More is asked for than there is, in three ways: write, a hole written through a mapping's twin, fallocate.
+    let inside = "cd $T
+        dd if=/dev/zero of=big bs=1M count=200; echo dd $?
+        echo more > small || echo small $?
+        test $(stat -c %s big) -gt 30000000 && test $(stat -c %s big) -lt 64000000 && echo filled
+        tail -c 10 big | od -An -c | head -n 1
+        rm big && fallocate -l 200M huge || echo fallocate $?
+        rm -f huge; dd if=/dev/zero of=again bs=1M count=20 2>/dev/null && echo again; stat -c %s again";
+    let script = format!(
+        "mount -t tmpfs -o size=64m tmpfs /dev/shm && {{ {culvert} run --no-private --mount type=memory,size=1g,target={target} -- bash -c 'T={target}; {inside}'; echo status $?; }}"
+    );
+    let done = outside(&place.case, &script);
+    let said = done.text();
+    for line in ["dd 1", "filled", "again", "20971520", "status 0"] {
+        assert!(
+            said.lines().any(|found| found == line),
+            "{line:?} is not said\n{}",
+            done.report()
+        );
+    }
+    assert!(
+        done.errors().contains("No space left on device"),
+        "{}",
+        done.report()
+    );
+
+    // Nothing is left before the run begins: another place is found, or the reason is told.
+    let script = format!(
+        "mount -t tmpfs -o size=64m tmpfs /dev/shm && dd if=/dev/zero of=/dev/shm/full bs=1M 2>/dev/null; {culvert} run --no-private --mount type=memory,target={target} -- bash -c 'echo x > {target}/x && cat {target}/x'; echo status $?"
+    );
+    let done = outside(&place.case, &script);
+    let said = done.text();
+    assert!(
+        said == "x\nstatus 0\n"
+            || (said == "status 125\n" && done.errors().contains("No space left on device")),
+        "{}",
+        done.report()
+    );
+}
+
+/// Runs a script in a mount namespace of its own, with nothing of ours around it.
+fn outside(case: &Case, script: &str) -> culvert_e2e::Finished {
+    case.natively(&["unshare", "-m", "bash", "-c", script])
+}
+
+on_each_driver! {
+    long_names |case| {
+        let program = case.program("long_names");
+        case.good(&format!("{program} $M"));
+    };
+
+    file_size_limit |case| {
+        case.good("cd $M && { (ulimit -f 8; head -c 20000 /dev/zero > big; echo $?; trap \"\" XFSZ; head -c 20000 /dev/zero > big2; echo $?; echo x >> big2; truncate -s 10000 big3; echo $?); stat -c %s big big2; } 2>&1 | sed 's/line 1: *[0-9]*/line 1/'");
+    };
+
+    few_descriptors_for_writers |case| {
+        case.good("cd $M && mkdir d && (ulimit -n 16; for i in 1 2 3 4 5 6 7 8; do echo $i > d/$i; done; cat d/*; cp -r d e; ls e; rm -r d e; exec 9>f 10<f; echo x >&9; cat <&10)
+            (ulimit -n 10; exec 5>a 6>b 7>c 8>d 9>e; echo five >&5; echo nine >&9; cat a e); ls");
+    };
+
+    little_address_space_for_writers |case| {
+        case.good("cd $M && (ulimit -v 120000; head -c 3000000 /dev/zero > big; stat -c %s big; cp big copy; cmp big copy && echo same; mkdir d; mv copy d; ls -R; rm -r d big)");
+    };
+}

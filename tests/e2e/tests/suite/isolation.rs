@@ -1,0 +1,60 @@
+//! A defect in one process's driver is that process's alone: `action=` of the layer fault.
+
+use culvert_e2e::{Case, User, world};
+use std::os::unix::fs::PermissionsExt;
+
+fn isolated(action: &str, end: &str, independent: &str) {
+    if world().only_native {
+        return;
+    }
+    let rule = format!(
+        "layer=fault,fault.count=run,fault.rule=read+path=/lines.txt+offset=8192+times=1+action={action}"
+    );
+    for user in [User::Me, User::Nobody] {
+        if user == User::Nobody && !world().is_root() {
+            continue;
+        }
+        let case = Case::new(&format!("isolation::{action}-{user:?}"), user)
+            .options(rule.clone())
+            .odd();
+        let logs = world().path("logs");
+        std::fs::create_dir_all(&logs).expect("the base directory is ours");
+        let everybody = std::fs::Permissions::from_mode(0o1777);
+        std::fs::set_permissions(&logs, everybody).expect("it is ours");
+        let log = logs.join(format!("isolation-{action}-{user:?}"));
+        let case = case.variable("CULVERT_LOG", &log);
+        let program = case.program("isolation.py");
+        let target = world().path("mnt");
+        let target = target.to_str().expect("plain");
+        let done = case.through_culvert(&["python3", &program, action, target]);
+        let want = format!(
+            "{independent}shared description: True 1000\nvictim: {end}\nafter: exit 0\nwhole: True\n"
+        );
+        assert_eq!(done.text(), want, "{}", done.report());
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
+        let told = log.matches("a panic that a rule of layer fault asked for");
+        assert_eq!(told.count(), usize::from(action == "panic"), "{log}");
+    }
+}
+
+#[test]
+fn a_crash_ends_its_process() {
+    isolated("crash", "SIGSEGV", "");
+}
+
+#[test]
+fn a_panic_ends_its_process_with_a_line_in_the_log() {
+    isolated("panic", "SIGABRT", "");
+}
+
+#[test]
+fn an_abort_ends_its_process() {
+    isolated("abort", "SIGABRT", "");
+}
+
+#[test]
+fn an_endless_loop_is_its_process_s_alone_and_can_be_ended() {
+    let independent =
+        "other file: hello, world\nsame file: True\nlisting: True\nindependent: exit 0\n";
+    isolated("loop", "SIGTERM", independent);
+}
