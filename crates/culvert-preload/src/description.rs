@@ -6,7 +6,7 @@
 //! the kernel's own.
 
 use crate::process;
-use crate::resolver::MountId;
+use crate::resolver::{MountId, References};
 use crate::run::ShadowName;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
@@ -43,6 +43,8 @@ pub struct Description {
     pub object: Object,
     /// Of a file with several names, the one that was opened: directory and name.
     pub opened_as: Option<(Node, Box<[u8]>)>,
+    /// What keeps its nodes valid.
+    pub references: References<'static>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
     /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the flags.
@@ -103,6 +105,7 @@ impl Description {
             kind,
             object,
             opened_as: None,
+            references: References::default(),
             flags: AtomicU32::new(flags),
             offset: Offset {
                 lock: Mutex::new(()),

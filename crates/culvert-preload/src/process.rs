@@ -5,7 +5,7 @@ pub mod limits;
 use crate::description::{Description, Held};
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
-use crate::resolver::{MountId, MountTable, Place};
+use crate::resolver::{MountId, MountTable, Place, References};
 use crate::run::Run;
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -27,8 +27,23 @@ enum Known {
     Nothing,
     /// The kernel took it from the program itself: it is outside all mounts. Its path is asked for when it matters.
     Outside,
-    /// All.
-    Here(Here),
+    /// All, and what keeps its node valid.
+    Here(Here, Keeper),
+}
+
+/// What keeps the node of a working directory valid.
+pub enum Keeper {
+    /// References of its own.
+    References(References<'static>),
+    /// The open directory that it was taken from (fchdir).
+    Description(Arc<Description>),
+}
+
+impl Keeper {
+    /// For what has no node.
+    pub fn nothing() -> Self {
+        Self::References(References::default())
+    }
 }
 
 /// The state of an intercepted process.
@@ -136,15 +151,15 @@ impl Process {
         }
         let mut known = self.working_directory.lock();
         let found = match &*known {
-            Known::Here(here) => return look(Some(here)),
+            Known::Here(here, _) => return look(Some(here)),
             Known::Outside => self.find_working_directory(false),
             Known::Nothing => self.find_working_directory(true),
         };
         match found {
             Some(here) => {
-                *known = Known::Here(here);
+                *known = Known::Here(here, Keeper::nothing());
                 match &*known {
-                    Known::Here(here) => look(Some(here)),
+                    Known::Here(here, _) => look(Some(here)),
                     _ => look(None),
                 }
             }
@@ -173,13 +188,19 @@ impl Process {
     }
 
     /// The working directory has changed to `here`; `None`: to one that the kernel took from the program itself.
-    pub fn set_working_directory(&self, here: Option<Here>) {
-        match vfork_child() {
-            Some(child) => {
-                child.set_working_directory(here.or_else(|| self.find_working_directory(false)))
-            }
-            None => *self.working_directory.lock() = here.map_or(Known::Outside, Known::Here),
-        }
+    pub fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
+        let Some(child) = vfork_child() else {
+            let known = here.map_or(Known::Outside, |(here, keeper)| Known::Here(here, keeper));
+            let old = core::mem::replace(&mut *self.working_directory.lock(), known);
+            // Outside the lock: a driver may be called.
+            drop(old);
+            return;
+        };
+        let here = here.or_else(|| {
+            let here = self.find_working_directory(false)?;
+            Some((here, Keeper::nothing()))
+        });
+        child.set_working_directory(here);
     }
 
     /// The mounts cannot be reached any more (chroot): paths are the kernel's alone.
@@ -338,9 +359,9 @@ impl VforkChild {
         self.state.lock().working_directory
     }
 
-    fn set_working_directory(&self, here: Option<Here>) {
+    fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
         // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
-        self.state.lock().working_directory = here.map(|here| &*Box::leak(Box::new(here)));
+        self.state.lock().working_directory = here.map(|here| &Box::leak(Box::new(here)).0);
     }
 
     /// Keeps `value` until the parent goes on.

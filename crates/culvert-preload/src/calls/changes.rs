@@ -4,7 +4,7 @@
 use super::backed;
 use super::path::{At, Found, find, find_by_walking, on_path};
 use super::stat::existing;
-use super::{Answer, done, permits};
+use super::{Answer, allowed, done};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
@@ -22,6 +22,15 @@ pub struct Making<'a> {
     pub parent: Node,
     /// The name.
     pub name: &'a [u8],
+}
+
+impl Making<'_> {
+    /// What a call that made the name answers: the reference on what is new goes back.
+    pub fn made(&self, result: culvert::Result<culvert::Entry>) -> Answer {
+        let entry = result.map_err(|error| error.errno())?;
+        self.file_system.forget(entry.attributes.node, 1);
+        Ok(0)
+    }
 }
 
 /// What creating calls check before they create (`filename_create`).
@@ -42,9 +51,7 @@ pub fn make<'a>(found: &'a Inside<'_>, directory: bool) -> Result<Making<'a>, Er
     let parent = file_system
         .attributes(found.parent)
         .map_err(|error| error.errno())?;
-    if !permits(&process::caller(), &parent, 3) {
-        return Err(Errno::EACCES);
-    }
+    allowed(file_system, &parent, 3)?;
     Ok(Making {
         file_system,
         parent: found.parent,
@@ -66,16 +73,12 @@ pub fn mkdir(call: &mut Call) -> Outcome {
     let mode = call.args[at.path + 1];
     on_path(call, at, None, |_, found| {
         let making = make(&found, true)?;
-        making
-            .file_system
-            .mkdir(
-                &process::caller(),
-                making.parent,
-                making.name,
-                masked(making.file_system, mode, 0o1777),
-            )
-            .map(|_| 0)
-            .map_err(|error| error.errno())
+        making.made(making.file_system.mkdir(
+            &process::caller(),
+            making.parent,
+            making.name,
+            masked(making.file_system, mode, 0o1777),
+        ))
     })
 }
 
@@ -102,17 +105,13 @@ pub fn mknod(call: &mut Call) -> Outcome {
         if matches!(kind, 0o020000 | 0o060000) && process::caller().uid != 0 {
             return Err(Errno::EPERM);
         }
-        making
-            .file_system
-            .mknod(
-                &process::caller(),
-                making.parent,
-                making.name,
-                kind | masked(making.file_system, mode, 0o7777),
-                device as u64,
-            )
-            .map(|_| 0)
-            .map_err(|error| error.errno())
+        making.made(making.file_system.mknod(
+            &process::caller(),
+            making.parent,
+            making.name,
+            kind | masked(making.file_system, mode, 0o7777),
+            device as u64,
+        ))
     })
 }
 
@@ -133,28 +132,25 @@ pub fn symlink(call: &mut Call) -> Outcome {
     }
     on_path(call, at, None, |_, found| {
         let making = make(&found, false)?;
-        making
-            .file_system
-            .symlink(
-                &process::caller(),
-                making.parent,
-                making.name,
-                target.bytes(),
-            )
-            .map(|_| 0)
-            .map_err(|error| error.errno())
+        making.made(making.file_system.symlink(
+            &process::caller(),
+            making.parent,
+            making.name,
+            target.bytes(),
+        ))
     })
 }
 
 /// Whether the caller may remove or rename `found` (`may_delete`): its directory writable, and the sticky bit's rule.
 pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<(), Errno> {
+    if file_system.capabilities().checks_permissions {
+        return Ok(());
+    }
     let caller = process::caller();
     let parent = file_system
         .attributes(found.parent)
         .map_err(|error| error.errno())?;
-    if !permits(&caller, &parent, 3) {
-        return Err(Errno::EACCES);
-    }
+    allowed(file_system, &parent, 3)?;
     if parent.permissions & 0o1000 != 0 && caller.uid != 0 && caller.uid != parent.uid {
         let owner = found.entry.as_ref().map(|entry| entry.attributes.uid);
         if owner.is_some_and(|owner| owner != caller.uid) {
@@ -277,9 +273,7 @@ pub fn bind_path(call: &mut Call) -> Outcome {
 pub fn connect_path(call: &mut Call) -> Outcome {
     on_socket_path(call, |found| {
         let attributes = existing(&found)?;
-        if !permits(&process::caller(), &attributes, 2) {
-            return Err(Errno::EACCES);
-        }
+        allowed(process::file_system(found.mount)?, &attributes, 2)?;
         Err(Errno::ECONNREFUSED)
     })
 }

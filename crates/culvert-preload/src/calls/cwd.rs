@@ -6,9 +6,9 @@
 use super::backed::Backed;
 use super::path::{At, native, on_path, open_restricted};
 use super::stat::existing;
-use super::{Answer, descriptor, done, permits};
+use super::{Answer, descriptor, done, granted};
 use crate::memory::Path;
-use crate::process::{self, Here};
+use crate::process::{self, Here, Keeper};
 use crate::resolver::{LastStep, MountId, Place};
 use crate::run::{ShadowName, stat_path};
 use alloc::{vec, vec::Vec};
@@ -16,14 +16,13 @@ use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
 
-/// Goes to directory `attributes` of `mount`.
-fn enter(mount: MountId, attributes: &Attributes) -> Answer {
+/// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
+fn enter(mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
     if attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    if !permits(&process::caller(), attributes, 1) {
-        return Err(Errno::EACCES);
-    }
+    let file_system = process::file_system(mount)?;
+    granted(file_system, &process::caller(), attributes, 1)?;
     let process = process::get();
     let stand_in = process.run.working_directory(ShadowName {
         mount: mount.0,
@@ -40,10 +39,11 @@ fn enter(mount: MountId, attributes: &Attributes) -> Answer {
             syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize])?;
         }
     }
-    process.set_working_directory(Some(Here::Place(Place::Mount {
+    let here = Here::Place(Place::Mount {
         mount,
         node: attributes.node,
-    })));
+    });
+    process.set_working_directory(Some((here, keeper)));
     Ok(0)
 }
 
@@ -68,7 +68,7 @@ pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
     // SAFETY: fchdir has no other arguments.
     let answer = unsafe { syscall::call(nr::FCHDIR, [opened.0 as usize]) };
     Some(answer.map(|_| {
-        process::get().set_working_directory(Some(Here::Backed(place.mount)));
+        process::get().set_working_directory(Some((Here::Backed(place.mount), Keeper::nothing())));
         INSIDE
     }))
 }
@@ -90,9 +90,12 @@ pub fn chdir(call: &mut Call) -> Outcome {
         call,
         At::new(0, LastStep::Follow),
         Some(identity_of_here),
-        |_, found| {
+        |_, mut found| {
             let attributes = existing(&found)?;
-            enter(found.mount, &attributes)?;
+            let mounts = &process::get().mounts;
+            let node = attributes.node;
+            let reference = found.references.take(mounts, found.mount, node);
+            enter(found.mount, &attributes, Keeper::References(reference))?;
             Ok(INSIDE)
         },
     );
@@ -113,15 +116,17 @@ const INSIDE_RESULT: isize = INSIDE as isize;
 /// fchdir(2)
 pub fn fchdir(call: &mut Call) -> Outcome {
     if let Some(held) = descriptor(call.args[0]) {
-        return done(
-            super::stat::described(&held).and_then(|attributes| enter(held.mount, &attributes)),
-        );
+        return done(super::stat::described(&held).and_then(|attributes| {
+            let fd = call.args[0] as i32;
+            let description = process::get().table.reference(fd).ok_or(Errno::EBADF)?;
+            enter(held.mount, &attributes, Keeper::Description(description))
+        }));
     }
     let answer = native(call);
     if answer.is_ok() {
         let process = process::get();
         if let Some(mount) = process.table.backed(call.args[0] as i32) {
-            process.set_working_directory(Some(Here::Backed(mount)));
+            process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
             return done(answer);
         }
         process.set_working_directory(None);
@@ -131,12 +136,12 @@ pub fn fchdir(call: &mut Call) -> Outcome {
             if let Some(backing) = crate::backing::of(mount) {
                 // SAFETY: fchdir has no other arguments.
                 let entered = unsafe { syscall::call(nr::FCHDIR, [backing.root as usize]) };
-                process.set_working_directory(Some(Here::Backed(mount)));
+                process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
                 return done(entered);
             }
             let root = process::file_system(mount)
                 .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));
-            return done(root.and_then(|attributes| enter(mount, &attributes)));
+            return done(root.and_then(|attributes| enter(mount, &attributes, Keeper::nothing())));
         }
     }
     done(answer)

@@ -3,7 +3,7 @@
 use super::backed::Backed;
 use super::path::{At, Found, find_by_walking, look_again, outside};
 use super::stat::existing;
-use super::{Answer, backed_open, done, permits};
+use super::{Answer, allowed, backed_open, done, granted};
 use crate::description::{Description, O_PATH, Object};
 use crate::memory::{self, Path, PathBuffer};
 use crate::process;
@@ -105,7 +105,7 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         .map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
     match super::path::find(directory, path, last, at.restrictions) {
         Err(errno) => return done(Err(errno)),
-        Ok(Found::Inside(found)) => return done(open_inside(&found, flags, mode)),
+        Ok(Found::Inside(found)) => return done(open_inside(found, flags, mode)),
         Ok(Found::Backed(place)) => return open_backed(call, at, path, &place, flags, mode),
         Ok(Found::Outside(path)) => return open_outside(call, at, &path),
         Ok(Found::MagicLink(_) | Found::Kernel) => {}
@@ -156,7 +156,7 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         }
         Err(Errno::ENOENT | Errno::ENOTDIR) => {
             match look_again(directory, given, last, at.restrictions, certain) {
-                Ok(Found::Inside(found)) => done(open_inside(&found, flags, mode)),
+                Ok(Found::Inside(found)) => done(open_inside(found, flags, mode)),
                 Ok(Found::Backed(place)) => open_backed(call, at, given, &place, flags, mode),
                 Ok(Found::Outside(path)) => open_outside(call, at, &path),
                 Err(errno) => done(Err(errno)),
@@ -181,7 +181,7 @@ fn open_backed(
         let directory = at.directory_of(call);
         opened = match find_by_walking(directory, path, at.last, at.restrictions) {
             Err(errno) => return done(Err(errno)),
-            Ok(Found::Inside(found)) => return done(open_inside(&found, flags, mode)),
+            Ok(Found::Inside(found)) => return done(open_inside(found, flags, mode)),
             Ok(Found::Outside(path)) => return open_outside(call, at, &path),
             Ok(Found::Backed(place)) => {
                 super::backed_open::open(&place, at.restrictions, flags, mode)
@@ -227,12 +227,12 @@ fn open_outside(call: &Call, at: At, path: &[u8]) -> Outcome {
 }
 
 /// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order of errors).
-pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
+pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     let file_system = process::file_system(found.mount)?;
     let read_only = file_system.capabilities().read_only;
     let caller = process::caller();
     if flags & O_TMPFILE == O_TMPFILE && flags & O_PATH == 0 {
-        let attributes = existing(found)?;
+        let attributes = existing(&found)?;
         return match attributes.kind {
             FileKind::Directory if read_only => Err(Errno::EROFS),
             FileKind::Directory => {
@@ -244,12 +244,12 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
                         process::limits::creation_mode(file_system, mode & 0o7777),
                     )
                     .map_err(|error| error.errno())?;
-                give(found, entry.attributes, opened, flags)
+                give_new(&mut found, entry.attributes, opened, flags)
             }
             _ => Err(Errno::ENOTDIR),
         };
     }
-    let Some(entry) = &found.entry else {
+    let Some(entry) = found.entry else {
         if read_only {
             return Err(Errno::EROFS);
         }
@@ -257,7 +257,7 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
             return Err(Errno::EISDIR);
         };
         may_change(
-            found,
+            &found,
             file_system
                 .attributes(found.parent)
                 .map_err(|error| error.errno())?,
@@ -266,7 +266,7 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
         let (entry, opened) = file_system
             .create(&caller, found.parent, name, OpenFlags(flags), mode)
             .map_err(|error| error.errno())?;
-        return give(found, entry.attributes, opened, flags);
+        return give_new(&mut found, entry.attributes, opened, flags);
     };
     let attributes = entry.attributes;
     if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
@@ -279,7 +279,7 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
         if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
-        return add(found, attributes, Object::Path, flags);
+        return add(&mut found, attributes, Object::Path, flags);
     }
     if flags & O_DIRECTORY != 0 && attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
@@ -298,14 +298,16 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
         }
         _ => {}
     }
-    if !permits(&caller, &attributes, wanted) {
-        return Err(Errno::EACCES);
+    // The driver opens regular files itself, and may look at more than mode bits.
+    match attributes.kind {
+        FileKind::Regular => allowed(file_system, &attributes, wanted)?,
+        _ => granted(file_system, &caller, &attributes, wanted)?,
     }
     if flags & O_NOATIME != 0 && caller.uid != 0 && caller.uid != attributes.uid {
         return Err(Errno::EPERM);
     }
     match attributes.kind {
-        FileKind::Directory => add(found, attributes, Object::Directory, flags),
+        FileKind::Directory => add(&mut found, attributes, Object::Directory, flags),
         FileKind::Regular => {
             if flags & O_DIRECT != 0 {
                 return Err(Errno::EINVAL);
@@ -322,10 +324,10 @@ pub fn open_inside(found: &Inside<'_>, flags: u32, mode: u32) -> Answer {
                     }
                     error.errno()
                 })?;
-            give(found, attributes, opened, flags)
+            give(&mut found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
-        FileKind::Fifo => open_fifo(found, &attributes, flags),
+        FileKind::Fifo => open_fifo(&found, &attributes, flags),
         FileKind::Socket => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),
@@ -366,15 +368,16 @@ fn open_fifo(found: &Inside<'_>, attributes: &Attributes, flags: u32) -> Answer 
 
 /// Whether the caller may add or remove names in the directory.
 pub fn may_change(found: &Inside<'_>, directory: Attributes) -> Result<(), Errno> {
-    let _ = found;
-    if permits(&process::caller(), &directory, 3) {
-        Ok(())
-    } else {
-        Err(Errno::EACCES)
-    }
+    allowed(process::file_system(found.mount)?, &directory, 3)
 }
 
-fn give(found: &Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
+/// The same for what a call has just made: its entry is one more reference.
+fn give_new(found: &mut Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
+    found.references.push(found.mount, attributes.node);
+    give(found, attributes, opened, flags)
+}
+
+fn give(found: &mut Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
     match opened {
         Opened::Driven(file) => add(found, attributes, Object::File(file), flags),
         Opened::Backed(fd) => {
@@ -386,7 +389,7 @@ fn give(found: &Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) 
     }
 }
 
-fn add(found: &Inside<'_>, attributes: Attributes, object: Object, flags: u32) -> Answer {
+fn add(found: &mut Inside<'_>, attributes: Attributes, object: Object, flags: u32) -> Answer {
     let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
     let keep = if flags & O_PATH != 0 {
@@ -396,11 +399,16 @@ fn add(found: &Inside<'_>, attributes: Attributes, object: Object, flags: u32) -
     };
     let mut description =
         Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    let mounts = &process::get().mounts;
+    let itself = found.references.take(mounts, found.mount, attributes.node);
+    description.references.join(itself);
     if attributes.links > 1
         && attributes.kind != FileKind::Directory
         && let Last::Name(name) = &found.last
     {
         description.opened_as = Some((found.parent, name.as_ref().into()));
+        let parent = found.references.take(mounts, found.mount, found.parent);
+        description.references.join(parent);
     }
     process::get()
         .table

@@ -371,7 +371,7 @@ pub fn find_by_walking<'p>(
 }
 
 fn walk<'p>(
-    process: &Process,
+    process: &'static Process,
     start: &Place,
     path: &'p [u8],
     last: LastStep,

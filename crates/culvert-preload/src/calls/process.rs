@@ -3,7 +3,7 @@
 use super::backed::Backed;
 use super::path::{At, Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
-use super::{descriptor, done, permits};
+use super::{descriptor, done, granted, permits};
 use crate::exec::{self, Program};
 use crate::memory::{self, Path, PathBuffer, c_string};
 use crate::process;
@@ -65,9 +65,11 @@ fn program(found: &Inside<'_>) -> Result<Program, Errno> {
     if attributes.kind == FileKind::Symlink {
         return Err(Errno::ELOOP);
     }
-    if attributes.kind != FileKind::Regular || !permits(&process::caller(), &attributes, 1) {
+    if attributes.kind != FileKind::Regular {
         return Err(Errno::EACCES);
     }
+    let file_system = process::file_system(found.mount)?;
+    granted(file_system, &process::caller(), &attributes, 1)?;
     let path = process::get()
         .mounts
         .path_of_node(found.mount, attributes.node)

@@ -1,7 +1,7 @@
 //! stat and its relatives, access, readlink, statfs.
 
 use super::path::{At, Found, adopt_target, find, magic_text, on_path};
-use super::{Answer, descriptor, done, permits};
+use super::{Answer, descriptor, done, granted};
 use crate::description::Held;
 use crate::memory::{self, PathBuffer};
 use crate::process::{self, Here};
@@ -294,7 +294,8 @@ fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective:
     if mode == 0 {
         return Ok(0);
     }
-    let read_only = process::file_system(mount)?.capabilities().read_only;
+    let file_system = process::file_system(mount)?;
+    let read_only = file_system.capabilities().read_only;
     let on_disk = matches!(
         attributes.kind,
         FileKind::Regular | FileKind::Directory | FileKind::Symlink
@@ -310,11 +311,7 @@ fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective:
     if mode & 2 != 0 && read_only && on_disk {
         return Err(Errno::EROFS);
     }
-    if permits(caller, attributes, mode) {
-        Ok(0)
-    } else {
-        Err(Errno::EACCES)
-    }
+    granted(file_system, caller, attributes, mode).map(|()| 0)
 }
 
 /// access(2)

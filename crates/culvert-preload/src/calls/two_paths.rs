@@ -419,9 +419,6 @@ fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> 
     if kind == FileKind::Directory {
         return Err(Errno::EPERM);
     }
-    making
-        .file_system
-        .link(&process::caller(), node, making.parent, making.name)
-        .map(|_| 0)
-        .map_err(|error| error.errno())
+    let (file_system, caller) = (making.file_system, process::caller());
+    making.made(file_system.link(&caller, node, making.parent, making.name))
 }

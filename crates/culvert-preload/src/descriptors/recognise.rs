@@ -3,7 +3,7 @@
 use super::Table;
 use crate::description::{Description, Held, Object};
 use crate::process;
-use crate::resolver::MountId;
+use crate::resolver::{MountId, References};
 use crate::run::{ShadowName, descriptor_path, stat_descriptor};
 use crate::shadow::Descriptor;
 use alloc::sync::Arc;
@@ -109,12 +109,13 @@ impl Table {
             })
             .ok()?;
         match adopted {
-            (entry, Opened::Driven(file)) => Some(Description::direct(
-                mount,
-                entry.attributes.node,
-                file,
-                flags,
-            )),
+            (entry, Opened::Driven(file)) => {
+                let node = entry.attributes.node;
+                let mut description = Description::direct(mount, node, file, flags);
+                description.references = References::new(&process::get().mounts);
+                description.references.push(mount, node);
+                Some(description)
+            }
             (_, Opened::Backed(own)) => {
                 drop(Descriptor(own));
                 None

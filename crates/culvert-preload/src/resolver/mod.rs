@@ -14,6 +14,7 @@
 
 mod host;
 mod quick;
+mod references;
 mod scan;
 mod table;
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod walk;
 
 pub use host::{Host, HostFile, HostKind, Magic};
 pub use quick::Quick;
+pub use references::References;
 pub use table::{MountId, MountTable, OpenDriver};
 
 use alloc::{borrow::Cow, vec::Vec};
@@ -120,9 +122,9 @@ pub struct Inside<'p> {
     /// The last component.
     pub last: Last<'p>,
     /// What it is. None only with the steps that may make it ([`LastStep::Create`], [`LastStep::CreateNoFollow`], [`LastStep::Parent`]).
-    ///
-    /// With [`Last::Name`] it is one reference (see "Nodes" at [`culvert::FileSystem`]); all others of the walk were given back.
     pub entry: Option<Entry>,
+    /// What keeps `parent` and `entry` valid: all references of the walk.
+    pub references: References<'p>,
     /// One or more slashes follow the last component. With [`LastStep::Follow`] and [`LastStep::NoFollow`] it is a directory then.
     pub trailing_slash: bool,
 }

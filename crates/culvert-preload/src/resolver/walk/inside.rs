@@ -45,8 +45,9 @@ impl<'p> Walker<'_, 'p> {
                     .rposition(|&b| b == b'/')
                     .map_or(next.start, |slash| next.start + slash + 1);
                 let last = component_at(&self.text, start);
+                self.references.push(mount, entry.attributes.node);
                 if walked.parent != dir {
-                    driver.forget(walked.parent, 1);
+                    self.references.push(mount, walked.parent);
                 }
                 return self.arrive(mount, walked.parent, entry, last);
             }
@@ -71,6 +72,7 @@ impl<'p> Walker<'_, 'p> {
             self.enter(child)?;
             return Ok(());
         }
+        self.references.push(mount, entry.attributes.node);
         self.arrive(mount, dir, entry, next)
     }
 
@@ -92,7 +94,6 @@ impl<'p> Walker<'_, 'p> {
         if next.is_last && !link && !wrong {
             return self.inside(mount, parent, next, Some(*entry));
         }
-        // From here on the entry is only passed through, and its reference goes back: what has a name stays valid.
         let driver = self.table.driver(mount)?;
         let node = entry.attributes.node;
         let target = if link {
@@ -100,8 +101,8 @@ impl<'p> Walker<'_, 'p> {
         } else {
             Ok(Vec::new())
         };
-        driver.forget(node, 1);
         if link {
+            self.references.forget(mount, node);
             self.go_to(mount, parent);
             self.follow(target?)?;
         } else if wrong {
@@ -128,11 +129,13 @@ impl<'p> Walker<'_, 'p> {
             Cow::Borrowed(text) => Cow::Borrowed(&text[next.start..next.end]),
             Cow::Owned(text) => Cow::Owned(text[next.start..next.end].to_vec()),
         };
+        let references = core::mem::take(&mut self.references);
         self.done(Resolved::Inside(Inside {
             mount,
             parent,
             last: Last::Name(name),
             entry,
+            references,
             trailing_slash: next.slash,
         }))
     }

@@ -4,7 +4,9 @@ mod inside;
 mod outside;
 
 use super::scan::{climbs, component, is_dots};
-use super::{Host, Inside, Last, LastStep, MountId, MountTable, Place, Resolved, Restrictions};
+use super::{
+    Host, Inside, Last, LastStep, MountId, MountTable, Place, References, Resolved, Restrictions,
+};
 use alloc::{borrow::Cow, vec::Vec};
 use culvert::{Caller, Entry, Errno, Node, Result};
 
@@ -21,7 +23,7 @@ impl MountTable {
     /// Errors are those of path_resolution(7), plus whatever the driver answers. A path that enters no mount is
     /// [`Resolved::Untouched`], whatever else is wrong with it: the kernel says so itself.
     pub fn walk<'p>(
-        &self,
+        &'p self,
         host: &dyn Host,
         caller: &Caller<'_>,
         base: &Place,
@@ -50,6 +52,7 @@ impl MountTable {
             links: 0,
             touched: false,
             searchable: None,
+            references: References::new(self),
             answer: None,
         };
         let scoped = restrictions.has(Restrictions::BENEATH | Restrictions::IN_ROOT);
@@ -70,7 +73,7 @@ impl MountTable {
     /// The last word on a path that the kernel answered with `ENOENT` or `ENOTDIR`: a link outside may lead into a mount. `Untouched`
     /// confirms the kernel's answer. Arguments as for [`MountTable::walk`].
     pub fn after_miss<'p>(
-        &self,
+        &'p self,
         host: &dyn Host,
         caller: &Caller<'_>,
         base: &Place,
@@ -112,7 +115,7 @@ enum Position {
 }
 
 struct Walker<'t, 'p> {
-    table: &'t MountTable,
+    table: &'p MountTable,
     host: &'t dyn Host,
     caller: &'t Caller<'t>,
     step: LastStep,
@@ -131,6 +134,8 @@ struct Walker<'t, 'p> {
     touched: bool,
     /// Whether the caller may search the current directory of a mount, where that is known without asking.
     searchable: Option<bool>,
+    /// What keeps the nodes valid that the walk came through: `..` may lead back to them.
+    references: References<'p>,
     /// The end of the walk, found by its latest step.
     answer: Option<Resolved<'p>>,
 }
@@ -169,6 +174,7 @@ impl<'p> Walker<'_, 'p> {
                     parent: node,
                     last: self.last,
                     entry: Some(Entry { attributes }),
+                    references: self.references,
                     trailing_slash: slash,
                 }))
             }

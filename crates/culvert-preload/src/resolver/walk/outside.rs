@@ -91,11 +91,13 @@ impl<'p> Walker<'_, 'p> {
                     return Err(Errno::ENOTDIR.into());
                 }
                 let attributes = self.table.driver(mount)?.attributes(node)?;
+                let references = core::mem::take(&mut self.references);
                 self.done(Resolved::Inside(Inside {
                     mount,
                     parent: node,
                     last: Last::Magic,
                     entry: Some(Entry { attributes }),
+                    references,
                     trailing_slash: false,
                 }))
             }
