@@ -1,47 +1,126 @@
-//! `--private`: targets are covered in a mount namespace of the run's own, so that what is not intercepted finds a read-only nothing there
-//! instead of an empty directory that it could fill.
+//! `--private`: in a mount namespace of the run's own, what is not intercepted finds at a target either the very tree that is served, where that is
+//! a directory of the kernel's as it is, or a read-only nothing instead of an empty directory that it could fill.
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
+use culvert_drivers::passthrough;
+use culvert_sys::{nr, raw::general as linux, syscall};
 use rustix::{
-    mount::{MountFlags, MountPropagationFlags, mount, mount_change},
+    fs::CWD,
+    mount::{
+        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change,
+        move_mount, open_tree,
+    },
     thread::{UnshareFlags, unshare_unsafe},
 };
-use std::{fs, io};
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+};
 
-/// Covers the targets of `mounts` that exist. Where the kernel refuses, fails only when the user has `asked`.
-pub fn cover(mounts: &[Mount], asked: bool) -> Result<(), Failure> {
-    let uid = rustix::process::geteuid();
-    let root = uid.is_root();
-    let targets: Vec<_> = mounts
-        .iter()
-        .map(|mount| path(&mount.target))
-        .filter(|target| target.is_dir())
-        .collect();
-    if targets.is_empty() || !(asked || root) {
+/// Covers the targets of `mounts` that exist, and notes in a mount that its source is bound there. Where the kernel refuses, fails only when the
+/// user has `asked`.
+pub fn cover(mounts: &mut [Mount], asked: bool) -> Result<(), Failure> {
+    let root = rustix::process::geteuid().is_root();
+    if !(asked || root) || !mounts.iter().any(|mount| path(&mount.target).is_dir()) {
         return Ok(());
     }
-    let outcome = enter(root).and_then(|()| {
-        for target in targets {
-            mount(
-                "culvert",
-                target,
-                "tmpfs",
-                MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID,
-                c"size=4k,nr_inodes=2,mode=0555",
-            )
-            .map_err(|error| {
-                format!("cannot cover {}: {}", shown(target), reason(&error.into()))
-            })?;
-        }
-        Ok(())
-    });
-    match outcome {
+    match enter(root).and_then(|()| cover_all(mounts, asked)) {
         Err(why) if asked => Err(Failure::new(format!("--private: {why}"))
             .advice("without --private the run works too; what is not intercepted then meets an empty directory")),
         // As root it was only our idea.
         _ => Ok(()),
     }
+}
+
+/// Covers the targets from the outermost one on: those inside may come to exist on the way.
+fn cover_all(mounts: &mut [Mount], asked: bool) -> Result<(), String> {
+    // Before the first target changes: what is bound is the source as it was outside, whatever lies in it.
+    let sources: Vec<_> = mounts.iter().map(source).collect();
+    let mut order: Vec<_> = (0..mounts.len()).collect();
+    order.sort_by_key(|&index| mounts[index].target.len());
+    for index in order {
+        let mount = &mut mounts[index];
+        if !path(&mount.target).is_dir() {
+            continue;
+        }
+        match &sources[index] {
+            Some(Ok(tree)) => {
+                attach(tree, path(&mount.target))?;
+                passthrough::set_bound(mount);
+            }
+            Some(Err(why)) if asked => return Err(why.clone()),
+            _ => hide(path(&mount.target))?,
+        }
+    }
+    Ok(())
+}
+
+/// The tree that is to be bound over the target of `mount`, if it is one.
+fn source(mount: &Mount) -> Option<Result<OwnedFd, String>> {
+    if !passthrough::may_be_bound(mount) {
+        return None;
+    }
+    let tree = copy_of_tree(path(&mount.source)).and_then(|tree| {
+        if mount.read_only() {
+            forbid_writing(&tree)?;
+        }
+        Ok(tree)
+    });
+    let place = path(&mount.source);
+    Some(tree.map_err(|error| format!("cannot bind {}: {}", shown(place), reason(&error))))
+}
+
+/// The mounts at and below the directory `place`, once more and nowhere yet.
+fn copy_of_tree(place: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE;
+    Ok(open_tree(CWD, place, flags)?)
+}
+
+/// Makes all mounts of `tree` read-only (mount_setattr(2)).
+fn forbid_writing(tree: &OwnedFd) -> io::Result<()> {
+    let attributes = linux::mount_attr {
+        attr_set: u64::from(linux::MOUNT_ATTR_RDONLY),
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    let arguments = [
+        tree.as_raw_fd() as usize,
+        c"".as_ptr() as usize,
+        (linux::AT_EMPTY_PATH | linux::AT_RECURSIVE) as usize,
+        (&raw const attributes) as usize,
+        size_of::<linux::mount_attr>(),
+    ];
+    // SAFETY: the path ends in NUL, the structure is given with its size.
+    let answer = unsafe { syscall::call(nr::MOUNT_SETATTR, arguments) };
+    answer.map_err(|errno| io::Error::from_raw_os_error(errno.raw()))?;
+    Ok(())
+}
+
+fn attach(tree: &OwnedFd, target: &Path) -> Result<(), String> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(tree, c"", CWD, target, flags).map_err(|error| {
+        format!(
+            "cannot bind over {}: {}",
+            shown(target),
+            reason(&error.into())
+        )
+    })
+}
+
+fn hide(target: &Path) -> Result<(), String> {
+    mount(
+        "culvert",
+        target,
+        "tmpfs",
+        MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID,
+        c"size=4k,nr_inodes=2,mode=0555",
+    )
+    .map_err(|error| format!("cannot cover {}: {}", shown(target), reason(&error.into())))
 }
 
 /// Enters a mount namespace of our own: with a user namespace where we are not root, in which we stay who we are.

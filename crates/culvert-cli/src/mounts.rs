@@ -2,6 +2,7 @@
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::{Mount, Request};
+use culvert_drivers::passthrough;
 use std::{
     fs, io,
     os::unix::ffi::OsStrExt,
@@ -33,6 +34,13 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
         mount
             .check()
             .map_err(|error| Failure::new(error.to_string()))?;
+        if mount.driver == "passthrough" && mount.source == mount.target {
+            return Err(Failure::new(format!(
+                "source and target are the same directory {}",
+                shown(path(&mount.target))
+            ))
+            .advice("give another target; the directory itself is there without a mount"));
+        }
         if mounts.iter().any(|other| other.target == mount.target) {
             return Err(Failure::new(format!(
                 "two mounts have the target {}",
@@ -44,11 +52,38 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
     Ok(mounts)
 }
 
-/// The one of `mounts` that the source of `mount` lies on.
+/// The one of `mounts` that the source of `mount` lies on, the innermost.
 pub fn lies_on<'a>(mount: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {
     mounts
         .iter()
-        .find(|other| path(&mount.source).starts_with(path(&other.target)))
+        .filter(|other| path(&mount.source).starts_with(path(&other.target)))
+        .max_by_key(|other| other.target.len())
+}
+
+/// Makes the source of `mount`, a directory on the mount `outer` of the run that we are in, the kernel's directory that it is there.
+pub fn source_behind(mount: &mut Mount, outer: &Mount) -> Result<(), Failure> {
+    // What the kernel has bound there it finds itself.
+    if passthrough::is_bound(outer) {
+        return Ok(());
+    }
+    let source = path(&mount.source);
+    if !passthrough::may_be_bound(outer) || outer.read_only() && !mount.read_only() {
+        return Err(Failure::new(format!(
+            "source {} lies on the mount {}, which is not simply a directory of the kernel's",
+            shown(source),
+            shown(path(&outer.target))
+        ))
+        .advice("serve a directory outside of it, or copy this one there"));
+    }
+    let below = source
+        .strip_prefix(path(&outer.target))
+        .expect("found by this prefix");
+    let behind = path(&outer.source).join(below);
+    mount.source = behind.into_os_string().into_encoded_bytes();
+    while mount.source.last() == Some(&b'/') && mount.source.len() > 1 {
+        mount.source.pop();
+    }
+    Ok(())
 }
 
 /// `typed` from the root, its dots resolved by name where they lead nowhere yet.

@@ -75,16 +75,18 @@ fn serve(
 ) -> Result<(), Failure> {
     let mut all = inherited.mounts.clone();
     for mut mount in added {
-        if mounts::lies_on(&mount, &inherited.mounts).is_some() {
-            prepare::copy_source(&mut mount, &directory.path, all.len())?;
+        if let Some(outer) = mounts::lies_on(&mount, &inherited.mounts) {
+            match mount.driver.as_str() {
+                "passthrough" => mounts::source_behind(&mut mount, outer)?,
+                _ => prepare::copy_source(&mut mount, &directory.path, all.len())?,
+            }
         }
         all.push(prepare::prepare(&mount, &directory.path)?);
     }
-    directory.write_mounts(&all)?;
-    match private {
-        Some(false) => Ok(()),
-        asked => cover::cover(&all[inherited.mounts.len()..], asked.is_some()),
+    if private != Some(false) {
+        cover::cover(&mut all[inherited.mounts.len()..], private.is_some())?;
     }
+    directory.write_mounts(&all)
 }
 
 /// The program that `name` means, and how it is started. None: `mounts`, which this process does not see, have a say in it.

@@ -185,8 +185,11 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
     let mut mounts = MountTable::new();
     let mut targets = (false, false);
     for (index, specification) in specifications.iter().enumerate() {
-        let identity = stat_path(&c_string(&specification.target))
-            .ok()
+        // Where the source is bound over the target, what a native call finds there is right, and its identity is that of the source, too.
+        let bound = culvert_drivers::passthrough::is_bound(specification);
+        let identity = (!bound)
+            .then(|| stat_path(&c_string(&specification.target)).ok())
+            .flatten()
             .map(|found| (found.st_dev, found.st_ino));
         targets.0 |= identity.is_some();
         targets.1 |= identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));

@@ -22,5 +22,5 @@ mod xattrs;
 pub(crate) use attributes::{Target, attributes, change};
 pub use filesystem::PassthroughFs;
 pub(crate) use kernel::{descriptor_call, duplicate, seek, status};
-pub use options::{OPTIONS, Options};
+pub use options::{OPTIONS, Options, is_bound, may_be_bound, set_bound};
 pub use prepare::{open, prepare};

@@ -81,6 +81,23 @@ impl Options {
     }
 }
 
+/// Whether the kernel could show the same as `mount` by binding its source over its target: nothing is changed by calls or layers.
+pub fn may_be_bound(mount: &Mount) -> bool {
+    mount.driver == "passthrough"
+        && mount.option("layer").is_none()
+        && Options::travelled(mount).is_ok_and(|options| !options.driven)
+}
+
+/// Notes that the source of `mount` is bound over its target, for every process of the run.
+pub fn set_bound(mount: &mut Mount) {
+    mount.options.push((BOUND.into(), Default::default()));
+}
+
+/// Whether that was noted: what the kernel finds at the target is the mount itself.
+pub fn is_bound(mount: &Mount) -> bool {
+    mount.driver == "passthrough" && mount.option(BOUND).is_some()
+}
+
 /// The value of the option that carries an identity.
 pub(super) fn identity_text((device, inode): (u64, u64)) -> String {
     format!("{device:x}.{inode:x}")
