@@ -25,6 +25,9 @@ static bool linking(struct step *s, int at)
         if (got > 0 && bytes != (char *)8) {
             char text[PATH_MAX + 1];
             snprintf(text, sizeof text, "%.*s", (int)got, bytes);
+            /* pipe:[N] and socket:[N]: the number is new each time. */
+            if (text[0] != '/' && text[got - 1] == ']' && strstr(text, ":["))
+                *strstr(text, ":[") = 0;
             out(" ");
             out_name(text);
         }
