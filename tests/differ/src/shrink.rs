@@ -7,7 +7,7 @@ use crate::program::{Program, Step};
 use crate::world::World;
 
 /// How many programs are tried, at most, for a shorter one.
-const ATTEMPTS: usize = 600;
+const ATTEMPTS: usize = 300;
 
 /// The first difference between a native run and one on `mount`; none where it cannot even be run natively.
 pub fn difference(
