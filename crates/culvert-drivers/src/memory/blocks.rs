@@ -1,6 +1,7 @@
 //! Which blocks are free: a bit for each, set when it is used.
 
 use super::{
+    core::Core,
     host,
     layout::{self, BLOCK, GROUP, header},
     transaction::Transaction,
@@ -31,6 +32,14 @@ const fn bitmap_word(block: u64) -> u64 {
         _ => group * GROUP,
     };
     bitmap * BLOCK + block % GROUP / 64 * 8
+}
+
+impl Core {
+    /// Whether the bitmap says that `block` is in use.
+    pub fn is_marked(&self, block: u64) -> Result<bool> {
+        let word = self.image.word(bitmap_word(block))?.load(Acquire);
+        Ok(word >> (block % 64) & 1 != 0)
+    }
 }
 
 impl Transaction<'_> {

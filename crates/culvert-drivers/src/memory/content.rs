@@ -379,8 +379,7 @@ impl Core {
     /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs now. The content of inode `mine` is locked by the caller.
     fn make_room(&self, mine: u32) -> Result<()> {
         self.reclaim()?;
-        let (_, fresh) = split(self.header(super::layout::header::INODE_COUNTS)?);
-        for number in 1..fresh {
+        for number in 1..self.inode_end()? {
             let Ok(other) = self.inode(number) else {
                 continue;
             };

@@ -183,10 +183,15 @@ impl Core {
         }))
     }
 
-    /// Offset of the record of inode `wanted` in a directory, by looking at all.
+    /// How many blocks of records a directory has.
+    pub fn directory_blocks(&self, dir: &Inode<'_>) -> Result<u64> {
+        let said = dir.get(inode::RUNS) & 0xffff_ffff;
+        Ok(said.min(self.header(header::GROWN)?))
+    }
+
+    /// The name of inode `wanted` in a directory, by looking at all.
     pub fn name_of(&self, dir: &Inode<'_>, wanted: u32) -> Result<Option<alloc::vec::Vec<u8>>> {
-        let blocks = dir.get(inode::RUNS) as u32;
-        for index in 0..u64::from(blocks) {
+        for index in 0..self.directory_blocks(dir)? {
             let pointer = self.pointer(dir.get(inode::ROOT), index)?;
             if pointer == 0 {
                 continue;
@@ -273,8 +278,8 @@ impl Transaction<'_> {
 
     /// Position of a free record of at least `need` bytes.
     fn room_for(&mut self, dir: &Inode<'_>, need: u64) -> Result<u64> {
-        let (blocks, hint) = split(dir.get(inode::RUNS));
-        let (blocks, hint) = (u64::from(blocks), u64::from(hint));
+        let hint = dir.get(inode::RUNS) >> 32;
+        let blocks = self.core.directory_blocks(dir)?;
         if blocks > 0 {
             if let Some(position) = self.search(dir, hint, true, need)? {
                 return Ok(position);

@@ -118,10 +118,13 @@ impl FileSystem for MemoryFs {
         core.steady(|| {
             let dir = core.directory(dir)?;
             let links = dir.get(inode::LINKS);
-            if links as u32 == 0 {
+            let parent = core.inode((links >> 32) as u32)?;
+            // The `..` of a removed directory stays what it was, unless that was removed, too, and is another one now.
+            let lost = parent.has(flag::FREE) || parent.get(inode::BTIME) > dir.get(inode::CTIME);
+            if links as u32 == 0 && (lost || !parent.is_directory()) {
                 return Err(Errno::ENOENT.into());
             }
-            Ok(core.inode((links >> 32) as u32)?.node())
+            Ok(parent.node())
         })
     }
 
@@ -200,8 +203,7 @@ impl FileSystem for MemoryFs {
             // A copy of one block at a time: the sink may look names up, and what comes and goes meanwhile comes and goes.
             let more = core.steady(|| {
                 let dir = core.directory(dir)?;
-                let blocks = dir.get(inode::RUNS) as u32;
-                if index >= u64::from(blocks) || entries(&dir) == 0 {
+                if index >= core.directory_blocks(&dir)? || entries(&dir) == 0 {
                     return Ok(false);
                 }
                 match core.pointer(dir.get(inode::ROOT), index)? {
@@ -461,8 +463,7 @@ impl Core {
 
     /// Any name of inode `wanted`, by looking at all directories; with the lock held.
     fn any_name(&self, wanted: u32) -> Result<Option<(Inode<'_>, Vec<u8>)>> {
-        let (_, fresh) = super::core::split(self.header(header::INODE_COUNTS)?);
-        for number in 1..fresh {
+        for number in 1..self.inode_end()? {
             let Ok(dir) = self.inode(number) else {
                 continue;
             };

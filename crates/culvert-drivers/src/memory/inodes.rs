@@ -14,6 +14,12 @@ const KEPT_BACK: u32 = 1024;
 const SET_GID: u32 = 0o2000;
 
 impl Core {
+    /// One more than the highest inode ever used.
+    pub fn inode_end(&self) -> Result<u32> {
+        let (_, fresh) = split(self.header(header::INODE_COUNTS)?);
+        Ok(fresh.min(layout::MOST_INODES as u32 + 1))
+    }
+
     /// What stat says of an inode. Steady only within [`Core::steady`] or the lock.
     #[inline]
     pub fn attributes(&self, found: &Inode<'_>) -> Result<Attributes> {

@@ -5,9 +5,9 @@
 
 use super::{
     blocks::Run,
-    core::{Core, join, split},
+    core::{Core, endless, join, split},
     image::damaged,
-    layout::{BLOCK, UNWRITTEN},
+    layout::{BLOCK, RESERVED, UNWRITTEN, header},
     transaction::Transaction,
 };
 use core::sync::atomic::Ordering::*;
@@ -50,6 +50,9 @@ impl Core {
                 return Ok(0);
             }
         }
+        if block_of(pointer) < RESERVED {
+            return Err(damaged("a pointer to what is no content"));
+        }
         Ok(pointer)
     }
 
@@ -76,9 +79,12 @@ impl Core {
     /// The first index from `from` on, before `end`, that has a pointer; `end` when none has. Skips what is not there in large steps.
     pub fn next_mapped(&self, root: u64, from: u64, end: u64) -> Result<u64> {
         let mut index = from;
+        // Every step but the last meets an entry that is missing in a block of pointers that is there.
+        let mut steps = self.header(header::GROWN)?.saturating_mul(FANOUT);
         while index < end {
             let (top, depth) = split(root);
-            if top == 0 || index >= reach(depth) {
+            steps = steps.checked_sub(1).ok_or_else(endless)?;
+            if top == 0 || depth > DEEPEST || index >= reach(depth) {
                 return Ok(end);
             }
             let (mut block, mut level, mut missing) = (top, depth, 0);
@@ -173,6 +179,7 @@ impl Transaction<'_> {
         if top == 0 || from >= to || depth > DEEPEST {
             return Ok(());
         }
+        self.visits = self.header(header::GROWN)?;
         if depth == 0 {
             if from == 0 {
                 self.set(root, 0)?;
@@ -251,9 +258,7 @@ impl Transaction<'_> {
             if below == 0 {
                 continue;
             }
-            if u64::from(below) == block {
-                return Err(damaged("a block of pointers that holds itself"));
-            }
+            self.visits = self.visits.checked_sub(1).ok_or_else(endless)?;
             let below_base = base + entry * step;
             if self.unmap_below(block_of(below), depth - 1, below_base, (from, to), count)? {
                 self.set_half(place, 0)?;

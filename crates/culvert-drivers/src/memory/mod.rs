@@ -7,6 +7,7 @@
 
 mod attributes;
 mod blocks;
+mod check;
 mod content;
 mod content_lock;
 mod core;
@@ -30,6 +31,7 @@ mod slots;
 mod transaction;
 mod xattrs;
 
+pub use check::check;
 pub use filesystem::MemoryFs;
 pub use options::{OPTIONS, Options};
 pub use prepare::{open, prepare};

@@ -7,7 +7,7 @@ use super::{
     blocks::Run,
     core::{Core, Inode},
     image::damaged,
-    layout::{BLOCK, flag, inode, slot},
+    layout::{BLOCK, flag, header, inode, slot},
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
@@ -143,6 +143,10 @@ impl Core {
     pub fn lists(&self, words: &[AtomicU64], number: u32) -> Result<bool> {
         let mut block = words[slot::OPENED as usize].load(Acquire);
         let mut left = words[slot::OPENED_END as usize].load(Acquire);
+        let most = self.header(header::GROWN)?.saturating_mul(ENTRIES.into());
+        if left > most {
+            return Err(damaged("a list of open files that is too long"));
+        }
         while block != 0 && left > 0 {
             let count = left.min(ENTRIES.into());
             for entry in self.image.words(block * BLOCK + 8, count.div_ceil(2))? {
@@ -165,6 +169,7 @@ impl Core {
     ) -> Result<()> {
         let mut block = change.get(at + slot::OPENED * 8)?;
         let most = change.get(at + slot::OPENED_END * 8)? / u64::from(ENTRIES) + 2;
+        let most = most.min(self.header(header::GROWN)?);
         for _ in 0..most {
             if block == 0 {
                 change.set(at + slot::OPENED * 8, 0)?;

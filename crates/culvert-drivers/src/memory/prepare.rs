@@ -214,3 +214,10 @@ fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
         clock: Clock::new(),
     })
 }
+
+/// The file system in the shared file `path`, for a check.
+pub fn join_for_check(path: &[u8]) -> Result<Core> {
+    let fd = host::open(path)?;
+    private(&fd, false)?;
+    join_core(fd, &Environment::default())
+}

@@ -2,10 +2,11 @@
 
 use super::{
     content::LARGEST,
-    core::{Core, Inode},
+    core::{Core, Inode, endless},
     layout::{BLOCK, UNWRITTEN, inode},
     map::block_of,
 };
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Mapping, Result, Whence};
 
@@ -71,20 +72,18 @@ impl Core {
         of: &Inode<'_>,
         first: u64,
         last: u64,
-    ) -> core::result::Result<(), (culvert::Error, alloc::vec::Vec<u64>)> {
-        let mut filled = alloc::vec::Vec::new();
+    ) -> core::result::Result<(), (culvert::Error, Vec<u64>)> {
+        let mut filled = Vec::new();
         // What can never fit is refused before anything is touched.
-        let free = self
-            .free_blocks()
-            .map_err(|error| (error, filled.clone()))?;
+        let free = self.free_blocks().map_err(|error| (error, Vec::new()))?;
+        if last - first > free + of.get(inode::BLOCKS) {
+            return Err((Errno::ENOSPC.into(), filled));
+        }
         let mut index = first;
         while index < last {
             let step = (|| {
                 if self.pointer(of.get(inode::ROOT), index)? != 0 {
                     return Ok(false);
-                }
-                if filled.len() as u64 > free {
-                    return Err(Errno::ENOSPC.into());
                 }
                 self.fill_reserve(of, index, last.saturating_mul(BLOCK), false)?;
                 self.link_reserved(of, index, UNWRITTEN)?;
@@ -125,7 +124,9 @@ impl Core {
         }
         let root = of.get(inode::ROOT);
         let mut index = self.next_mapped(root, first, last)?;
+        let mut steps = of.get(inode::BLOCKS);
         while index < last {
+            steps = steps.checked_sub(1).ok_or_else(endless)?;
             let pointer = self.pointer(root, index)?;
             match self.place(root, index)? {
                 Some(place) => self.image.half(place)?.store(pointer | UNWRITTEN, Release),
@@ -161,8 +162,12 @@ impl Core {
         }
         let (root, end) = (of.get(inode::ROOT), size.div_ceil(BLOCK));
         let mut index = offset / BLOCK;
+        let mut steps = of.get(inode::BLOCKS).saturating_add(1);
         while index < end {
             let pointer = self.pointer(root, index)?;
+            if pointer != 0 {
+                steps = steps.checked_sub(1).ok_or_else(endless)?;
+            }
             let written = pointer != 0 && pointer & UNWRITTEN == 0;
             match whence {
                 Whence::Data if written => return Ok((index * BLOCK).max(offset)),

@@ -22,6 +22,8 @@ pub struct Transaction<'a> {
     sequence: &'a AtomicU64,
     /// An orphan to give back once the transaction is final; 0: none.
     pub later: u32,
+    /// Blocks of pointers that may still be visited: fewer than there are blocks, unless they hold each other.
+    pub visits: u64,
     _guard: Guard<'a>,
 }
 
@@ -37,6 +39,7 @@ impl Core {
             count,
             sequence,
             later: 0,
+            visits: 0,
             _guard: guard,
         })
     }

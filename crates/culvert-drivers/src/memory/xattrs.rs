@@ -122,11 +122,7 @@ impl Transaction<'_> {
         let kind = FileKind::of_mode(of.mode());
         let stored = matches!(kind, Some(FileKind::Regular | FileKind::Directory));
         if !stored && name.starts_with(b"user.") {
-            let errno = match value {
-                Some(_) => Errno::EPERM,
-                None => Errno::EPERM,
-            };
-            return Err(errno.into());
+            return Err(Errno::EPERM.into());
         }
         let old = self.core.xattrs(of)?;
         let exists = each(&old).any(|(known, _)| known == name);

@@ -20,9 +20,14 @@ impl Run {
         Self(base)
     }
 
+    /// The run's directory.
+    pub fn directory(&self) -> PathBuf {
+        self.0.join("run")
+    }
+
     fn environment<R>(&self, run: impl FnOnce(&Environment<'_>) -> R) -> R {
         use std::os::unix::ffi::OsStrExt;
-        let directory = self.0.join("run");
+        let directory = self.directory();
         run(&Environment {
             run_directory: Some(directory.as_os_str().as_bytes()),
             ..Environment::default()
@@ -49,10 +54,18 @@ impl Run {
         self.environment(|environment| memory::open(mount, environment))
     }
 
-    /// A new file system.
-    pub fn fresh(&self, options: &[(&str, &str)]) -> Box<dyn FileSystem> {
+    /// A new file system, and its mount.
+    pub fn fresh(&self, options: &[(&str, &str)]) -> (Mount, Box<dyn FileSystem>) {
         let mount = self.prepare("memory", options).unwrap();
-        self.open(&mount).unwrap()
+        let made = self.open(&mount).unwrap();
+        (mount, made)
+    }
+
+    /// Panics with all that is inconsistent.
+    #[track_caller]
+    pub fn assert_consistent(&self, mount: &Mount) {
+        let found = memory::check(&mount.source).unwrap();
+        assert!(found.is_empty(), "inconsistent:\n{}", found.join("\n"));
     }
 }
 
