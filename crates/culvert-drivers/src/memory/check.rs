@@ -155,7 +155,11 @@ impl Check<'_> {
             count += 1;
             number = of.get(inode::LIST) as u32;
         }
-        self.equal(&format!("length of the list of {what} inodes"), count, length);
+        self.equal(
+            &format!("length of the list of {what} inodes"),
+            count,
+            length,
+        );
         Ok(())
     }
 
@@ -268,7 +272,9 @@ impl Check<'_> {
             return Ok(());
         };
         if of.has(flag::FREE | flag::ORPHAN) {
-            self.wrong(format!("{shown}: of inode {number}, which is free or an orphan"));
+            self.wrong(format!(
+                "{shown}: of inode {number}, which is free or an orphan"
+            ));
         }
         if of.mode() >> 12 != u32::from(kind) {
             self.wrong(format!("{shown}: type {kind}, mode {:o}", of.mode()));
@@ -276,7 +282,11 @@ impl Check<'_> {
         if of.is_directory() {
             *self.below.entry(dir.number).or_default() += 1;
             let parent = split(of.get(inode::LINKS)).1;
-            self.equal(&format!("{shown}: parent"), parent.into(), dir.number.into());
+            self.equal(
+                &format!("{shown}: parent"),
+                parent.into(),
+                dir.number.into(),
+            );
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! Shared files with wrong bytes in them: errors, never a crash, never an endless loop.
 
 use crate::{random::Random, tools::Run, worker};
-use culvert::{File, FileKind, FileSystem, Node, OpenFlags, Opened, SetAttributes, testing::caller};
+use culvert::{
+    File, FileKind, FileSystem, Node, OpenFlags, Opened, SetAttributes, testing::caller,
+};
 use std::fs;
 
 fn explore(made: &dyn FileSystem, dir: Node, depth: u32, left: &mut u32) {
@@ -19,12 +21,17 @@ fn explore(made: &dyn FileSystem, dir: Node, depth: u32, left: &mut u32) {
             continue;
         };
         let node = found.attributes.node;
-        let _ = (made.path_of(node), made.readlink(node), made.list_xattr(node));
+        let _ = (
+            made.path_of(node),
+            made.readlink(node),
+            made.list_xattr(node),
+        );
         let _ = made.get_xattr(node, b"user.a");
         match found.attributes.kind {
             FileKind::Directory if depth < 6 => explore(made, node, depth + 1, left),
             FileKind::Regular => {
-                if let Ok(Opened::Driven(file)) = made.open(&caller(), node, OpenFlags::READ_WRITE) {
+                if let Ok(Opened::Driven(file)) = made.open(&caller(), node, OpenFlags::READ_WRITE)
+                {
                     use_file(&*file);
                 }
             }
@@ -70,11 +77,13 @@ fn wrong_bytes_are_errors() {
             panic!()
         };
         let bytes = vec![number as u8; number as usize * 300];
-        file.write_at(u64::from(number) * 100, &mut &bytes[..]).unwrap();
+        file.write_at(u64::from(number) * 100, &mut &bytes[..])
+            .unwrap();
         let _ = made.set_xattr(&caller(), entry.attributes.node, b"user.a", b"value", 0);
         if number % 20 == 0 {
             let name = format!("directory {number}");
-            made.mkdir(&caller(), made.root(), name.as_bytes(), 0o755).unwrap();
+            made.mkdir(&caller(), made.root(), name.as_bytes(), 0o755)
+                .unwrap();
         }
     }
     drop(made);

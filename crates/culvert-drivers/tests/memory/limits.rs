@@ -52,7 +52,9 @@ fn fill_and_empty(fs: &dyn FileSystem) {
     assert!(refused > 0);
     let _ = fs.mkdir(&me, root, dir, 0o755);
     remove_all(fs, root);
-    let (_, opened) = fs.create(&me, root, b"after", OpenFlags::READ_WRITE, 0o644).unwrap();
+    let (_, opened) = fs
+        .create(&me, root, b"after", OpenFlags::READ_WRITE, 0o644)
+        .unwrap();
     let Opened::Driven(file) = opened else {
         panic!()
     };
@@ -74,7 +76,8 @@ fn at_the_inode_limit_everything_says_so() {
     let (mount, fs) = run.fresh(&[("inodes", "10")]);
     let make = |number: u32| {
         let name = format!("{number}");
-        fs.mkdir(&caller(), fs.root(), name.as_bytes(), 0o755).map(drop)
+        fs.mkdir(&caller(), fs.root(), name.as_bytes(), 0o755)
+            .map(drop)
     };
     assert!((1..10).all(|number| make(number).is_ok()));
     assert_eq!(make(11).unwrap_err().errno(), Errno::ENOSPC);

@@ -18,7 +18,9 @@ const RECORD: usize = 1000;
 fn appends_of_processes_are_whole() {
     if let Some((fs, _, number)) = worker::join() {
         let flags = OpenFlags::READ_WRITE;
-        let (_, file) = fs.create(&caller(), fs.root(), b"log", flags, 0o644).unwrap();
+        let (_, file) = fs
+            .create(&caller(), fs.root(), b"log", flags, 0o644)
+            .unwrap();
         let (file, record) = (driven(file), [b'a' + number as u8; RECORD]);
         for _ in 0..2000 {
             assert_eq!(file.append(&mut &record[..]).unwrap().1, RECORD);
@@ -28,11 +30,17 @@ fn appends_of_processes_are_whole() {
     let run = Run::new();
     let (mount, fs) = run.fresh(&[]);
     let name = "processes::appends_of_processes_are_whole";
-    let workers: Vec<_> = (0..4).map(|number| worker::start(name, &mount, number)).collect();
+    let workers: Vec<_> = (0..4)
+        .map(|number| worker::start(name, &mount, number))
+        .collect();
     for mut worker in workers {
         assert!(worker.wait().unwrap().success());
     }
-    let node = fs.lookup(&caller(), fs.root(), b"log").unwrap().attributes.node;
+    let node = fs
+        .lookup(&caller(), fs.root(), b"log")
+        .unwrap()
+        .attributes
+        .node;
     let file = driven(fs.open(&caller(), node, OpenFlags::READ).unwrap());
     let mut bytes = vec![0; 4 * 2000 * RECORD + 1];
     let length = file.read_at(0, &mut bytes.as_mut_slice()).unwrap();
@@ -53,7 +61,13 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
     let mut dirs = vec![fs.root()];
     let mut files: Vec<Box<dyn File>> = Vec::new();
     loop {
-        let name = |random: &mut Random| format!("{:0>1$}", random.below(40), 1 + 30 * random.below(2) as usize);
+        let name = |random: &mut Random| {
+            format!(
+                "{:0>1$}",
+                random.below(40),
+                1 + 30 * random.below(2) as usize
+            )
+        };
         let (old, new) = (name(random), name(random));
         let (old, new) = (old.as_bytes(), new.as_bytes());
         let dir = dirs[random.below(dirs.len() as u64) as usize];

@@ -84,7 +84,8 @@ impl World<'_> {
     }
 
     fn step(&mut self, random: &mut Random) {
-        let pick = |random: &mut Random, world: &Self| random.below(world.dirs.len() as u64) as usize;
+        let pick =
+            |random: &mut Random, world: &Self| random.below(world.dirs.len() as u64) as usize;
         let (at, to) = (pick(random, self), pick(random, self));
         let (old, new) = (name(random), name(random));
         let dir = |at: usize, other: bool| match other {
@@ -109,11 +110,14 @@ impl World<'_> {
                 }
             }
             4 | 5 => {
-                let made = self.both("mkdir", |fs, other| fs.mkdir(&me, dir(at, other), &old, 0o755));
+                let made = self.both("mkdir", |fs, other| {
+                    fs.mkdir(&me, dir(at, other), &old, 0o755)
+                });
                 if let Some(Pair(mine, other)) = made
                     && self.dirs.len() < 40
                 {
-                    self.dirs.push(Pair(mine.attributes.node, other.attributes.node));
+                    self.dirs
+                        .push(Pair(mine.attributes.node, other.attributes.node));
                 }
             }
             6 | 7 => {
@@ -191,11 +195,18 @@ impl World<'_> {
         assert_eq!(names, listing(self.fs.1, other));
         for (name, _) in names {
             let mine = self.fs.0.lookup(&caller(), mine, &name).unwrap().attributes;
-            let other = self.fs.1.lookup(&caller(), other, &name).unwrap().attributes;
+            let other = self
+                .fs
+                .1
+                .lookup(&caller(), other, &name)
+                .unwrap()
+                .attributes;
             assert_eq!(summary(&mine), summary(&other), "{}", name.escape_ascii());
             let xattrs = |fs: &dyn FileSystem, node| {
                 let names = fs.list_xattr(node).unwrap();
-                let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+                let names = names
+                    .split(|&byte| byte == 0)
+                    .filter(|name| !name.is_empty());
                 let mut all: Vec<_> = names
                     .map(|name| (name.to_vec(), fs.get_xattr(node, name).unwrap()))
                     .collect();
@@ -238,12 +249,15 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
         0..=3 => {
             let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + offset) as u8 | 1).collect();
             both("write", &|file| {
-                file.write_at(offset, &mut &bytes[..]).map(|count| count as u64)
+                file.write_at(offset, &mut &bytes[..])
+                    .map(|count| count as u64)
             });
         }
         4 => {
             let bytes = vec![3; length as usize];
-            both("append", &|file| file.append(&mut &bytes[..]).map(|(at, _)| at));
+            both("append", &|file| {
+                file.append(&mut &bytes[..]).map(|(at, _)| at)
+            });
         }
         5 => both("truncate", &|file| {
             let size = Some(offset);
@@ -253,8 +267,12 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
             };
             file.set_attributes(&changes).map(|found| found.size)
         }),
-        6 => both("punch", &|file| file.allocate(3, offset, length).map(|()| 0)),
-        7 => both("fallocate", &|file| file.allocate(0, offset, length).map(|()| 0)),
+        6 => both("punch", &|file| {
+            file.allocate(3, offset, length).map(|()| 0)
+        }),
+        7 => both("fallocate", &|file| {
+            file.allocate(0, offset, length).map(|()| 0)
+        }),
         8 => both("fallocate, size kept", &|file| {
             file.allocate(1, offset, length).map(|()| 0)
         }),
@@ -273,7 +291,11 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
                 let end = mine.seek(hole, Whence::Data).unwrap_or(hole);
                 let all = content(&**other);
                 let end = (end as usize).min(all.len());
-                assert!(all[(hole as usize).min(end)..end].iter().all(|&byte| byte == 0));
+                assert!(
+                    all[(hole as usize).min(end)..end]
+                        .iter()
+                        .all(|&byte| byte == 0)
+                );
             }
         }
         _ => {
