@@ -64,8 +64,7 @@ pub fn openat2(call: &mut Call) -> Outcome {
     ) else {
         return Outcome::Forward;
     };
-    // What the kernel refuses, it refuses itself.
-    if flags & !u64::from(VALID | O_PATH) != 0 || resolve & !0x3f != 0 || mode & !0o7777 != 0 {
+    if refused_by_kernel(flags, mode, resolve) {
         return Outcome::Forward;
     }
     let at = At {
@@ -73,6 +72,21 @@ pub fn openat2(call: &mut Call) -> Outcome {
         ..At::below(0, LastStep::Follow)
     };
     open_at(call, at, flags as u32, mode as u32)
+}
+
+/// Whether the kernel refuses an openat2 before it looks at the path (fs/open.c, `build_open_flags`).
+fn refused_by_kernel(flags: u64, mode: u64, resolve: u64) -> bool {
+    const TMPFILE_ALONE: u64 = (O_TMPFILE & !O_DIRECTORY) as u64;
+    let has = |flag: u32| flags & u64::from(flag) != 0;
+    let creates = has(O_CREAT) || flags & TMPFILE_ALONE != 0;
+    let scopes = Restrictions::BENEATH | Restrictions::IN_ROOT;
+    flags & !u64::from(VALID | O_PATH) != 0
+        || resolve & !0x3f != 0
+        || resolve & scopes == scopes
+        || mode & if creates { !0o7777 } else { !0 } != 0
+        || (has(O_CREAT) && has(O_DIRECTORY))
+        || (flags & TMPFILE_ALONE != 0 && (!has(O_DIRECTORY) || flags & u64::from(O_ACCMODE) == 0))
+        || (has(O_PATH) && flags & !u64::from(PATH_FLAGS) != 0)
 }
 
 fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
