@@ -395,10 +395,12 @@ fn give(found: &mut Inside<'_>, attributes: Attributes, opened: Opened, flags: u
     match opened {
         Opened::Driven(file) => add(found, attributes, Object::File(file), flags),
         Opened::Backed(fd) => {
-            let fd = crate::shadow::Descriptor(fd);
-            // The lowest number, with the close-on-exec flag that the program asked for.
-            let given = crate::descriptors::dup_from(fd.0, 0, flags & O_CLOEXEC != 0)?;
-            Ok(given as usize)
+            // The descriptor itself: to close another of this file would drop the record locks that the program holds on it (fcntl(2)).
+            let close_on_exec = flags & O_CLOEXEC != 0;
+            const F_SETFD: usize = 2;
+            // SAFETY: sets the flag of a descriptor just made.
+            unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(close_on_exec)]) }?;
+            Ok(process::get().table.opened_by_kernel(fd, close_on_exec) as usize)
         }
     }
 }

@@ -11,6 +11,7 @@ mod fault;
 mod heritage;
 mod isolation;
 mod limits;
+mod locking;
 mod matrix;
 mod paths;
 mod permissions;
