@@ -170,30 +170,21 @@ static void group_wait(void)
             _exit(0);
         }
         read(done[0], &byte, 1);
-        /* The signal must find the child asleep: its state says so. */
+        /* The signal must find the child asleep, which it is nowhere else. */
         char path[64], state = 0;
-        snprintf(path, sizeof path, "/proc/%d/wchan", child);
-        for (;;) {
-            char text[64] = "";
-            int stat = open(path, O_RDONLY);
-            read(stat, text, sizeof text - 1);
-            close(stat);
-            if (strstr(text, "lock"))
-                break;
-            snprintf(path, sizeof path, "/proc/%d/stat", child);
-            stat = open(path, O_RDONLY);
+        snprintf(path, sizeof path, "/proc/%d/stat", child);
+        while (state != 'S') {
             char line[256] = "";
+            int stat = must_open(path, O_RDONLY);
             read(stat, line, sizeof line - 1);
             close(stat);
             char *end = strrchr(line, ')');
             state = end ? end[2] : 0;
-            if (state == 'S')
-                break;
             sched_yield();
         }
         kill(child, SIGUSR1);
         if (restart)
-            SHOW(lock(fd, F_SETLK, F_UNLCK, SEEK_SET, 0, 0));
+            lock(fd, F_SETLK, F_UNLCK, SEEK_SET, 0, 0);
         wait(NULL);
     }
     /* Two that wait for each other. */

@@ -17,6 +17,7 @@ mod paths;
 mod permissions;
 mod programs;
 mod reading;
+mod sharing;
 mod suites;
 mod surroundings;
 mod untouched;

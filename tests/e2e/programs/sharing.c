@@ -1,0 +1,187 @@
+/* Writers that share files and descriptions: nothing is lost, torn or written twice. Usage: sharing GROUP, in an empty directory. Counts are
+   bounded, nothing depends on time; what is printed is the same whatever the order. */
+#include "probe.h"
+#include <pthread.h>
+
+enum { PROCESSES = 3, THREADS = 2, RECORDS = 150 };
+
+static int shared_fd = -1;
+static int vectors, own_description, flags;
+
+/* A record says who wrote it and how long it is, and ends with a newline. */
+static int record(char *into, int process, int thread, int number)
+{
+    int length = 24 + (process * 31 + thread * 17 + number * 7) % 60;
+    memset(into, 'a' + (process * THREADS + thread) % 26, length);
+    int head = sprintf(into, "%d %d %d %d ", process, thread, number, length);
+    into[head] = '.';
+    into[length - 1] = '\n';
+    return length;
+}
+
+static void *writer(void *argument)
+{
+    int process = (int)(intptr_t)argument / THREADS, thread = (int)(intptr_t)argument % THREADS;
+    int fd = own_description ? open("f", O_WRONLY | flags) : shared_fd;
+    if (fd < 0)
+        die("f");
+    for (int number = 0; number < RECORDS; number++) {
+        char text[128];
+        int length = record(text, process, thread, number);
+        struct iovec v[3] = { { text, 10 }, { text + 10, 1 }, { text + 11, length - 11 } };
+        long wrote = vectors ? writev(fd, v, 3) : write(fd, text, length);
+        if (wrote != length)
+            die("write");
+    }
+    return NULL;
+}
+
+/* Each record exactly once, whole, and nothing else. */
+static void check(void)
+{
+    static char seen[PROCESSES][THREADS][RECORDS];
+    memset(seen, 0, sizeof seen);
+    FILE *file = fopen("f", "r");
+    char line[256], wanted[128];
+    long total = 0, bad = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        int process, thread, number, length;
+        if (sscanf(line, "%d %d %d %d ", &process, &thread, &number, &length) != 4 || process >= PROCESSES || process < 0 || thread < 0 ||
+            thread >= THREADS || number < 0 || number >= RECORDS || record(wanted, process, thread, number) != (int)strlen(line) ||
+            memcmp(wanted, line, strlen(line)) || seen[process][thread][number]++)
+            bad++;
+        total++;
+    }
+    fclose(file);
+    printf("%ld records, %ld wrong\n", total, bad);
+    fflush(stdout);
+}
+
+static void all_write(void)
+{
+    fflush(stdout);
+    for (int process = 0; process < PROCESSES; process++)
+        if (fork() == 0) {
+            pthread_t other[THREADS];
+            for (intptr_t thread = 1; thread < THREADS; thread++)
+                if (pthread_create(&other[thread], NULL, writer, (void *)(process * THREADS + thread)))
+                    die("thread");
+            writer((void *)(intptr_t)(process * THREADS));
+            for (int thread = 1; thread < THREADS; thread++)
+                pthread_join(other[thread], NULL);
+            _exit(0);
+        }
+    for (int process = 0; process < PROCESSES; process++) {
+        int status;
+        wait(&status);
+        if (status)
+            printf("child %x\n", status);
+    }
+    check();
+}
+
+static void group_offset(void)
+{
+    for (vectors = 0; vectors < 2; vectors++) {
+        shared_fd = open("f", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+        all_write();
+        printf("offset at the end %d\n", lseek(shared_fd, 0, SEEK_CUR) == lseek(shared_fd, 0, SEEK_END));
+        close(shared_fd);
+    }
+}
+
+static void group_append(void)
+{
+    own_description = 1, flags = O_APPEND;
+    for (vectors = 0; vectors < 2; vectors++) {
+        close(open("f", O_WRONLY | O_CREAT | O_TRUNC, 0644));
+        all_write();
+    }
+}
+
+/* Readers of one description divide the file among them: each byte is read once (POSIX, read()). */
+static void group_readers(void)
+{
+    enum { LENGTH = 30000, STEP = 7 };
+    char byte = 'x';
+    int fd = open("f", O_RDWR | O_CREAT, 0644), counts[2];
+    for (int i = 0; i < LENGTH; i++)
+        if (pwrite(fd, &byte, 1, i) != 1)
+            die("write");
+    pipe(counts);
+    fflush(stdout);
+    for (int process = 0; process < PROCESSES; process++)
+        if (fork() == 0) {
+            char some[STEP];
+            long mine = 0, n;
+            while ((n = read(fd, some, STEP)) > 0)
+                mine += n;
+            write(counts[1], &mine, sizeof mine);
+            _exit(0);
+        }
+    long sum = 0, one;
+    for (int process = 0; process < PROCESSES; process++) {
+        read(counts[0], &one, sizeof one);
+        sum += one;
+        wait(NULL);
+    }
+    printf("read %ld of %d, offset %ld\n", sum, LENGTH, (long)lseek(fd, 0, SEEK_CUR));
+}
+
+/* One description, many ways to it: children, a dup, exec'd programs, vfork. */
+static void group_heirs(void)
+{
+    int fd = open("f", O_RDWR | O_CREAT, 0644), twin = dup(fd);
+    write(fd, "one ", 4);
+    fflush(stdout);
+    if (fork() == 0) {
+        write(twin, "two ", 4);
+        lseek(fd, 1, SEEK_CUR);
+        _exit(0);
+    }
+    wait(NULL);
+    write(twin, "three ", 6);
+    char command[64];
+    sprintf(command, "echo four >&%d; (echo five; echo six) >&%d", fd, twin);
+    SHOW(system(command));
+    if (vfork() == 0) {
+        write(fd, "seven ", 6);
+        close(twin);
+        if (vfork() == 0) {
+            write(fd, "eight ", 6);
+            if (vfork() == 0) {
+                write(fd, "nine ", 5);
+                dup2(fd, 77);
+                write(77, "ten ", 4);
+                _exit(0);
+            }
+            write(fd, "eleven ", 7);
+            _exit(0);
+        }
+        write(fd, "twelve ", 7);
+        _exit(0);
+    }
+    wait(NULL);
+    SHOW(write(twin, "thirteen", 8));
+    SHOW(write(77, "none", 4));
+    printf("offset %ld\n", (long)lseek(fd, 0, SEEK_CUR));
+    fflush(stdout);
+    SHOW(lseek(fd, 0, SEEK_SET));
+    sprintf(command, "head -c 4 <&%d; cat <&%d", fd, fd);
+    SHOW(system(command));
+    puts("");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } groups[] = { { "offset", group_offset }, { "append", group_append }, { "readers", group_readers }, { "heirs", group_heirs } };
+    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof *groups; i++)
+        if (!strcmp(groups[i].name, argv[1])) {
+            groups[i].run();
+            return 0;
+        }
+    return 2;
+}
