@@ -76,6 +76,11 @@ impl Table {
     /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is, for the process has no
     /// higher number left.
     pub fn adopt_internal(&'static self, fd: i32) -> Option<&'static AtomicI32> {
+        // Where the program has record locks on this very file, the number stays: a close would drop them.
+        if self.posix_locks.hold(fd) {
+            classes::set(fd, INTERNAL);
+            return Some(self.adopted.add(fd));
+        }
         let moved = dup_high(fd, true).ok()?;
         classes::set(moved, INTERNAL);
         let place = self.adopted.add(moved);
@@ -86,7 +91,7 @@ impl Table {
     /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
         // The numbers are known in memory that a vfork child shares, the descriptors are not.
-        if process::vfork_child().is_some() {
+        if process::vfork_child().is_some() || self.posix_locks.hold(fd) {
             return Err(Errno::EBUSY);
         }
         // A driver of another thread may be about to use the old number.

@@ -18,6 +18,8 @@ struct Locked {
     parked: Vec<(i32, u64)>,
     /// The driver's own descriptor of the file, where that stands in the shadow's place.
     own: Option<i32>,
+    /// Device and inode of that file.
+    identity: Option<(u64, u64)>,
 }
 
 /// The nodes on which this process has set locks.
@@ -47,15 +49,24 @@ impl PosixLocks {
             _ => None,
         };
         let mut list = self.list.lock();
-        match list.iter_mut().find(|locked| locked.name == name) {
-            Some(locked) => locked.own = locked.own.or(own),
-            None => list.push(Locked {
+        if list.iter().all(|locked| locked.name != name) {
+            list.push(Locked {
                 name,
                 parked: Vec::new(),
                 own,
-            }),
+                identity: own.and_then(identity),
+            });
         }
         self.any.store(true, Relaxed);
+    }
+
+    /// Whether closing `fd`, a driver's descriptor, would drop locks.
+    pub(super) fn hold(&self, fd: i32) -> bool {
+        self.any.load(Relaxed) && {
+            let found = identity(fd);
+            let list = self.list.lock();
+            list.iter().any(|locked| locked.identity.is_some() && locked.identity == found)
+        }
     }
 
     /// Closes a descriptor of the shadow of `name` that the program never had; kept open while closing it would drop locks.
@@ -101,25 +112,11 @@ impl PosixLocks {
             }
         }
     }
+}
 
-    /// Before exec: what would be closed there, and drop locks that the next program is to have, stays open.
-    pub fn keep_over_exec(&self) {
-        if !self.any.load(Relaxed) {
-            return;
-        }
-        for locked in self.list.lock().iter() {
-            for fd in locked
-                .parked
-                .iter()
-                .map(|parked| parked.0)
-                .chain(locked.own)
-            {
-                const F_SETFD: usize = 2;
-                // SAFETY: the flag of a descriptor that is not the program's.
-                let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
-            }
-        }
-    }
+fn identity(fd: i32) -> Option<(u64, u64)> {
+    let found = stat_descriptor(fd).ok()?;
+    Some((found.st_dev, found.st_ino))
 }
 
 impl Locked {
@@ -134,6 +131,28 @@ impl Locked {
 }
 
 impl Table {
+    /// Before exec: what would be closed there, and drop locks that the next program is to have, stays open.
+    pub fn keep_locks_over_exec(&self) {
+        let locks = &self.posix_locks;
+        if !locks.any.load(Relaxed) {
+            return;
+        }
+        let mut kept = Vec::new();
+        self.each(|_, description| {
+            if let Object::File(file) = &description.object {
+                kept.extend(file.descriptor().map(|own| (description.name(), own)));
+            }
+        });
+        let list = locks.list.lock();
+        kept.retain(|(name, _)| list.iter().any(|locked| locked.name == *name));
+        let parked = list.iter().flat_map(|locked| &locked.parked);
+        for fd in parked.map(|parked| parked.0).chain(kept.iter().map(|kept| kept.1)) {
+            const F_SETFD: usize = 2;
+            // SAFETY: the flag of a descriptor that is not the program's.
+            let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
+        }
+    }
+
     /// The program's descriptor of `description` goes.
     pub(super) fn lose(&self, old: *mut Description) {
         if !old.is_null() {

@@ -456,7 +456,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
 fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
     process.table.promote_all(true)?;
     if process::vfork_child().is_none() {
-        process.table.posix_locks.keep_over_exec();
+        process.table.keep_locks_over_exec();
     }
     if !matches!(loader, Loader::None(_)) {
         return Ok(());
