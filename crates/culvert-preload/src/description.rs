@@ -45,6 +45,8 @@ pub struct Description {
     pub opened_as: Option<(Node, Box<[u8]>)>,
     /// What keeps its nodes valid.
     pub references: References<'static>,
+    /// A file that others may change, and that a shadow would stand for.
+    pub changes: bool,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
     /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the flags.
@@ -99,7 +101,16 @@ impl Description {
     /// A private description at offset 0.
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         PRIVATE.fetch_add(1, Relaxed);
+        let changes = match &object {
+            Object::File(file) => {
+                file.descriptor().is_none()
+                    && process::file_system(mount)
+                        .is_ok_and(|file_system| !file_system.capabilities().immutable)
+            }
+            _ => false,
+        };
         Self {
+            changes,
             mount,
             node,
             kind,

@@ -16,6 +16,7 @@ pub mod descriptors;
 pub mod exec;
 mod holders;
 pub mod log;
+pub mod looked_at;
 pub mod memory;
 pub mod node_locks;
 pub mod process;

@@ -37,6 +37,8 @@ pub struct Notes {
     /// Counts, by twos, the changes of status flags of shared descriptions (`F_SETFL`). Bit 0: programs that are not intercepted hold some too, so
     /// that the kernel must be asked each time.
     pub flag_changes: AtomicU32,
+    /// Counts the times a shadow came to be looked at (looked_at.rs).
+    pub looked_at: AtomicU32,
     /// Counts the times a shadow was given to a program that is not intercepted and may write to it.
     pub strangers: AtomicU32,
 }
@@ -147,6 +149,13 @@ impl NodeLocks {
             self.wait(word, me);
         }
         NodeLock { word }
+    }
+
+    /// Locks the word of `node` unless it is held.
+    pub fn try_lock(&self, mount: MountId, node: Node) -> Option<NodeLock<'_>> {
+        let word = self.word(mount, node);
+        let taken = word.compare_exchange(0, self.owner(), Acquire, Relaxed);
+        taken.is_ok().then(|| NodeLock { word })
     }
 
     /// Takes a word that is held, or that somebody waits for.

@@ -108,6 +108,8 @@ pub fn set(process: Process) {
 /// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has the cause).
 #[inline]
 pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
+    // What programs that are not intercepted have written counts from the next call on.
+    crate::looked_at::bring_all();
     get().mounts.driver(mount).map_err(|error| {
         crate::log!("mount {}: {error}", mount.0);
         error.errno()

@@ -8,6 +8,7 @@
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
 //!     cwd/M.N             one empty directory for each node that was made a working directory
 //!     fifos/M.N           FIFOs that stand for those on mounts
+//!     strangers/M.N       an empty file for each node whose shadow was given to a program that is not intercepted and may write to it
 //!     descriptors/D.I     for each file of the kernel's, inode I of device D, of which a description of a driver became shared: a symbolic link
 //!                         whose target is the number of the mount
 //!     owners              byte N is locked (fcntl) by the process whose slot is N (node_locks.rs)
@@ -38,6 +39,22 @@ pub struct ShadowName {
     pub mount: u16,
     /// The node.
     pub node: Node,
+}
+
+impl ShadowName {
+    /// As file names in the run directory have it.
+    pub fn text(self) -> alloc::string::String {
+        format!("{:x}.{:x}", self.mount, self.node.0)
+    }
+
+    /// The way back.
+    pub fn of_text(text: &[u8]) -> Option<Self> {
+        let (mount, node) = core::str::from_utf8(text).ok()?.split_once('.')?;
+        Some(Self {
+            mount: u16::from_str_radix(mount, 16).ok()?,
+            node: Node(u64::from_str_radix(node, 16).ok()?),
+        })
+    }
 }
 
 /// `stat` of the path `path` (NUL-terminated).
@@ -118,6 +135,28 @@ pub(crate) fn read_file(path: &[u8]) -> Result<Vec<u8>, Errno> {
         };
         let _ = syscall::call(nr::CLOSE, [fd]);
         result.map(|()| content)
+    }
+}
+
+/// The names in a directory.
+pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
+    let mut names = Vec::new();
+    let mut buffer = alloc::vec![0u8; 4096];
+    loop {
+        let arguments = [directory.0 as usize, buffer.as_mut_ptr() as usize, buffer.len()];
+        // SAFETY: the buffer is given with its length.
+        let got = unsafe { syscall::call(nr::GETDENTS64, arguments) }.unwrap_or(0);
+        if got == 0 {
+            return names;
+        }
+        let mut at = 0;
+        // `struct linux_dirent64`: 8 + 8 + 2 (its length) + 1 bytes, then the name.
+        while at + 19 < got {
+            let length = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]])).max(20);
+            let name = &buffer[at + 19..(at + length).min(got)];
+            names.push(name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())].to_vec());
+            at += length;
+        }
     }
 }
 
@@ -228,12 +267,7 @@ impl Run {
         if parts.next().is_some() || (folder != b"shadows" && folder != b"cwd") {
             return None;
         }
-        let name = core::str::from_utf8(name.strip_suffix(b" (deleted)").unwrap_or(name)).ok()?;
-        let (mount, node) = name.split_once('.')?;
-        Some(ShadowName {
-            mount: u16::from_str_radix(mount, 16).ok()?,
-            node: Node(u64::from_str_radix(node, 16).ok()?),
-        })
+        ShadowName::of_text(name.strip_suffix(b" (deleted)").unwrap_or(name))
     }
 }
 

@@ -142,12 +142,7 @@ fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culv
             ));
         }
     }
-    let executable = if attributes.permissions & 0o111 != 0 {
-        0o100
-    } else {
-        0
-    };
-    // SAFETY: sets the length, times and mode of our own file.
+    // SAFETY: sets the length and times of our own file.
     unsafe {
         syscall::call(
             nr::FTRUNCATE,
@@ -159,12 +154,29 @@ fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culv
             nr::UTIMENSAT,
             [writable.0 as usize, 0, times.as_ptr() as usize, 0],
         );
-        syscall::call(
-            nr::FCHMOD,
-            [writable.0 as usize, (0o600 | FILLED | executable) as usize],
-        )?;
     }
-    Ok(())
+    Ok(mark_filled(writable, &attributes)?)
+}
+
+/// Says that a shadow holds the bytes of a file with these attributes.
+pub fn mark_filled(shadow: &Descriptor, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    let executable = match attributes.permissions & 0o111 {
+        0 => 0,
+        _ => 0o100,
+    };
+    let mode = (0o600 | FILLED | executable) as usize;
+    // SAFETY: sets the mode of our own file.
+    unsafe { syscall::call(nr::FCHMOD, [shadow.0 as usize, mode]) }.map(|_| ())
+}
+
+/// Writes all of `bytes` at `offset` of a shadow.
+pub fn write_all(fd: i32, offset: u64, bytes: &[u8]) -> culvert::Result<()> {
+    let mut sink = ToDescriptor {
+        fd,
+        at: offset,
+        room: bytes.len(),
+    };
+    sink.put(bytes).map(|_| ())
 }
 
 /// What mmap is given for a description: its own descriptor when that is a filled shadow already, else a new one on the filled shadow.
@@ -182,6 +194,15 @@ impl Mappable {
     pub fn number(&self) -> i32 {
         match self {
             Self::Own(fd) | Self::Other(Descriptor(fd)) => *fd,
+        }
+    }
+}
+
+impl Mappable {
+    /// It has been mapped.
+    pub fn close(self, description: &Description) {
+        if let Self::Other(descriptor) = self {
+            process::get().table.posix_locks.close(description.name(), descriptor);
         }
     }
 }

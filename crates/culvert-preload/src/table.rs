@@ -280,7 +280,7 @@ table! {
     CLOCK_GETTIME clock_gettime => Forwarded("reads credentials, limits, times or the system's state");
     CLOCK_GETRES clock_getres => Forwarded("reads credentials, limits, times or the system's state");
     CLOCK_NANOSLEEP clock_nanosleep => Forwarded("reads credentials, limits, times or the system's state");
-    EXIT_GROUP exit_group => Forwarded("processes, threads and signals are the kernel's");
+    EXIT_GROUP exit_group => Handled(Interest::Always, calls::process::exit_group);
     EPOLL_WAIT epoll_wait => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
     EPOLL_CTL epoll_ctl => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
     TGKILL tgkill => Forwarded("processes, threads and signals are the kernel's");
@@ -469,7 +469,10 @@ pub fn interest(number: usize) -> Interest {
 /// Answers a call.
 pub fn dispatch(call: &mut Call) -> Outcome {
     match row(call.number).map(|row| &row.treatment) {
-        Some(Treatment::Handled(_, function)) => function(call),
+        Some(Treatment::Handled(interest, function)) => match names_hidden(*interest, call) {
+            false => function(call),
+            true => calls::done(Err(Errno::EBADF)),
+        },
         Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
         Some(Treatment::RefusedInside(at, errno, _)) => {
             calls::path::refuse_inside(call, *at, *errno)
@@ -477,6 +480,20 @@ pub fn dispatch(call: &mut Call) -> Outcome {
         Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
         _ => Outcome::Forward,
     }
+}
+
+/// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.
+fn names_hidden(interest: Interest, call: &Call) -> bool {
+    let arguments: &[usize] = match interest {
+        Interest::Descriptor0 => &[0],
+        Interest::Descriptors01 => &[0, 1],
+        Interest::Descriptors02 => &[0, 2],
+        _ => return false,
+    };
+    let table = &process::get().table;
+    arguments
+        .iter()
+        .any(|&index| table.is_internal(call.args[index] as i32))
 }
 
 /// The table as a page of documentation (Markdown).

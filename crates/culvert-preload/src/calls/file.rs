@@ -4,6 +4,7 @@ use super::io::report;
 use super::transfer::kernel_has_not;
 use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object};
+use crate::looked_at;
 use crate::memory;
 use crate::process::limits;
 use culvert::Errno;
@@ -72,9 +73,12 @@ pub fn fallocate(call: &mut Call) -> Outcome {
                 .map_err(|error| report(&held, "fallocate", &error))?;
             limits::may_grow_to(attributes.size, end)?;
         }
+        looked_at::before(&held);
         file.allocate(mode as u32, offset as u64, length as u64)
-            .map(|()| 0)
-            .map_err(|error| report(&held, "fallocate", &error))
+            .map_err(|error| report(&held, "fallocate", &error))?;
+        // Collapsing and inserting move what lies behind.
+        looked_at::after(&held, Some((offset as u64, i64::MAX as u64)));
+        Ok(0)
     })())
 }
 
@@ -121,9 +125,11 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
             size: Some(length as u64),
             ..Default::default()
         };
+        looked_at::before(&held);
         file.set_attributes(&changes)
-            .map(|_| 0)
-            .map_err(|error| report(&held, "ftruncate", &error))
+            .map_err(|error| report(&held, "ftruncate", &error))?;
+        looked_at::after(&held, Some((length as u64, length as u64)));
+        Ok(0)
     })())
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Answer, RESTART, done, driven};
 use crate::description::{Description, Held, Object};
+use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
 use crate::process::limits;
 use alloc::vec::Vec;
@@ -42,6 +43,7 @@ pub fn report(description: &Description, what: &str, error: &culvert::Error) -> 
 
 fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     let file = held.readable()?;
+    looked_at::before(held);
     held.at_offset(fd, |offset| {
         area(*offset as i64, total(spans))?;
         let mut sink = UserSink::new(spans);
@@ -56,6 +58,7 @@ fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
 fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
     let file = held.readable()?;
     area(offset, total(spans))?;
+    looked_at::before(held);
     let mut sink = UserSink::new(spans);
     file.read_at(offset as u64, &mut sink)
         .map_err(|error| report(held, "read", &error))
@@ -177,29 +180,23 @@ fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> Answer
         return Ok(0);
     }
     let manner = Manner::new(held.flags(fd)?, flags)?;
-    if manner.append {
-        return append_at_offset(held, fd, file, spans, manner);
-    }
-    held.at_offset(fd, |offset| {
-        area(*offset as i64, total(spans))?;
-        let (at, count) = put(held, file, *offset, spans, manner)?;
-        *offset = at + count as u64;
-        Ok(count)
-    })?
-}
-
-/// The offset before does not matter.
-fn append_at_offset(
-    held: &Held,
-    fd: i32,
-    file: &dyn File,
-    spans: &[Span],
-    manner: Manner,
-) -> Answer {
-    held.to_offset(fd, || {
-        let (at, count) = put(held, file, 0, spans, manner)?;
-        Ok((at + count as u64, count))
-    })
+    looked_at::before(held);
+    let (at, count) = if manner.append {
+        // The offset before does not matter.
+        held.to_offset(fd, || {
+            let (at, count) = put(held, file, 0, spans, manner)?;
+            Ok((at + count as u64, (at, count)))
+        })?
+    } else {
+        held.at_offset(fd, |offset| {
+            area(*offset as i64, total(spans))?;
+            let (at, count) = put(held, file, *offset, spans, manner)?;
+            *offset = at + count as u64;
+            Ok((at, count))
+        })??
+    };
+    looked_at::after(held, Some((at, at + count as u64)));
+    Ok(count)
 }
 
 fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> Answer {
@@ -213,7 +210,10 @@ fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> 
     area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
     let manner = Manner::new(held.flags(fd)?, flags)?;
-    put(held, file, offset as u64, spans, manner).map(|(_, count)| count)
+    looked_at::before(held);
+    let (at, count) = put(held, file, offset as u64, spans, manner)?;
+    looked_at::after(held, Some((at, at + count as u64)));
+    Ok(count)
 }
 
 /// read(2)
@@ -333,6 +333,10 @@ pub fn preadv2(call: &mut Call) -> Outcome {
     };
     let read = |spans: &[Span]| {
         if total(spans) != 0 {
+            // What has no flags of its own knows none (`do_loop_readv_writev`, fs/read_write.c).
+            if !matches!(held.object, Object::File(_)) && flags & !RWF_HIPRI != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
             Manner::new(0, flags)?;
         }
         match offset as i64 {
@@ -340,6 +344,9 @@ pub fn preadv2(call: &mut Call) -> Outcome {
             offset => read_at(&held, offset, spans),
         }
     };
+    if matches!(held.object, Object::Directory) {
+        return done(spans(vector, count).and_then(|spans| read(&spans)));
+    }
     done(
         held.readable()
             .and_then(|_| spans(vector, count))

@@ -23,6 +23,9 @@ pub fn mmap(call: &mut Call) -> Outcome {
     if flags & MAP_ANONYMOUS != 0 || length == 0 {
         return Outcome::Forward;
     }
+    if process::get().table.is_internal(fd as i32) {
+        return done(Err(Errno::EBADF));
+    }
     let Some(held) = kernel_has_not(fd) else {
         return Outcome::Forward;
     };
@@ -46,8 +49,23 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, call);
     }
-    let shadow =
-        shadow::mappable(held, fd).map_err(|error| super::io::report(held, "mmap", &error))?;
+    let changes = !held.file_system()?.capabilities().immutable;
+    if changes && shared && protection & PROT_WRITE != 0 {
+        crate::log!(
+            "a shared mapping that can be written of node {:x} of mount {} is refused: its driver offers no descriptor",
+            held.node.0,
+            held.mount.0
+        );
+        return Err(Errno::ENODEV);
+    }
+    let shadow = match changes {
+        // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
+        true => {
+            crate::looked_at::keep_equal(held).map(shadow::Mappable::Other)
+        }
+        false => shadow::mappable(held, fd),
+    }
+    .map_err(|error| super::io::report(held, "mmap", &error))?;
     // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
     let start = unsafe {
         syscall::call(
@@ -61,7 +79,9 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
                 offset,
             ],
         )
-    }?;
+    };
+    shadow.close(held);
+    let start = start?;
     if protection & PROT_EXEC != 0 {
         culvert_intercept::code_mapped(start, length);
     }

@@ -5,6 +5,7 @@
 use super::io::{report, room};
 use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object, kernel_seek};
+use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT};
 use crate::process;
 use alloc::vec;
@@ -83,6 +84,7 @@ impl<'a> End<'a> {
     fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             let mut sink = buffer;
+            looked_at::before(held);
             return held
                 .readable()?
                 .read_at(at, &mut sink)
@@ -111,10 +113,13 @@ impl<'a> End<'a> {
     fn write(&self, bytes: &[u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             let mut source = &bytes[..bytes.len().min(room(at)?.min(usize::MAX as u64) as usize)];
-            return held
+            looked_at::before(held);
+            let count = held
                 .writable()?
                 .write_at(at, &mut source)
-                .map_err(|error| report(held, "write", &error));
+                .map_err(|error| report(held, "write", &error))?;
+            looked_at::after(held, Some((at, at + count as u64)));
+            return Ok(count);
         }
         write_foreign(self.fd, bytes, self.at())
     }
@@ -292,6 +297,8 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
     let (Some(end), Some(to_end)) = (at.checked_add(count), to_at.checked_add(count)) else {
         return Err(Errno::EOVERFLOW);
     };
+    looked_at::before(source);
+    looked_at::before(target);
     let size = source
         .readable()?
         .attributes()
@@ -310,6 +317,7 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
         .copy_range(at, target.writable()?, to_at, count)
     {
         Ok(moved) => {
+            looked_at::after(target, Some((to_at, to_at + moved)));
             from.moved = moved;
             to.moved = moved;
             from.finish()?;

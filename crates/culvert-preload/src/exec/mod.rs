@@ -7,7 +7,8 @@ mod format;
 
 pub use format::{Format, HEAD, Loader, format};
 
-use crate::description::{Description, Object};
+use crate::description::{Description, Object, given_to_strangers};
+use crate::looked_at;
 use crate::memory::{self, c_string};
 use crate::process::{self, Process};
 use crate::run::ShadowName;
@@ -488,7 +489,18 @@ pub fn fill_inherited(process: &Process) -> Result<(), Errno> {
         );
     }
     for description in inherited {
-        if let Object::File(file) = &description.object {
+        if description.is_direct() {
+            continue;
+        }
+        let changes = !description.file_system()?.capabilities().immutable;
+        if changes && let Object::File(_) = &description.object {
+            given_to_strangers();
+            let given = match description.writable() {
+                Ok(_) => looked_at::give_to_stranger(&description),
+                Err(_) => looked_at::keep_equal(&description).map(drop),
+            };
+            given.map_err(|error| crate::calls::io::report(&description, "exec", &error))?;
+        } else if let Object::File(file) = &description.object {
             let name = ShadowName {
                 mount: description.mount.0,
                 node: description.node,
@@ -502,39 +514,12 @@ pub fn fill_inherited(process: &Process) -> Result<(), Errno> {
 
 /// All open descriptors of this process, from `/proc/self/fd`.
 pub fn open_descriptors() -> Vec<i32> {
-    let mut list = Vec::new();
     let Ok(directory) = shadow::open(b"/proc/self/fd\0", 0o200000, 0) else {
-        return list;
+        return Vec::new();
     };
-    let mut buffer = vec![0u8; 4096];
-    loop {
-        // SAFETY: the buffer is given with its length.
-        let got = unsafe {
-            syscall::call(
-                nr::GETDENTS64,
-                [
-                    directory.0 as usize,
-                    buffer.as_mut_ptr() as usize,
-                    buffer.len(),
-                ],
-            )
-        }
-        .unwrap_or(0);
-        if got == 0 {
-            return list;
-        }
-        let mut at = 0;
-        while at + 19 < got {
-            let length = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]));
-            let name = &buffer[at + 19..at + length.max(20)];
-            let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
-            list.extend(
-                core::str::from_utf8(name)
-                    .ok()
-                    .and_then(|name| name.parse::<i32>().ok())
-                    .filter(|&fd| fd != directory.0),
-            );
-            at += length.max(20);
-        }
-    }
+    crate::run::list(&directory)
+        .iter()
+        .filter_map(|name| core::str::from_utf8(name).ok()?.parse::<i32>().ok())
+        .filter(|&fd| fd != directory.0)
+        .collect()
 }
