@@ -170,7 +170,7 @@ fn take_changes(name: ShadowName, shadow: &Descriptor) -> culvert::Result<()> {
             ..Default::default()
         })?;
     }
-    let mut differ = |at: u64, theirs: &[u8]| -> culvert::Result<()> {
+    let differ = |at: u64, theirs: &[u8]| -> culvert::Result<()> {
         let mut left = theirs;
         let mut done = 0;
         while !left.is_empty() {
