@@ -5,6 +5,7 @@ mod bad_directories;
 mod bad_input;
 mod boundary;
 mod changing;
+mod changing_bytes;
 mod command_line;
 mod durability;
 mod fault;
