@@ -223,7 +223,8 @@ static void group_exec(void)
 {
     int fd = made("f", O_RDWR, "0123456789");
     SHOW(lock(fd, F_SETLK, F_WRLCK, SEEK_SET, 2, 3));
-    int locked = must_open("f", O_RDWR);
+    int again = must_open("f", O_RDWR), locked = made("g", O_RDWR, "0123456789");
+    IN_CHILD(ask(again, F_GETLK, F_WRLCK, SEEK_SET, 0, 0));
     SHOW(flock(locked, LOCK_EX));
     SHOW(lock(locked, F_OFD_SETLK, F_WRLCK, SEEK_SET, 8, 1));
     char number[16], other[16];
@@ -236,12 +237,15 @@ static void group_exec(void)
 static void after_exec(int fd, int locked)
 {
     ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0);
-    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0); ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 8, 0);
-             SHOW(flock(must_open("f", O_RDONLY), LOCK_EX | LOCK_NB)); SHOW(flock(locked, LOCK_EX | LOCK_NB)));
+    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0); ask(locked, F_GETLK, F_WRLCK, SEEK_SET, 0, 0);
+             SHOW(flock(must_open("g", O_RDONLY), LOCK_EX | LOCK_NB)); SHOW(flock(locked, LOCK_EX | LOCK_NB)));
     SHOW(write(fd, "after", 5));
     SHOW(pread(locked, (char[32]){ 0 }, 32, 0));
     SHOW(close(locked));
-    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0); SHOW(flock(must_open("f", O_RDONLY), LOCK_EX | LOCK_NB)));
+    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0); int g = must_open("g", O_RDONLY); ask(g, F_OFD_GETLK, F_RDLCK, SEEK_SET, 0, 0);
+             SHOW(flock(g, LOCK_EX | LOCK_NB)));
+    SHOW(close(fd));
+    IN_CHILD(ask(must_open("f", O_RDWR), F_GETLK, F_WRLCK, SEEK_SET, 0, 0));
 }
 
 int main(int argc, char **argv)

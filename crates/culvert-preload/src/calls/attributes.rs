@@ -65,6 +65,9 @@ fn change(
             return Err(Errno::EPERM);
         }
     }
+    if let Some(size) = changes.size {
+        process::limits::may_grow_to(attributes.size, size)?;
+    }
     set()
 }
 

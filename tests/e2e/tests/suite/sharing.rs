@@ -12,6 +12,17 @@ on_each_driver! {
     appends_of_all_processes_stay_whole |case| group(case, "append");
     readers_of_one_description_divide_the_file |case| group(case, "readers");
     a_description_goes_through_fork_exec_and_vfork |case| group(case, "heirs");
+    programs_that_are_not_intercepted_read_and_write_what_they_inherit |case| {
+        let program = case.program("sharing-static");
+        case.good(&format!(
+            "S={program}; cd $M; $S say one > f; cat f; $S say two >> f; cat f; stat -c %s f
+             (echo a; $S say b; echo c; $S say d) > g; cat g
+             {{ $S say long-long-line; wc -c < h; echo y; }} > h; cat h
+             $S copy < f > k; cat k; (read line; echo $line; $S copy) < g
+             exec 7<>m; echo start >&7; $S say middle >&7; echo end >&7; cat m; $S say more >&7; exec 7>&-; cat m
+             $S say last > n & wait; cat n; $S say x > o; $S say y > o; cat o; truncate -s 1 o; cat o; $S say z >> o; cat o"
+        ));
+    };
     redirections |case| {
         case.good(
             "cd $M; (echo one; echo two) > f; cat f; { echo a; echo b >&2; } > f 2>&1; cat f
