@@ -139,11 +139,15 @@ pub(super) fn reopen(fd: i32, flags: u32) -> Result<Descriptor> {
     proc_needed(open_address(AT_FDCWD, link.address(), flags, 0))
 }
 
-/// Another descriptor on the description of `fd`.
+/// Another descriptor on the description of `fd`, at a high number if possible: to move it there later, by another dup and a close, would drop the
+/// record locks that the process may have on the file (fcntl(2)).
 pub(crate) fn duplicate(fd: i32) -> Result<Descriptor> {
     const F_DUPFD_CLOEXEC: usize = 1030;
+    const HIGH: usize = 256;
     // SAFETY: makes a new descriptor, nothing else.
-    let other = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, 0]) }?;
+    let from =
+        |lowest| unsafe { syscall::call(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, lowest]) };
+    let other = from(HIGH).or_else(|_| from(0))?;
     Ok(Descriptor::from_raw(other as i32))
 }
 

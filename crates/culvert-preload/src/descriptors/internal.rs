@@ -151,6 +151,11 @@ pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
         .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
 }
 
+/// The lowest number that [`dup_high`] gives.
+pub(super) fn lowest_internal() -> i32 {
+    (internal_floor() / 4).max(3)
+}
+
 fn make_placeholder() -> Result<i32, Errno> {
     let path;
     // SAFETY: plain system calls on a descriptor made here; the names end in NUL.

@@ -25,6 +25,8 @@ struct Locked {
 /// The nodes on which this process has set locks.
 pub struct PosixLocks {
     any: AtomicBool,
+    /// A file that was inherited is being adopted, on which this process may have locks since before its exec.
+    adopting: AtomicBool,
     list: Mutex<Vec<Locked>>,
 }
 
@@ -33,6 +35,7 @@ impl PosixLocks {
     pub const fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
+            adopting: AtomicBool::new(false),
             list: Mutex::new(Vec::new()),
         }
     }
@@ -60,8 +63,19 @@ impl PosixLocks {
         self.any.store(true, Relaxed);
     }
 
-    /// Whether closing `fd`, a driver's descriptor, would drop locks.
+    /// Runs `adopt`, by which a driver makes a descriptor of an inherited one: where that has a number for internal descriptors, it keeps it.
+    pub(super) fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
+        self.adopting.store(true, Relaxed);
+        let result = adopt();
+        self.adopting.store(false, Relaxed);
+        result
+    }
+
+    /// Whether closing `fd`, a driver's descriptor, could drop locks.
     pub(super) fn hold(&self, fd: i32) -> bool {
+        if self.adopting.load(Relaxed) && fd >= super::internal::lowest_internal() {
+            return true;
+        }
         self.any.load(Relaxed) && {
             let found = identity(fd);
             let list = self.list.lock();

@@ -97,8 +97,8 @@ impl Table {
         let flags = kernel_flags(fd).ok()?;
         let adopted = process::file_system(mount)
             .and_then(|file_system| {
-                file_system
-                    .adopt(&process::caller(), fd, OpenFlags(flags))
+                self.posix_locks
+                    .while_adopting(|| file_system.adopt(&process::caller(), fd, OpenFlags(flags)))
                     .map_err(|error| error.errno())
             })
             .inspect_err(|error| {
