@@ -30,7 +30,10 @@ fn any_strangers() -> bool {
 }
 
 fn notes_say(count: impl Fn(&crate::node_locks::Notes) -> u32) -> bool {
-    process::get().node_locks.notes().is_some_and(|notes| count(notes) != 0)
+    process::get()
+        .node_locks
+        .notes()
+        .is_some_and(|notes| count(notes) != 0)
 }
 
 /// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that may only be read.
@@ -42,7 +45,9 @@ pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
     let name = description.name();
     let writable = open_shadow(name, O_RDWR)?;
     let result = {
-        let _lock = process::get().node_locks.lock(description.mount, description.node);
+        let _lock = process::get()
+            .node_locks
+            .lock(description.mount, description.node);
         take_changes(name, &writable).and_then(|()| equalise(file, &writable, None))
     };
     process::get().table.posix_locks.close(name, writable);
@@ -55,8 +60,13 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     let process = process::get();
     // SAFETY: the paths end in NUL; what exists already is fine.
     unsafe {
-        let _ = syscall::call(nr::MKDIR, [process.run.file("strangers").as_ptr() as usize, 0o700]);
-        let mark = process.run.file(&format!("strangers/{}", description.name().text()));
+        let _ = syscall::call(
+            nr::MKDIR,
+            [process.run.file("strangers").as_ptr() as usize, 0o700],
+        );
+        let mark = process
+            .run
+            .file(&format!("strangers/{}", description.name().text()));
         let _ = syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]);
     }
     if let Some(notes) = process.node_locks.notes() {
@@ -86,9 +96,15 @@ pub fn after(description: &Description, range: Option<(u64, u64)>) {
         return;
     };
     {
-        let _lock = process::get().node_locks.lock(description.mount, description.node);
+        let _lock = process::get()
+            .node_locks
+            .lock(description.mount, description.node);
         if let Err(error) = equalise(&**file, &writable, range) {
-            crate::log!("the shadow of node {:x} of mount {} does not follow: {error}", name.node.0, name.mount);
+            crate::log!(
+                "the shadow of node {:x} of mount {} does not follow: {error}",
+                name.node.0,
+                name.mount
+            );
         }
     }
     process::get().table.posix_locks.close(name, writable);
@@ -182,12 +198,18 @@ fn take_changes(name: ShadowName, shadow: &Descriptor) -> culvert::Result<()> {
         }
         Ok(())
     };
-    each_difference(&*file, shadow, (0, size), |at, _, theirs| differ(at, theirs))?;
+    each_difference(&*file, shadow, (0, size), |at, _, theirs| {
+        differ(at, theirs)
+    })?;
     mark_equal(&*file, shadow)
 }
 
 /// Makes `shadow` equal to `file`, at least in `range` and in length. Under the node's lock.
-fn equalise(file: &dyn File, shadow: &Descriptor, range: Option<(u64, u64)>) -> culvert::Result<()> {
+fn equalise(
+    file: &dyn File,
+    shadow: &Descriptor,
+    range: Option<(u64, u64)>,
+) -> culvert::Result<()> {
     let filled = shadow::is_filled(&stat_descriptor(shadow.0)?);
     let size = file.attributes()?.size;
     // SAFETY: sets the length of our own file.
@@ -207,7 +229,12 @@ fn mark_equal(file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
     let time = [modified.seconds as usize, modified.nanoseconds as usize];
     let times = [time, time];
     // SAFETY: sets the times of our own file.
-    unsafe { syscall::call(nr::UTIMENSAT, [shadow.0 as usize, 0, times.as_ptr() as usize, 0]) }?;
+    unsafe {
+        syscall::call(
+            nr::UTIMENSAT,
+            [shadow.0 as usize, 0, times.as_ptr() as usize, 0],
+        )
+    }?;
     Ok(())
 }
 
@@ -226,7 +253,12 @@ fn each_difference(
         let (ours, theirs) = (&mut ours[..want], &mut theirs[..want]);
         let mut sink = &mut *ours;
         let got = file.read_at(at, &mut sink)?;
-        let arguments = [shadow.0 as usize, theirs.as_mut_ptr() as usize, want, at as usize];
+        let arguments = [
+            shadow.0 as usize,
+            theirs.as_mut_ptr() as usize,
+            want,
+            at as usize,
+        ];
         // SAFETY: the buffer is given with its length.
         let there = unsafe { syscall::call(nr::PREAD64, arguments) }?;
         // Somebody truncates one of the two just now: whoever does so comes here next.

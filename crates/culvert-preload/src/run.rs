@@ -143,7 +143,11 @@ pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
     let mut names = Vec::new();
     let mut buffer = alloc::vec![0u8; 4096];
     loop {
-        let arguments = [directory.0 as usize, buffer.as_mut_ptr() as usize, buffer.len()];
+        let arguments = [
+            directory.0 as usize,
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+        ];
         // SAFETY: the buffer is given with its length.
         let got = unsafe { syscall::call(nr::GETDENTS64, arguments) }.unwrap_or(0);
         if got == 0 {
@@ -152,7 +156,8 @@ pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
         let mut at = 0;
         // `struct linux_dirent64`: 8 + 8 + 2 (its length) + 1 bytes, then the name.
         while at + 19 < got {
-            let length = usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]])).max(20);
+            let length =
+                usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]])).max(20);
             let name = &buffer[at + 19..(at + length).min(got)];
             names.push(name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())].to_vec());
             at += length;

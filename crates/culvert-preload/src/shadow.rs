@@ -202,7 +202,10 @@ impl Mappable {
     /// It has been mapped.
     pub fn close(self, description: &Description) {
         if let Self::Other(descriptor) = self {
-            process::get().table.posix_locks.close(description.name(), descriptor);
+            process::get()
+                .table
+                .posix_locks
+                .close(description.name(), descriptor);
         }
     }
 }

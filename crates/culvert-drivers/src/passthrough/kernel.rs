@@ -145,8 +145,7 @@ pub(crate) fn duplicate(fd: i32) -> Result<Descriptor> {
     const F_DUPFD_CLOEXEC: usize = 1030;
     const HIGH: usize = 256;
     // SAFETY: makes a new descriptor, nothing else.
-    let from =
-        |lowest| unsafe { syscall::call(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, lowest]) };
+    let from = |lowest| unsafe { syscall::call(nr::FCNTL, [fd as usize, F_DUPFD_CLOEXEC, lowest]) };
     let other = from(HIGH).or_else(|_| from(0))?;
     Ok(Descriptor::from_raw(other as i32))
 }

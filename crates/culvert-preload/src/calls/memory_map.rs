@@ -60,9 +60,7 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     }
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
-        true => {
-            crate::looked_at::keep_equal(held).map(shadow::Mappable::Other)
-        }
+        true => crate::looked_at::keep_equal(held).map(shadow::Mappable::Other),
         false => shadow::mappable(held, fd),
     }
     .map_err(|error| super::io::report(held, "mmap", &error))?;

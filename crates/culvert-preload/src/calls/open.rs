@@ -399,7 +399,12 @@ fn give(found: &mut Inside<'_>, attributes: Attributes, opened: Opened, flags: u
             let close_on_exec = flags & O_CLOEXEC != 0;
             const F_SETFD: usize = 2;
             // SAFETY: sets the flag of a descriptor just made.
-            unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(close_on_exec)]) }?;
+            unsafe {
+                syscall::call(
+                    nr::FCNTL,
+                    [fd as usize, F_SETFD, usize::from(close_on_exec)],
+                )
+            }?;
             Ok(process::get().table.opened_by_kernel(fd, close_on_exec) as usize)
         }
     }

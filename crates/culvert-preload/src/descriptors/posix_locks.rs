@@ -79,7 +79,8 @@ impl PosixLocks {
         self.any.load(Relaxed) && {
             let found = identity(fd);
             let list = self.list.lock();
-            list.iter().any(|locked| locked.identity.is_some() && locked.identity == found)
+            list.iter()
+                .any(|locked| locked.identity.is_some() && locked.identity == found)
         }
     }
 
@@ -160,7 +161,10 @@ impl Table {
         let list = locks.list.lock();
         kept.retain(|(name, _)| list.iter().any(|locked| locked.name == *name));
         let parked = list.iter().flat_map(|locked| &locked.parked);
-        for fd in parked.map(|parked| parked.0).chain(kept.iter().map(|kept| kept.1)) {
+        for fd in parked
+            .map(|parked| parked.0)
+            .chain(kept.iter().map(|kept| kept.1))
+        {
             const F_SETFD: usize = 2;
             // SAFETY: the flag of a descriptor that is not the program's.
             let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
