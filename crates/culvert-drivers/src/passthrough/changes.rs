@@ -71,7 +71,7 @@ impl PassthroughFs {
                 found => found?,
             };
             let node = entry.attributes.node;
-            let opened = self.nodes.get(node).and_then(|found| {
+            let opened = self.object(node).and_then(|found| {
                 let opened = self.open_object(node, &found, flags)?;
                 // As they are after O_TRUNC.
                 let attributes = attributes(node, &kernel::status(found.fd(), None)?)?;

@@ -36,7 +36,7 @@ impl PassthroughFs {
 
     /// The directory `node`.
     pub(super) fn directory(&self, node: Node) -> Result<Arc<Object>> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         match object.kind {
             FileKind::Directory => Ok(object),
             _ => Err(Errno::ENOTDIR.into()),
@@ -133,7 +133,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         let path = kernel::path_of(object.fd())?;
         let path = self.below_root(&path)?.ok_or(Errno::ENOENT)?;
         // The kernel marks names that are gone, and marks are not told from names.
@@ -146,12 +146,12 @@ impl FileSystem for PassthroughFs {
     }
 
     fn attributes(&self, node: Node) -> Result<Attributes> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         attributes(node, &kernel::status(object.fd(), None)?)
     }
 
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         let kind = object.kind;
         let stored = matches!(
             kind,
@@ -166,7 +166,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         match object.kind {
             FileKind::Symlink => kernel::link_target(object.fd()),
             _ => Err(Errno::EINVAL.into()),
@@ -174,7 +174,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn open(&self, _caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         self.open_object(node, &object, flags)
     }
 
@@ -248,7 +248,7 @@ impl FileSystem for PassthroughFs {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         self.writable()?;
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         attributes::change(Target::Place(object.fd()), changes)?;
         attributes(node, &kernel::status(object.fd(), None)?)
     }
@@ -296,7 +296,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn link(&self, _caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         if object.kind == FileKind::Directory {
             return Err(Errno::EPERM.into());
         }

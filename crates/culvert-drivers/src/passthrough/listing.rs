@@ -14,38 +14,18 @@ impl PassthroughFs {
         from: u64,
         sink: &mut DirectorySink<'_>,
     ) -> Result<()> {
-        let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY, 0)?;
-        match kernel::seek(opened.raw(), from, 0) {
-            // A position that never was: behind everything.
-            Err(error) if error.errno() == Errno::EINVAL => return Ok(()),
-            moved => moved?,
-        };
-        let mut buffer = Vec::with_capacity(32 << 10);
-        loop {
-            kernel::list(opened.raw(), &mut buffer)?;
-            if buffer.is_empty() {
-                return Ok(());
-            }
-            let mut rest = &buffer[..];
-            while let Some((record, name, after)) = split(rest) {
-                rest = after;
-                if matches!(name, b"." | b"..") {
-                    continue;
-                }
-                let Some(kind) = self.kind_of(object, record.kind, name) else {
-                    continue;
-                };
-                let entry = DirectoryEntry {
-                    inode: record.inode,
-                    next: record.next,
-                    kind,
-                    name,
-                };
-                if !sink(entry) {
-                    return Ok(());
-                }
-            }
-        }
+        entries(object.fd(), from, &mut |record, name| {
+            let Some(kind) = self.kind_of(object, record.kind, name) else {
+                return true;
+            };
+            sink(DirectoryEntry {
+                // As attributes show it.
+                inode: self.nodes.number((object.identity.0, record.inode)).0,
+                next: record.next,
+                kind,
+                name,
+            })
+        })
     }
 
     /// The type of `name`: as listed, else asked for; none when it is gone by now.
@@ -57,11 +37,42 @@ impl PassthroughFs {
     }
 }
 
+/// Calls `visit` with the entries of directory `fd` from `from` on, without `.` and `..`, until it returns false. By a description of its own.
+pub(super) fn entries(
+    fd: i32,
+    from: u64,
+    visit: &mut dyn FnMut(&Record, &[u8]) -> bool,
+) -> Result<()> {
+    let opened = kernel::open_here(fd, kernel::O_DIRECTORY, 0)?;
+    match kernel::seek(opened.raw(), from, 0) {
+        // A position that never was: behind everything.
+        Err(error) if error.errno() == Errno::EINVAL => return Ok(()),
+        moved => moved?,
+    };
+    let mut buffer = Vec::with_capacity(32 << 10);
+    loop {
+        kernel::list(opened.raw(), &mut buffer)?;
+        if buffer.is_empty() {
+            return Ok(());
+        }
+        let mut rest = &buffer[..];
+        while let Some((record, name, after)) = split(rest) {
+            rest = after;
+            if !matches!(name, b"." | b"..") && !visit(&record, name) {
+                return Ok(());
+            }
+        }
+    }
+}
+
 /// The head of an entry (`struct linux_dirent64`, getdents(2)).
-struct Record {
-    inode: u64,
-    next: u64,
-    kind: u8,
+pub(super) struct Record {
+    /// `d_ino`.
+    pub inode: u64,
+    /// `d_off`.
+    pub next: u64,
+    /// `d_type`.
+    pub kind: u8,
 }
 
 /// The first entry of `bytes`, its name and what follows it.

@@ -17,6 +17,7 @@ mod listing;
 mod nodes;
 mod options;
 mod prepare;
+mod search;
 mod xattrs;
 
 pub(crate) use attributes::{Target, attributes, change};

@@ -76,9 +76,8 @@ impl Nodes {
         (self.root.0, &self.root.1)
     }
 
-    /// The number of what `status` describes.
-    pub fn number(&self, status: &statx) -> Node {
-        let (device, inode) = identity(status);
+    /// The number of inode `inode` of `device`.
+    pub fn number(&self, (device, inode): (u64, u64)) -> Node {
         if device == self.root.1.identity.0 {
             return Node(inode);
         }
@@ -110,7 +109,7 @@ impl Nodes {
 
     /// One more reference on the node that `status` describes, should it be known.
     pub fn refer(&self, status: &statx) -> Option<Node> {
-        let node = self.number(status);
+        let node = self.number(identity(status));
         if node == self.root.0 {
             return (self.root.1.identity == identity(status)).then_some(node);
         }
@@ -141,7 +140,7 @@ impl Nodes {
         parent: Option<Node>,
         count: impl FnOnce(&mut Known),
     ) -> Result<Node> {
-        let node = self.number(status);
+        let node = self.number(identity(status));
         let (identity, kind) = (identity(status), kind(status)?);
         if node == self.root.0 {
             same(self.root.1.identity, identity)?;
@@ -176,6 +175,12 @@ impl Nodes {
         Ok(node)
     }
 
+    /// What `descriptor` is, kept for good: the transport knows it from another process, and will not give back what it never got.
+    pub fn keep(&self, descriptor: Descriptor, status: &statx) -> Result<Arc<Object>> {
+        let node = self.add(descriptor, status, None, |known| known.pins += 1)?;
+        self.get(node)
+    }
+
     /// The node of `descriptor`, the directory above `child`, kept by `child` from now on.
     pub fn above(&self, child: Node, descriptor: Descriptor, status: &statx) -> Result<Node> {
         let parent = self.add(descriptor, status, None, |known| known.pins += 1)?;
@@ -204,12 +209,6 @@ impl Nodes {
         let mut known = self.known.lock();
         let found = known.get_mut(&key).map(|known| known.pins += 1);
         Pin(found.map(|()| (self.clone(), key)))
-    }
-
-    /// How many nodes are kept, the root not among them.
-    #[cfg(test)]
-    pub fn count(&self) -> usize {
-        self.known.lock().len()
     }
 }
 

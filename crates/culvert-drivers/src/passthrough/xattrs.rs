@@ -13,7 +13,7 @@ const USUAL: usize = 256;
 
 impl PassthroughFs {
     pub(super) fn xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
         bytes(|address, length| {
             let arguments = [link.address(), name.as_ptr() as usize, address, length];
@@ -23,7 +23,7 @@ impl PassthroughFs {
     }
 
     pub(super) fn xattr_names(&self, node: Node) -> Result<Vec<u8>> {
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         let link = Link::new(object.fd());
         bytes(|address, length| {
             // SAFETY: the link is NUL-terminated; the kernel writes at most `length` bytes.
@@ -39,7 +39,7 @@ impl PassthroughFs {
         flags: u32,
     ) -> Result<()> {
         self.writable()?;
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
         let arguments = [
             link.address(),
@@ -55,7 +55,7 @@ impl PassthroughFs {
 
     pub(super) fn drop_xattr(&self, node: Node, name: &[u8]) -> Result<()> {
         self.writable()?;
-        let object = self.nodes.get(node)?;
+        let object = self.object(node)?;
         let (link, name) = (Link::new(object.fd()), kernel::terminated(name)?);
         let arguments = [link.address(), name.as_ptr() as usize];
         // SAFETY: link and name are NUL-terminated and outlive the call.
