@@ -318,7 +318,8 @@ pub fn io_uring_setup(_: &mut Call) -> Outcome {
     done(Err(Errno::ENOSYS))
 }
 
-/// inotify_add_watch(2) on something in a mount: a watch on its shadow, which never changes.
+/// inotify_add_watch(2) on something in a mount that is served by driver calls. What never changes gets a watch on its shadow, where nothing ever happens. What
+/// can be written is refused as if there were no watch left: programs then look at the files again and again, and miss nothing.
 pub fn inotify_add_watch(call: &mut Call) -> Outcome {
     const IN_DONT_FOLLOW: usize = 0x0200_0000;
     const IN_ONLYDIR: usize = 0x0100_0000;
@@ -334,6 +335,9 @@ pub fn inotify_add_watch(call: &mut Call) -> Outcome {
         }
         if !permits(&process::caller(), &attributes, 4) {
             return Err(Errno::EACCES);
+        }
+        if !process::file_system(found.mount)?.capabilities().read_only {
+            return Err(Errno::ENOSPC);
         }
         let name = ShadowName {
             mount: found.mount.0,
