@@ -225,6 +225,10 @@ layer_trait! {
     fn forked(&self, shared_descriptors: bool) {
         self.inner().forked(shared_descriptors)
     }
+    fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
+        let (entry, opened) = self.inner().adopt(caller, fd, flags)?;
+        Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
+    }
     fn finish(&self) {
         self.inner().finish()
     }

@@ -3,6 +3,7 @@
 use super::file::FaultFile;
 use super::operation::{Operation, Operations};
 use super::rules::{Rules, Selected};
+use crate::{Descriptor, DescriptorFile, Keeper, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, DirectoryPlusSink, DirectorySink, Entry, Errno, FileKind,
@@ -14,6 +15,7 @@ use culvert::{
 pub struct FaultFs {
     inner: Box<dyn FileSystem>,
     rules: Arc<Rules>,
+    keeper: Keeper,
 }
 
 /// What a walk, or a listing with attributes, consists of.
@@ -21,11 +23,12 @@ const LOOKUP: Operations = Operations::of(&[Operation::Lookup]);
 const LISTING: Operations = LOOKUP.with(Operations::of(&[Operation::ReadDirectory]));
 
 impl FaultFs {
-    /// `inner`, under `rules`.
-    pub fn new(inner: Box<dyn FileSystem>, rules: Rules) -> Self {
+    /// `inner`, under `rules`; `keeper` keeps the descriptors of files that `inner` would have given away.
+    pub fn new(inner: Box<dyn FileSystem>, rules: Rules, keeper: Keeper) -> Self {
         Self {
             inner,
             rules: Arc::new(rules),
+            keeper,
         }
     }
 
@@ -76,18 +79,28 @@ impl Layer for FaultFs {
         &*self.inner
     }
 
-    /// Only files that a rule is about are watched.
+    /// Only files that a rule is about are watched; one that is a descriptor of the kernel's is driven then.
     fn opened(&self, node: Node, _flags: OpenFlags, opened: Opened) -> Opened {
         if !self.rules.are_about(Operations::FILE) {
             return opened;
         }
         let selected = self.rules.select(Operations::FILE, || self.path_of(node));
-        match opened {
-            Opened::Driven(file) if selected != Selected(0) => Opened::Driven(Box::new(
-                LayeredFile(FaultFile::new(file, Arc::clone(&self.rules), selected)),
-            )),
-            opened => opened,
+        if selected == Selected(0) {
+            return opened;
         }
+        let file = match opened {
+            Opened::Driven(file) => file,
+            Opened::Backed(fd) => {
+                let inode = self
+                    .inner
+                    .attributes(node)
+                    .map_or(node.0, |found| found.inode);
+                let descriptor = unhindered(Descriptor::from_raw(fd));
+                Box::new(DescriptorFile::new(descriptor, self.keeper, node, inode))
+            }
+        };
+        let rules = Arc::clone(&self.rules);
+        Opened::Driven(Box::new(LayeredFile(FaultFile::new(file, rules, selected))))
     }
 
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {

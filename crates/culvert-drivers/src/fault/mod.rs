@@ -131,5 +131,9 @@ pub fn open(
             .map_err(|errno| Error::from(errno).within("the counters of layer fault"))?,
     };
     let rules = Rules::new(parsed.rules, parsed.seed, counters, environment.interrupted);
-    Ok(Box::new(Layered(FaultFs::new(below, rules))))
+    Ok(Box::new(Layered(FaultFs::new(
+        below,
+        rules,
+        environment.keeper,
+    ))))
 }
