@@ -11,6 +11,10 @@ import threading
 action, directory = sys.argv[1:]
 path = os.path.join(directory, "lines.txt")
 other = os.path.join(directory, "hello.txt")
+if not os.path.exists(path):
+    with open(path, "w") as lines, open(other, "w") as hello:
+        lines.writelines(f"line {number}\n" for number in range(1, 1001))
+        hello.write("hello, world\n")
 with open(path, "rb") as file:
     head = file.read(8192)
 shared = os.open(path, os.O_RDONLY)

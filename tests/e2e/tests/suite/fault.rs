@@ -1,7 +1,7 @@
 //! The layer `fault` over mounts, as programs meet it.
 
 use crate::bad_input::refused;
-use culvert_e2e::{Case, Finished, User, world};
+use culvert_e2e::{Case, Driver, Finished, User, world};
 
 fn case(name: &str, options: &str) -> Case {
     Case::new(&format!("fault::{name}"), User::Me).options(format!("layer=fault,{options}"))
@@ -74,6 +74,31 @@ fn short_reads_do_not_matter_to_programs_that_are_right() {
             &format!("fault.rule=read+short={how}"),
         )
         .odd()
+        .good(script);
+    }
+}
+
+#[test]
+fn short_writes_do_not_matter_to_programs_that_are_right() {
+    let script = r#"cd $M; seq 1 5000 > lines; md5sum lines; cp lines copy; cmp lines copy; cat lines >> copy; md5sum copy
+        mkdir x; (cd /usr/share; tar c common-licenses) | tar x -C x; diff -r /usr/share/common-licenses x/common-licenses; dd if=lines of=blocks bs=777 2>/dev/null; cmp lines blocks
+        python3 - <<'END'
+import sqlite3
+base = sqlite3.connect("base.db")
+base.execute("create table t (n integer primary key, text)")
+with base:
+    base.executemany("insert into t values (?, ?)", ((n, str(n) * 50) for n in range(2000)))
+with base:
+    base.execute("delete from t where n % 3 = 0")
+print(base.execute("select count(*), sum(length(text)) from t").fetchall(), base.execute("pragma integrity_check").fetchall())
+END
+        ls"#;
+    for driver in [Driver::Memory] {
+        case(
+            &format!("short_writes-{}", driver.name()),
+            "fault.rule=read+write+short=random",
+        )
+        .directory(driver)
         .good(script);
     }
 }

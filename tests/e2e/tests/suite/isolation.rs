@@ -1,6 +1,6 @@
 //! A defect in one process's driver is that process's alone: `action=` of the layer fault.
 
-use culvert_e2e::{Case, User, world};
+use culvert_e2e::{Case, Driver, User, world};
 use std::os::unix::fs::PermissionsExt;
 
 fn isolated(action: &str, end: &str, independent: &str) {
@@ -10,23 +10,29 @@ fn isolated(action: &str, end: &str, independent: &str) {
     let rule = format!(
         "layer=fault,fault.count=run,fault.rule=read+path=/lines.txt+offset=8192+times=1+action={action}"
     );
-    for user in [User::Me, User::Nobody] {
+    for (user, driver) in [
+        (User::Me, None),
+        (User::Nobody, None),
+        (User::Me, Some(Driver::Memory)),
+        (User::Me, Some(Driver::Driven)),
+    ] {
         if user == User::Nobody && !world().is_root() {
             continue;
         }
-        let case = Case::new(&format!("isolation::{action}-{user:?}"), user)
-            .options(rule.clone())
-            .odd();
+        let name = format!("isolation::{action}-{user:?}-{driver:?}");
+        let case = Case::new(&name, user).options(rule.clone());
+        let case = match driver {
+            Some(driver) => case.directory(driver),
+            None => case.odd(),
+        };
         let logs = world().path("logs");
         std::fs::create_dir_all(&logs).expect("the base directory is ours");
         let everybody = std::fs::Permissions::from_mode(0o1777);
         std::fs::set_permissions(&logs, everybody).expect("it is ours");
-        let log = logs.join(format!("isolation-{action}-{user:?}"));
+        let log = logs.join(name.replace("::", "-"));
         let case = case.variable("CULVERT_LOG", &log);
         let program = case.program("isolation.py");
-        let target = world().path("mnt");
-        let target = target.to_str().expect("plain");
-        let done = case.through_culvert(&["python3", &program, action, target]);
+        let done = case.through_culvert(&["sh", "-c", "exec python3 $0 $1 $M", &program, action]);
         let want = format!(
             "{independent}shared description: True 1000\nvictim: {end}\nafter: exit 0\nwhole: True\n"
         );
