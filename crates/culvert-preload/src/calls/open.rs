@@ -133,6 +133,19 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         return Outcome::Forward;
     }
     let process = process::get();
+    if last == LastStep::Create
+        && process.targets_open
+        && super::path::is_link(directory, given)
+    {
+        // The kernel would make a file where the link leads: in the empty directory under a mount, if it leads into one.
+        match look_again(directory, given, last, at.restrictions, true) {
+            Ok(Found::Inside(found)) => return done(open_inside(found, flags, mode)),
+            Ok(Found::Backed(place)) => return open_backed(call, at, given, &place, flags, mode),
+            Ok(Found::Outside(path)) => return open_outside(call, at, &path),
+            Ok(Found::MagicLink(_) | Found::Kernel) => {}
+            Err(errno) => return done(Err(errno)),
+        }
+    }
     let certain = creates && process.targets_open && super::path::parent_is_target(directory, path);
     let answer = if certain {
         Err(Errno::ENOENT)

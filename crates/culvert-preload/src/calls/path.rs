@@ -439,6 +439,14 @@ pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
     target_at(directory, Path::of(&parent)).is_some()
 }
 
+/// Whether the kernel finds a symbolic link at `path` below `directory`.
+pub fn is_link(directory: i32, path: Path<'_>) -> bool {
+    const S_IFMT: u32 = 0o170000;
+    const S_IFLNK: u32 = 0o120000;
+    stat_at(directory, path, AT_SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| found.st_mode & S_IFMT == S_IFLNK)
+}
+
 /// The mount whose target the kernel finds at `path` below `directory`.
 fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
     let found = stat_at(directory, path, 0).ok()?;
