@@ -133,10 +133,7 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         return Outcome::Forward;
     }
     let process = process::get();
-    if last == LastStep::Create
-        && process.targets_open
-        && super::path::is_link(directory, given)
-    {
+    if last == LastStep::Create && process.targets_open && super::path::is_link(directory, given) {
         // The kernel would make a file where the link leads: in the empty directory under a mount, if it leads into one.
         match look_again(directory, given, last, at.restrictions, true) {
             Ok(Found::Inside(found)) => return done(open_inside(found, flags, mode)),
