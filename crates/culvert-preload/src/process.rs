@@ -27,8 +27,13 @@ enum Known {
     Nothing,
     /// The kernel took it from the program itself: it is outside all mounts. Its path is asked for when it matters.
     Outside,
-    /// All, and what keeps its node valid.
-    Here(Here, Keeper),
+    /// All.
+    Here {
+        /// Where.
+        here: Here,
+        /// What keeps its node valid.
+        _keeper: Keeper,
+    },
 }
 
 /// What keeps the node of a working directory valid.
@@ -153,15 +158,18 @@ impl Process {
         }
         let mut known = self.working_directory.lock();
         let found = match &*known {
-            Known::Here(here, _) => return look(Some(here)),
+            Known::Here { here, .. } => return look(Some(here)),
             Known::Outside => self.find_working_directory(false),
             Known::Nothing => self.find_working_directory(true),
         };
         match found {
             Some(here) => {
-                *known = Known::Here(here, Keeper::nothing());
+                *known = Known::Here {
+                    here,
+                    _keeper: Keeper::nothing(),
+                };
                 match &*known {
-                    Known::Here(here, _) => look(Some(here)),
+                    Known::Here { here, .. } => look(Some(here)),
                     _ => look(None),
                 }
             }
@@ -192,7 +200,10 @@ impl Process {
     /// The working directory has changed to `here`; `None`: to one that the kernel took from the program itself.
     pub fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
         let Some(child) = vfork_child() else {
-            let known = here.map_or(Known::Outside, |(here, keeper)| Known::Here(here, keeper));
+            let known = here.map_or(Known::Outside, |(here, _keeper)| Known::Here {
+                here,
+                _keeper,
+            });
             let old = core::mem::replace(&mut *self.working_directory.lock(), known);
             // Outside the lock: a driver may be called.
             drop(old);

@@ -31,6 +31,8 @@ pub struct Backed<'p> {
     /// How links are to be followed.
     links: BackingLinks,
     text: Text<'p>,
+    /// What keeps the descriptor of [`Backed::base`], where that was opened for this.
+    _base: Option<Descriptor>,
 }
 
 enum Text<'p> {
@@ -64,7 +66,50 @@ impl<'p> Backed<'p> {
             base: directory,
             links: backing.links,
             text: Text::Given(path),
+            _base: None,
         }
+    }
+
+    /// The same for a path that begins with `..`, as long as that stays in the tree: by descriptors, for the text of a deep directory's path
+    /// may be longer than any path that the kernel takes. None: it may leave the tree, or `..` is all there is and its name counts.
+    #[cold]
+    pub fn above_directory(
+        mount: MountId,
+        backing: Backing,
+        directory: i32,
+        path: Path<'p>,
+        last: LastStep,
+    ) -> Option<Self> {
+        const O_PATH_DIRECTORY: u64 = 0o10200000;
+        let root = crate::backing::identity(backing.root).ok()?;
+        let here = stat_at(directory, Path::of(b".\0"), 0).ok()?;
+        let mut at = (here.st_dev, here.st_ino);
+        let mut base: Option<Descriptor> = None;
+        let mut rest = path;
+        while matches!(*rest, [b'.', b'.'] | [b'.', b'.', b'/', ..]) {
+            if at == root {
+                return None;
+            }
+            let from = base.as_ref().map_or(directory, |base| base.0);
+            let above = open_restricted(from, Path::of(b"..\0"), O_PATH_DIRECTORY, 0, 0).ok()?;
+            at = crate::backing::identity(above.0).ok()?;
+            base = Some(above);
+            rest = rest.skip(2);
+            while rest.first() == Some(&b'/') {
+                rest = rest.skip(1);
+            }
+        }
+        if rest.is_empty() {
+            if last == LastStep::Parent {
+                return None;
+            }
+            rest = Path::of(b".\0");
+        }
+        let above = base.as_ref().map_or(directory, |base| base.0);
+        Some(Self {
+            _base: base,
+            ..Self::below_directory(mount, backing, above, rest)
+        })
     }
 
     /// What a walk that ended at `path` has found, if that lies in a backing tree.
@@ -75,6 +120,7 @@ impl<'p> Backed<'p> {
             base: backing.root,
             links: backing.links,
             text: Text::Found(c_string(rest)),
+            _base: None,
         })
     }
 

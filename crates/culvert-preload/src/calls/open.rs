@@ -67,6 +67,11 @@ pub fn openat2(call: &mut Call) -> Outcome {
     if refused_by_kernel(flags, mode, resolve) {
         return Outcome::Forward;
     }
+    let path_only = flags & u64::from(O_PATH) != 0;
+    let creates = flags & u64::from(O_CREAT | O_TMPFILE & !O_DIRECTORY) != 0;
+    if (path_only && flags & !u64::from(PATH_FLAGS) != 0) || (mode != 0 && !creates) {
+        return Outcome::Forward;
+    }
     let at = At {
         restrictions: Restrictions(resolve),
         ..At::below(0, LastStep::Follow)

@@ -288,6 +288,11 @@ pub fn find<'p>(
         return Ok(Found::Kernel);
     }
     let absolute = path[0] == b'/' && restrictions.0 & Restrictions::IN_ROOT == 0;
+    if restrictions == Restrictions(0)
+        && let Some(place) = find_backed(process, directory, path, last)
+    {
+        return Ok(Found::Backed(place));
+    }
     // A program from a mount runs as a file of the run directory: paths made from its own place mean the mount.
     if let Some(original) = absolute
         .then(|| crate::exec::origin(path.bytes()))
@@ -309,26 +314,16 @@ pub fn find<'p>(
                 }
                 quick
             }
-            Some(Here::Backed(mount)) => quick_from(process, *mount),
+            Some(Here::Backed(_)) => Quick::Walk,
             None => Quick::Untouched,
         })
     } else {
         known = place_of(directory)?;
-        match known.is_none().then(|| process.table.backed(directory)) {
-            Some(Some(mount)) => quick_from(process, mount),
-            _ => process.mounts.quick(known.as_ref(), path.bytes()),
+        match known.is_none() && process.table.backed(directory).is_some() {
+            true => Quick::Walk,
+            false => process.mounts.quick(known.as_ref(), path.bytes()),
         }
     };
-    if restrictions == Restrictions(0)
-        && let Quick::Backed(mount) = quick
-        && let Some(backing) = process.mounts.direct(mount)
-    {
-        return Ok(Found::Backed(if absolute {
-            Backed::below_target(mount, backing, path)
-        } else {
-            Backed::below_directory(mount, backing, directory, path)
-        }));
-    }
     // A link into a mount is a crossing that the kernel cannot see; with RESOLVE_IN_ROOT the text of a path says little.
     let text_decides = restrictions.0 & (Restrictions::NO_XDEV | Restrictions::IN_ROOT) == 0;
     if quick == Quick::Untouched && text_decides {
@@ -345,12 +340,30 @@ pub fn find<'p>(
     walk(process, &start, path.bytes(), last, restrictions)
 }
 
-/// What text says of a relative path from a directory of the backing tree of `mount`.
-fn quick_from(process: &Process, mount: MountId) -> Quick {
-    match process.mounts.direct(mount) {
-        Some(_) => Quick::Backed(mount),
-        None => Quick::Walk,
+/// The quickest answer of all: the path begins in a backing tree that no other mount has to do with, so that only links could lead elsewhere.
+#[inline]
+fn find_backed<'p>(
+    process: &Process,
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+) -> Option<Backed<'p>> {
+    if path[0] == b'/' {
+        let (mount, backing) = process.mounts.direct_above(path.bytes())?;
+        return Some(Backed::below_target(mount, backing, path));
     }
+    let mount = match directory {
+        AT_FDCWD => process.with_working_directory(|here| match here {
+            Some(Here::Backed(mount)) => Some(*mount),
+            _ => None,
+        }),
+        _ => process.table.backed(directory),
+    }?;
+    let backing = process.mounts.direct(mount)?;
+    if path.starts_with(b"..") && matches!(path.get(2), None | Some(b'/')) {
+        return Backed::above_directory(mount, backing, directory, path, last);
+    }
+    Some(Backed::below_directory(mount, backing, directory, path))
 }
 
 /// Resolves `path` component by component, in any case.

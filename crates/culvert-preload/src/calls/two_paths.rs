@@ -81,6 +81,22 @@ impl Side<'_> {
         }
     }
 
+    /// The same, ENOENT if it is in a mount and not there.
+    fn existing(self, last: LastStep) -> Result<Self, Errno> {
+        match &self {
+            Self::Inside(found) => existing(found).map(|_| ())?,
+            Self::Host(directory, path) => {
+                let flags = match last {
+                    LastStep::Follow => 0,
+                    _ => AT_SYMLINK_NOFOLLOW,
+                };
+                stat_at(*directory, *path, flags).map(|_| ())?
+            }
+            Self::Backed(_) | Self::Outside(_) => {}
+        }
+        Ok(self)
+    }
+
     /// Whether only a walk can tell what it is.
     fn is_open(&self) -> bool {
         matches!(self, Self::Backed(place) if !place.is_resolved())
@@ -105,16 +121,19 @@ pub fn rename(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let (from, to) = match (from_room.read(from), to_room.read(to)) {
-        (Ok(from), Ok(to)) => (from, to),
-        (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
+    let from = match from_room.read(from) {
+        Ok(from) => from,
+        Err(errno) => return done(Err(errno)),
     };
+    // A bad new path is said after what is wrong with the old one (`filename_create`, `filename_parentat` get it late).
+    let to = to_room.read(to);
     let given = |directory, path| Given {
         directory,
         path,
         last: LastStep::Parent,
     };
-    let both = (given(from_directory, from), given(to_directory, to));
+    let to = to.map(|path| given(to_directory, path));
+    let both = (given(from_directory, from), to);
     done(
         rename_given(both, flags, false)
             .unwrap_or_else(|| rename_given(both, flags, true).unwrap_or(Err(Errno::ELOOP))),
@@ -122,8 +141,13 @@ pub fn rename(call: &mut Call) -> Outcome {
 }
 
 /// None: a path must be walked first.
-fn rename_given(both: (Given<'_>, Given<'_>), flags: u32, walking: bool) -> Option<Answer> {
-    let (from, to) = match (both.0.find(walking), both.1.find(walking)) {
+fn rename_given(
+    (from, to): (Given<'_>, Result<Given<'_>, Errno>),
+    flags: u32,
+    walking: bool,
+) -> Option<Answer> {
+    let from = from.find(walking);
+    let (from, to) = match (from, to.and_then(|to| to.find(walking))) {
         (Ok(from), Ok(to)) => (from, to),
         (Err(errno), _) | (_, Err(errno)) => return Some(Err(errno)),
     };
@@ -266,20 +290,22 @@ pub fn link(call: &mut Call) -> Outcome {
         LastStep::NoFollow
     };
     let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let (from, to) = match (from_room.read(from), to_room.read(to)) {
-        (Ok(from), Ok(to)) => (from, to),
-        (Err(errno), _) | (_, Err(errno)) => return done(Err(errno)),
+    let from = match from_room.read(from) {
+        Ok(from) => from,
+        Err(errno) => return done(Err(errno)),
     };
+    // A bad new path is said after what is wrong with the old one (`filename_create`, `filename_parentat` get it late).
+    let to = to_room.read(to);
     let from = Given {
         directory: from_directory,
         path: from,
         last,
     };
-    let to = Given {
+    let to = to.map(|path| Given {
         directory: to_directory,
-        path: to,
+        path,
         last: LastStep::Parent,
-    };
+    });
     done(
         link_given(from, to, flags, false)
             .unwrap_or_else(|| link_given(from, to, flags, true).unwrap_or(Err(Errno::ELOOP))),
@@ -287,16 +313,23 @@ pub fn link(call: &mut Call) -> Outcome {
 }
 
 /// None: a path must be walked first.
-fn link_given(from: Given<'_>, to: Given<'_>, flags: usize, walking: bool) -> Option<Answer> {
-    let target = match to.find(walking) {
-        Ok(target) => target,
-        Err(errno) => return Some(Err(errno)),
-    };
+fn link_given(
+    from: Given<'_>,
+    to: Result<Given<'_>, Errno>,
+    flags: usize,
+    walking: bool,
+) -> Option<Answer> {
+    let find_target = || to.and_then(|to| to.find(walking));
     if from.path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        return link_descriptor(from.directory, &target, flags);
+        return match find_target() {
+            Ok(target) => link_descriptor(from.directory, &target, flags),
+            Err(errno) => Some(Err(errno)),
+        };
     }
-    let source = match from.find(walking) {
-        Ok(source) => source,
+    let source = from.find(walking).and_then(|it| it.existing(from.last));
+    let both = source.and_then(|source| Ok((source, find_target()?)));
+    let (source, target) = match both {
+        Ok(both) => both,
         Err(errno) => return Some(Err(errno)),
     };
     if !same_tree(&source, &target) && (source.is_open() || target.is_open()) {

@@ -1,7 +1,7 @@
 //! The first question about every path: can it have to do with a mount at all?
 
 use super::scan::{Tracker, climbs, is_below, needs_care, rest_below, stays_below_first};
-use super::{MountId, MountTable, Place};
+use super::{MountTable, Place};
 
 /// What text alone says about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +11,6 @@ pub enum Quick {
     Untouched,
     /// [`MountTable::walk`] must tell.
     Walk,
-    /// The path begins with the target of this mount, an open one with a backing tree ([`MountTable::direct`]), and no other mount plays a part
-    /// unless a link leads there.
-    Backed(MountId),
     /// The base directory must be known to tell; find it and ask again. Only when none was given.
     AskBase,
 }
@@ -27,13 +24,7 @@ impl MountTable {
     pub fn quick(&self, base: Option<&Place>, path: &[u8]) -> Quick {
         let walk = match (path.first(), base) {
             (None, _) => false, // ENOENT, or AT_EMPTY_PATH: no path at all
-            (Some(b'/'), _) => match self.alone_above(path) {
-                Some((mount, true)) if self.direct(mount).is_some() => {
-                    return Quick::Backed(mount);
-                }
-                Some(_) => true,
-                None => self.enters_otherwise(path) || may_be_magic(path),
-            },
+            (Some(b'/'), _) => self.absolute_enters(path) || may_be_magic(path),
             (_, Some(Place::Mount { .. })) => true,
             (_, Some(Place::Host(base))) => self.relative_enters(base, path),
             (_, None) => {
@@ -47,8 +38,10 @@ impl MountTable {
         if walk { Quick::Walk } else { Quick::Untouched }
     }
 
-    /// Whether an absolute path that does not begin with a target enters a mount all the same.
-    fn enters_otherwise(&self, path: &[u8]) -> bool {
+    fn absolute_enters(&self, path: &[u8]) -> bool {
+        if self.targets().any(|target| is_below(path, target)) {
+            return true;
+        }
         needs_care(path) && self.enters_with_care(path)
     }
 

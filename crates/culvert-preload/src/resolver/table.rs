@@ -166,11 +166,12 @@ impl MountTable {
         mount.alone.then(|| mount.driver.get()?.backing()).flatten()
     }
 
-    /// The mount, not yet opened or opened, whose target is the canonical `path` or above it and has no other mount's above or below.
+    /// The mount with such a tree whose target `path` begins with.
     #[inline]
-    pub(super) fn alone_above(&self, path: &[u8]) -> Option<(MountId, bool)> {
-        let index = self.mounts.iter().position(|m| is_below(path, &m.target))?;
-        Some((MountId(index as u16), self.mounts[index].alone))
+    pub fn direct_above(&self, path: &[u8]) -> Option<(MountId, Backing)> {
+        let fits = |mount: &Mounted| mount.alone && is_below(path, &mount.target);
+        let mount = MountId(self.mounts.iter().position(fits)? as u16);
+        Some((mount, self.direct(mount)?))
     }
 
     /// Where `mount` is: an absolute path, empty for a mount that this process does not have.
