@@ -187,8 +187,9 @@ pub trait File: Send + Sync {
         None
     }
 
-    /// A descriptor of the kernel's, borrowed, on the same file with the same access mode, whose offset and status flags nobody uses: once the
-    /// description is shared between processes, a new description of it (by `/proc/self/fd`) stands for it, so that locks are those of
+    /// A descriptor of the kernel's, borrowed, on the same file with the same access mode, of a description that is this open file's alone and whose
+    /// offset and status flags nobody uses: once the description is shared between processes, dups of it stand for it, the transport sets
+    /// their offset and flags, and what concerns bytes and locks is the kernel's. So locks are those of
     /// the file itself, and whoever is not intercepted reads and writes the right bytes. None by default: a shadow stands for it.
     /// [`FileSystem::adopt`](crate::FileSystem::adopt) is the way back.
     fn descriptor(&self) -> Option<i32> {

@@ -16,7 +16,8 @@ use alloc::vec::Vec;
 /// - **Permissions** were checked by the transport against the attributes (`inode_permission` and `may_delete`, fs/namei.c: search in every directory
 ///   passed, write in a directory that changes, the sticky bit, ownership for chmod), unless [`Capabilities::checks_permissions`].
 ///   `EACCES` and `EPERM` for these reasons are therefore the transport's, and a driver returns them only for reasons of its own.
-/// - **Flags and modes** are valid as the manual page of the call says; `mode` has the umask applied.
+/// - **Flags and modes** are valid as the manual page of the call says; `mode` has the umask applied, unless [`Capabilities::checks_permissions`]:
+///   such a driver acts by the kernel's calls, which apply it, or a default ACL in its place (acl(5)).
 /// - **Read-only** drivers get no changes: the transport answers `EROFS`.
 ///
 /// # What the driver owes
