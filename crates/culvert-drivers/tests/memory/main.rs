@@ -7,3 +7,4 @@ mod processes;
 mod random;
 mod tools;
 mod worker;
+mod speed;
