@@ -32,6 +32,13 @@ impl Core {
         let end = offset.saturating_add(wanted).min(size);
         let root = of.get(inode::ROOT);
         let (mut at, mut done) = (offset, 0);
+        if root == 0 && at < end.min(inode::INLINE) {
+            done = out.put(&of.inline()[at as usize..end.min(inode::INLINE) as usize])?;
+            at += done as u64;
+            if at < end.min(inode::INLINE) {
+                return Ok(done);
+            }
+        }
         while at < end {
             let (index, within) = (at / BLOCK, at % BLOCK);
             let pointer = self.pointer(root, index)?;
@@ -94,6 +101,14 @@ impl Core {
             self.zero_tail(of, size)?;
         }
         let (mut at, mut failure) = (offset, None);
+        if of.is_inline() {
+            if end <= inode::INLINE && of.get(inode::RESERVE) >> 32 == 0 {
+                at += from.take(&mut of.inline()[at as usize..end as usize])? as u64;
+                of.put(inode::INTENT, inode::WRITTEN);
+                return Ok(self.wrote(of, offset, at, size));
+            }
+            self.spill(of)?;
+        }
         while at < end {
             match self.write_piece(of, at, end, size, from) {
                 Ok(0) => break,
@@ -105,15 +120,36 @@ impl Core {
             }
         }
         if at > offset {
+            return Ok(self.wrote(of, offset, at, size));
+        }
+        failure.map_or(Ok(0), Err)
+    }
+
+    /// What a write from `offset` to `at` owes: times, and the size, which says that it counts.
+    fn wrote(&self, of: &Inode<'_>, offset: u64, at: u64, size: u64) -> usize {
+        if at > offset {
             let now = self.now();
             of.put(inode::MTIME, now);
             of.put(inode::CTIME, now);
             if at > size {
                 of.put(inode::SIZE, at);
             }
-            return Ok((at - offset) as usize);
         }
-        failure.map_or(Ok(0), Err)
+        (at - offset) as usize
+    }
+
+    /// Moves content that lies in the inode to a block, where it is more than a hole.
+    pub fn spill(&self, of: &Inode<'_>) -> Result<()> {
+        let size = of.get(inode::SIZE).min(inode::INLINE) as usize;
+        let hole = of.get(inode::INTENT) != inode::WRITTEN;
+        if !of.is_inline() || size == 0 || hole && of.inline()[..size].iter().all(|&b| b == 0) {
+            return Ok(());
+        }
+        self.fill_reserve(of, 0, 1, false)?;
+        let block = self.image.bytes(u64::from(of.get(inode::RESERVE) as u32))?;
+        block.fill(0);
+        block[..size].copy_from_slice(&of.inline()[..size]);
+        self.link_reserved(of, 0, 0)
     }
 
     /// Writes in one block, or in as many as follow each other in memory and are there already.
@@ -288,10 +324,17 @@ impl Core {
         }
         let (start, count) = split(of.get(inode::RESERVE));
         let intent = of.get(inode::INTENT);
-        if intent != 0 && count > 0 && self.is_on_the_way(of, intent - 1, start)? {
+        if intent != 0 && intent != inode::WRITTEN && count > 0 && self.is_on_the_way(of, intent - 1, start)? {
             self.took_from_reserve(of);
         }
-        of.put(inode::INTENT, 0);
+        // The mark of content in the inode gives way to the intent when that is moved to a block.
+        let size = of.get(inode::SIZE).min(inode::INLINE) as usize;
+        let written = intent == inode::WRITTEN || of.inline()[..size].iter().any(|&b| b != 0);
+        let mark = match of.is_inline() && size > 0 && written {
+            true => inode::WRITTEN,
+            false => 0,
+        };
+        of.put(inode::INTENT, mark);
         self.cut(of, of.get(inode::SIZE))
     }
 
@@ -330,6 +373,12 @@ impl Core {
     /// Zeroes from `size` to the end of its block.
     pub fn zero_tail(&self, of: &Inode<'_>, size: u64) -> Result<()> {
         let within = (size % BLOCK) as usize;
+        if of.is_inline() {
+            if size < inode::INLINE {
+                of.inline()[size as usize..].fill(0);
+            }
+            return Ok(());
+        }
         if within == 0 {
             return Ok(());
         }
@@ -356,6 +405,9 @@ impl Core {
         change.touch(of, true)?;
         if size < old {
             change.free_reserve(of)?;
+        }
+        if size == 0 && of.is_inline() && of.get(inode::INTENT) != 0 {
+            change.set_word(of, inode::INTENT, 0)?;
         }
         change.commit();
         if size < old {

@@ -63,6 +63,22 @@ impl<'a> Inode<'a> {
         &self.words[(index & 15) as usize]
     }
 
+    /// The content that lies in the inode, for copies under the lock of the content.
+    #[allow(clippy::mut_from_ref)] // shared memory, as Image::bytes
+    pub fn inline(&self) -> &'a mut [u8] {
+        let words = &self.words[inode::INLINE_AT as usize..];
+        // SAFETY: plain bytes in mapped memory, as Image::bytes.
+        unsafe {
+            core::slice::from_raw_parts_mut(words.as_ptr().cast_mut().cast(), words.len() * 8)
+        }
+    }
+
+    /// Whether the content, as far as there is any, lies in the inode.
+    #[inline]
+    pub fn is_inline(&self) -> bool {
+        self.get(inode::ROOT) == 0
+    }
+
     /// Where word `index` lies.
     #[inline]
     pub const fn at(&self, index: u64) -> u64 {

@@ -17,26 +17,31 @@ const DAY: i64 = 86_400;
 
 /// An open file: lists the inode as open while it lives.
 pub struct MemoryFile {
-    pub(super) core: Arc<Core>,
-    pub(super) node: Node,
-    pub(super) superuser: bool,
-    pub(super) no_atime: bool,
+    core: Arc<Core>,
+    /// Of `core`: its mappings stay as long as it does.
+    inode: Inode<'static>,
+    node: Node,
+    superuser: bool,
+    no_atime: bool,
 }
 
 impl MemoryFile {
     /// Opens `node` for `flags`.
     pub fn new(core: &Arc<Core>, node: Node, flags: OpenFlags, superuser: bool) -> Result<Self> {
-        core.open(node)?;
+        let inode = core.open(node)?;
+        // SAFETY: the words lie in a mapping that lives as long as `core`, which the file keeps.
+        let inode = unsafe { core::mem::transmute::<Inode<'_>, Inode<'static>>(inode) };
         Ok(Self {
             core: Arc::clone(core),
+            inode,
             node,
             superuser,
             no_atime: flags.no_atime(),
         })
     }
 
-    fn inode(&self) -> Result<Inode<'_>> {
-        self.core.inode(self.node.0 as u32)
+    fn inode(&self) -> Inode<'_> {
+        self.inode
     }
 
     fn accessed(&self, of: &Inode<'_>) {
@@ -62,7 +67,7 @@ impl MemoryFile {
         source: Option<&dyn Source>,
         run: impl FnOnce(&Inode<'_>) -> Result<R>,
     ) -> Result<R> {
-        let of = self.inode()?;
+        let of = self.inode();
         let interrupted = || source.is_some_and(|source| source.interrupted());
         let _held = self.core.lock_exclusive(&of, &interrupted)?;
         let result = run(&of)?;
@@ -108,7 +113,7 @@ impl super::transaction::Transaction<'_> {
 
 impl File for MemoryFile {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
-        let of = self.inode()?;
+        let of = self.inode();
         let held = self.core.lock_shared(&of, &|| out.interrupted())?;
         let count = self.core.read(&of, offset, out)?;
         drop(held);
@@ -122,7 +127,7 @@ impl File for MemoryFile {
         if from.remaining() == 0 {
             return Ok(0);
         }
-        let of = self.inode()?;
+        let of = self.inode();
         let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
         let count = self.core.write(&of, offset, from)?;
         if count > 0 {
@@ -132,7 +137,7 @@ impl File for MemoryFile {
     }
 
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
-        let of = self.inode()?;
+        let of = self.inode();
         let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
         let end = of.get(inode::SIZE);
         if from.remaining() == 0 {
@@ -146,7 +151,7 @@ impl File for MemoryFile {
     }
 
     fn attributes(&self) -> Result<Attributes> {
-        let of = self.inode()?;
+        let of = self.inode();
         self.core.steady(|| self.core.attributes(&of))
     }
 
@@ -162,7 +167,7 @@ impl File for MemoryFile {
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        let of = self.inode()?;
+        let of = self.inode();
         let _held = self.core.lock_shared(&of, &|| false)?;
         self.core.seek(&of, offset, whence)
     }
@@ -170,7 +175,7 @@ impl File for MemoryFile {
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
         let to = to.as_any().and_then(|any| any.downcast_ref::<Self>());
         let to = to.ok_or(culvert::Errno::EXDEV)?;
-        let size = self.inode()?.get(inode::SIZE);
+        let size = self.inode().get(inode::SIZE);
         let length = length.min(size.saturating_sub(offset));
         if self.node == to.node && offset.abs_diff(to_offset) < length {
             return Err(culvert::Errno::EINVAL.into());
@@ -199,15 +204,13 @@ impl File for MemoryFile {
     }
 
     fn mapping(&self, offset: u64) -> Option<Mapping> {
-        let of = self.inode().ok()?;
+        let of = self.inode();
         let _held = self.core.lock_exclusive(&of, &|| false).ok()?;
         self.core.mapping(&of, offset).ok()?
     }
 
     fn shared(&self) {
-        if let Ok(of) = self.inode() {
-            let _ = self.core.mark_shared(&of);
-        }
+        let _ = self.core.mark_shared(&self.inode());
     }
 }
 

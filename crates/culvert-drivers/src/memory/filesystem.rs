@@ -168,7 +168,7 @@ impl FileSystem for MemoryFs {
             let block = block_of(of.get(inode::ROOT) as u32);
             let size = of.get(inode::SIZE).min(BLOCK - 1) as usize;
             match block {
-                0 => Err(Errno::ESTALE.into()),
+                0 => Ok(of.inline()[..size.min(inode::INLINE as usize)].to_vec()),
                 block => Ok(core.image.bytes(block)?[..size].to_vec()),
             }
         })
@@ -373,10 +373,14 @@ impl FileSystem for MemoryFs {
         }
         let mode = FileKind::Symlink as u32 | 0o777;
         self.make(caller, dir, name, mode, |change, made| {
-            let block = change.allocate(1)?.start;
-            self.core.image.bytes(block)?[..target.len()].copy_from_slice(target);
-            change.set_word(made, inode::ROOT, block)?;
-            change.set_word(made, inode::BLOCKS, 1)?;
+            if target.len() as u64 <= inode::INLINE {
+                made.inline()[..target.len()].copy_from_slice(target);
+            } else {
+                let block = change.allocate(1)?.start;
+                self.core.image.bytes(block)?[..target.len()].copy_from_slice(target);
+                change.set_word(made, inode::ROOT, block)?;
+                change.set_word(made, inode::BLOCKS, 1)?;
+            }
             change.set_word(made, inode::SIZE, target.len() as u64)
         })
     }

@@ -34,6 +34,10 @@ impl Core {
             FileKind::Regular | FileKind::Symlink => {
                 let reserve = found.get(inode::RESERVE) >> 32;
                 blocks = found.get(inode::BLOCKS).saturating_sub(reserve) * 8;
+                if blocks == 0 && found.get(inode::INTENT) == inode::WRITTEN {
+                    // As where content always takes blocks: programs tell holes by this.
+                    blocks = 8;
+                }
             }
             // As tmpfs has it (BOGO_DIRENT_SIZE, mm/shmem.c).
             FileKind::Directory => size = (found.get(inode::RESERVE) & 0xffff_ffff) * 20 + 40,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! block 0        header: words, then the slots' chunks and the runs
-//! block 1        inode table: 1024 u32, each a block of 1024 u32, each a block of 32 inodes
+//! block 1        inode table: 1024 u32, each a block of 1024 u32, each a block of 16 inodes
 //! block 2..34    undo log: pairs (offset, old value)
 //! block 34       bitmap of blocks 0 to 32767; the bitmap of group N > 0 is the first block of the group
 //! block 35..     inodes, directories, content, in any order
@@ -15,7 +15,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x01");
 /// Largest file system, in blocks: 1 TiB, what the windows of [`super::image`] reach.
 pub const MOST_BLOCKS: u64 = 1 << 28;
 /// Most inodes: what the inode table reaches.
-pub const MOST_INODES: u64 = (1 << 25) - 1;
+pub const MOST_INODES: u64 = (1 << 24) - 1;
 /// Smallest file system, in blocks.
 pub const FEWEST_BLOCKS: u64 = 64;
 
@@ -72,7 +72,7 @@ pub const RESERVED: u64 = 35;
 /// Blocks of a group, as many as a block has bits.
 pub const GROUP: u64 = BLOCK * 8;
 /// Inodes of a block.
-pub const INODES_PER_BLOCK: u64 = 32;
+pub const INODES_PER_BLOCK: u64 = 16;
 /// Bytes of an inode.
 pub const INODE: u64 = BLOCK / INODES_PER_BLOCK;
 /// Slots of a block.
@@ -116,6 +116,12 @@ pub mod inode {
     pub const LIST: u64 = 14;
     /// Runs that may use an unnamed inode, a bit each. Of a directory: blocks of entries and (upper half) where to look for room.
     pub const RUNS: u64 = 15;
+    /// The first word of the content that lies in the inode itself: that of a file without a block map.
+    pub const INLINE_AT: u64 = 16;
+    /// Bytes of it.
+    pub const INLINE: u64 = super::INODE - INLINE_AT * 8;
+    /// In [`INTENT`]: the content in the inode was written, so that it is no hole.
+    pub const WRITTEN: u64 = u64::MAX;
 }
 
 /// Flags of an inode, as they stand in [`inode::STATE`].

@@ -7,7 +7,7 @@ use super::{
     blocks::Run,
     core::{Core, endless, join, split},
     image::damaged,
-    layout::{BLOCK, RESERVED, UNWRITTEN, header},
+    layout::{BLOCK, RESERVED, UNWRITTEN, header, inode},
     transaction::Transaction,
 };
 use core::sync::atomic::Ordering::*;
@@ -180,6 +180,13 @@ impl Transaction<'_> {
             return Ok(());
         }
         self.visits = self.header(header::GROWN)?;
+        if count.is_some() {
+            // A file without a map has its content in the inode: what lies there from before is not that.
+            let inline = root + (inode::INLINE_AT - inode::ROOT) * 8;
+            for word in self.core.image.words(inline, inode::INLINE / 8)? {
+                word.store(0, Release);
+            }
+        }
         if depth == 0 {
             if from == 0 {
                 self.set(root, 0)?;

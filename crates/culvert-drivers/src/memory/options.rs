@@ -118,7 +118,7 @@ fn inodes(value: &[u8]) -> Result<u64> {
     let count = text(value).parse::<u64>().ok();
     count
         .filter(|count| (1..=layout::MOST_INODES).contains(count))
-        .ok_or_else(|| invalid_option("inodes", value, "not a number from 1 to 33554431"))
+        .ok_or_else(|| invalid_option("inodes", value, "not a number from 1 to 16777215"))
 }
 
 fn mode(value: &[u8]) -> Result<u32> {

@@ -26,6 +26,7 @@ impl Core {
         let end = offset.checked_add(length).filter(|&end| end <= LARGEST);
         let end = end.ok_or(Errno::EFBIG)?;
         let keep = mode & KEEP_SIZE != 0;
+        self.spill(of)?;
         match mode & !KEEP_SIZE {
             0 => self.set_aside(of, offset, end, keep),
             PUNCH_HOLE if keep => self.punch(of, offset, end),
@@ -160,6 +161,17 @@ impl Core {
         if offset >= size {
             return Err(Errno::ENXIO.into());
         }
+        if of.is_inline() {
+            let data = match of.get(inode::INTENT) {
+                inode::WRITTEN => size.min(BLOCK),
+                _ => 0,
+            };
+            return match whence {
+                Whence::Data if offset < data => Ok(offset),
+                Whence::Data => Err(Errno::ENXIO.into()),
+                Whence::Hole => Ok(offset.max(data)),
+            };
+        }
         let (root, end) = (of.get(inode::ROOT), size.div_ceil(BLOCK));
         let mut index = offset / BLOCK;
         let mut steps = of.get(inode::BLOCKS).saturating_add(1);
@@ -188,6 +200,7 @@ impl Core {
         if offset >= size {
             return Ok(None);
         }
+        self.spill(of)?;
         let (root, index) = (of.get(inode::ROOT), offset / BLOCK);
         let pointer = self.pointer(root, index)?;
         if pointer == 0 || pointer & UNWRITTEN != 0 {
