@@ -7,4 +7,3 @@ mod processes;
 mod random;
 mod tools;
 mod worker;
-mod speed;
