@@ -324,7 +324,11 @@ impl Core {
         }
         let (start, count) = split(of.get(inode::RESERVE));
         let intent = of.get(inode::INTENT);
-        if intent != 0 && intent != inode::WRITTEN && count > 0 && self.is_on_the_way(of, intent - 1, start)? {
+        if intent != 0
+            && intent != inode::WRITTEN
+            && count > 0
+            && self.is_on_the_way(of, intent - 1, start)?
+        {
             self.took_from_reserve(of);
         }
         // The mark of content in the inode gives way to the intent when that is moved to a block.
