@@ -1,4 +1,5 @@
-/* Every call that takes a path, with names and paths that are too long, or just not: long_names DIRECTORY. Prints each result. */
+/* Every call that takes a path, with names and paths that are too long, or just not: long_names DIRECTORY. Prints each result.
+   long_names DIRECTORY deep: a tree deeper than a path can be long, made and removed step by step. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -123,26 +124,8 @@ static char *winding(size_t length, const char *name)
     return path;
 }
 
-int main(int argc, char **argv)
+static void deep(void)
 {
-    base = argc > 1 ? argv[1] : "/nowhere";
-    char *other = component(base, 3), text[64];
-    if (chdir(base) != 0)
-        return 1;
-    for (size_t length = 254; length <= 257; length++) {
-        sprintf(text, "a name of %zu bytes", length);
-        all(text, component(base, length), other);
-        sprintf(text, "a name of %zu bytes below the working directory", length);
-        all(text, component(".", length), "other");
-    }
-    static const size_t lengths[] = { 4094, 4095, 4096, 5000 };
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        sprintf(text, "a path of %zu bytes", lengths[i]);
-        all(text, winding(lengths[i], "name"), other);
-    }
-    all("an empty path", "", other);
-    all("a long path that ends in a slash", winding(4095, "name/"), other);
-    /* A tree deeper than a path can be long, step by step. */
     char *step = component("", 200) + 1;
     int depth = 0;
     while (depth < 30 && mkdir(step, 0755) == 0 && chdir(step) == 0)
@@ -156,6 +139,31 @@ int main(int argc, char **argv)
             perror("chdir ..");
         say("on the way back", "rmdir", rmdir(step));
     }
+}
+
+int main(int argc, char **argv)
+{
+    base = argc > 1 ? argv[1] : "/nowhere";
+    char *other = component(base, 3), text[64];
+    if (chdir(base) != 0)
+        return 1;
+    if (argc > 2) {
+        deep();
+        return 0;
+    }
+    for (size_t length = 254; length <= 257; length++) {
+        sprintf(text, "a name of %zu bytes", length);
+        all(text, component(base, length), other);
+        sprintf(text, "a name of %zu bytes below the working directory", length);
+        all(text, component(".", length), "other");
+    }
+    static const size_t lengths[] = { 4094, 4095, 4096, 5000 };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        sprintf(text, "a path of %zu bytes", lengths[i]);
+        all(text, winding(lengths[i], "name"), other);
+    }
+    all("an empty path", "", other);
+    all("a long path that ends in a slash", winding(4095, "name/"), other);
     DIR *left = opendir(base);
     for (struct dirent *entry; (entry = readdir(left));)
         if (entry->d_name[0] != '.')

@@ -167,6 +167,10 @@ pub fn getcwd(call: &mut Call) -> Outcome {
             Here::Backed(mount) => backed_path(mount)?,
         };
         path.push(0);
+        // As fs/d_path.c: glibc builds a longer name itself, and takes ERANGE for its own mistake.
+        if path.len() > LONGEST_WITH_NUL {
+            return Err(Errno::ENAMETOOLONG);
+        }
         if path.len() > size {
             return Err(Errno::ERANGE);
         }
@@ -175,6 +179,9 @@ pub fn getcwd(call: &mut Call) -> Outcome {
             .map_err(|_| Errno::EFAULT)
     })())
 }
+
+/// PATH_MAX: what the kernel can say of a directory, its NUL counted.
+const LONGEST_WITH_NUL: usize = 4096;
 
 /// The path at which the working directory, in the backing tree of `mount`, is seen.
 fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {

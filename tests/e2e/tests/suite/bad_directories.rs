@@ -457,6 +457,11 @@ on_each_driver! {
         case.good(&format!("{program} $M"));
     };
 
+    deeper_than_a_path_is_long |case| {
+        let program = case.program("long_names");
+        case.good(&format!("{program} $M deep"));
+    };
+
     file_size_limit |case| {
         case.good("cd $M && { (ulimit -f 8; head -c 20000 /dev/zero > big; echo $?; trap \"\" XFSZ; head -c 20000 /dev/zero > big2; echo $?; echo x >> big2; truncate -s 10000 big3; echo $?); stat -c %s big big2; } 2>&1 | sed 's/line 1: *[0-9]*/line 1/'");
     };
