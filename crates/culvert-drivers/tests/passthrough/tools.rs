@@ -1,6 +1,6 @@
 //! Directories to serve, and drivers over them.
 
-use culvert::{Caller, FileSystem, Result, mount::Mount};
+use culvert::{Attributes, Caller, FileSystem, Result, mount::Mount};
 use culvert_drivers::Environment;
 use culvert_sys::{nr, syscall};
 use std::{
@@ -108,4 +108,14 @@ pub fn caller() -> Caller<'static> {
 /// Whether this is the superuser.
 pub fn root() -> bool {
     caller().uid == 0
+}
+
+/// What `path` below the root is; the references that the walk gives are kept.
+#[track_caller]
+pub fn find(driver: &dyn FileSystem, path: &str) -> Attributes {
+    let walked = driver
+        .walk(&caller(), driver.root(), path.as_bytes())
+        .unwrap();
+    assert_eq!(walked.consumed, path.len());
+    walked.entry.unwrap().attributes
 }
