@@ -470,7 +470,10 @@ pub fn interest(number: usize) -> Interest {
 pub fn dispatch(call: &mut Call) -> Outcome {
     match row(call.number).map(|row| &row.treatment) {
         Some(Treatment::Handled(interest, function)) => match names_hidden(*interest, call) {
-            false => function(call),
+            false => match function(call) {
+                Outcome::Return(STALE) => again(call, *function),
+                outcome => outcome,
+            },
             true => calls::done(Err(Errno::EBADF)),
         },
         Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
@@ -480,6 +483,22 @@ pub fn dispatch(call: &mut Call) -> Outcome {
         Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
         _ => Outcome::Forward,
     }
+}
+
+const STALE: isize = Errno::ESTALE.negated();
+
+/// A node that was found by its name and removed by another process before the operation on it began: nothing was done, and the name is to be looked up
+/// again (`retry_estale`, include/linux/namei.h, which tries once; here the others run at the same speed).
+#[cold]
+fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
+    const TRIES: usize = 8;
+    for _ in 1..TRIES {
+        match function(call) {
+            Outcome::Return(STALE) => {}
+            outcome => return outcome,
+        }
+    }
+    calls::done(Err(Errno::ESTALE))
 }
 
 /// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.

@@ -64,3 +64,19 @@ fn an_endless_loop_is_its_process_s_alone_and_can_be_ended() {
         "other file: hello, world\nsame file: True\nlisting: True\nindependent: exit 0\n";
     isolated("loop", "SIGTERM", independent);
 }
+
+#[test]
+fn workers_that_are_killed_leave_a_file_system_behind() {
+    if world().only_native {
+        return;
+    }
+    let case = Case::new("isolation::killed", User::Me).directory(Driver::Memory);
+    let script = format!("exec {} $M 200 1", case.program("killed_workers"));
+    let done = case.through_culvert(&["sh", "-c", &script]);
+    assert_eq!(
+        done.text(),
+        "200 rounds, killed in each, 0 wrong\n",
+        "{}",
+        done.report()
+    );
+}
