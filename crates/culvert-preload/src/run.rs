@@ -7,7 +7,8 @@
 //!     lock                held shared (flock) by every process of the run through an inherited descriptor
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
 //!     cwd/M.N             one empty directory for each node that was made a working directory
-//!     fifos/M.N           FIFOs that stand for those on mounts
+//!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
+//!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name that the program gave
 //!     strangers/M.N       an empty file for each node whose shadow was given to a program that is not intercepted and may write to it
 //!     descriptors/D.I     for each file of the kernel's, inode I of device D, of which a description of a driver became shared: a symbolic link
 //!                         whose target is the number of the mount

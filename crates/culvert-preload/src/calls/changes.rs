@@ -4,6 +4,7 @@
 use super::backed;
 use super::path::{At, Found, find, find_by_walking, on_path};
 use super::stat::existing;
+use super::unix_sockets;
 use super::{Answer, allowed, done};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
@@ -262,24 +263,58 @@ pub fn unlinkat(call: &mut Call) -> Outcome {
 
 /// bind(2) of a socket to a path in a mount.
 pub fn bind_path(call: &mut Call) -> Outcome {
-    on_socket_path(call, |found| {
+    on_socket_path(call, 1, LastStep::Parent, |call, found, given| {
         let making = make(&found, false).map_err(in_use)?;
-        let _ = making.file_system;
-        Err(Errno::EOPNOTSUPP)
+        let (file_system, caller) = (making.file_system, process::caller());
+        let mode = 0o140000 | masked(file_system, 0o777, 0o777);
+        let made = file_system
+            .mknod(&caller, making.parent, making.name, mode, 0)
+            .map_err(|error| in_use(error.errno()))?
+            .attributes;
+        file_system.forget(made.node, 1);
+        unix_sockets::bind(call, found.mount, made.inode, given).inspect_err(|_| {
+            let _ = file_system.unlink(&caller, making.parent, making.name);
+        })
     })
 }
 
 /// connect(2) to a path in a mount.
 pub fn connect_path(call: &mut Call) -> Outcome {
-    on_socket_path(call, |found| {
-        let attributes = existing(&found)?;
-        allowed(process::file_system(found.mount)?, &attributes, 2)?;
-        Err(Errno::ECONNREFUSED)
+    on_socket_path(call, 1, LastStep::Follow, reach)
+}
+
+/// sendto(2) to a path in a mount.
+pub fn sendto(call: &mut Call) -> Outcome {
+    if call.args[4] == 0 {
+        return Outcome::Forward;
+    }
+    on_socket_path(call, 4, LastStep::Follow, |call, found, _| {
+        reach_at(call, 4, &found)
     })
 }
 
-fn on_socket_path(call: &Call, inside: impl FnOnce(Inside<'_>) -> Answer) -> Outcome {
-    let [_, address, length, ..] = call.args;
+fn reach(call: &Call, found: Inside<'_>, _: &[u8]) -> Answer {
+    reach_at(call, 1, &found)
+}
+
+/// `unix_find_bsd`, net/unix/af_unix.c
+fn reach_at(call: &Call, at: usize, found: &Inside<'_>) -> Answer {
+    let attributes = existing(found)?;
+    allowed(process::file_system(found.mount)?, &attributes, 2)?;
+    if attributes.kind != FileKind::Socket {
+        return Err(Errno::ECONNREFUSED);
+    }
+    unix_sockets::reach(call, at, found.mount, attributes.inode)
+}
+
+/// A call whose arguments `at` and `at + 1` are the address of a socket.
+fn on_socket_path(
+    call: &Call,
+    at: usize,
+    last: LastStep,
+    inside: impl FnOnce(&Call, Inside<'_>, &[u8]) -> Answer,
+) -> Outcome {
+    let (address, length) = (call.args[at], call.args[at + 1]);
     let mut bytes = [0u8; 110];
     let length = length.min(bytes.len());
     const AF_UNIX: [u8; 2] = [1, 0];
@@ -290,26 +325,22 @@ fn on_socket_path(call: &Call, inside: impl FnOnce(Inside<'_>) -> Answer) -> Out
     {
         return Outcome::Forward;
     }
-    let path = &bytes[2..length];
-    let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
-    let (path, connects) = (c_string(path), call.number == nr::CONNECT);
+    let given = &bytes[2..length];
+    let given = &given[..given.iter().position(|&b| b == 0).unwrap_or(given.len())];
+    let (path, binds) = (c_string(given), call.number == nr::BIND);
     let path = Path::of(&path);
-    let mut found = find(AT_FDCWD, path, LastStep::Parent, Restrictions(0));
+    let mut found = find(AT_FDCWD, path, last, Restrictions(0));
     if let Ok(Found::Backed(place)) = &found {
         // A plain name in the working directory means the same to the kernel.
-        if place.base == AT_FDCWD && !connects && !path.contains(&b'/') {
+        if place.base == AT_FDCWD && binds && !path.contains(&b'/') {
             return Outcome::Forward;
         }
-        let last = match connects {
-            true => LastStep::Follow,
-            false => LastStep::Parent,
-        };
         found = find_by_walking(AT_FDCWD, path, last, Restrictions(0));
     }
     let replaced = match found {
-        Ok(Found::Inside(found)) => return done(inside(found)),
+        Ok(Found::Inside(found)) => return done(inside(call, found, given)),
         Ok(Found::Backed(place)) => match place.is_read_only() {
-            Ok(true) if !connects => {
+            Ok(true) if binds => {
                 return done(super::read_only::absent(&place, true).map_err(in_use));
             }
             Ok(_) => backed::through_proc(place.base, place.path().bytes()),
@@ -319,13 +350,7 @@ fn on_socket_path(call: &Call, inside: impl FnOnce(Inside<'_>) -> Answer) -> Out
         Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
         Err(errno) => return done(Err(errno)),
     };
-    if replaced.len() > 108 {
-        return done(Err(Errno::ENAMETOOLONG));
-    }
-    let address = [&AF_UNIX[..], &replaced].concat();
-    let arguments = [call.args[0], address.as_ptr() as usize, address.len()];
-    // SAFETY: the program's own call, with an address of ours of the length given.
-    done(unsafe { syscall::call(call.number, arguments) })
+    done(unix_sockets::with_address(call, at, &replaced))
 }
 
 /// EEXIST as bind(2) says it.

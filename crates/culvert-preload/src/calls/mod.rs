@@ -20,6 +20,7 @@ pub mod socket;
 pub mod stat;
 pub mod transfer;
 pub mod two_paths;
+pub mod unix_sockets;
 pub mod xattr;
 
 use crate::description::Held;

@@ -368,7 +368,8 @@ fn open_fifo(found: &Inside<'_>, attributes: &Attributes, flags: u32) -> Answer 
     let process = process::get();
     let path = process.run.fifo(ShadowName {
         mount: found.mount.0,
-        node: attributes.node,
+        // Of all processes' numbers for it the one that is the same.
+        node: culvert::Node(attributes.inode),
     });
     // SAFETY: the paths end in NUL; what exists already is fine.
     let opened = unsafe {

@@ -19,6 +19,7 @@ mod permissions;
 mod programs;
 mod reading;
 mod sharing;
+mod sockets;
 mod suites;
 mod surroundings;
 mod untouched;
