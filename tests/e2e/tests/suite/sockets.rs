@@ -3,7 +3,7 @@
 use culvert_e2e::on_each_driver;
 
 on_each_driver! {
-    sockets_and_fifos_connect_processes |case| {
+    named_sockets_and_fifos |case| {
         let program = case.program("sockets.py");
         case.good(&format!("exec python3 {program}"));
     };
