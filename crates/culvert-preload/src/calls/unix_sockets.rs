@@ -47,10 +47,16 @@ pub fn bind(call: &Call, mount: MountId, inode: u64, given: &[u8]) -> Answer {
     let given = memory::c_string(given);
     // SAFETY: the strings end in NUL. One left behind by a file that had the inode before is nobody's.
     unsafe {
-        let _ = syscall::call(nr::MKDIR, [process::get().run.file("sockets").as_ptr() as usize, 0o700]);
+        let _ = syscall::call(
+            nr::MKDIR,
+            [process::get().run.file("sockets").as_ptr() as usize, 0o700],
+        );
         let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
         let _ = syscall::call(nr::UNLINK, [name.as_ptr() as usize]);
-        syscall::call(nr::SYMLINK, [given.as_ptr() as usize, name.as_ptr() as usize])?;
+        syscall::call(
+            nr::SYMLINK,
+            [given.as_ptr() as usize, name.as_ptr() as usize],
+        )?;
     }
     with_address(call, 1, &path)
 }
@@ -76,12 +82,18 @@ pub fn socket_name(call: &mut Call) -> Outcome {
     };
     let mut bytes = [0u8; 128];
     let mut got = bytes.len() as u32;
-    let arguments = [call.args[0], bytes.as_mut_ptr() as usize, (&raw mut got) as usize];
+    let arguments = [
+        call.args[0],
+        bytes.as_mut_ptr() as usize,
+        (&raw mut got) as usize,
+    ];
     // SAFETY: the program's own question, with memory of ours of the length given.
     if unsafe { syscall::call(call.number, arguments) }.is_err() {
         return Outcome::Forward;
     }
-    let known = bytes.get(..got as usize).and_then(|bytes| known_as(bytes.strip_prefix(&AF_UNIX)?));
+    let known = bytes
+        .get(..got as usize)
+        .and_then(|bytes| known_as(bytes.strip_prefix(&AF_UNIX)?));
     let Some(name) = known else {
         return Outcome::Forward;
     };
