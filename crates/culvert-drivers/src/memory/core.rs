@@ -47,7 +47,7 @@ pub struct Inode<'a> {
 
 impl<'a> Inode<'a> {
     /// Word `index`.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, index: u64) -> u64 {
         self.words[(index & 15) as usize].load(Acquire)
     }
@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Inode `number`; `ESTALE` when there never was one.
-    #[inline]
+    #[inline(always)]
     pub fn inode(&self, number: u32) -> Result<Inode<'_>> {
         let chunk = u64::from(number) / layout::INODES_PER_BLOCK;
         let (table, entry) = (chunk / 1024, chunk % 1024);

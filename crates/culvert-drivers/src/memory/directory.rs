@@ -3,7 +3,7 @@
 //! Records lie one behind the other in the blocks of a block map and never move while they live, so that the offset of a record, in units of 8 bytes, is a
 //! position for listings. A record is a word (inode, type, length of the name, length of the record) and the name; one of inode 0 is free.
 //!
-//! Buckets are blocks of 512 words (tag, offset and 1), filled to half on average and split one at a time as the directory grows (linear hashing). The low bits
+//! Buckets are blocks of 512 words (tag, offset and 1), filled to a quarter on average and split one at a time as the directory grows (linear hashing). The low bits
 //! of the tag say where in the bucket the search begins, the rest which bucket it is.
 
 use super::{
@@ -18,8 +18,8 @@ use culvert::{Errno, FileKind, Result};
 
 /// Words of a bucket.
 const SLOTS: u64 = BLOCK / 8;
-/// Words of a bucket that are used on average before another is added.
-const FILL: u64 = SLOTS / 2;
+/// Words of a bucket that are used on average before another is added: those that were not split yet hold twice as many.
+const FILL: u64 = SLOTS / 4;
 /// 8-byte units of a block of records.
 const UNITS: u64 = BLOCK / 8;
 /// Blocks of records that are searched for room though most of the space is in use.
@@ -81,19 +81,23 @@ pub struct Found {
 pub fn tag(seed: u64, name: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = seed ^ name.len() as u64;
+    let mut mix = |word: u64| {
+        hash = (hash ^ word).wrapping_mul(MULTIPLIER);
+        hash ^= hash >> 32;
+    };
     let mut chunks = name.chunks_exact(8);
     for chunk in &mut chunks {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        hash = (hash ^ word).wrapping_mul(MULTIPLIER);
-        hash ^= hash >> 29;
+        mix(u64::from_le_bytes(chunk.try_into().unwrap_or_default()));
     }
     let mut last = [0u8; 8];
     for (to, from) in last.iter_mut().zip(chunks.remainder()) {
         *to = *from;
     }
-    hash = (hash ^ u64::from_le_bytes(last)).wrapping_mul(MULTIPLIER);
-    hash ^= hash >> 32;
-    (hash.wrapping_mul(MULTIPLIER) >> 32) as u32
+    mix(u64::from_le_bytes(last));
+    // The end of MurmurHash3: every bit of the hash moves every bit of the tag.
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    (hash ^ hash >> 33) as u32
 }
 
 /// The bucket that `tag` belongs to among `buckets`.

@@ -70,7 +70,33 @@ pub fn replace(from: i32, to: i32) -> Result<(), Errno> {
 }
 
 /// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system cannot, they are written.
+///
+/// The program's RLIMIT_FSIZE is about its own files: where it stands in the way it is lifted for the moment, as far as may be, for the kernel would end the program by
+/// SIGXFSZ (`inode_newsize_ok`, fs/attr.c). `ENOSPC` where it may not.
 pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
+    let mut limit = [0u64; 2];
+    let address = limit.as_mut_ptr() as usize;
+    let resource = linux::RLIMIT_FSIZE as usize;
+    // SAFETY: the kernel fills the `struct rlimit`, two words, that we own.
+    unsafe { syscall::call(nr::GETRLIMIT, [resource, address]) }?;
+    let [soft, hard] = limit;
+    let end = offset + length;
+    if soft >= end {
+        return allocate_unlimited(fd, offset, length);
+    }
+    if hard < end {
+        return Err(Errno::ENOSPC);
+    }
+    let lifted = [hard, hard];
+    // SAFETY: the kernel reads two words.
+    unsafe { syscall::call(nr::SETRLIMIT, [resource, lifted.as_ptr() as usize]) }?;
+    let result = allocate_unlimited(fd, offset, length);
+    // SAFETY: as above.
+    let _ = unsafe { syscall::call(nr::SETRLIMIT, [resource, limit.as_ptr() as usize]) };
+    result
+}
+
+fn allocate_unlimited(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
     loop {
         let arguments = [fd as usize, 0, offset as usize, length as usize];
         // SAFETY: touches no memory of ours.

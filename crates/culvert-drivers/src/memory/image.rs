@@ -81,7 +81,7 @@ impl Image {
     }
 
     /// Address of `block`; `EIO` for one that the file does not have, `ENOMEM` when there is no room to map it.
-    #[inline]
+    #[inline(always)]
     pub fn block(&self, block: u64) -> Result<*mut u8> {
         if block >= self.grown.load(Relaxed) && (block != 0) && block >= self.look_again()? {
             return Err(damaged("a block beyond the end"));
@@ -120,7 +120,7 @@ impl Image {
     }
 
     /// The word at `offset`, a multiple of 8.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
         let at = self.block(offset / BLOCK)?;
         // SAFETY: mapped for as long as `self` lives, aligned as `offset / 8 * 8` is; only ever touched as atomics or by checked copies.
@@ -128,7 +128,7 @@ impl Image {
     }
 
     /// The half word at `offset`, a multiple of 4.
-    #[inline]
+    #[inline(always)]
     pub fn half(&self, offset: u64) -> Result<&AtomicU32> {
         let at = self.block(offset / BLOCK)?;
         // SAFETY: as in `word`.
@@ -136,13 +136,13 @@ impl Image {
     }
 
     /// Word `index` of the header.
-    #[inline]
+    #[inline(always)]
     pub fn header(&self, index: u64) -> Result<&AtomicU64> {
         self.word(index * 8)
     }
 
     /// `count` words from `offset` on, all in one block.
-    #[inline]
+    #[inline(always)]
     pub fn words(&self, offset: u64, count: u64) -> Result<&[AtomicU64]> {
         let at = self.block(offset / BLOCK)?;
         let within = offset % BLOCK & !7;

@@ -107,3 +107,35 @@ fn a_full_place_is_no_space_and_no_crash() {
     run.assert_consistent(&mount);
     let _ = Command::new("umount").arg("-l").arg(&place).status();
 }
+
+/// As many names as a program may put into one directory, whatever they look like.
+#[test]
+fn a_directory_holds_a_hundred_thousand_names() {
+    let run = Run::new();
+    let (mount, fs) = run.fresh(&[]);
+    let me = caller();
+    let make = |dir, name: &str| {
+        let made = fs.mknod(&me, dir, name.as_bytes(), 0o100600, 0);
+        made.unwrap_or_else(|error| panic!("{name}: {error:?}"))
+    };
+    for form in 0..3 {
+        let name = format!("directory {form}");
+        let dir = fs.mkdir(&me, fs.root(), name.as_bytes(), 0o755).unwrap();
+        let dir = dir.attributes.node;
+        for number in 0..100_000 {
+            match form {
+                0 => make(dir, &format!("some-file-{number}")),
+                1 => make(dir, &format!("{number:05}")),
+                _ => make(dir, &format!("{number:08x}-and-the-same-end-for-all-of-them.txt")),
+            };
+        }
+        let mut count = 0;
+        fs.read_directory(dir, 0, &mut |_| {
+            count += 1;
+            true
+        })
+        .unwrap();
+        assert_eq!(count, 100_000);
+    }
+    run.assert_consistent(&mount);
+}
