@@ -126,7 +126,10 @@ fn a_directory_holds_a_hundred_thousand_names() {
             match form {
                 0 => make(dir, &format!("some-file-{number}")),
                 1 => make(dir, &format!("{number:05}")),
-                _ => make(dir, &format!("{number:08x}-and-the-same-end-for-all-of-them.txt")),
+                _ => make(
+                    dir,
+                    &format!("{number:08x}-and-the-same-end-for-all-of-them.txt"),
+                ),
             };
         }
         let mut count = 0;
