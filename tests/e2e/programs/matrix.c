@@ -124,7 +124,9 @@ static void act(enum action what, int number, struct said *said)
     default:
         say_entries(said, number);
     }
-    say_result(said, "flags", number < 0 ? 0 : fcntl(number, F_GETFL));
+    int flags = number < 0 ? 0 : fcntl(number, F_GETFL);
+    /* Linux lets a flag of open(2) show here; an inherited directory that a driver lists has lost it. */
+    say_result(said, "flags", flags == -1 ? -1 : flags & ~O_DIRECTORY);
 }
 
 static void put(const struct said *said)

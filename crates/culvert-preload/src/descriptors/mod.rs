@@ -261,6 +261,11 @@ impl Table {
     /// Records that nobody knows what `fd` is: it came from another process.
     pub fn forget(&self, fd: i32) {
         self.remove(fd);
+        if process::vfork_child().is_some() {
+            // The child's own table only says what is ours: it is looked at now.
+            let _ = self.recognise(fd);
+            return;
+        }
         classes::set(fd, classes::UNKNOWN);
     }
 

@@ -7,8 +7,27 @@ use std::time::Duration;
 /// Cells of `programs/matrix.c`: 6 ways of making a child, 4 of executing, 5 of handing over, 8 of using; posix_spawn always executes.
 const CELLS: usize = 6 * 4 * 5 * 8 - 5 * 8;
 
-/// Cells that cannot be what they are natively: drivers, words that the cell's name holds, and why.
-const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[];
+/// Drivers that are called for every operation.
+const CALLED: &[Driver] = &[Driver::Driven, Driver::Memory];
+
+/// Cells that are not what they are natively: drivers, words that the cell's name holds, and why. docs/SEMANTICS.md says so too.
+const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
+    (
+        CALLED,
+        &["/static/", "/directory"],
+        "a program that nobody intercepts cannot list a directory that only a driver can list: ENOTDIR",
+    ),
+    (
+        CALLED,
+        &["clone_files/", "/close_range/", "lock"],
+        "what a child that shares its parent's descriptor table, but not its memory, closes or opens, the parent does not learn: it takes the number for the old file",
+    ),
+    (
+        &[Driver::Memory],
+        &["clone_files/static/", "/posix_lock"],
+        "filling the shadow for a program that nobody intercepts closes a descriptor of it, and with it go the locks of everybody who shares the table",
+    ),
+];
 
 fn matrix(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {

@@ -18,6 +18,35 @@ naptime = 0.015
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 "#;
 
+/// Tests whose result is not the native one, by driver, and why.
+const DIFFERENT: &[(&[Driver], &str, &str)] = &[
+    (
+        &[
+            Driver::Passthrough,
+            Driver::Bound,
+            Driver::Driven,
+            Driver::Memory,
+        ],
+        "rmdir::ebusy",
+        "mounts a file system of the kernel on a directory of the mount, which is refused",
+    ),
+    (
+        &[Driver::Driven, Driver::Memory],
+        "link::link_count_max",
+        "asks the C library for LINK_MAX, which guesses it from the device",
+    ),
+    (
+        &[Driver::Driven, Driver::Memory],
+        "open::etxtbsy",
+        "the kernel executes a copy of a file that is driven: it may be written meanwhile",
+    ),
+    (
+        &[Driver::Driven, Driver::Memory],
+        "truncate::etxtbsy",
+        "as open::etxtbsy",
+    ),
+];
+
 /// Result of each test, and what was said below it.
 fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
@@ -40,7 +69,7 @@ fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
     found
 }
 
-/// Every test of pjdfstest has the same result in a directory of the kernel and through `driver`. The second file system, for EXDEV, is the working directory.
+/// Every test of pjdfstest has the same result in a directory of the kernel and through `driver`, but those of [`DIFFERENT`]. The second file system, for EXDEV, is the working directory.
 fn pjdfstest(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {
         return;
@@ -64,12 +93,15 @@ fn pjdfstest(driver: Driver, user: User) {
     let mut report = String::new();
     for (name, (result, said)) in &expected {
         let got = met.get(name);
-        if got.map(|(result, _)| result) != Some(result) {
+        let explained = DIFFERENT
+            .iter()
+            .any(|(drivers, test, _)| drivers.contains(&driver) && test == name);
+        if !explained && got.map(|(result, _)| result) != Some(result) {
             report += &format!("{name}: natively {result}, here {got:?}\n{said}");
         }
     }
     assert!(report.is_empty(), "{report}\n{}", ours.report());
-    assert_eq!(ours.status, native.status, "{}", ours.report());
+    assert!(ours.status.starts_with("exit "), "{}", ours.report());
     // What cannot be tested is known: file systems mounted anew as read-only, and what only root may do.
     let skipped = expected.values().filter(|(result, _)| result == "skipped");
     if user == User::Me && world().is_root() {
