@@ -172,6 +172,86 @@ static void group_heirs(void)
     puts("");
 }
 
+/* Who is killed in the midst of a write keeps nobody from writing on. */
+static void group_killed(void)
+{
+    enum { ROUNDS = 60 };
+    int fd = open("f", O_RDWR | O_CREAT | O_TRUNC, 0644), ready[2];
+    char line[512], byte;
+    memset(line, 'k', sizeof line);
+    pipe(ready);
+    for (int round = 0; round < ROUNDS; round++) {
+        pid_t child = fork();
+        if (child == 0)
+            for (long i = 0;; i++) {
+                lseek(fd, 0, SEEK_SET);
+                if (write(fd, line, sizeof line) != sizeof line || (i == 20 && write(ready[1], "", 1) != 1))
+                    _exit(1);
+            }
+        if (read(ready[0], &byte, 1) != 1)
+            die("ready");
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        if (lseek(fd, 0, SEEK_SET) != 0 || write(fd, line, sizeof line) != sizeof line)
+            die("write");
+    }
+    printf("%d rounds, size %ld\n", ROUNDS, (long)lseek(fd, 0, SEEK_END));
+}
+
+static void *changer(void *argument)
+{
+    static _Thread_local char block[8192];
+    int fd = open("f", O_WRONLY);
+    for (int i = 0; i < 300; i++) {
+        memset(block, 'A' + (int)(intptr_t)argument, sizeof block);
+        if (pwrite(fd, block, sizeof block, 0) != sizeof block)
+            die("write");
+    }
+    return NULL;
+}
+
+static void *watcher(void *argument)
+{
+    static _Thread_local char block[8192];
+    int fd = open("f", O_RDONLY);
+    long torn = 0;
+    for (int i = 0; i < 300; i++) {
+        if (pread(fd, block, sizeof block, 0) != sizeof block)
+            die("read");
+        for (size_t at = 1; at < sizeof block; at++)
+            torn += block[at] != block[0];
+    }
+    *(long *)argument += torn;
+    return NULL;
+}
+
+/* DEFUSE 4.6: no read sees half of a write. Two processes, in each two that write and two that read. */
+static void group_torn(void)
+{
+    char block[8192] = { 0 };
+    memset(block, 'A', sizeof block);
+    int fd = open("f", O_RDWR | O_CREAT, 0644);
+    write(fd, block, sizeof block);
+    fflush(stdout);
+    for (int process = 0; process < 2; process++)
+        if (fork() == 0) {
+            pthread_t threads[4];
+            static long torn[2];
+            for (intptr_t i = 0; i < 4; i++)
+                if (pthread_create(&threads[i], NULL, i < 2 ? changer : watcher, i < 2 ? (void *)(process * 2 + i) : (void *)&torn[i - 2]))
+                    die("thread");
+            for (int i = 0; i < 4; i++)
+                pthread_join(threads[i], NULL);
+            _exit(torn[0] + torn[1] != 0);
+        }
+    int torn = 0, status;
+    for (int process = 0; process < 2; process++) {
+        wait(&status);
+        torn += status != 0;
+    }
+    printf("processes that saw half of a write: %d\n", torn);
+}
+
 /* What a statically linked program, which is not intercepted, does with what it inherits: "say WORD" writes, "copy" reads all of its standard input and
    writes that, "sizes" says what it sees of both. */
 static int inherited(int argc, char **argv)
@@ -194,7 +274,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } groups[] = { { "offset", group_offset }, { "append", group_append }, { "readers", group_readers }, { "heirs", group_heirs } };
+    } groups[] = { { "offset", group_offset }, { "append", group_append }, { "readers", group_readers }, { "heirs", group_heirs },
+                 { "killed", group_killed }, { "torn", group_torn } };
     for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof *groups; i++)
         if (!strcmp(groups[i].name, argv[1])) {
             groups[i].run();

@@ -1,6 +1,6 @@
 //! Files and descriptions with several writers, as `programs/sharing.c` has them, and shells' redirections.
 
-use culvert_e2e::{Case, on_each_driver};
+use culvert_e2e::{Case, Driver, on_each_driver};
 
 fn group(case: Case, name: &str) {
     let sharing = case.program("sharing");
@@ -12,6 +12,15 @@ on_each_driver! {
     appends_of_all_processes_stay_whole |case| group(case, "append");
     readers_of_one_description_divide_the_file |case| group(case, "readers");
     a_description_goes_through_fork_exec_and_vfork |case| group(case, "heirs");
+    who_is_killed_in_a_write_holds_up_nobody |case| group(case, "killed");
+    no_read_sees_half_of_a_write |case| {
+        // Kernel file systems do not promise that for more than a page.
+        if case.driver() == Some(Driver::Memory) {
+            let sharing = case.program("sharing");
+            let done = case.through_culvert(&["bash", "-c", &format!("cd $M && exec {sharing} torn")]);
+            assert_eq!(done.text(), "processes that saw half of a write: 0\n", "{}", done.report());
+        }
+    };
     programs_that_are_not_intercepted_read_and_write_what_they_inherit |case| {
         let program = case.program("sharing-static");
         case.good(&format!(
