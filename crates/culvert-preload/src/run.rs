@@ -6,6 +6,7 @@
 //!     mounts              the mounts, culvert::mount::encode
 //!     lock                held shared (flock) by every process of the run through an inherited descriptor
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
+//!     shadows/M.N.path    a link that holds the path of node N, for drivers whose nodes another process must find by their path
 //!     cwd/M.N             one empty directory for each node that was made a working directory
 //!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
 //!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name that the program gave
@@ -207,6 +208,11 @@ impl Run {
     /// The path of a shadow file, NUL-terminated.
     pub fn shadow(&self, name: ShadowName) -> Vec<u8> {
         self.file(&format!("shadows/{:x}.{:x}", name.mount, name.node.0))
+    }
+
+    /// The path of a link beside a shadow, NUL-terminated, that holds the node's path below its mount.
+    pub fn node_path(&self, name: ShadowName) -> Vec<u8> {
+        self.file(&format!("shadows/{:x}.{:x}.path", name.mount, name.node.0))
     }
 
     /// The path of a working directory, NUL-terminated.

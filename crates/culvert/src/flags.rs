@@ -106,6 +106,9 @@ pub struct Capabilities {
     /// Checks permissions itself, with more than the mode bits ([`FileSystem::access`](crate::FileSystem::access) is overridden): the
     /// transport asks `access` instead of judging by the attributes, and leaves the rest to the operation itself.
     pub checks_permissions: bool,
+    /// A node's number means something only in a process that was given a reference on it: the same in every process, but another one must find it
+    /// by its path first.
+    pub transient_nodes: bool,
 }
 
 /// How long what a driver said may be believed without asking again, nanoseconds (FUSE's `entry_valid`, `attr_valid`).

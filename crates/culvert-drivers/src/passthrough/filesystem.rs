@@ -105,6 +105,7 @@ impl FileSystem for PassthroughFs {
             xattrs: true,
             hard_links: true,
             checks_permissions: true,
+            transient_nodes: true,
             ..Capabilities::default()
         }
     }

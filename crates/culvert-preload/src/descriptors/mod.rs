@@ -6,6 +6,7 @@
 mod adopted;
 mod backed;
 mod internal;
+mod node_paths;
 mod posix_locks;
 mod promotion;
 mod recognise;

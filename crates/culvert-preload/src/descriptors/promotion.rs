@@ -1,6 +1,6 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
-use super::{Table, close_on_exec};
+use super::{Table, close_on_exec, node_paths};
 use crate::description::{Description, Kept, Object, kernel_seek};
 use crate::process;
 use crate::shadow;
@@ -33,6 +33,7 @@ impl Table {
             }
             let name = description.name();
             let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
+            node_paths::note(name);
             if !matches!(description.object, Object::Path) && offset != 0 {
                 kernel_seek(opened.0, offset as i64, 0)?;
             }

@@ -1,6 +1,6 @@
 //! Descriptors that came from another process: what do they stand for?
 
-use super::Table;
+use super::{Table, node_paths};
 use crate::description::{Description, Held, Object};
 use crate::process;
 use crate::resolver::{MountId, References};
@@ -73,6 +73,9 @@ impl Table {
         let flags = kernel_flags(fd)?;
         let mount = MountId(name.mount);
         let file_system = process::file_system(mount)?;
+        if file_system.capabilities().transient_nodes {
+            node_paths::find(name)?;
+        }
         let kind = file_system.attributes(name.node)?.kind;
         let object = match kind {
             _ if flags & crate::description::O_PATH != 0 => Object::Path,

@@ -93,7 +93,7 @@ with base:
 print(base.execute("select count(*), sum(length(text)) from t").fetchall(), base.execute("pragma integrity_check").fetchall())
 END
         ls"#;
-    for driver in [Driver::Memory] {
+    for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
         case(
             &format!("short_writes-{}", driver.name()),
             "fault.rule=read+write+short=random",

@@ -1,0 +1,63 @@
+//! Nodes of drivers whose numbers say nothing to another process ([`culvert::Capabilities::transient_nodes`]): the path goes with the shadow.
+
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, read_link};
+use culvert::{Errno, Result};
+use culvert_sys::{nr, syscall};
+
+/// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node without a path (removed) gets none: other processes
+/// do not find it, and say so.
+pub fn note(name: ShadowName) {
+    let Ok(file_system) = process::file_system(MountId(name.mount)) else {
+        return;
+    };
+    if !file_system.capabilities().transient_nodes {
+        return;
+    }
+    let link = process::get().run.node_path(name);
+    let place = link.as_ptr() as usize;
+    let Ok(mut path) = file_system.path_of(name.node) else {
+        return;
+    };
+    if read_link(&link).is_ok_and(|noted| noted == path) {
+        return;
+    }
+    path.push(0);
+    // SAFETY: both paths end in NUL and outlive the calls.
+    unsafe {
+        // One of an earlier description: the file was renamed since.
+        let _ = syscall::call(nr::UNLINK, [place]);
+        if let Err(error) = syscall::call(nr::SYMLINK, [path.as_ptr() as usize, place]) {
+            crate::log!(
+                "the path of node {:x} of mount {} is not noted: {error}",
+                name.node.0,
+                name.mount
+            );
+        }
+    }
+}
+
+/// Finds the node of `name` by the path that was noted, so that this process has a reference on it, which it keeps: `ESTALE` when there is another file by now.
+pub fn find(name: ShadowName) -> Result<()> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    if file_system.attributes(name.node).is_ok() {
+        return Ok(());
+    }
+    let path = read_link(&process::get().run.node_path(name)).map_err(|_| Errno::ESTALE)?;
+    let caller = process::caller();
+    let mut node = file_system.root();
+    for component in path.split(|&byte| byte == b'/') {
+        let entry = file_system.lookup(&caller, node, component)?;
+        if node != file_system.root() {
+            // The one below keeps it.
+            file_system.forget(node, 1);
+        }
+        node = entry.attributes.node;
+    }
+    if node != name.node {
+        file_system.forget(node, 1);
+        return Err(Errno::ESTALE.into());
+    }
+    Ok(())
+}
