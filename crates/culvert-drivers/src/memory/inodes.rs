@@ -17,7 +17,8 @@ impl Core {
     /// One more than the highest inode ever used.
     pub fn inode_end(&self) -> Result<u32> {
         let (_, fresh) = split(self.header(header::INODE_COUNTS)?);
-        Ok(fresh.min(layout::MOST_INODES as u32 + 1))
+        let most = self.header(header::GROWN)?.min(layout::MOST_BLOCKS) * layout::INODES_PER_BLOCK;
+        Ok(u64::from(fresh).min(most).min(layout::MOST_INODES + 1) as u32)
     }
 
     /// What stat says of an inode. Steady only within [`Core::steady`] or the lock.

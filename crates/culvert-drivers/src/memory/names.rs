@@ -125,7 +125,7 @@ impl<'a> Transaction<'a> {
     /// Whether `node` is `above` or lies below it.
     fn is_below(&self, from: &Inode<'_>, above: u32) -> Result<bool> {
         let mut number = from.number;
-        for _ in 0..layout::MOST_INODES {
+        for _ in 0..self.core.inode_end()? {
             if number == above {
                 return Ok(true);
             }

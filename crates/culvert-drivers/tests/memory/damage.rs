@@ -21,11 +21,10 @@ fn explore(made: &dyn FileSystem, dir: Node, depth: u32, left: &mut u32) {
             continue;
         };
         let node = found.attributes.node;
-        let _ = (
-            made.path_of(node),
-            made.readlink(node),
-            made.list_xattr(node),
-        );
+        let _ = (made.readlink(node), made.list_xattr(node));
+        if (*left).is_multiple_of(50) {
+            let _ = made.path_of(node);
+        }
         let _ = made.get_xattr(node, b"user.a");
         match found.attributes.kind {
             FileKind::Directory if depth < 6 => explore(made, node, depth + 1, left),
@@ -61,7 +60,7 @@ fn use_file(file: &dyn File) {
 #[test]
 fn wrong_bytes_are_errors() {
     if let Some((made, source, _)) = worker::join() {
-        explore(&*made, made.root(), 0, &mut 3000);
+        explore(&*made, made.root(), 0, &mut 1000);
         let _ = made.statfs();
         drop(made);
         let _ = culvert_drivers::memory::check(&source);
@@ -90,7 +89,7 @@ fn wrong_bytes_are_errors() {
     let path = String::from_utf8(mount.source.clone()).unwrap();
     let whole = fs::read(&path).unwrap();
     let mut random = Random(7);
-    for round in 0..40 {
+    for round in 0..30 {
         let mut bytes = whole.clone();
         for _ in 0..1 + random.below(200) {
             // Where metadata lie, mostly.
@@ -108,7 +107,7 @@ fn wrong_bytes_are_errors() {
         let mut damaged = mount.clone();
         damaged.source = copy.clone().into_bytes();
         let mut worker = worker::start("damage::wrong_bytes_are_errors", &damaged, round);
-        let ended = ends_within(&mut worker, 20);
+        let ended = ends_within(&mut worker, 60);
         assert!(ended, "round {round}: crashed, or did not end");
         fs::remove_file(&copy).unwrap();
     }
