@@ -92,7 +92,7 @@ impl PassthroughFs {
         let object = self.directory(dir)?;
         // O_EXCL keeps it from ever getting one.
         let flags = flags.0 & (KEPT | O_EXCL) | O_TMPFILE | O_NOCTTY;
-        let file = kernel::open_here(object.fd(), flags, mode)?;
+        let file = kernel::open_directory(object.fd(), flags, mode)?;
         let place = kernel::reopen(file.raw(), O_PATH)?;
         let entry = self.entry(place, None)?;
         Ok((entry, self.opened(entry.attributes.node, file)))

@@ -187,7 +187,7 @@ impl FileSystem for PassthroughFs {
     ) -> Result<OpenedDirectory> {
         let object = self.directory(dir)?;
         let kept = flags.0 & (kernel::O_NOATIME | kernel::O_NONBLOCK);
-        let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY | kept, 0)?;
+        let opened = kernel::open_directory(object.fd(), kept, 0)?;
         Ok(OpenedDirectory::Backed(opened.into_raw()))
     }
 
@@ -198,7 +198,7 @@ impl FileSystem for PassthroughFs {
 
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
         let object = self.directory(dir)?;
-        let opened = kernel::open_here(object.fd(), kernel::O_DIRECTORY, 0)?;
+        let opened = kernel::open_directory(object.fd(), 0, 0)?;
         let call = if data_only { nr::FDATASYNC } else { nr::FSYNC };
         kernel::descriptor_call(call, opened.raw())
     }
@@ -338,7 +338,7 @@ impl FileSystem for PassthroughFs {
 
     fn sync(&self) -> Result<()> {
         let root = self.nodes.root().1.fd();
-        let opened = kernel::open_here(root, kernel::O_DIRECTORY, 0)?;
+        let opened = kernel::open_directory(root, 0, 0)?;
         kernel::descriptor_call(nr::SYNCFS, opened.raw())
     }
 

@@ -128,9 +128,15 @@ pub(super) fn open_parent(dir: i32) -> Result<Descriptor> {
     open_address(dir as usize, parent, O_PATH | O_DIRECTORY, 0)
 }
 
-/// A description of its own on what `dir`, a directory, is.
-pub(super) fn open_here(dir: i32, flags: u32, mode: u32) -> Result<Descriptor> {
-    open_address(dir as usize, c".".as_ptr() as usize, flags, mode)
+/// A description of its own on what `dir`, a directory, is. Not by its `.`, for which it would have to be searchable.
+pub(super) fn open_directory(dir: i32, flags: u32, mode: u32) -> Result<Descriptor> {
+    let link = Link::new(dir);
+    proc_needed(open_address(
+        AT_FDCWD,
+        link.address(),
+        flags | O_DIRECTORY,
+        mode,
+    ))
 }
 
 /// A description of its own on what `fd` is, whatever that is.

@@ -43,7 +43,7 @@ pub(super) fn entries(
     from: u64,
     visit: &mut dyn FnMut(&Record, &[u8]) -> bool,
 ) -> Result<()> {
-    let opened = kernel::open_here(fd, kernel::O_DIRECTORY, 0)?;
+    let opened = kernel::open_directory(fd, 0, 0)?;
     match kernel::seek(opened.raw(), from, 0) {
         // A position that never was: behind everything.
         Err(error) if error.errno() == Errno::EINVAL => return Ok(()),

@@ -111,6 +111,29 @@ fn another_process_finds_a_node_by_its_number() {
     assert_eq!(first.attributes(gone).unwrap().links, 0);
 }
 
+/// What may be read but not searched is listed all the same (path_resolution(7)).
+#[test]
+fn a_directory_without_search_permission_is_listed() {
+    let scratch = Scratch::tmpfs();
+    let driver = scratch.open(&[]);
+    scratch.sh("mkdir -p d/e; chmod 600 d");
+    let dir = find(&*driver, "d").node;
+    let mut names = Vec::new();
+    let mut sink = |entry: culvert::DirectoryEntry<'_>| {
+        names.push(entry.name.to_vec());
+        true
+    };
+    driver.read_directory(dir, 0, &mut sink).unwrap();
+    assert_eq!(names, [b"e"]);
+    if !root() {
+        assert_eq!(
+            errno(driver.lookup(&caller(), dir, b"e")),
+            Some(Errno::EACCES)
+        );
+    }
+    scratch.sh("chmod 700 d");
+}
+
 #[test]
 fn names_are_bytes() {
     let scratch = Scratch::tmpfs();
