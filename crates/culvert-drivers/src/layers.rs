@@ -9,7 +9,9 @@
 //! under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, alternatives, check_names_of};
-use crate::{DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault};
+use crate::{
+    DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault, passthrough,
+};
 use alloc::{boxed::Box, format, string::ToString, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -129,7 +131,10 @@ pub fn prepare(
 
 /// The file system of a mount that [`prepare`] returned, with its layers. Cheap: a few system calls.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
-    let Stack { driver, layers } = Stack::of(mount)?;
+    let Stack { mut driver, layers } = Stack::of(mount)?;
+    if !layers.is_empty() {
+        passthrough::set_layered(&mut driver);
+    }
     let lowest = registry::open(&driver, environment)?;
     layers
         .into_iter()

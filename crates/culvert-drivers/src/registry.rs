@@ -30,10 +30,12 @@ pub struct DriverInfo {
     pub options: &'static [OptionInfo],
 }
 
+type Prepare = fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>;
+
 /// A driver and the two moments of its mounts.
 struct Driver {
     info: DriverInfo,
-    prepare: fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<Prepared>,
+    prepare: Prepare,
     open: fn(&Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>,
 }
 

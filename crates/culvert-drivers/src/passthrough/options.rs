@@ -93,6 +93,14 @@ pub fn set_bound(mount: &mut Mount) {
     mount.options.push((BOUND.into(), Default::default()));
 }
 
+/// Notes that layers lie over `mount`, a passthrough mount: its files are then driven, for on the kernel's own descriptors calls about metadata would pass by
+/// the layers, and tell another `st_dev` than calls by path.
+pub(crate) fn set_layered(mount: &mut Mount) {
+    if mount.driver == "passthrough" {
+        mount.options.push(("driven".into(), Default::default()));
+    }
+}
+
 /// Whether that was noted: what the kernel finds at the target is the mount itself.
 pub fn is_bound(mount: &Mount) -> bool {
     mount.driver == "passthrough" && mount.option(BOUND).is_some()

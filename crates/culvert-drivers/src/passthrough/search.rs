@@ -11,7 +11,6 @@ use super::nodes::{Object, identity};
 use crate::descriptor::Descriptor;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Node, Result};
-use culvert_sys::raw::general::statx;
 
 /// How many names are looked at before the search is given up.
 const MOST: usize = 1 << 20;
@@ -40,7 +39,7 @@ impl PassthroughFs {
         loop {
             if let Some(directory) = next.take() {
                 let below = match self.look(&directory, node, &mut looked_at) {
-                    Ok(Found::Here(found, status)) => return self.nodes.keep(found, &status),
+                    Ok(Found::Here(found)) => return self.keep(found),
                     Ok(Found::Below(below)) => below,
                     Err(error) if error.errno() == Errno::E2BIG => return Err(given_up()),
                     // One that may not be read, or is gone by now.
@@ -62,10 +61,15 @@ impl PassthroughFs {
             let status = kernel::status(found.raw(), None)?;
             // The root of another file system, whose number only it knows.
             if self.nodes.number(identity(&status)) == node {
-                return self.nodes.keep(found, &status);
+                return self.keep(found);
             }
             next = Some(found);
         }
+    }
+
+    fn keep(&self, found: Descriptor) -> Result<Arc<Object>> {
+        let status = kernel::status(found.raw(), None)?;
+        self.nodes.keep(found, &status)
     }
 
     /// Looks for `node` among the names in `directory`.
@@ -93,7 +97,7 @@ impl PassthroughFs {
             let status = kernel::status(found.raw(), None)?;
             // Not what lies below a mount point.
             if self.nodes.number(identity(&status)) == node {
-                return Ok(Found::Here(found, status));
+                return Ok(Found::Here(found));
             }
         }
         match *looked_at < MOST {
@@ -109,7 +113,7 @@ const DT_UNKNOWN: u8 = 0;
 
 enum Found {
     /// The node itself.
-    Here(Descriptor, statx),
+    Here(Descriptor),
     /// Not here; perhaps in these.
     Below(Vec<Name>),
 }
