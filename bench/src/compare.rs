@@ -1,7 +1,7 @@
 //! Several ways to do the same work, in turn: the native one, and the others as parts of its speed.
 
 use crate::figure::{Figure, Judged};
-use crate::tools::{median, sh, succeeds};
+use crate::tools::{attempt, median, succeeds};
 use std::collections::BTreeMap;
 
 /// A way to do the work: what precedes the command, and the directory that it works on.
@@ -81,38 +81,50 @@ impl Row {
     }
 }
 
-/// Runs `program WORKLOAD DIRECTORY FORM` in every way, `rounds` times in turn, each round from another way on.
+/// Runs `program WORKLOAD DIRECTORY FORM` in every way, `rounds` times in turn, each round from another way on. A way that fails
+/// is left out, and its failure printed; without the native way there is nothing.
 pub fn compare(ways: &[Way], program: &str, workload: &str, form: &str, rounds: usize) -> Vec<Row> {
-    let mut taken: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); ways.len()];
-    let mut order = Vec::new();
+    let mut taken: Vec<Option<BTreeMap<String, Vec<f64>>>> =
+        vec![Some(BTreeMap::new()); ways.len()];
+    let mut order: Vec<String> = Vec::new();
     for round in 0..rounds {
         for step in 0..ways.len() {
             let number = (round + step) % ways.len();
-            for line in sh(&ways[number].line(program, workload, form)).lines() {
-                let (name, value) = line.split_once(' ').expect("a name and a number");
-                let value = value.parse().expect("a number");
-                if taken[number].is_empty() || !taken[number].contains_key(name) {
-                    if !order.contains(&name.to_owned()) {
-                        order.push(name.to_owned());
+            let Some(values) = &mut taken[number] else {
+                continue;
+            };
+            match attempt(&ways[number].line(program, workload, form)) {
+                Ok(said) => {
+                    for line in said.lines() {
+                        let (name, value) = line.split_once(' ').expect("a name and a number");
+                        if !order.iter().any(|known| known == name) {
+                            order.push(name.to_owned());
+                        }
+                        let value = value.parse().expect("a number");
+                        values.entry(name.to_owned()).or_default().push(value);
                     }
                 }
-                taken[number]
-                    .entry(name.to_owned())
-                    .or_default()
-                    .push(value);
+                Err(failure) => {
+                    eprintln!("left out: {failure}");
+                    taken[number] = None;
+                }
             }
         }
     }
+    let Some(native) = taken[0].take() else {
+        return Vec::new();
+    };
+    let others = |name: &str| {
+        ways.iter()
+            .zip(&taken)
+            .filter_map(|(way, values)| Some((way.column, values.as_ref()?[name].clone())))
+            .collect()
+    };
     order
         .into_iter()
         .map(|name| Row {
-            native: taken[0][&name].clone(),
-            others: ways
-                .iter()
-                .zip(&taken)
-                .skip(1)
-                .map(|(way, taken)| (way.column, taken[&name].clone()))
-                .collect(),
+            native: native[&name].clone(),
+            others: others(&name),
             name,
         })
         .collect()

@@ -81,14 +81,20 @@ impl Drop for Place {
 
 /// Runs a shell command that must succeed, and gives its output.
 pub fn sh(command: &str) -> String {
+    attempt(command).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+/// Runs a shell command, and gives its output, or the command with all that it said.
+pub fn attempt(command: &str) -> Result<String, String> {
     let output = shell(command).output().expect("there is a shell");
-    assert!(
-        output.status.success(),
-        "{command}\n{}{}",
-        String::from_utf8_lossy(&output.stdout),
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(said);
+    }
+    Err(format!(
+        "{command}\n{said}{}",
         String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    ))
 }
 
 /// The numbers that a command prints.
