@@ -378,6 +378,9 @@ pub fn readlink(call: &mut Call) -> Outcome {
 /// readlinkat(2)
 pub fn readlinkat(call: &mut Call) -> Outcome {
     let [fd, path, buffer, size, ..] = call.args;
+    if (size as i32) <= 0 {
+        return Outcome::Forward;
+    }
     if is_empty(path) && path != 0 {
         return match descriptor(fd) {
             Some(held) => done((|| {

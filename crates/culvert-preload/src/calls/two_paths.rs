@@ -146,10 +146,13 @@ fn rename_given(
     flags: u32,
     walking: bool,
 ) -> Option<Answer> {
-    let from = from.find(walking);
-    let (from, to) = match (from, to.and_then(|to| to.find(walking))) {
-        (Ok(from), Ok(to)) => (from, to),
-        (Err(errno), _) | (_, Err(errno)) => return Some(Err(errno)),
+    let from = match from.find(walking) {
+        Ok(from) => from,
+        Err(errno) => return Some(Err(errno)),
+    };
+    let to = match to.and_then(|to| to.find(walking)) {
+        Ok(to) => to,
+        Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
     };
     if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
         return None;
@@ -218,19 +221,22 @@ fn mixed(side: &Side<'_>) -> Option<Errno> {
             .path()
             .is_empty()
             .then(|| of_target(place.mount, Errno::EBUSY)),
-        Side::Host(..) | Side::Outside(_) => {
-            let (directory, path) = side.host()?;
-            let trimmed = &path[..path
-                .iter()
-                .rposition(|&b| b != b'/')
-                .map_or(0, |end| end + 1)];
-            let parent = trimmed
-                .iter()
-                .rposition(|&b| b == b'/')
-                .map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
-            stat_at(directory, Path::of(&c_string(parent)), 0).err()
-        }
+        Side::Host(..) | Side::Outside(_) => host_error(side),
     }
+}
+
+/// What is wrong with the directory of a name outside all mounts.
+fn host_error(side: &Side<'_>) -> Option<Errno> {
+    let (directory, path) = side.host()?;
+    let trimmed = &path[..path
+        .iter()
+        .rposition(|&b| b != b'/')
+        .map_or(0, |end| end + 1)];
+    let parent = trimmed
+        .iter()
+        .rposition(|&b| b == b'/')
+        .map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
+    stat_at(directory, Path::of(&c_string(parent)), 0).err()
 }
 
 fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
@@ -321,6 +327,11 @@ fn link_given(
 ) -> Option<Answer> {
     let find_target = || to.and_then(|to| to.find(walking));
     if from.path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        if from.directory != AT_FDCWD
+            && let Err(errno) = crate::descriptors::close_on_exec(from.directory)
+        {
+            return Some(Err(errno));
+        }
         return match find_target() {
             Ok(target) => link_descriptor(from.directory, &target, flags),
             Err(errno) => Some(Err(errno)),
@@ -380,7 +391,15 @@ fn makeable(target: &Side<'_>) -> Answer {
             Err(Errno::EROFS) if place.is_read_only() == Ok(false) => Ok(0),
             answer => answer,
         },
-        Side::Host(..) | Side::Outside(_) => Ok(0),
+        Side::Host(..) | Side::Outside(_) => match target.host() {
+            Some((directory, path)) if stat_at(directory, path, AT_SYMLINK_NOFOLLOW).is_ok() => {
+                Err(Errno::EEXIST)
+            }
+            _ => match host_error(target) {
+                Some(errno) => Err(errno),
+                None => Ok(0),
+            },
+        },
     }
 }
 

@@ -14,6 +14,7 @@ mod isolation;
 mod limits;
 mod locking;
 mod matrix;
+mod passthrough_paths;
 mod paths;
 mod permissions;
 mod programs;
