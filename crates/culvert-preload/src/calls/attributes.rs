@@ -242,6 +242,7 @@ fn times(access: (i64, u64), modification: (i64, u64)) -> Result<(SetAttributes,
     let changes = SetAttributes {
         atime: one(access)?,
         mtime: one(modification)?,
+        touch: both_now,
         ..Default::default()
     };
     Ok((

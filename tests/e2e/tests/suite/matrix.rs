@@ -23,6 +23,11 @@ const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
         "what a child that shares its parent's descriptor table, but not its memory, closes or opens, the parent does not learn: it takes the number for the old file",
     ),
     (
+        &[Driver::Driven],
+        &["clone_files/none/", "/posix_lock"],
+        "a child that shares the table takes its parent's lock once more, and F_GETLK names the child as its process",
+    ),
+    (
         &[Driver::Memory],
         &["clone_files/static/", "/posix_lock"],
         "filling the shadow for a program that nobody intercepts closes a descriptor of it, and with it go the locks of everybody who shares the table",
