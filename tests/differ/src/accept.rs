@@ -1,6 +1,7 @@
 //! What may differ, and why: nothing else may.
 
 use crate::mount::Mount;
+use crate::program::{Program, Step};
 use std::sync::OnceLock;
 
 /// A difference that is none.
@@ -20,6 +21,79 @@ pub const ACCEPTED: [Accepted; 1] = [Accepted {
     driver: "type=memory",
     why: "POSIX gives the size of a directory no meaning; tmpfs counts 20 bytes a name",
 }];
+
+/// A step that is left out of programs on some mounts, on both sides: its result is the file system's own affair.
+pub struct LeftOut {
+    /// The operation.
+    pub operation: &'static str,
+    /// What one of its words must contain.
+    pub word: &'static str,
+    /// Part of the mount's specification.
+    pub driver: &'static str,
+    /// Why that is right.
+    pub why: &'static str,
+}
+
+/// The whole list.
+pub const LEFT_OUT: [LeftOut; 11] = [
+    NOWAIT_READ_MEMORY,
+    LeftOut { operation: "pwritev2", ..NOWAIT_READ_MEMORY },
+    LeftOut { driver: "driven", ..NOWAIT_READ_MEMORY },
+    LeftOut { operation: "pwritev2", driver: "driven", ..NOWAIT_READ_MEMORY },
+    LeftOut {
+        operation: "fallocate",
+        word: "_RANGE",
+        driver: "type=memory",
+        why: "tmpfs cannot zero, collapse or insert a range, memory can",
+    },
+    LeftOut {
+        operation: "mapwrite",
+        word: "",
+        driver: "type=memory",
+        why: "a shared writable mapping of a driven file is refused (ENODEV)",
+    },
+    LeftOut {
+        operation: "times",
+        word: "",
+        driver: "type=memory",
+        why: "memory does not record accesses (as a mount with noatime)",
+    },
+    BAD_BUFFER,
+    LeftOut { driver: "driven", ..BAD_BUFFER },
+    LeftOut { operation: "pwrite", ..BAD_BUFFER },
+    LeftOut { operation: "pwrite", driver: "driven", ..BAD_BUFFER },
+];
+
+const NOWAIT_READ_MEMORY: LeftOut = LeftOut {
+    operation: "preadv2",
+    word: "RWF_NOWAIT",
+    driver: "type=memory",
+    why: "whether a call can be done without waiting is the file system's own affair: tmpfs refuses to say",
+};
+
+const BAD_BUFFER: LeftOut = LeftOut {
+    operation: "write",
+    word: "edge:",
+    driver: "type=memory",
+    why: "of a buffer that ends in unmapped memory Linux writes the beginning, drivers nothing (EFAULT); POSIX allows both",
+};
+
+/// The program as it is run on `mount` and natively, to be compared.
+pub fn suited(program: &Program, mount: &Mount) -> Program {
+    let Mount::Culvert { specification, .. } = mount else {
+        return program.clone();
+    };
+    let left_out = |step: &Step| {
+        LEFT_OUT.iter().any(|rule| {
+            specification.contains(rule.driver)
+                && step.words.iter().any(|word| word == rule.operation)
+                && step.words.iter().any(|word| word.contains(rule.word))
+        })
+    };
+    let mut program = program.clone();
+    program.steps.retain(|step| !left_out(step));
+    program
+}
 
 /// A line without the words whose difference is accepted for `mount`.
 pub fn without_accepted(line: &str, mount: &Mount) -> String {

@@ -30,7 +30,7 @@ mod random;
 mod shrink;
 mod world;
 
-pub use accept::ACCEPTED;
+pub use accept::{ACCEPTED, LEFT_OUT, suited};
 pub use compare::{Difference, compare, report};
 pub use generate::generate;
 pub use mount::Mount;

@@ -1,8 +1,7 @@
 //! The fuzzer by hand. See `differ help`.
 
 use culvert_differ::{
-    Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller,
-};
+    Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller, suited};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 const USAGE: &str = "\
 Usage: differ run [--seed S] [--steps N] [--mount M]... [--disk] [--show]
        differ fuzz [--minutes M] [--seed S] [--steps N] [--mount M]... [--disk]
-                   [--programs N] [--into DIRECTORY]
+                   [--programs N] [--into DIRECTORY] [--whole]
        differ replay FILE... [--mount M]... [--disk] [--show]
        differ shrink FILE [--mount M] [--disk]
        differ generate [--seed S] [--steps N]
@@ -27,6 +26,7 @@ every result, attribute, listing and content.
   --disk       directories in $TMPDIR instead of on tmpfs
   --show       show what each step printed
   --into DIR   where shrunk programs go (each kind of failure once)
+  --whole      do not shrink, only name the seeds that differ
   --perturb N  falsify the result of step N: the difference must be found
 
 CULVERT_BIN names the command under test.
@@ -40,6 +40,7 @@ struct Options {
     mounts: Vec<Mount>,
     disk: bool,
     show: bool,
+    whole: bool,
     into: PathBuf,
     perturb: Option<usize>,
     files: Vec<PathBuf>,
@@ -54,6 +55,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         mounts: Vec::new(),
         disk: false,
         show: false,
+        whole: false,
         into: PathBuf::from("."),
         perturb: None,
         files: Vec::new(),
@@ -72,6 +74,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--mount" => options.mounts.push(value()?.parse()?),
             "--disk" => options.disk = true,
             "--show" => options.show = true,
+            "--whole" => options.whole = true,
             "--into" => options.into = PathBuf::from(value()?),
             "--perturb" => options.perturb = Some(number(value()?)? as usize),
             other if other.starts_with('-') => return Err(format!("unknown option {other}")),
@@ -124,20 +127,29 @@ fn fuzz(bench: &Bench, options: &Options) -> Result<bool, String> {
     while count < options.programs
         && (options.minutes == 0 || began.elapsed() < Duration::from_secs(60 * options.minutes))
     {
-        let program = generate(seed, options.steps);
-        let native = bench.world.run(&program, &Mount::Native, None);
+        let whole = generate(seed, options.steps);
+        let mut native = bench.world.run(&whole, &Mount::Native, None);
         if native.status != "exit 0" || native.output.contains(" unknown\n") {
             println!("seed {seed} natively: {} {}", native.status, native.errors);
         }
+        let mut last = whole.clone();
         for mount in &options.mounts {
+            let program = suited(&whole, mount);
+            if program != last {
+                native = bench.world.run(&program, &Mount::Native, None);
+                last = program.clone();
+            }
             let ours = bench.world.run(&program, mount, bench.perturb);
             let Some(found) = compare(&program, &native, &ours, mount) else {
                 continue;
             };
             let signature = found.signature();
+            if options.whole {
+                println!("seed {seed}: {signature}");
+            }
             let times = seen.entry(signature.clone()).or_default();
             *times += 1;
-            if *times > 1 {
+            if *times > 1 || options.whole {
                 continue;
             }
             let mut short = bench.smaller(&program, mount, &found);
@@ -182,6 +194,7 @@ fn fuzz(bench: &Bench, options: &Options) -> Result<bool, String> {
 fn replay(bench: &Bench, program: &Program, options: &Options, name: &str) -> bool {
     let mut good = true;
     for mount in &options.mounts {
+        let program = &suited(program, mount);
         let found = bench.difference(program, mount);
         good &= found.is_none();
         let verdict = found

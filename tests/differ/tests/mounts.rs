@@ -1,7 +1,7 @@
 //! The kept programs and a fixed number of random ones, on every kind of mount.
 
 use culvert_differ::{
-    Mount, Place, Program, World, built_culvert, difference, generate, report, smaller,
+    Mount, Place, Program, World, built_culvert, difference, generate, report, smaller, suited,
 };
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,9 @@ use std::path::Path;
 /// Random programs for each kind of mount, and their length.
 const SEEDS: std::ops::Range<u64> = 1..41;
 const STEPS: usize = 60;
+
+/// Seeds whose programs show a difference that is known and not yet repaired: kind of mount, seed, what differs.
+const KNOWN: &[(&str, u64, &str)] = &[];
 
 /// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.
 fn world(mount: &Mount) -> Option<World> {
@@ -47,6 +50,7 @@ fn kept() -> Vec<(String, Program)> {
 /// Runs the program as whoever it is for, and fails with a short program and both outputs.
 #[track_caller]
 fn equal(world: &World, mount: &Mount, name: &str, program: &Program) {
+    let program = &suited(program, mount);
     let Some(found) = difference(world, program, mount, None) else {
         return;
     };
@@ -60,10 +64,13 @@ fn equal(world: &World, mount: &Mount, name: &str, program: &Program) {
     );
 }
 
-fn random_programs(mount: &str) {
-    let mount: Mount = mount.parse().expect("a mount");
+fn random_programs(kind: &str) {
+    let mount: Mount = kind.parse().expect("a mount");
     let Some(world) = world(&mount) else { return };
     for seed in SEEDS {
+        if KNOWN.iter().any(|known| (known.0, known.1) == (kind, seed)) {
+            continue;
+        }
         equal(
             &world,
             &mount,
@@ -101,6 +108,10 @@ macro_rules! on_each_mount {
 
 on_each_mount! {
     native "native";
+    passthrough "passthrough";
+    bound "bound";
+    driven "driven";
+    memory "memory";
 }
 
 /// Natively nothing varies; so what differs on a mount is the mount's doing.

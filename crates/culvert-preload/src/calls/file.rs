@@ -7,9 +7,9 @@ use crate::description::{Held, Object};
 use crate::looked_at;
 use crate::memory;
 use crate::process::limits;
-use culvert::Errno;
+use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::nr;
+use culvert_sys::{nr, syscall};
 
 /// fadvise64(2), readahead(2): advice; errors as natively.
 pub fn advice(call: &mut Call) -> Outcome {
@@ -177,7 +177,10 @@ pub fn ioctl(call: &mut Call) -> Outcome {
         FIOASYNC => done(Err(Errno::ENOTTY)),
         FICLONE | FICLONERANGE | FIDEDUPERANGE => match kernel_has_not(fd) {
             // The other file is a descriptor too, which must be the kernel's.
-            None => clone_from(request as u32, argument),
+            None => clone_from(&held, request as u32, argument),
+            Some(_) if request as u32 == FICLONE => {
+                done(Err(clone_refused(&held, argument as i32)))
+            }
             Some(_) => done(Err(Errno::EOPNOTSUPP)),
         },
         _ if held.is_direct() => Outcome::Forward,
@@ -185,12 +188,31 @@ pub fn ioctl(call: &mut Call) -> Outcome {
     }
 }
 
+const F_GETFD: usize = 1;
 const FICLONE: u32 = 0x4004_9409;
 const FICLONERANGE: u32 = 0x4020_940d;
 const FIDEDUPERANGE: u32 = 0xc018_9436;
 
+/// Why nothing is cloned into `to`, in the kernel's order (fs/remap_range.c, `vfs_clone_file_range`).
+fn clone_refused(to: &Held, source: i32) -> Errno {
+    // SAFETY: plain numbers.
+    if let Err(errno) = unsafe { syscall::call(nr::FCNTL, [source as usize, F_GETFD]) } {
+        return errno;
+    }
+    match super::descriptor(source as usize) {
+        Some(from) if from.mount == to.mount => {
+            if from.kind == FileKind::Directory || to.kind == FileKind::Directory {
+                Errno::EISDIR
+            } else {
+                Errno::EOPNOTSUPP
+            }
+        }
+        _ => Errno::EXDEV,
+    }
+}
+
 /// ioctl_ficlone(2), ioctl_fideduperange(2) of a file that the kernel has: whether it has the other too.
-fn clone_from(request: u32, argument: usize) -> Outcome {
+fn clone_from(held: &Held, request: u32, argument: usize) -> Outcome {
     let others = match request {
         FICLONE => 1,
         FICLONERANGE => memory::get::<i64>(argument).map_or(0, |_| 1),
@@ -203,8 +225,10 @@ fn clone_from(request: u32, argument: usize) -> Outcome {
             // `struct file_dedupe_range` has 24 bytes, each `struct file_dedupe_range_info` behind it 32.
             _ => memory::get::<i64>(argument + 24 + i * 32),
         };
-        if other.is_ok_and(|other| kernel_has_not(other as usize).is_some()) {
-            return done(Err(Errno::EXDEV));
+        if let Ok(other) = other
+            && kernel_has_not(other as usize).is_some()
+        {
+            return done(Err(clone_refused(held, other as i32)));
         }
     }
     Outcome::Forward
