@@ -37,9 +37,19 @@ pub struct LeftOut {
 /// The whole list.
 pub const LEFT_OUT: [LeftOut; 11] = [
     NOWAIT_READ_MEMORY,
-    LeftOut { operation: "pwritev2", ..NOWAIT_READ_MEMORY },
-    LeftOut { driver: "driven", ..NOWAIT_READ_MEMORY },
-    LeftOut { operation: "pwritev2", driver: "driven", ..NOWAIT_READ_MEMORY },
+    LeftOut {
+        operation: "pwritev2",
+        ..NOWAIT_READ_MEMORY
+    },
+    LeftOut {
+        driver: "driven",
+        ..NOWAIT_READ_MEMORY
+    },
+    LeftOut {
+        operation: "pwritev2",
+        driver: "driven",
+        ..NOWAIT_READ_MEMORY
+    },
     LeftOut {
         operation: "fallocate",
         word: "_RANGE",
@@ -59,9 +69,19 @@ pub const LEFT_OUT: [LeftOut; 11] = [
         why: "memory does not record accesses (as a mount with noatime)",
     },
     BAD_BUFFER,
-    LeftOut { driver: "driven", ..BAD_BUFFER },
-    LeftOut { operation: "pwrite", ..BAD_BUFFER },
-    LeftOut { operation: "pwrite", driver: "driven", ..BAD_BUFFER },
+    LeftOut {
+        driver: "driven",
+        ..BAD_BUFFER
+    },
+    LeftOut {
+        operation: "pwrite",
+        ..BAD_BUFFER
+    },
+    LeftOut {
+        operation: "pwrite",
+        driver: "driven",
+        ..BAD_BUFFER
+    },
 ];
 
 const NOWAIT_READ_MEMORY: LeftOut = LeftOut {

@@ -1,7 +1,9 @@
 //! The fuzzer by hand. See `differ help`.
 
 use culvert_differ::{
-    Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller, suited};
+    Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller,
+    suited,
+};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{IsTerminal, Write};
