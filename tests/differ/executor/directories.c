@@ -145,17 +145,25 @@ bool directory_operation(struct step *s, int at)
     return true;
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 static void dump_attributes(const char *place)
 {
-    char names[4096];
+    char names[4096], *found[64];
+    size_t count = 0;
     long size = llistxattr(place, names, sizeof names);
-    for (char *name = names; size > 0 && name < names + size; name += strlen(name) + 1) {
+    for (char *name = names; size > 0 && name < names + size && count < 64; name += strlen(name) + 1)
+        if (strcmp(name, "security.selinux"))
+            found[count++] = name;
+    qsort(found, count, sizeof *found, by_text);
+    for (size_t i = 0; i < count; i++) {
         char value[4096];
-        long length = lgetxattr(place, name, value, sizeof value);
-        if (strncmp(name, "security.selinux", 16)) {
-            out(" %s", name);
-            out_bytes(value, length > 0 ? length : 0);
-        }
+        long length = lgetxattr(place, found[i], value, sizeof value);
+        out(" %s", found[i]);
+        out_bytes(value, length > 0 ? length : 0);
     }
 }
 

@@ -34,13 +34,16 @@ const OPERATIONS: &[(usize, &str)] = &[
     (10, "read %f %n %b"),
     (6, "pread %f %n %k %b"),
     (2, "readv %f %n %n %b"),
-    (2, "preadv2 %f %n [-1;0;100] [0;RWF_NOWAIT;RWF_HIPRI;256]"),
+    (
+        2,
+        "preadv2 %f %n [-1;0;100] [0;RWF_NOWAIT;RWF_HIPRI;0x40000000]",
+    ),
     (12, "write %f %n %b"),
     (6, "pwrite %f %n %k %b"),
     (2, "writev %f %n %n %b"),
     (
         3,
-        "pwritev2 %f %n [-1;0;100] [0;RWF_APPEND;RWF_DSYNC;RWF_SYNC;RWF_NOWAIT;256]",
+        "pwritev2 %f %n [-1;0;100] [0;RWF_APPEND;RWF_DSYNC;RWF_SYNC;RWF_NOWAIT;0x40000000]",
     ),
     (2, "stdio %p [r;w;a;r+;w+;a+;wx;re] [0;1;3;300]"),
     (
