@@ -218,8 +218,7 @@ impl Core {
     /// Makes sure that the reserve holds a block for `index`, and blocks of pointers as its map needs.
     pub fn fill_reserve(&self, of: &Inode<'_>, index: u64, end: u64, appends: bool) -> Result<()> {
         loop {
-            let (start, count) = split(of.get(inode::RESERVE));
-            if count == 0 {
+            if of.get(inode::RESERVE) >> 32 == 0 {
                 let needed = end.div_ceil(BLOCK).saturating_sub(index).max(1);
                 let there = of.get(inode::BLOCKS);
                 let ahead = match appends && there > 0 {
@@ -232,7 +231,6 @@ impl Core {
             if !self.needs_pointers(of, index)? {
                 return Ok(());
             }
-            let _ = start;
             self.add_pointers(of, index)?;
         }
     }
@@ -260,9 +258,9 @@ impl Core {
     /// Whether blocks of pointers are missing on the way to `index`.
     fn needs_pointers(&self, of: &Inode<'_>, index: u64) -> Result<bool> {
         let root = of.get(inode::ROOT);
-        let (top, depth) = split(root);
+        let (_, depth) = split(root);
         if depth == 0 {
-            return Ok(index > 0 || top != 0 && index > 0);
+            return Ok(index > 0);
         }
         Ok(index >= reach(depth) || self.place(root, index)?.is_none())
     }

@@ -57,7 +57,7 @@ impl Record {
             length: (word >> 48) as u16,
         };
         let length = record.length as u64;
-        let fits = length >= 8 && length % 8 == 0 && within + length <= BLOCK;
+        let fits = length >= 8 && length.is_multiple_of(8) && within + length <= BLOCK;
         let named = record.inode == 0 || record.name > 0 && 8 + record.name as u64 <= length;
         if fits && named { Some(record) } else { None }
     }

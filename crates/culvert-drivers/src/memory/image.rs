@@ -124,7 +124,7 @@ impl Image {
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
         let at = self.block(offset / BLOCK)?;
         // SAFETY: mapped for as long as `self` lives, aligned as `offset / 8 * 8` is; only ever touched as atomics or by checked copies.
-        Ok(unsafe { &*at.add((offset % BLOCK & !7) as usize).cast::<AtomicU64>() })
+        Ok(unsafe { &*at.add(((offset % BLOCK) & !7) as usize).cast::<AtomicU64>() })
     }
 
     /// The half word at `offset`, a multiple of 4.
@@ -132,7 +132,7 @@ impl Image {
     pub fn half(&self, offset: u64) -> Result<&AtomicU32> {
         let at = self.block(offset / BLOCK)?;
         // SAFETY: as in `word`.
-        Ok(unsafe { &*at.add((offset % BLOCK & !3) as usize).cast::<AtomicU32>() })
+        Ok(unsafe { &*at.add(((offset % BLOCK) & !3) as usize).cast::<AtomicU32>() })
     }
 
     /// Word `index` of the header.
@@ -145,7 +145,7 @@ impl Image {
     #[inline(always)]
     pub fn words(&self, offset: u64, count: u64) -> Result<&[AtomicU64]> {
         let at = self.block(offset / BLOCK)?;
-        let within = offset % BLOCK & !7;
+        let within = (offset % BLOCK) & !7;
         let count = count.min((BLOCK - within) / 8);
         // SAFETY: as in `word`; `count` words end within the block.
         Ok(unsafe { core::slice::from_raw_parts(at.add(within as usize).cast(), count as usize) })
