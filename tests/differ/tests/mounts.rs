@@ -41,7 +41,7 @@ const KNOWN: &[(&str, u64, &str)] = &[
     (
         "driven",
         29,
-        "a directory whose mode loses x cannot be listed through a descriptor opened before",
+        "the position of a directory as a spawned child sees it",
     ),
     ("driven", 37, "O_DIRECT is EINVAL"),
     (
