@@ -229,18 +229,30 @@ fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
         target.push(b'/');
         target.extend_from_slice(part);
     }
-    target.push(0);
-    // SAFETY: both paths end in NUL.
-    match unsafe {
-        syscall::call(
-            nr::LINK,
-            [
-                process.run.shadow(name).as_ptr() as usize,
-                target.as_ptr() as usize,
-            ],
-        )
-    } {
-        Ok(_) | Err(Errno::EEXIST) => Ok(target),
+    let link = |to: &[u8]| {
+        let shadow = process.run.shadow(name);
+        // SAFETY: both paths end in NUL.
+        unsafe { syscall::call(nr::LINK, [shadow.as_ptr() as usize, to.as_ptr() as usize]) }
+    };
+    let place = c_string(&target);
+    match link(&place) {
+        Ok(_) => Ok(place),
+        // The program that had this path before may have been another one.
+        Err(Errno::EEXIST) => {
+            // SAFETY: gettid has no arguments.
+            let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
+            target.extend_from_slice(alloc::format!("\n{thread}").as_bytes());
+            let new = c_string(&target);
+            link(&new)?;
+            let paths = [new.as_ptr() as usize, place.as_ptr() as usize];
+            // SAFETY: both paths end in NUL. rename(2) leaves two links to one file as they are: the new one goes in any case.
+            let renamed = unsafe {
+                let renamed = syscall::call(nr::RENAME, paths);
+                let _ = syscall::call(nr::UNLINK, [paths[0]]);
+                renamed
+            };
+            renamed.map(|_| place)
+        }
         Err(error) => Err(error),
     }
 }
