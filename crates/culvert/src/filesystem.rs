@@ -416,7 +416,8 @@ pub trait FileSystem: Send + Sync {
 
     /// The directory tree of the kernel that this mount *is*, when it is exactly one: same names, same inodes, same rights, nothing added. The
     /// transport may then do any operation by the kernel's own call relative to [`Backing::root`], keeping to the rules of paths (links that
-    /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has none, for it changes something.
+    /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has none, for it changes
+    /// something, nor has a read-only mount, unless the kernel's own is read-only too: who holds a descriptor of the tree can change modes.
     fn backing(&self) -> Option<Backing> {
         None
     }

@@ -143,11 +143,6 @@ impl<'p> Backed<'p> {
     pub fn is_left_to_kernel(&self) -> bool {
         self.links == BackingLinks::Backing && !climbs(&self.path())
     }
-
-    /// Whether the mount refuses changes.
-    pub fn is_read_only(&self) -> Result<bool, Errno> {
-        Ok(process::file_system(self.mount)?.capabilities().read_only)
-    }
 }
 
 /// Whether `..` may lead above where the path begins.
@@ -260,9 +255,6 @@ pub fn perform(call: &Call, at: At, place: &Backed<'_>) -> Option<Answer> {
     if call.number == nr::CHDIR {
         return super::cwd::enter_backed(place);
     }
-    if super::read_only::concerns(call) && place.is_read_only() != Ok(false) {
-        return None;
-    }
     let path = place.path();
     if path.is_empty() {
         return Some(on_root(call, at, place));
@@ -287,9 +279,6 @@ pub fn perform(call: &Call, at: At, place: &Backed<'_>) -> Option<Answer> {
 /// The same for a path that a walk has found.
 #[cold]
 pub fn perform_resolved(call: &Call, at: At, place: &Backed<'_>) -> Answer {
-    if super::read_only::concerns(call) && place.is_read_only()? {
-        return super::read_only::answer(call, at, place);
-    }
     if call.number == nr::CHDIR {
         return super::cwd::enter_backed(place).unwrap_or(Err(Errno::ELOOP));
     }

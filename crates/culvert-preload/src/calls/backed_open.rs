@@ -1,23 +1,18 @@
 //! open(2) in a mount that is a tree of the kernel's own.
 
 use super::backed::Backed;
-use super::path::stat_at;
 use crate::description::O_PATH;
 use crate::memory::Path;
 use crate::process;
 use crate::resolver::Restrictions;
 use culvert::Errno;
-use culvert_sys::{nr, syscall};
+use culvert_sys::nr;
 
-const O_ACCMODE: u32 = 3;
 const O_CREAT: u32 = 0o100;
-const O_EXCL: u32 = 0o200;
-const O_TRUNC: u32 = 0o1000;
 const O_DIRECTORY: u32 = 0o200000;
 const O_CLOEXEC: u32 = 0o2000000;
 const O_TMPFILE: u32 = 0o20000000 | O_DIRECTORY;
 const S_IFMT: u32 = 0o170000;
-const S_IFREG: u32 = 0o100000;
 const S_IFDIR: u32 = 0o040000;
 
 /// Why nothing was opened.
@@ -45,11 +40,6 @@ pub fn open(
     mode: u32,
 ) -> Result<i32, Failure> {
     let creates = flags & O_CREAT != 0 || flags & O_TMPFILE == O_TMPFILE;
-    let mut flags = flags;
-    let writes = creates || flags & (O_ACCMODE | O_TRUNC) != 0;
-    if writes && flags & O_PATH == 0 && place.is_read_only()? {
-        flags = without_changes(place, flags)?;
-    }
     let path = match place.path() {
         path if path.is_empty() => Path::of(b".\0"),
         path => path,
@@ -99,48 +89,4 @@ fn record(place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
     let close_on_exec = flags & O_CLOEXEC != 0;
     let table = &process::get().table;
     table.opened_in_backing(fd, place.mount, is_directory, close_on_exec)
-}
-
-/// What is left of `flags` in a mount that is read-only: EROFS where the kernel says it (`do_open`, `lookup_open`, fs/namei.c).
-#[cold]
-fn without_changes(place: &Backed<'_>, flags: u32) -> Result<u32, Failure> {
-    if !place.is_resolved() {
-        return Err(Failure::MustWalk);
-    }
-    let path = match place.path() {
-        path if path.is_empty() => Path::of(b".\0"),
-        path => path,
-    };
-    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-    let found = match stat_at(place.base, path, AT_SYMLINK_NOFOLLOW) {
-        Err(Errno::ENOENT) if flags & O_CREAT != 0 && path.last() == Some(&b'/') => {
-            return Err(Errno::EISDIR.into());
-        }
-        Err(Errno::ENOENT) if flags & O_CREAT != 0 => return Err(Errno::EROFS.into()),
-        found => found?,
-    };
-    let kind = found.st_mode & S_IFMT;
-    if flags & O_TMPFILE == O_TMPFILE {
-        return Err(match kind {
-            S_IFDIR => Errno::EROFS.into(),
-            _ => Errno::ENOTDIR.into(),
-        });
-    }
-    let writes = flags & (O_ACCMODE | O_TRUNC) != 0;
-    if writes && kind == S_IFREG && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL {
-        let wanted = match flags & O_ACCMODE {
-            0 => 4,
-            1 => 2,
-            _ => 6,
-        };
-        const AT_EACCESS: usize = 0x200;
-        let arguments = [place.base as usize, path.address(), wanted, AT_EACCESS];
-        // SAFETY: the path ends in NUL.
-        let allowed = unsafe { syscall::call(nr::FACCESSAT2, arguments) };
-        return Err(match allowed {
-            Err(Errno::EACCES) if flags & O_TRUNC == 0 => Errno::EACCES.into(),
-            _ => Errno::EROFS.into(),
-        });
-    }
-    Ok(flags & !O_TRUNC)
 }

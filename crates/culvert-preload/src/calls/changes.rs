@@ -339,13 +339,7 @@ fn on_socket_path(
     }
     let replaced = match found {
         Ok(Found::Inside(found)) => return done(inside(call, found, given)),
-        Ok(Found::Backed(place)) => match place.is_read_only() {
-            Ok(true) if binds => {
-                return done(super::read_only::absent(&place, true).map_err(in_use));
-            }
-            Ok(_) => backed::through_proc(place.base, place.path().bytes()),
-            Err(errno) => return done(Err(errno)),
-        },
+        Ok(Found::Backed(place)) => backed::through_proc(place.base, place.path().bytes()),
         Ok(Found::Outside(path)) => path,
         Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
         Err(errno) => return done(Err(errno)),

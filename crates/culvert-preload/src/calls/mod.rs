@@ -15,7 +15,6 @@ pub mod open;
 pub mod path;
 pub mod proc_files;
 pub mod process;
-pub mod read_only;
 pub mod socket;
 pub mod stat;
 pub mod transfer;

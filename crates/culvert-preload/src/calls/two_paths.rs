@@ -4,7 +4,7 @@ use super::backed::{Backed, Name};
 use super::changes::{make, may_remove, of_target};
 use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again, parent_is_target, stat_at};
 use super::stat::existing;
-use super::{Answer, descriptor, done, read_only};
+use super::{Answer, descriptor, done};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
@@ -103,10 +103,10 @@ impl Side<'_> {
     }
 }
 
-/// Whether both are in one mount with a backing tree, which takes changes.
+/// Whether both are in one mount with a backing tree.
 fn same_tree(from: &Side<'_>, to: &Side<'_>) -> bool {
     matches!((from, to), (Side::Backed(from), Side::Backed(to))
-        if from.mount == to.mount && from.is_read_only() == Ok(false))
+        if from.mount == to.mount)
 }
 
 /// rename(2), renameat(2), renameat2(2)
@@ -186,15 +186,6 @@ fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> An
 /// Within a backing tree. None: a link stands in the way.
 fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
     let (from_name, to_name) = (Name::of(from)?, Name::of(to)?);
-    let special = |place: &Backed<'_>| {
-        matches!(
-            read_only::last_name(place.path().bytes()),
-            b"" | b"." | b".."
-        )
-    };
-    if from.is_read_only() != Ok(false) && !special(from) && !special(to) {
-        return Some(Err(Errno::EROFS));
-    }
     let root = Path::of(b".\0");
     let shown = |name: &Name<'_>| match name.name.is_empty() {
         true => root.address(),
@@ -387,10 +378,7 @@ fn link_given(
 fn makeable(target: &Side<'_>) -> Answer {
     match target {
         Side::Inside(found) => make(found, false).map(|_| 0),
-        Side::Backed(place) => match read_only::absent(place, true) {
-            Err(Errno::EROFS) if place.is_read_only() == Ok(false) => Ok(0),
-            answer => answer,
-        },
+        Side::Backed(place) => absent(place),
         Side::Host(..) | Side::Outside(_) => match target.host() {
             Some((directory, path)) if stat_at(directory, path, AT_SYMLINK_NOFOLLOW).is_ok() => {
                 Err(Errno::EEXIST)
@@ -400,6 +388,20 @@ fn makeable(target: &Side<'_>) -> Answer {
                 None => Ok(0),
             },
         },
+    }
+}
+
+/// Whether a name that is no directory's could be made at `place`: EEXIST and ENOENT come before EXDEV (`filename_create`, fs/namei.c).
+fn absent(place: &Backed<'_>) -> Answer {
+    let path = place.path();
+    if path.is_empty() {
+        return Err(Errno::EEXIST);
+    }
+    match stat_at(place.base, path, AT_SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Errno::EEXIST),
+        Err(Errno::ENOENT) if path.last() != Some(&b'/') => Ok(0),
+        Err(Errno::ENOTDIR) if path.last() == Some(&b'/') => Err(Errno::EEXIST),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -433,9 +435,6 @@ fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> An
 
 /// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the way.
 fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
-    if place.is_read_only() != Ok(false) {
-        return Some(read_only::absent(place, true));
-    }
     let name = Name::of(place)?;
     let shown = match name.name.is_empty() {
         true => Path::of(b".\0"),
