@@ -228,9 +228,9 @@ fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyEr
     })
 }
 
-/// Copies `dst.len()` bytes from the program's address `src`.
-pub fn copy_in(dst: &mut [u8], src: usize) -> Result<(), Fault> {
-    Ok(copy(dst.as_mut_ptr() as usize, src, dst.len(), src)?)
+/// Copies `dst.len()` bytes from the program's address `src`. After an error the first `done` bytes have been read.
+pub fn copy_in(dst: &mut [u8], src: usize) -> Result<(), CopyError> {
+    copy(dst.as_mut_ptr() as usize, src, dst.len(), src)
 }
 
 /// Copies `src` to the program's address `dst`. After an error the first `done` bytes have been written.

@@ -136,7 +136,9 @@ impl Sink for UserSink<'_> {
         while put < count {
             let Some(span) = self.0.here() else { break };
             let step = span.length.min(count - put);
-            if user::zero_out(span.base, step).is_err() {
+            if let Err(fault) = user::zero_out(span.base, step) {
+                put += fault.done;
+                self.0.done += fault.done;
                 return if put > 0 {
                     Ok(put)
                 } else {
@@ -174,7 +176,9 @@ impl Source for UserSource<'_> {
         while taken < into.len() {
             let Some(span) = self.0.here() else { break };
             let count = span.length.min(into.len() - taken);
-            if user::copy_in(&mut into[taken..taken + count], span.base).is_err() {
+            if let Err(fault) = user::copy_in(&mut into[taken..taken + count], span.base) {
+                taken += fault.done;
+                self.0.done += fault.done;
                 return if taken > 0 {
                     Ok(taken)
                 } else {

@@ -114,6 +114,30 @@ static void group_vectors(void)
     content("f");
 }
 
+/* A buffer that ends in the middle: what lies before the end is written. */
+static void group_half(void)
+{
+    char *end = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + 4096;
+    memset(end - 4096, 'h', 4096);
+    munmap(end, 4096);
+    int fd = made("f", O_RDWR, "begin ");
+    struct iovec v[2] = { { "ab", 2 }, { end - 7, 20 } };
+    SHOW(write(fd, end - 10, 50));
+    WHERE(fd);
+    SHOW(pwrite(fd, end - 50, 100, 20));
+    SHOW(writev(fd, v, 2));
+    WHERE(fd);
+    SHOW(pwrite(fd, end, 10, 0));
+    content("f");
+    int appending = must_open("f", O_WRONLY | O_APPEND);
+    SHOW(write(appending, end - 3, 30));
+    content("f");
+    /* What a read of a hole leaves out is not read either. */
+    SHOW(ftruncate(fd, 100000));
+    SHOW(pread(fd, end - 5, 10, 50000));
+    printf("%d\n", end[-1] == 0 && end[-5] == 0 && end[-6] == 'h');
+}
+
 static void group_append(void)
 {
     int fd = made("f", O_RDWR | O_APPEND, "start"), plain = must_open("f", O_RDWR);
@@ -467,7 +491,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } groups[] = {
-        { "write", group_write }, { "vectors", group_vectors }, { "append", group_append }, { "open", group_open },
+        { "write", group_write }, { "vectors", group_vectors }, { "half", group_half }, { "append", group_append }, { "open", group_open },
         { "size", group_size }, { "limit", group_limit }, { "umask", group_umask }, { "transfer", group_transfer },
         { "map", group_map }, { "shared-map", group_shared_map },
     };

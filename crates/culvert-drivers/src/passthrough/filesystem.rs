@@ -83,6 +83,30 @@ impl PassthroughFs {
         self.options.driven || self.options.read_only && !self.options.bound
     }
 
+    /// Whether what `fd` is lies in the source. Its path says so in one call, but only up to `PATH_MAX` (`d_path`, fs/d_path.c); a directory deeper
+    /// than that is climbed from, up to the root or past it.
+    fn holds(&self, fd: i32) -> Result<bool> {
+        match kernel::path_of(fd) {
+            Ok(path) => return Ok(self.below_root(&path)?.is_some()),
+            Err(error) if error.errno() != Errno::ENAMETOOLONG => return Err(error),
+            Err(_) => {}
+        }
+        let root = kernel::place(self.nodes.root().1.fd())?;
+        let mut here = kernel::place(fd)?;
+        let mut above = None;
+        while here != root {
+            let from = above.as_ref().map_or(fd, Descriptor::raw);
+            let next = kernel::open_parent(from)?;
+            let there = kernel::place(next.raw())?;
+            // The root of the process, which is its own parent.
+            if there == here {
+                return Ok(false);
+            }
+            (here, above) = (there, Some(next));
+        }
+        Ok(true)
+    }
+
     /// `path` below the root, when it lies there.
     fn below_root(&self, path: &[u8]) -> Result<Option<Vec<u8>>> {
         let root = kernel::path_of(self.nodes.root().1.fd())?;
@@ -127,7 +151,7 @@ impl FileSystem for PassthroughFs {
         let above = kernel::open_parent(object.fd())?;
         let status = kernel::status(above.raw(), None)?;
         // A directory that was moved out of the source has no parent here (`path_connected`, fs/namei.c).
-        if self.below_root(&kernel::path_of(above.raw())?)?.is_none() {
+        if !self.holds(above.raw())? {
             return Err(Errno::ENOENT.into());
         }
         self.nodes.above(dir, above, &status)
@@ -354,7 +378,7 @@ impl FileSystem for PassthroughFs {
 
     fn identify(&self, fd: i32) -> Result<Entry> {
         let status = kernel::status(fd, None)?;
-        if self.below_root(&kernel::path_of(fd)?)?.is_none() {
+        if !self.holds(fd)? {
             return Err(Error::new(Errno::EXDEV));
         }
         if let Some(node) = self.nodes.refer(&status) {

@@ -176,12 +176,15 @@ pub(super) fn proc_needed<T>(result: Result<T>) -> Result<T> {
 
 /// statx(2): of `name` in `fd`, not followed, or of `fd` itself.
 pub(crate) fn status(fd: i32, name: Option<&Name>) -> Result<linux::statx> {
+    status_with(fd, name, linux::STATX_BASIC_STATS | linux::STATX_BTIME)
+}
+
+fn status_with(fd: i32, name: Option<&Name>, mask: u32) -> Result<linux::statx> {
     let mut out = MaybeUninit::<linux::statx>::zeroed();
     let (path, flags) = match name {
         Some(name) => (name.address(), AT_SYMLINK_NOFOLLOW),
         None => (EMPTY.as_ptr() as usize, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW),
     };
-    const MASK: u32 = linux::STATX_BASIC_STATS | linux::STATX_BTIME;
     // SAFETY: the path is NUL-terminated; the kernel fills the struct that we own, plain data for which zero is a value.
     unsafe {
         syscall::call(
@@ -190,12 +193,19 @@ pub(crate) fn status(fd: i32, name: Option<&Name>) -> Result<linux::statx> {
                 fd as usize,
                 path,
                 flags as usize,
-                MASK as usize,
+                mask as usize,
                 out.as_mut_ptr() as usize,
             ],
         )?;
         Ok(out.assume_init())
     }
+}
+
+/// Which directory `fd` is, and on which mount it is seen: device, inode and the mount's number (zero before Linux 5.8).
+pub(super) fn place(fd: i32) -> Result<(u64, u64, u64)> {
+    let status = status_with(fd, None, linux::STATX_BASIC_STATS | linux::STATX_MNT_ID)?;
+    let (device, inode) = super::nodes::identity(&status);
+    Ok((device, inode, status.stx_mnt_id))
 }
 
 /// The path of what `fd` is, as the magic link shows it.

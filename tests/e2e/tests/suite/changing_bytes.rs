@@ -12,6 +12,7 @@ fn group(case: &Case, name: &str) {
 on_each_driver! {
     write |case| group(&case, "write");
     vectors_and_flags |case| group(&case, "vectors");
+    buffers_that_end_in_the_middle |case| group(&case, "half");
     append |case| group(&case, "append");
     open_flags_and_files_without_names |case| group(&case, "open");
     size_and_holes |case| group(&case, "size");
