@@ -49,7 +49,9 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
         // Only an intercepted process sees what is on the mount: culvert itself, started again, looks there.
         None => inside(run.command, run.strict)?,
     };
-    let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1;
+    // What is not intercepted itself stands in no mount.
+    let outside = !inherited.intercepted;
+    let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1 | u8::from(outside) << 2;
     let ignored = file_size_signal::Ignored::new();
     let directory = run_directory::create()?;
     let outcome = serve(&directory, added, &inherited, run.private)
@@ -214,7 +216,7 @@ fn environment(
         environment.retain(|(name, _)| name != carrier.variable());
         environment.push((carrier.variable().into(), list));
     }
-    // As culvert_preload::start reads it: path, lock descriptor, flags (1: strict, 2: no patching).
+    // As culvert_preload::start reads it: path, lock descriptor, flags (1: strict, 2: no patching, 4: the working directory is in no mount).
     let mut value = directory.path.clone().into_os_string();
     value.push(format!(":{}:{flags}", directory.lock));
     environment.push(("CULVERT_RUN".into(), value));

@@ -9,7 +9,7 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::Run;
 use crate::shadow;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -49,7 +49,7 @@ pub struct NodeLocks {
     /// This process's slot; 0: none yet.
     slot: AtomicU32,
     /// Where the number of the descriptor on `owners` stands.
-    owners: AtomicPtr<core::sync::atomic::AtomicI32>,
+    owners: AtomicPtr<AtomicI32>,
     choosing: Mutex<()>,
     /// Used when the shared file cannot be mapped: then only this process is kept apart.
     fallback: AtomicU32,
@@ -311,10 +311,17 @@ impl NodeLocks {
         record_lock(fd, F_GETLK, owner).unwrap_or(true)
     }
 
-    /// This is a new process, or the descriptor that its slot hangs on was moved: it needs a slot of its own, as record locks are not inherited and
-    /// end when a descriptor of the file is closed.
+    /// This is a new process: it needs a slot of its own, as record locks are not inherited.
     pub fn forget_slot(&self) {
         self.slot.store(0, Release);
+    }
+
+    /// The descriptor whose number stands at `holder` was moved. Where the slot hangs on it, that is gone: record locks end when a descriptor of
+    /// their file is closed. A slot is not given up for another's sake, since a thread may hold words in its name.
+    pub fn moved(&self, holder: &AtomicI32) {
+        if core::ptr::eq(self.owners.load(Acquire), holder) {
+            self.forget_slot();
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
 use crate::resolver::{MountId, MountTable, Place, References};
 use crate::run::Run;
+use crate::start::OUTSIDE;
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Caller, Errno, FileSystem};
@@ -160,7 +161,7 @@ impl Process {
         let found = match &*known {
             Known::Here { here, .. } => return look(Some(here)),
             Known::Outside => self.find_working_directory(false),
-            Known::Nothing => self.find_working_directory(true),
+            Known::Nothing => self.find_working_directory(self.flags & OUTSIDE == 0),
         };
         match found {
             Some(here) => {
@@ -175,6 +176,13 @@ impl Process {
             }
             None => look(None),
         }
+    }
+
+    /// Whether the working directory is none of a backing tree, for the next program, which cannot tell by its path whether the tree was entered
+    /// through the mount or through its source.
+    pub fn is_outside(&self) -> bool {
+        !self.is_confined()
+            && self.with_working_directory(|here| !matches!(here, Some(Here::Backed(_))))
     }
 
     /// Asks the kernel; `inherited`: it may be one of a backing tree.

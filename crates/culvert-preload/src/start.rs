@@ -25,6 +25,8 @@ struct Carried<'a> {
 pub const STRICT: u8 = 1;
 /// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
 pub const NO_PATCH: u8 = 2;
+/// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if it lies in the source of one.
+pub const OUTSIDE: u8 = 4;
 
 /// Reads `<directory>:<lock descriptor>:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {

@@ -192,6 +192,7 @@ pub fn close_range(call: &mut Call) -> Outcome {
         .filter(|fd| (first..=last).contains(fd))
         .collect();
     internal.sort_unstable();
+    let _changes = table.changing();
     let mut from = first;
     let mut result = Ok(0);
     for stop in internal.into_iter().map(Some).chain([None]) {

@@ -336,7 +336,12 @@ pub fn inotify_add_watch(call: &mut Call) -> Outcome {
         if !permits(&process::caller(), &attributes, 4) {
             return Err(Errno::EACCES);
         }
-        if !process::file_system(found.mount)?.capabilities().read_only {
+        // Read-only says that nothing changes through this mount, not that nothing changes.
+        if !process::file_system(found.mount)?.capabilities().immutable {
+            crate::log!(
+                "inotify_add_watch in mount {} is refused: what changes there is not reported, so programs must look again and again",
+                found.mount.0
+            );
             return Err(Errno::ENOSPC);
         }
         let name = ShadowName {

@@ -115,7 +115,7 @@ impl Table {
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
                 drop(Descriptor(fd));
-                process::get().node_locks.forget_slot();
+                process::get().node_locks.moved(holder);
                 return Ok(());
             }
         }

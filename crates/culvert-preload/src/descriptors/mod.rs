@@ -158,8 +158,9 @@ impl Table {
     }
 
     fn set_class(&self, fd: i32, class: u8) {
-        if class == classes::FOREIGN && (self.wide.load(Relaxed) || process::vfork_children_alive())
-        {
+        // The engine's table has one class for all numbers with the same low 16 bits: a high one that is foreign says nothing of a low one.
+        let shared = fd > 0xffff || self.wide.load(Relaxed) || process::vfork_children_alive();
+        if class == classes::FOREIGN && shared {
             return;
         }
         if class == OURS && fd > 0xffff {
@@ -235,10 +236,12 @@ impl Table {
     /// Records that the kernel has just opened something foreign at `fd`; returns its number, which may have become a lower one.
     pub fn opened_by_kernel(&self, fd: i32, close_on_exec: bool) -> i32 {
         let fd = self.settle(fd, close_on_exec);
-        if process::vfork_child().is_none() && classes::get(fd) != classes::FOREIGN {
-            self.set_class(fd, classes::FOREIGN);
+        if process::vfork_child().is_none() {
+            if classes::get(fd) != classes::FOREIGN {
+                self.set_class(fd, classes::FOREIGN);
+            }
+            self.forget_origin(fd);
         }
-        self.forget_origin(fd);
         fd
     }
 

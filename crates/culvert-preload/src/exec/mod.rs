@@ -13,6 +13,7 @@ use crate::memory::{self, c_string};
 use crate::process::{self, Process};
 use crate::run::ShadowName;
 use crate::shadow::{self, Descriptor};
+use crate::start::{OUTSIDE, STRICT};
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::user;
@@ -53,7 +54,8 @@ fn carrier(process: &Process) -> Vec<u8> {
     let lock = process
         .lock_descriptor
         .load(core::sync::atomic::Ordering::Relaxed);
-    entry.extend_from_slice(alloc::format!(":{lock}:{}", process.flags).as_bytes());
+    let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };
+    entry.extend_from_slice(alloc::format!(":{lock}:{flags}").as_bytes());
     if let Some(path) = crate::log::path() {
         entry.push(b':');
         entry.extend_from_slice(path);
@@ -350,7 +352,7 @@ fn prepare(
             "{} is not intercepted: {reason}",
             alloc::string::String::from_utf8_lossy(path)
         );
-        if process.flags & crate::start::STRICT != 0 {
+        if process.flags & STRICT != 0 {
             return Err(Errno::EACCES);
         }
     }
