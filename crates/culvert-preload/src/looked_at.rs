@@ -7,9 +7,9 @@
 use crate::description::{Description, Object};
 use crate::process;
 use crate::resolver::MountId;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor, open_shadow};
-use alloc::{format, vec};
+use alloc::{format, vec, vec::Vec};
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File, OpenFlags, Opened, SetAttributes};
 use culvert_sys::{nr, syscall};
@@ -58,23 +58,62 @@ pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
 /// A program that is not intercepted gets `description` and may write through it.
 pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     let process = process::get();
-    // SAFETY: the paths end in NUL; what exists already is fine.
-    unsafe {
-        let _ = syscall::call(
-            nr::MKDIR,
-            [process.run.file("strangers").as_ptr() as usize, 0o700],
-        );
-        let mark = process
-            .run
-            .file(&format!("strangers/{}", description.name().text()));
-        let _ = syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]);
-    }
-    if let Some(notes) = process.node_locks.notes() {
-        notes.strangers.fetch_add(1, AcqRel);
+    let count = process.node_locks.notes().map(|notes| &notes.strangers);
+    // Counted before it is marked: who is killed in between leaves a count that is too high, which costs time only.
+    count.inspect(|count| {
+        count.fetch_add(1, AcqRel);
+    });
+    let marked = {
+        // The shadow is open here, so nobody takes the mark away after this.
+        let _lock = process.node_locks.lock(description.mount, description.node);
+        let mark = mark_of(description.name());
+        // SAFETY: the paths end in NUL.
+        unsafe {
+            let _ = syscall::call(
+                nr::MKDIR,
+                [process.run.file("strangers").as_ptr() as usize, 0o700],
+            );
+            syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0])
+        }
+    };
+    if marked == Err(Errno::EEXIST) {
+        count.inspect(|count| {
+            count.fetch_sub(1, AcqRel);
+        });
     }
     let shown = keep_equal(description)?;
     process.table.posix_locks.close(description.name(), shown);
     Ok(())
+}
+
+/// The file that says that strangers were given the shadow of `name`.
+fn mark_of(name: ShadowName) -> Vec<u8> {
+    process::get()
+        .run
+        .file(&format!("strangers/{}", name.text()))
+}
+
+/// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been brought, and later calls need not look.
+fn forget_strangers(name: ShadowName) {
+    let mount = MountId(name.mount);
+    let Some(_lock) = process::get().node_locks.try_lock(mount, name.node) else {
+        return;
+    };
+    if crate::holders::is_held(name.mount, name.node) {
+        return;
+    }
+    // What was written since the shadow was brought, or could not be brought.
+    if stat_path(&process::get().run.shadow(name)).is_ok_and(|found| was_written(&found)) {
+        return;
+    }
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+    if gone.is_ok()
+        && let Some(notes) = process::get().node_locks.notes()
+    {
+        notes.strangers.fetch_sub(1, AcqRel);
+    }
 }
 
 /// Before the file of `description` is read or changed: what strangers have written to its shadow counts.
@@ -124,6 +163,7 @@ pub fn bring_all() {
     for entry in crate::run::list(&directory) {
         if let Some(name) = ShadowName::of_text(&entry) {
             bring(name, false);
+            forget_strangers(name);
         }
     }
 }
@@ -163,12 +203,16 @@ fn open_existing(name: ShadowName) -> Option<Descriptor> {
     }
 }
 
+/// Whether somebody else has written to a shadow with this `struct stat` since it was made equal.
+fn was_written(found: &culvert_sys::raw::general::stat) -> bool {
+    shadow::is_filled(found)
+        && (found.st_mtime, found.st_mtime_nsec) != (found.st_atime, found.st_atime_nsec)
+}
+
 /// Brings what strangers wrote to the shadow to the driver. Under the node's lock.
 fn take_changes(name: ShadowName, shadow: &Descriptor) -> culvert::Result<()> {
     let found = stat_descriptor(shadow.0)?;
-    if !shadow::is_filled(&found)
-        || (found.st_mtime, found.st_mtime_nsec) == (found.st_atime, found.st_atime_nsec)
-    {
+    if !was_written(&found) {
         return Ok(());
     }
     let file_system = process::get().mounts.driver(MountId(name.mount))?;

@@ -63,6 +63,11 @@ impl PosixLocks {
         self.any.store(true, Relaxed);
     }
 
+    /// Whether this process has set locks on the node of `name`.
+    pub fn are_on(&self, name: ShadowName) -> bool {
+        self.any.load(Relaxed) && self.list.lock().iter().any(|locked| locked.name == name)
+    }
+
     /// Runs `adopt`, by which a driver makes a descriptor of an inherited one: where that has a number for internal descriptors, it keeps it.
     pub(super) fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
         self.adopting.store(true, Relaxed);

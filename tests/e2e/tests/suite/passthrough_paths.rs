@@ -71,3 +71,23 @@ fn links_of_the_source_if_asked() {
         done.report()
     );
 }
+
+/// Who goes to the source by its own name stays there, whatever programs he starts; the mount is where its target is.
+#[test]
+fn the_source_keeps_its_own_name() {
+    let case = Case::new("source-by-name", culvert_e2e::User::Me)
+        .directory(culvert_e2e::Driver::Passthrough);
+    let done = case.through_culvert(&[
+        "bash",
+        "-c",
+        "S=$B/backing/source-by-name/culvert; mkdir $M/d; export S
+         { cd $S; /bin/pwd; cd d; sh -c '/bin/pwd; cd $M/d; /bin/pwd; cd $S/d; env /bin/pwd'; cd $M/d; sh -c '/bin/pwd; cd ..; env /bin/pwd'; } | sed \"s,$B,,\"",
+    ]);
+    let (source, mount) = ("/backing/source-by-name/culvert", "/mounts/source-by-name");
+    assert_eq!(
+        done.text(),
+        format!("{source}\n{source}/d\n{mount}/d\n{source}/d\n{mount}/d\n{mount}\n"),
+        "{}",
+        done.report()
+    );
+}
