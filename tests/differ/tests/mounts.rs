@@ -25,11 +25,6 @@ const KNOWN: &[(&str, u64, &str)] = &[
     ("bound", 28, "list: ENOENT where natively ENOTDIR"),
     (
         "driven",
-        9,
-        "an open by a path of 4,095 bytes gets a higher number than the lowest",
-    ),
-    (
-        "driven",
         12,
         "bind over a file through a link outside: EACCES where natively EADDRINUSE",
     ),

@@ -119,6 +119,34 @@ static void group_close(void)
     }
 }
 
+/* Opening a file on which the process has locks: the numbers are the lowest, and what is got is as usual. */
+static void group_numbers(void)
+{
+    char text[20];
+    int fd = made("f", O_RDWR, "0123456789");
+    made("g", O_RDWR, "other");
+    SHOW(lock(fd, F_SETLK, F_WRLCK, SEEK_SET, 0, 5));
+    int second = must_open("f", O_RDWR | O_CLOEXEC | O_APPEND), third = must_open("g", O_RDONLY), fourth = must_open("f", O_RDONLY);
+    printf("%d %d %d %d\n", fd, second, third, fourth);
+    SHOW(fcntl(second, F_GETFL) & (O_ACCMODE | O_APPEND));
+    SHOW(fcntl(second, F_GETFD));
+    SHOW(fcntl(fourth, F_GETFD));
+    SHOW(read(second, text, 4));
+    SHOW(lseek(second, 0, SEEK_CUR));
+    SHOW(write(second, "end", 3));
+    SHOW(write(fourth, "end", 3));
+    SHOW(pread(fourth, text, 20, 0));
+    printf("%.*s\n", 13, text);
+    SHOW(dup(second));
+    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0); SHOW(read(second, text, 4)));
+    SHOW(close(third));
+    SHOW(open("f", O_RDONLY));
+    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0));
+    SHOW(close(second));
+    IN_CHILD(ask(fd, F_GETLK, F_WRLCK, SEEK_SET, 0, 0));
+    SHOW(open("f", O_RDONLY));
+}
+
 static void group_descriptions(void)
 {
     int fd = made("f", O_RDWR, "0123456789"), other = must_open("f", O_RDWR), twin = dup(fd);
@@ -254,7 +282,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } groups[] = {
-        { "record", group_record }, { "close", group_close }, { "descriptions", group_descriptions }, { "wait", group_wait }, { "exec", group_exec },
+        { "record", group_record }, { "close", group_close }, { "numbers", group_numbers }, { "descriptions", group_descriptions }, { "wait", group_wait }, { "exec", group_exec },
     };
     program = argv[0];
     if (argc == 4 && !strcmp(argv[1], "after-exec")) {

@@ -176,7 +176,17 @@ impl Table {
         from: i32,
         close_on_exec: bool,
     ) -> Result<i32, Errno> {
-        self.add_reference(Arc::new(description), from, close_on_exec)
+        let own = (from == 0)
+            .then(|| self.stand_at_own(&description, close_on_exec))
+            .flatten();
+        let description = Arc::new(description);
+        match own {
+            Some(fd) => {
+                self.install(fd, description);
+                Ok(fd)
+            }
+            None => self.add_reference(description, from, close_on_exec),
+        }
     }
 
     /// The same, for another reference to an existing private description.

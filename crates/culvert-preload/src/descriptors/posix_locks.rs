@@ -4,7 +4,7 @@
 //! in our table.
 
 use super::Table;
-use crate::description::{Description, Object};
+use crate::description::{Description, O_PATH, Object};
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{Descriptor, open_shadow};
 use alloc::vec::Vec;
@@ -81,7 +81,8 @@ impl PosixLocks {
         if self.adopting.load(Relaxed) && fd >= super::internal::lowest_internal() {
             return true;
         }
-        self.any.load(Relaxed) && {
+        // One opened with O_PATH is none of the file's (`filp_flush`, fs/open.c).
+        self.any.load(Relaxed) && !is_path(fd) && {
             let found = identity(fd);
             let list = self.list.lock();
             list.iter()
@@ -137,6 +138,13 @@ impl PosixLocks {
 fn identity(fd: i32) -> Option<(u64, u64)> {
     let found = stat_descriptor(fd).ok()?;
     Some((found.st_dev, found.st_ino))
+}
+
+fn is_path(fd: i32) -> bool {
+    const F_GETFL: usize = 3;
+    // SAFETY: only reads flags.
+    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) };
+    flags.is_ok_and(|flags| flags as u32 & O_PATH != 0)
 }
 
 impl Locked {

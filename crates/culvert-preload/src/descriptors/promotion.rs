@@ -1,12 +1,13 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
-use super::{Table, close_on_exec, node_paths};
+use super::{INTERNAL, Table, close_on_exec, dup_high, internal, node_paths};
 use crate::description::{Description, Kept, Object, kernel_seek};
 use crate::process;
 use crate::shadow;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
+use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::MutexGuard, syscall};
 
 impl Table {
@@ -54,18 +55,34 @@ impl Table {
         own: i32,
         offset: u64,
     ) -> Result<(), Errno> {
-        const F_SETFL: usize = 4;
         kernel_seek(own, offset as i64, 0)?;
-        // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
-        unsafe {
-            syscall::call(
-                nr::FCNTL,
-                [own as usize, F_SETFL, description.flags(fd)? as usize],
-            )
-        }?;
-        let found = crate::run::stat_descriptor(own)?;
-        process::get().run.mark(description.mount.0, &found)?;
+        prepare(description, own, description.flags(fd)?)?;
         self.replace_all(description, fd, own)
+    }
+
+    /// The program's number for a description just made whose driver had to keep the file at a low number, because closing that would drop locks
+    /// (`Table::adopt_internal`): this number itself, and the driver gets a high one. The description is direct from then on.
+    pub(super) fn stand_at_own(
+        &self,
+        description: &Description,
+        close_on_exec: bool,
+    ) -> Option<i32> {
+        let Object::File(file) = &description.object else {
+            return None;
+        };
+        let own = file.descriptor()?;
+        if own >= internal::lowest_internal() || !self.posix_locks.hold(own) {
+            return None;
+        }
+        let place = self.adopted.places().find(|it| it.load(Relaxed) == own)?;
+        prepare(description, own, description.flags(own).ok()?).ok()?;
+        let high = dup_high(own, true).ok()?;
+        classes::set(high, INTERNAL);
+        place.store(high, Release);
+        // Neither fails: the number is there, and the description nobody else's.
+        let _ = set_close_on_exec(own, close_on_exec);
+        let _ = description.hand_over(|_| Ok(Kept::Directly));
+        Some(own)
     }
 
     fn replace_all(&self, description: &Arc<Description>, fd: i32, with: i32) -> Result<(), Errno> {
@@ -101,6 +118,21 @@ impl Table {
         }
         result
     }
+}
+
+/// Makes `own`, the driver's descriptor on the file, ready for programs: with these status flags, and known in the run.
+fn prepare(description: &Description, own: i32, flags: u32) -> Result<(), Errno> {
+    const F_SETFL: usize = 4;
+    // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
+    unsafe { syscall::call(nr::FCNTL, [own as usize, F_SETFL, flags as usize]) }?;
+    let found = crate::run::stat_descriptor(own)?;
+    process::get().run.mark(description.mount.0, &found)
+}
+
+fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
+    const F_SETFD: usize = 2;
+    // SAFETY: sets the flag of a descriptor that nobody else has yet.
+    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(on)]) }.map(|_| ())
 }
 
 /// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.

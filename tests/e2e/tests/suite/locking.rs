@@ -10,6 +10,7 @@ fn group(case: Case, name: &str) {
 on_each_driver! {
     record_locks |case| group(case, "record");
     closing_drops_them |case| group(case, "close");
+    files_with_locks_get_the_lowest_numbers |case| group(case, "numbers");
     locks_of_descriptions |case| group(case, "descriptions");
     waiting_signals_and_deadlock |case| group(case, "wait");
     locks_over_exec |case| group(case, "exec");
