@@ -18,13 +18,15 @@ use culvert::{
     mount::{Mount, Options},
 };
 
+/// Puts a layer over a file system, in every process.
+type OpenLayer = fn(&Options, &Environment<'_>, Box<dyn FileSystem>) -> Result<Box<dyn FileSystem>>;
+
 /// A layer that comes with Culvert.
 struct Layer {
     info: DriverInfo,
     /// Checks options in the launcher, and returns them as they are to travel.
     prepare: fn(Options, &Environment<'_>) -> Result<Options>,
-    /// Puts the layer over a file system, in every process.
-    open: fn(&Options, &Environment<'_>, Box<dyn FileSystem>) -> Result<Box<dyn FileSystem>>,
+    open: OpenLayer,
 }
 
 const LAYERS: &[Layer] = &[Layer {

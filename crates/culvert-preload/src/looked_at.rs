@@ -178,14 +178,14 @@ fn bring(name: ShadowName, wait: bool) {
         true => Some(locks.lock(mount, name.node)),
         false => locks.try_lock(mount, name.node),
     };
-    if let Some(_lock) = lock {
-        if let Err(error) = take_changes(name, &writable) {
-            crate::log!(
-                "what a program that is not intercepted wrote to node {:x} of mount {} is lost: {error}",
-                name.node.0,
-                name.mount
-            );
-        }
+    if let Some(_lock) = lock
+        && let Err(error) = take_changes(name, &writable)
+    {
+        crate::log!(
+            "what a program that is not intercepted wrote to node {:x} of mount {} is lost: {error}",
+            name.node.0,
+            name.mount
+        );
     }
     process::get().table.posix_locks.close(name, writable);
 }

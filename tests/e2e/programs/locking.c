@@ -86,14 +86,16 @@ static void group_record(void)
 /* fcntl(2): all of a process's locks on a file go with any descriptor of it. */
 static void group_close(void)
 {
-    for (int way = 0; way < 6; way++) {
+    for (int way = 0; way < 7; way++) {
         int fd = made("f", O_RDWR, "0123456789"), second = -1, other = must_open("/dev/null", O_RDONLY);
         if (way == 1)
             second = must_open("f", O_RDONLY);
         SHOW(lock(fd, F_SETLK, F_WRLCK, SEEK_SET, 0, 5));
         if (way == 2)
             second = must_open("f", O_RDONLY);
-        if (way >= 3)
+        if (way == 6) /* O_PATH is no descriptor of the file in this */
+            second = must_open("f", O_PATH);
+        else if (way >= 3)
             second = dup(fd);
         printf("way %d\n", way);
         if (way == 4)

@@ -52,8 +52,11 @@ pub fn matches(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// The first element of a pattern that takes one byte: its length, and what it accepts given its text.
-fn one(pattern: &[u8]) -> Option<(usize, fn(u8, &[u8]) -> bool)> {
+/// Whether an element of a pattern accepts a byte, given the element's text.
+type Accepts = fn(u8, &[u8]) -> bool;
+
+/// The first element of a pattern that takes one byte: its length, and what it accepts.
+fn one(pattern: &[u8]) -> Option<(usize, Accepts)> {
     match pattern.first()? {
         b'?' => Some((1, |byte, _| byte != b'/')),
         b'[' => match class_end(pattern) {

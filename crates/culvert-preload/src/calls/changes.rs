@@ -2,7 +2,7 @@
 //! fs/namei.c), a read-only mount's EROFS in its place among them.
 
 use super::backed;
-use super::path::{At, Found, find, find_by_walking, on_path};
+use super::path::{At, Found, find, find_by_walking, is_link, on_path};
 use super::stat::existing;
 use super::unix_sockets;
 use super::{Answer, allowed, done};
@@ -331,8 +331,8 @@ fn on_socket_path(
     let path = Path::of(&path);
     let mut found = find(AT_FDCWD, path, last, Restrictions(0));
     if let Ok(Found::Backed(place)) = &found {
-        // A plain name in the working directory means the same to the kernel.
-        if place.base == AT_FDCWD && binds && !path.contains(&b'/') {
+        // A plain name in the working directory means the same to the kernel, and is not made longer: `sun_path` is short.
+        if place.base == AT_FDCWD && !path.contains(&b'/') && (binds || !is_link(AT_FDCWD, path)) {
             return Outcome::Forward;
         }
         found = find_by_walking(AT_FDCWD, path, last, Restrictions(0));

@@ -61,6 +61,7 @@ impl At {
 }
 
 /// What a path argument comes to.
+#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
 pub enum Found<'p> {
     /// Something in a mount.
     Inside(Inside<'p>),

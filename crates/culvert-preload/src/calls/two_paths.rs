@@ -26,6 +26,7 @@ struct Given<'p> {
 }
 
 /// What it comes to.
+#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
 enum Side<'p> {
     Inside(Inside<'p>),
     Backed(Backed<'p>),

@@ -104,9 +104,9 @@ impl PosixLocks {
         drop(descriptor);
     }
 
-    /// The program closes a descriptor of `description`: its locks on the file are gone.
+    /// The program closes a descriptor of `description`: its locks on the file are gone, unless that was only a path (`filp_flush`, fs/open.c).
     pub(super) fn closed(&self, description: &Description) {
-        if !self.any.load(Relaxed) {
+        if !self.any.load(Relaxed) || matches!(description.object, Object::Path) {
             return;
         }
         let name = description.name();

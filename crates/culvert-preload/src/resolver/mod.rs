@@ -131,6 +131,7 @@ pub struct Inside<'p> {
 
 /// What a path names.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
 pub enum Resolved<'p> {
     /// Something in a mount.
     Inside(Inside<'p>),

@@ -4,8 +4,8 @@ use super::fake::{ROOT, Tree};
 use super::world::World;
 use crate::resolver::{Inside, Last, LastStep, Magic, MountId, Resolved, Restrictions};
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
-use alloc::{format, string::String, vec::Vec};
-use culvert::{Caller, FileSystem};
+use alloc::{format, string::String};
+use culvert::Caller;
 
 const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
     home/loop>loop data/ proc/17/fd/3>x proc/17/fd/4>x proc/17/fd/5>pipe proc/17/cwd>x proc/self>17 dev/fd>/proc/self/fd";
