@@ -2,6 +2,7 @@
 
 pub mod limits;
 
+use crate::calls::path::AT_FDCWD;
 use crate::description::{Description, Held};
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
@@ -183,6 +184,18 @@ impl Process {
     pub fn is_outside(&self) -> bool {
         !self.is_confined()
             && self.with_working_directory(|here| !matches!(here, Some(Here::Backed(_))))
+    }
+
+    /// The mount whose backing tree directory `fd` (or `AT_FDCWD`) is in.
+    #[inline]
+    pub fn backed_directory(&self, fd: i32) -> Option<MountId> {
+        match fd {
+            AT_FDCWD => self.with_working_directory(|here| match here {
+                Some(Here::Backed(mount)) => Some(*mount),
+                _ => None,
+            }),
+            _ => self.table.backed(fd),
+        }
     }
 
     /// Asks the kernel; `inherited`: it may be one of a backing tree.

@@ -9,7 +9,7 @@ use super::Answer;
 use super::path::{At, open_restricted, stat_at};
 use crate::memory::{self, Path, c_string};
 use crate::process;
-use crate::resolver::{LastStep, MountId};
+use crate::resolver::{LastStep, MountId, Restrictions};
 use crate::shadow::Descriptor;
 use alloc::{format, vec::Vec};
 use core::mem::MaybeUninit;
@@ -244,6 +244,28 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<Descriptor, Errno>> {
         }
         Err(_) => None,
     }
+}
+
+/// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has to do with, so that only a link at that name
+/// could lead elsewhere. None: it is not. `Some(None)`: there is a link, and the path must be walked.
+#[inline]
+pub fn by_name(call: &Call, at: At, directory: i32, path: Path<'_>) -> Option<Option<Answer>> {
+    let process = process::get();
+    let mount = process.backed_directory(directory)?;
+    let links = process.mounts.direct(mount)?.links;
+    let is_name = !matches!(path.bytes(), b"" | b"..") && !path.contains(&b'/');
+    if !is_name
+        || at.restrictions != Restrictions(0)
+        || call.number == nr::CHDIR
+        || process.has_left()
+    {
+        return None;
+    }
+    if at.last == LastStep::Follow && links == BackingLinks::Mount {
+        return Some(follow(call, at, &Name::plain(directory, path)));
+    }
+    let follow = at.last != LastStep::NoFollow;
+    Some(Some(execute(call, at, directory, path, follow)))
 }
 
 /// Answers a call on a path. None: the path must be walked by the resolver.

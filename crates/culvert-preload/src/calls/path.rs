@@ -353,13 +353,7 @@ fn find_backed<'p>(
         let (mount, backing) = process.mounts.direct_above(path.bytes())?;
         return Some(Backed::below_target(mount, backing, path));
     }
-    let mount = match directory {
-        AT_FDCWD => process.with_working_directory(|here| match here {
-            Some(Here::Backed(mount)) => Some(*mount),
-            _ => None,
-        }),
-        _ => process.table.backed(directory),
-    }?;
+    let mount = process.backed_directory(directory)?;
     let backing = process.mounts.direct(mount)?;
     if path.starts_with(b"..") && matches!(path.get(2), None | Some(b'/')) {
         return Backed::above_directory(mount, backing, directory, path, last);
@@ -485,7 +479,12 @@ pub fn on_path(
         Err(errno) => return done(Err(errno)),
     };
     let directory = at.directory_of(call);
-    let mut found = find(directory, path, at.last, at.restrictions);
+    let by_name = backed::by_name(call, at, directory, path);
+    let mut found = match by_name {
+        Some(Some(answer)) => return done(answer),
+        Some(None) => find_by_walking(directory, path, at.last, at.restrictions),
+        None => find(directory, path, at.last, at.restrictions),
+    };
     if let Ok(Found::Backed(place)) = &found {
         if let Some(answer) = backed::perform(call, at, place) {
             return done(answer);
