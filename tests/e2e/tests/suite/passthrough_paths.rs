@@ -18,27 +18,52 @@ on_each_driver! {
         ));
     };
 
-    a_directory_is_followed_when_others_rename_it |case| { if !is_tree(&case) { return; } case.good(
+    a_directory_is_followed_when_others_rename_it |case| { case.good(
         "mkdir -p $M/a/b $M/other; echo in-a > $M/a/f; cd $M/a; exec 5< .
          bash -c \"mv $M/a $M/moved; mkdir $M/a; echo new > $M/a/f\"
-         cat f; cat $M/a/f; /bin/pwd; readlink /proc/self/cwd; cat /dev/fd/5/f; mkdir made; ls $M/moved $M/a; cd b; /bin/pwd; cd ../..; /bin/pwd; ls
-         cd $M/other; rmdir $M/other; ls; echo x > f; /bin/pwd; cd $M; /bin/pwd",
+         cat f; cat $M/a/f; /bin/pwd; readlink /proc/self/cwd; cat /dev/fd/5/f; mkdir made; ls $M/moved $M/a; cd b; /bin/pwd; cd ../..; /bin/pwd; ls",
     ); };
 
-    links_lead_where_they_would_from_the_target |case| { if !is_tree(&case) { return; } case.good(
+    // What a program that is started in a removed directory meets is ESTALE on driven mounts, where it knows no more than a number.
+    a_directory_that_was_removed_is_empty |case| { if case.driver() == Some(Driver::Driven) { return; } case.good(
+        "mkdir $M/other; cd $M/other; rmdir $M/other; ls; echo x > f; /bin/pwd; cd $M; /bin/pwd",
+    ); };
+
+    links_lead_where_they_would_from_the_target |case| { case.good(
         "mkdir -p $M/d/e $W/away; echo away > $W/away/f; echo top > $M/f; cd $M
          ln -s $W/away abs; ln -s $M/f back; ln -s ../f d/up; ln -s \"$(realpath --relative-to=$M $W/away)\" climbs; ln -s l1 l2; ln -s l2 l1; ln -s ../../../../../../../.. d/e/root
          for p in abs/f back d/up climbs/f l1 d/e/root/ d/../f d/e/../../f d/up/x f/ climbs/../away/f; do cat $p 2>&1; stat -c '%F %s' $p 2>&1; test -r $p; echo $?; done 2>&1
-         echo new > climbs/made; echo more >> abs/made; cat $W/away/made; mv climbs/made abs/moved; ln $W/away/f climbs/hard; ls $W/away; rm climbs/moved; cp -a d d2; ls -lR --time-style=+ d2 | sed 's/ [0-9]* / /'
+         echo new > climbs/made; echo more >> abs/made; cat $W/away/made; mv climbs/made abs/moved; ln $W/away/f climbs/hard; ls $W/away; rm climbs/moved; cp -a d d2; find d2 -printf '%p %M %l %n\\n' | sort
          chmod 600 back climbs/f; stat -c %a f $W/away/f; touch -d @5 d/up; stat -c %Y f; truncate -s 2 d/up; cat f; rm -r climbs d/up; ls",
     ); };
 
-    names_of_descriptors_are_the_mounts |case| { if !is_tree(&case) { return; } case.good(
+    names_of_descriptors_are_the_mounts |case| { case.good(
         "mkdir $M/d; echo x > $M/d/f; cd $M/d; exec 5< f 6< .; readlink /proc/self/fd/6; cat /proc/self/fd/5; ls /proc/self/fd/6/ .
-         python3 -c 'import os; print([os.readlink(\"/proc/self/fd/%d\" % os.open(name, os.O_RDONLY)) for name in (\"f\", \".\", \"../d/f\")]); d = os.dup(6); print(os.readlink(\"/proc/self/fd/%d\" % d), os.stat(\"f\", dir_fd=d).st_size, os.stat(\"../d/f\", dir_fd=d).st_size, os.getcwd()); os.fchdir(d); print(os.getcwd(), os.listdir())'",
+         python3 -c 'import os; print([os.readlink(\"/proc/self/fd/%d\" % os.open(name, os.O_RDONLY)) for name in (\"f\", \".\", \"../d/f\")]); d = os.dup(6); print(os.readlink(\"/proc/self/fd/%d\" % d), os.stat(\"f\", dir_fd=d).st_size, os.stat(\"../d/f\", dir_fd=d).st_size, os.getcwd()); os.fchdir(d); print(os.getcwd(), sorted(os.listdir()))'",
     ); };
 
-    files_without_a_name_get_one |case| { if !is_tree(&case) { return; } case.good(
+    nothing_stays_open_behind_a_call |case| { case.good(
+        "python3 - $M <<'E'
+import os, subprocess, sys
+os.chdir(sys.argv[1])
+os.makedirs('d/e'); os.symlink('d/e', 'l')
+for i in range(400): open('f%d' % i, 'w').close()
+def held(): return len(subprocess.check_output(['ls', '/proc/%d/fd' % os.getpid()]).split())
+def work(names):
+    for name in names:
+        for path in (name, 'd/e/../../' + name, os.path.abspath(name)):
+            os.stat(path); os.lstat(path); os.access(path, os.R_OK); os.close(os.open(path, os.O_RDONLY))
+        os.stat('l'); os.listdir('l')
+        try: os.open(name + '/x', os.O_RDONLY)
+        except NotADirectoryError: pass
+work('f%d' % i for i in range(200))
+before = held()
+work('f%d' % i for i in range(200, 400))
+print(held() - before < 20)
+E",
+    ); };
+
+    files_without_a_name_get_one |case| { case.good(
         "python3 - $M <<'E'
 import os, sys
 os.chdir(sys.argv[1])
@@ -90,4 +115,28 @@ fn the_source_keeps_its_own_name() {
         "{}",
         done.report()
     );
+}
+
+/// A mount whose target lies in such a tree covers what is there, and paths lead through it in both directions.
+#[test]
+fn a_mount_inside_a_tree() {
+    let case = Case::new("mount-inside-a-tree", culvert_e2e::User::Me);
+    for privacy in ["--no-private", "--private"] {
+        let script = format!(
+            "rm -rf s m in; mkdir -p s/sub/covered s/d m in/a; echo top > s/top; echo packed > in/a/f; ln -s ../top in/up; tar -C in -cf in.tar a up
+             exec $B/bin/culvert run {privacy} -v s:m -v in.tar:m/sub -- bash -c '
+             cd m; ls; ls sub; cat sub/a/f sub/up sub/../top d/../sub/a/f; cd d; cat ../sub/a/f
+             cd ../sub/a; cat f ../../top ../up; /bin/pwd | grep -o \"m/.*\"; cd ../..; /bin/pwd | grep -o \"/m$\"
+             ln -s sub/a/f l; ln -s ../sub d/back; cat l d/back/a/f d/back/../top; find . | sort
+             for c in \"mkdir sub/x\" \"mv sub x\" \"rmdir sub\" \"mv top sub/top\"; do $c 2>/dev/null && echo $c works; done; ls'"
+        );
+        let done = case.natively(&["bash", "-c", &script]);
+        assert_eq!(
+            done.text(),
+            "d\nsub\ntop\na\nup\npacked\ntop\ntop\npacked\npacked\npacked\ntop\ntop\nm/sub/a\n/m\npacked\npacked\ntop\n\
+             .\n./d\n./d/back\n./l\n./sub\n./sub/a\n./sub/a/f\n./sub/up\n./top\nd\nl\nsub\ntop\n",
+            "{privacy}\n{}",
+            done.report()
+        );
+    }
 }
