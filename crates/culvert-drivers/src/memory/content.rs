@@ -320,6 +320,8 @@ impl Core {
         if of.mode() & 0o170000 != 0o100000 {
             return Ok(());
         }
+        // It may have died within a transaction: the words are what they count for only once that is undone, as the next to take this lock does.
+        drop(self.lock()?);
         let (start, count) = split(of.get(inode::RESERVE));
         let intent = of.get(inode::INTENT);
         if intent != 0

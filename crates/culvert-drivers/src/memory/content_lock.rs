@@ -48,22 +48,31 @@ impl Core {
     /// A cell of this process, now naming inode `number`.
     #[inline]
     fn cell(&self, number: u32) -> Result<&AtomicU32> {
-        let words = self.my_slot()?;
-        let cells = &words[slot::CELLS_AT as usize..];
         loop {
-            for index in 0..slot::CELLS as usize {
-                let word = &cells[index / 2];
-                // SAFETY: the second half of a word that is mapped, as the first.
-                let cell = unsafe { &*core::ptr::from_ref(low_half(word)).add(index % 2) };
-                if cell.load(Relaxed) == 0
-                    && cell.compare_exchange(0, number, AcqRel, Relaxed).is_ok()
-                {
-                    return Ok(cell);
-                }
+            if let Some(cell) = self.free_cell(number)? {
+                return Ok(cell);
             }
             // More threads in this process than cells: each is held only for one read or write.
-            host::wait(low_half(&cells[0]), cells[0].load(Relaxed) as u32);
+            let first = low_half(&self.my_slot()?[slot::CELLS_AT as usize]);
+            host::wait(first, first.load(Relaxed));
         }
+    }
+
+    /// The same, if one is free.
+    #[inline]
+    fn free_cell(&self, number: u32) -> Result<Option<&AtomicU32>> {
+        let words = self.my_slot()?;
+        let cells = &words[slot::CELLS_AT as usize..];
+        for index in 0..slot::CELLS as usize {
+            let word = &cells[index / 2];
+            // SAFETY: the second half of a word that is mapped, as the first.
+            let cell = unsafe { &*core::ptr::from_ref(low_half(word)).add(index % 2) };
+            if cell.load(Relaxed) == 0 && cell.compare_exchange(0, number, AcqRel, Relaxed).is_ok()
+            {
+                return Ok(Some(cell));
+            }
+        }
+        Ok(None)
     }
 
     /// Locks the content for reading. `interrupted` is asked while waiting, and ends that with `EINTR`.
@@ -128,10 +137,12 @@ impl Core {
         }
     }
 
-    /// Locks the content for writing if that needs no waiting.
+    /// Locks the content for writing if that needs no waiting, not even for a cell: who asks may hold one, as all others may who ask.
     pub fn try_lock_exclusive<'a>(&'a self, of: &Inode<'a>) -> Result<Option<Held<'a>>> {
         let word = low_half(of.word(inode::LOCK));
-        let cell = self.cell(of.number)?;
+        let Some(cell) = self.free_cell(of.number)? else {
+            return Ok(None);
+        };
         if word.compare_exchange(0, WRITER, AcqRel, Relaxed).is_ok() {
             return Ok(Some(Held {
                 word,

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::InUse;
 use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 use culvert::{Errno, Node, Result, Timespec};
 use culvert_sys::sync::Mutex;
 
@@ -15,12 +15,14 @@ use culvert_sys::sync::Mutex;
 pub struct Core {
     /// The shared file.
     pub image: Image,
-    /// The description that proves that this process lives.
-    pub proof: crate::Held,
-    /// The number of another one in its place; -1: none.
-    pub own_proof: AtomicI32,
+    /// The description that proves that this process lives: the child of a fork has none at first.
+    pub proof: Mutex<Option<crate::Held>>,
+    /// Keeps it.
+    pub keeper: crate::Keeper,
     /// This process's slot and 1; 0 when it has none.
     pub slot: AtomicU32,
+    /// Held while a lock is taken from a dead process.
+    pub taking_over: Mutex<()>,
     /// Address of the slot.
     pub slot_at: AtomicUsize,
     /// Which inodes this process has open.

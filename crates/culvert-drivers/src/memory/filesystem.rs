@@ -450,9 +450,9 @@ impl FileSystem for MemoryFs {
         }
     }
 
-    fn forked(&self, shared_descriptors: bool) {
+    fn forked(&self, _shared_descriptors: bool) {
         // Without a slot of its own the next operation of this process tries again, or fails.
-        let _ = self.core.forked(shared_descriptors);
+        let _ = self.core.forked();
     }
 }
 

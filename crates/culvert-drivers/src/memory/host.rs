@@ -62,11 +62,10 @@ pub fn make_directory(path: &[u8]) -> Result<(), Errno> {
     unsafe { syscall::call(nr::MKDIR, [path.as_ptr() as usize, 0o700]) }.map(drop)
 }
 
-/// Makes `to` what `from` was (dup3(2)).
-pub fn replace(from: i32, to: i32) -> Result<(), Errno> {
-    let arguments = [from as usize, to as usize, linux::O_CLOEXEC as usize];
-    // SAFETY: both numbers are the driver's.
-    unsafe { syscall::call(nr::DUP3, arguments) }.map(drop)
+/// fchmod(2).
+pub fn change_mode(fd: i32, mode: u32) -> Result<(), Errno> {
+    // SAFETY: touches no memory of ours.
+    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(drop)
 }
 
 /// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system cannot, they are written.
@@ -97,16 +96,23 @@ pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
 }
 
 fn allocate_unlimited(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
-    loop {
-        let arguments = [fd as usize, 0, offset as usize, length as usize];
+    let (mut offset, mut length, mut part) = (offset, length, length);
+    while length > 0 {
+        part = part.min(length);
+        let arguments = [fd as usize, 0, offset as usize, part as usize];
         // SAFETY: touches no memory of ours.
         match unsafe { syscall::call(nr::FALLOCATE, arguments) } {
-            Ok(_) => return Ok(()),
-            Err(Errno::EINTR) => {}
+            Ok(_) => {
+                offset += part;
+                length -= part;
+            }
+            // A signal undoes all of the call (`shmem_fallocate`, mm/shmem.c): under a quick timer only small ones come to an end.
+            Err(Errno::EINTR) => part = (part / 2).next_multiple_of(4096),
             Err(Errno::EOPNOTSUPP) => return write_zeroes(fd, offset, length),
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
 }
 
 fn write_zeroes(fd: i32, mut offset: u64, mut length: u64) -> Result<(), Errno> {
@@ -218,6 +224,13 @@ fn lock_call(fd: i32, command: usize, slot: u64, kind: u32) -> Result<u32, Errno
 pub fn prove(fd: i32, slot: u64) -> Result<(), Errno> {
     const F_OFD_SETLK: usize = 37;
     lock_call(fd, F_OFD_SETLK, slot, linux::F_WRLCK).map(drop)
+}
+
+/// Drops the proof of life of `slot` that the description `fd` holds.
+pub fn unprove(fd: i32, slot: u64) {
+    const F_OFD_SETLK: usize = 37;
+    // Nothing can be wrong with it: the range is one that `prove` has locked.
+    let _ = lock_call(fd, F_OFD_SETLK, slot, linux::F_UNLCK);
 }
 
 /// Whether a description other than `fd` holds the proof of life of `slot`.

@@ -11,7 +11,7 @@
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
 /// The first word: "culvmem" and a version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x02");
 /// Largest file system, in blocks: 1 TiB, what the windows of [`super::image`] reach.
 pub const MOST_BLOCKS: u64 = 1 << 28;
 /// Most inodes: what the inode table reaches.

@@ -73,17 +73,22 @@ impl Core {
                 continue;
             }
             if !self.is_alive(owner) {
-                if word
-                    .compare_exchange(seen, me | WAITED, Acquire, Relaxed)
-                    .is_ok()
-                {
-                    let guard = Guard { word };
-                    if metadata {
-                        self.undo()?;
+                let taken = self.while_vacant(owner, || {
+                    word.compare_exchange(seen, me | WAITED, Acquire, Relaxed)
+                        .is_ok()
+                });
+                match taken {
+                    Some(true) => {
+                        let guard = Guard { word };
+                        if metadata {
+                            self.undo()?;
+                        }
+                        return Ok(guard);
                     }
-                    return Ok(guard);
+                    Some(false) => continue,
+                    // Somebody has the slot by now, who frees what the dead one left in it, or takes it from the dead as here.
+                    None => {}
                 }
-                continue;
             }
             if seen & WAITED == 0
                 && word
@@ -94,6 +99,20 @@ impl Core {
             }
             host::wait(word, owner | WAITED);
         }
+    }
+
+    /// Runs `take` while slot `owner` - 1 is nobody's and cannot become somebody's; none when it is somebody's. Without that, a lock seen with a dead owner
+    /// might be held by the next owner of the same slot when it is taken away.
+    fn while_vacant<R>(&self, owner: u32, take: impl FnOnce() -> R) -> Option<R> {
+        // One thread at a time: to the kernel the proof is the process's, whichever thread takes and drops it.
+        let _alone = self.taking_over.lock();
+        let (fd, slot) = (self.proof().ok()?, u64::from(owner.checked_sub(1)?));
+        if owner == self.slot.load(Relaxed) || host::prove(fd, slot).is_err() {
+            return None;
+        }
+        let result = take();
+        host::unprove(fd, slot);
+        Some(result)
     }
 
     /// Whether slot `owner` - 1 belongs to a process that lives.

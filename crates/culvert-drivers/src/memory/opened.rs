@@ -30,6 +30,7 @@ impl Core {
     /// Opens the inode of `node`: it stays what it is until [`Core::close`]. `ESTALE` when it is gone.
     pub fn open(&self, node: Node) -> Result<Inode<'_>> {
         let found = self.node(node)?;
+        self.attached()?;
         let mut opened = self.opened.lock();
         match opened.files.get_mut(&found.number) {
             Some((_, count)) => *count += 1,
@@ -55,6 +56,7 @@ impl Core {
 
     /// Closes an inode once.
     pub fn close(&self, number: u32) {
+        let attached = self.attached().is_ok();
         let mut opened = self.opened.lock();
         let Some((place, count)) = opened.files.get_mut(&number) else {
             return;
@@ -64,6 +66,11 @@ impl Core {
             return;
         }
         let place = *place;
+        if !attached {
+            // The child of a fork without a slot: the list is its parent's.
+            opened.files.remove(&number);
+            return;
+        }
         if let Ok(found) = self.inode(number)
             && found.get(inode::RESERVE) >> 32 > 0
             && found.mode() & 0o170000 == 0o100000

@@ -11,7 +11,7 @@ use super::{
 use crate::archive::host as files;
 use crate::{Descriptor, Environment, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, sync::Arc};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 use culvert_sys::{clock::Clock, sync::Mutex};
 
@@ -33,7 +33,11 @@ pub fn prepare(
         None => {
             let path = [run, format!("/memory.{:016x}", files::random()).as_bytes()].concat();
             let fd = host::create(&path)?;
-            if let Err(error) = format(&fd, &options) {
+            // The run directory is what keeps others out. A process that has changed its user must be able to open the file anew after a fork.
+            let formatted = host::change_mode(fd.raw(), 0o666)
+                .map_err(Error::from)
+                .and_then(|()| format(&fd, &options));
+            if let Err(error) = formatted {
                 let _ = files::unlink(&path);
                 return Err(error);
             }
@@ -73,16 +77,25 @@ fn not_ours(what: &str) -> Error {
 /// Refuses what others may change, or is not this user's.
 fn private(fd: &Descriptor, directory: bool) -> Result<()> {
     let status = files::status(fd)?;
+    if status.mode & 0o077 != 0 && status.uid == files::effective_user() {
+        return Err(not_ours("open to others (its mode must be 0600 or 0700)"));
+    }
+    match directory && status.uid == files::effective_user() {
+        true => Ok(()),
+        false => ours(fd),
+    }
+}
+
+/// Refuses what is another user's, or no regular file.
+fn ours(fd: &Descriptor) -> Result<()> {
+    let status = files::status(fd)?;
     if status.uid != files::effective_user() {
         return Err(not_ours("another user's"));
     }
-    if status.mode & 0o077 != 0 {
-        return Err(not_ours("open to others (its mode must be 0600 or 0700)"));
+    match status.is_regular() {
+        true => Ok(()),
+        false => Err(not_ours("no regular file")),
     }
-    if !directory && !status.is_regular() {
-        return Err(not_ours("no regular file"));
-    }
-    Ok(())
 }
 
 /// Makes a named file system: complete when it gets its name. Another run may have been quicker.
@@ -167,7 +180,7 @@ fn format(fd: &Descriptor, options: &Options) -> Result<()> {
 /// The file system of a mount that [`prepare`] made ready.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let fd = host::open(&mount.source)?;
-    private(&fd, false)?;
+    ours(&fd)?;
     let mut core = join_core(fd, environment)?;
     core.run = environment.run_directory.map(<[u8]>::to_vec);
     core.in_use = environment.in_use;
@@ -203,10 +216,11 @@ fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
     let proof = environment.keeper.keep(host::reopen(fd.raw())?);
     Ok(Core {
         image: Image::new(environment.keeper.keep(fd)),
-        proof,
-        own_proof: AtomicI32::new(-1),
+        proof: Mutex::new(Some(proof)),
+        keeper: environment.keeper,
         slot: AtomicU32::new(0),
         slot_at: AtomicUsize::new(0),
+        taking_over: Mutex::new(()),
         opened: Mutex::new(Default::default()),
         run: None,
         run_number: AtomicU32::new(0),
@@ -218,6 +232,5 @@ fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
 /// The file system in the shared file `path`, for a check.
 pub fn join_for_check(path: &[u8]) -> Result<Core> {
     let fd = host::open(path)?;
-    private(&fd, false)?;
     join_core(fd, &Environment::default())
 }

@@ -21,10 +21,10 @@ impl Core {
         }
     }
 
-    /// Takes a slot.
+    /// Takes a slot, and lists in it what is open. Not with [`Core::opened`] locked.
     #[cold]
     pub fn attach(&self) -> Result<u32> {
-        let fd = self.proof();
+        let fd = self.proof()?;
         let free = (0..layout::MOST_SLOTS).find(|&slot| host::prove(fd, slot).is_ok());
         let Some(number) = free else {
             return Err(Error::because(
@@ -45,11 +45,12 @@ impl Core {
             }
         }
         self.slot.store(me, Release);
-        let taken = self.prepare_slot(number);
-        if taken.is_err() {
+        if let Err(error) = self.prepare_slot(number) {
             self.slot.store(0, Release);
+            return Err(error);
         }
-        taken.map(|()| me)
+        self.list_again()?;
+        Ok(me)
     }
 
     fn prepare_slot(&self, number: u64) -> Result<()> {
@@ -159,30 +160,28 @@ impl Core {
         Ok(())
     }
 
-    /// This process is the child of a fork: the slot is its parent's.
-    pub fn forked(&self, shared_descriptors: bool) -> Result<()> {
+    /// This process is the child of a fork: the slot is its parent's, and so is the proof. Where it gets none of its own now, its next operation tries again, or fails:
+    /// two that share a description would have the same slot.
+    pub fn forked(&self) -> Result<()> {
         self.slot.store(0, Release);
         self.slot_at.store(0, Release);
-        let own = host::reopen(self.image.fd());
-        if shared_descriptors {
-            // The parent's proof is one of the same table. Left in it, ours lasts as long as either.
-            self.own_proof.store(own?.into_raw(), Release);
-        } else {
-            // Whatever happens, this process must not prove that its parent lives.
-            let proof = self.proof.raw();
-            let new = own.as_ref().map_or(self.image.fd(), |own| own.raw());
-            host::replace(new, proof)?;
-            own?;
-        }
-        self.attach()?;
-        self.list_again()
+        // Closed, so that it does not prove that the parent lives; but for a table of descriptors that is the parent's, too.
+        drop(self.proof.lock().take());
+        self.attach().map(drop)
     }
 
     /// The description that proves that this process lives.
-    fn proof(&self) -> i32 {
-        match self.own_proof.load(Acquire) {
-            -1 => self.proof.raw(),
-            own => own,
+    pub fn proof(&self) -> Result<i32> {
+        let mut proof = self.proof.lock();
+        if proof.is_none() {
+            let own = host::reopen(self.image.fd()).map_err(|errno| {
+                Error::because(
+                    errno,
+                    "the child of a fork could not open the shared file anew",
+                )
+            })?;
+            *proof = Some(self.keeper.keep(own));
         }
+        Ok(proof.as_ref().ok_or(Errno::EIO)?.raw())
     }
 }
