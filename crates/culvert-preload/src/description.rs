@@ -14,6 +14,8 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
+/// O_DIRECT: means nothing to drivers, and the shadow has it not.
+const O_DIRECT: u32 = 0o40000;
 /// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change (`SETFL_MASK`, fs/fcntl.c).
 const SETTABLE: u32 = 0o2000 | 0o4000 | 0o40000 | 0o1000000 | 0o20000;
 /// O_PATH.
@@ -232,7 +234,8 @@ impl Description {
         const F_GETFL: usize = 3;
         // SAFETY: F_GETFL only reads the flags of the descriptor.
         let kernel = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
-        let flags = mine & !SETTABLE | kernel & SETTABLE;
+        let kept_there = SETTABLE & !O_DIRECT;
+        let flags = mine & !kept_there | kernel & kept_there;
         self.flags.store(flags, Relaxed);
         self.flags_known.store(changes, Release);
         Ok(flags)
@@ -246,7 +249,15 @@ impl Description {
         if self.is_shared() {
             const F_SETFL: usize = 4;
             // SAFETY: changes status flags of a descriptor that is the program's own.
-            unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFL, flags as usize & !0o40000]) }?;
+            unsafe {
+                syscall::call(
+                    nr::FCNTL,
+                    [fd as usize, F_SETFL, (flags & !O_DIRECT) as usize],
+                )
+            }?;
+            let old = self.flags.load(Relaxed);
+            self.flags
+                .store(old & !O_DIRECT | flags & O_DIRECT, Relaxed);
             flags_changed();
             return Ok(());
         }

@@ -30,33 +30,10 @@ const KNOWN: &[(&str, u64, &str)] = &[
     ),
     (
         "driven",
-        19,
-        "mmap of a directory: ENODEV where natively EACCES",
-    ),
-    (
-        "driven",
         29,
         "the position of a directory as a spawned child sees it",
     ),
-    ("driven", 37, "O_DIRECT is EINVAL"),
-    (
-        "memory",
-        4,
-        "sendfile with an offset below zero to a closed descriptor: EBADF where natively EINVAL",
-    ),
-    (
-        "memory",
-        5,
-        "a received descriptor gets a higher number than the lowest",
-    ),
-    ("memory", 7, "an open gets a higher number than the lowest"),
-    (
-        "memory",
-        8,
-        "openat below a bad descriptor: ENOTDIR where natively EBADF",
-    ),
     ("memory", 9, "a socket gets a higher number than the lowest"),
-    ("memory", 11, "copy_file_range within one file: EINVAL"),
     (
         "memory",
         12,
@@ -64,21 +41,9 @@ const KNOWN: &[(&str, u64, &str)] = &[
     ),
     (
         "memory",
-        27,
-        "FICLONE of descriptors without the access: EOPNOTSUPP where natively EBADF",
-    ),
-    ("memory", 28, "an open gets a higher number than the lowest"),
-    (
-        "memory",
         29,
         "trusted attributes for an ordinary user: ENODATA where natively EPERM",
     ),
-    (
-        "memory",
-        30,
-        "FICLONE of descriptors without the access: EOPNOTSUPP where natively EBADF",
-    ),
-    ("memory", 37, "O_DIRECT is EINVAL"),
 ];
 
 /// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.

@@ -177,9 +177,9 @@ pub fn ioctl(call: &mut Call) -> Outcome {
         FIOASYNC => done(Err(Errno::ENOTTY)),
         FICLONE | FICLONERANGE | FIDEDUPERANGE => match kernel_has_not(fd) {
             // The other file is a descriptor too, which must be the kernel's.
-            None => clone_from(&held, request as u32, argument),
+            None => clone_from(&held, fd as i32, request as u32, argument),
             Some(_) if request as u32 == FICLONE => {
-                done(Err(clone_refused(&held, argument as i32)))
+                done(Err(clone_refused(&held, fd as i32, argument as i32)))
             }
             Some(_) => done(Err(Errno::EOPNOTSUPP)),
         },
@@ -194,25 +194,29 @@ const FICLONERANGE: u32 = 0x4020_940d;
 const FIDEDUPERANGE: u32 = 0xc018_9436;
 
 /// Why nothing is cloned into `to`, in the kernel's order (fs/remap_range.c, `vfs_clone_file_range`).
-fn clone_refused(to: &Held, source: i32) -> Errno {
+fn clone_refused(to: &Held, target: i32, source: i32) -> Errno {
     // SAFETY: plain numbers.
     if let Err(errno) = unsafe { syscall::call(nr::FCNTL, [source as usize, F_GETFD]) } {
         return errno;
     }
-    match super::descriptor(source as usize) {
-        Some(from) if from.mount == to.mount => {
-            if from.kind == FileKind::Directory || to.kind == FileKind::Directory {
-                Errno::EISDIR
-            } else {
-                Errno::EOPNOTSUPP
-            }
-        }
-        _ => Errno::EXDEV,
+    let from = match super::descriptor(source as usize) {
+        Some(from) if from.mount == to.mount => from,
+        _ => return Errno::EXDEV,
+    };
+    if from.kind == FileKind::Directory || to.kind == FileKind::Directory {
+        return Errno::EISDIR;
     }
+    const O_APPEND: u32 = 0o2000;
+    let flags = |held: &Held, fd| held.flags(fd).unwrap_or(1);
+    let (source, target) = (flags(&from, source), flags(to, target));
+    if source & 3 == 1 || target & 3 == 0 || target & O_APPEND != 0 {
+        return Errno::EBADF;
+    }
+    Errno::EOPNOTSUPP
 }
 
 /// ioctl_ficlone(2), ioctl_fideduperange(2) of a file that the kernel has: whether it has the other too.
-fn clone_from(held: &Held, request: u32, argument: usize) -> Outcome {
+fn clone_from(held: &Held, fd: i32, request: u32, argument: usize) -> Outcome {
     let others = match request {
         FICLONE => 1,
         FICLONERANGE => memory::get::<i64>(argument).map_or(0, |_| 1),
@@ -228,7 +232,7 @@ fn clone_from(held: &Held, request: u32, argument: usize) -> Outcome {
         if let Ok(other) = other
             && kernel_has_not(other as usize).is_some()
         {
-            return done(Err(clone_refused(held, other as i32)));
+            return done(Err(clone_refused(held, fd, other as i32)));
         }
     }
     Outcome::Forward

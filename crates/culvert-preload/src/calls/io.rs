@@ -325,9 +325,15 @@ pub fn pwritev(call: &mut Call) -> Outcome {
     )
 }
 
+/// The flags of preadv2 and pwritev2, an `int`: the upper half of a sixth argument may be anything.
+fn rw_flags(call: &Call) -> usize {
+    call.args[5] as u32 as usize
+}
+
 /// preadv2(2): offset -1 means the description's own.
 pub fn preadv2(call: &mut Call) -> Outcome {
-    let [fd, vector, count, offset, _, flags] = call.args;
+    let [fd, vector, count, offset, ..] = call.args;
+    let flags = rw_flags(call);
     let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
@@ -356,7 +362,8 @@ pub fn preadv2(call: &mut Call) -> Outcome {
 
 /// pwritev2(2): offset -1 means the description's own.
 pub fn pwritev2(call: &mut Call) -> Outcome {
-    let [fd, vector, count, offset, _, flags] = call.args;
+    let [fd, vector, count, offset, ..] = call.args;
+    let flags = rw_flags(call);
     let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };

@@ -35,8 +35,7 @@ pub fn mmap(call: &mut Call) -> Outcome {
 fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     let [address, length, protection, flags, _, offset] = call.args;
     match held.object {
-        Object::File(_) => {}
-        Object::Directory => return Err(Errno::ENODEV),
+        Object::File(_) | Object::Directory => {}
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }
@@ -45,6 +44,9 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     // mmap(2), EACCES: no read permission, or a shared writable mapping of a descriptor that is not O_RDWR.
     if access == 1 || (shared && protection & PROT_WRITE != 0 && access != 2) {
         return Err(Errno::EACCES);
+    }
+    if matches!(held.object, Object::Directory) {
+        return Err(Errno::ENODEV);
     }
     if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, call);

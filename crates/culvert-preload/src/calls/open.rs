@@ -255,6 +255,11 @@ fn open_outside(call: &Call, at: At, path: &[u8]) -> Outcome {
     done(unsafe { syscall::call(nr::OPENAT2, args) })
 }
 
+/// What a driver is told of the flags: O_DIRECT asks for aligned buffers, which its own are not.
+fn to_driver(flags: u32) -> OpenFlags {
+    OpenFlags(flags & !O_DIRECT)
+}
+
 /// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order of errors).
 pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     let file_system = process::file_system(found.mount)?;
@@ -269,7 +274,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                     .tmpfile(
                         &caller,
                         attributes.node,
-                        OpenFlags(flags),
+                        to_driver(flags),
                         process::limits::creation_mode(file_system, mode & 0o7777),
                     )
                     .map_err(|error| error.errno())?;
@@ -293,7 +298,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         )?;
         let mode = process::limits::creation_mode(file_system, mode & 0o7777);
         let (entry, opened) = file_system
-            .create(&caller, found.parent, name, OpenFlags(flags), mode)
+            .create(&caller, found.parent, name, to_driver(flags), mode)
             .map_err(|error| error.errno())?;
         return give_new(&mut found, entry.attributes, opened, flags);
     };
@@ -338,11 +343,12 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     match attributes.kind {
         FileKind::Directory => add(&mut found, attributes, Object::Directory, flags),
         FileKind::Regular => {
-            if flags & O_DIRECT != 0 {
+            // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be changed is decompressed: there it means nothing.
+            if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
                 return Err(Errno::EINVAL);
             }
             let opened = file_system
-                .open(&caller, attributes.node, OpenFlags(flags))
+                .open(&caller, attributes.node, to_driver(flags))
                 .map_err(|error| {
                     if let Some(cause) = error.cause() {
                         crate::log!(

@@ -236,8 +236,15 @@ pub fn sendfile(call: &mut Call) -> Outcome {
         if offset != 0 {
             memory::get::<i64>(offset)?;
         }
-        let to_flags = may_move((source.as_ref(), input), (target.as_ref(), out))?;
+        if flags(source.as_ref(), input)? & 3 == 1 {
+            return Err(Errno::EBADF);
+        }
+        // The offset of what is read is looked at before the other descriptor.
         let mut from = End::seekable(source.as_ref(), input, offset)?;
+        let to_flags = flags(target.as_ref(), out)?;
+        if to_flags & 3 == 0 {
+            return Err(Errno::EBADF);
+        }
         if to_flags & O_APPEND != 0 || kind(source.as_ref(), input)? != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
@@ -260,7 +267,8 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
                 memory::get::<i64>(address)?;
             }
         }
-        if call_flags != 0 {
+        // An `unsigned int`: syscall(2) may leave anything in the upper half of a sixth argument, which lies on its stack.
+        if call_flags as u32 != 0 {
             return Err(Errno::EINVAL);
         }
         let (from, to) = (kind(source.as_ref(), input)?, kind(target.as_ref(), out)?);
@@ -294,9 +302,9 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
         return Ok(None);
     }
     let count = count.min(MAX_RW_COUNT) as u64;
-    let (Some(end), Some(to_end)) = (at.checked_add(count), to_at.checked_add(count)) else {
+    if at.checked_add(count).is_none() || to_at.checked_add(count).is_none() {
         return Err(Errno::EOVERFLOW);
-    };
+    }
     looked_at::before(source);
     looked_at::before(target);
     let size = source
@@ -308,10 +316,11 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
     if count == 0 {
         return Ok(Some(0));
     }
-    if source.node == target.node && to_end > at && to_at < end {
+    let count = count.min(room(to_at)?);
+    // What lies beyond the end of the file does not overlap: it is not copied.
+    if source.node == target.node && at.abs_diff(to_at) < count {
         return Err(Errno::EINVAL);
     }
-    let count = count.min(room(to_at)?);
     match source
         .readable()?
         .copy_range(at, target.writable()?, to_at, count)

@@ -7,7 +7,7 @@ use crate::description::{Held, Object};
 use crate::memory;
 use crate::process;
 use crate::resolver::{LastStep, MountId};
-use alloc::vec;
+use alloc::{vec, vec::Vec};
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
@@ -46,6 +46,24 @@ fn give(value: &[u8], buffer: usize, size: usize) -> Answer {
         .map_err(|_| Errno::EFAULT)
 }
 
+/// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c; `simple_xattr_list` leaves them out).
+fn is_hidden(name: &[u8]) -> bool {
+    name.starts_with(b"trusted.") && !process::caller().is_superuser()
+}
+
+/// `names`, each ending in NUL, without those that the caller may not see.
+fn visible(mut names: Vec<u8>) -> Vec<u8> {
+    if names.split(|&b| b == 0).any(is_hidden) {
+        names = names
+            .split_inclusive(|&b| b == 0)
+            .filter(|name| !is_hidden(name))
+            .flatten()
+            .copied()
+            .collect();
+    }
+    names
+}
+
 fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) -> Answer {
     let file_system = process::file_system(mount)?;
     let read_only = file_system.capabilities().read_only;
@@ -53,12 +71,15 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
     let errno = |error: culvert::Error| error.errno();
     match request {
         Request::List => give(
-            &file_system.list_xattr(node).map_err(errno)?,
+            &visible(file_system.list_xattr(node).map_err(errno)?),
             arguments[0],
             arguments[1],
         ),
         Request::Get => {
             let length = name_at(arguments[0], &mut name)?;
+            if is_hidden(&name[..length]) {
+                return Err(Errno::ENODATA);
+            }
             give(
                 &file_system
                     .get_xattr(node, &name[..length])
@@ -75,6 +96,9 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
             }
             let mut value = vec![0u8; arguments[2]];
             user::copy_in(&mut value, arguments[1]).map_err(|_| Errno::EFAULT)?;
+            if is_hidden(&name[..length]) {
+                return Err(Errno::EPERM);
+            }
             set(
                 file_system,
                 node,
@@ -85,6 +109,9 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
         }
         Request::Remove => {
             let length = name_at(arguments[0], &mut name)?;
+            if is_hidden(&name[..length]) {
+                return Err(Errno::EPERM);
+            }
             file_system
                 .remove_xattr(&process::caller(), node, &name[..length])
                 .map(|()| 0)
