@@ -42,7 +42,7 @@ const KNOWN: &[(&str, u64, &str)] = &[
     (
         "memory",
         29,
-        "trusted attributes for an ordinary user: ENODATA where natively EPERM",
+        "the position of a directory as a spawned child sees it",
     ),
 ];
 

@@ -341,6 +341,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         return Err(Errno::EPERM);
     }
     match attributes.kind {
+        FileKind::Directory if flags & O_DIRECT != 0 => Err(Errno::EINVAL),
         FileKind::Directory => add(&mut found, attributes, Object::Directory, flags),
         FileKind::Regular => {
             // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be changed is decompressed: there it means nothing.

@@ -239,7 +239,10 @@ pub fn sendfile(call: &mut Call) -> Outcome {
         if flags(source.as_ref(), input)? & 3 == 1 {
             return Err(Errno::EBADF);
         }
-        // The offset of what is read is looked at before the other descriptor.
+        // The area that is read is looked at before the other descriptor (`rw_verify_area`).
+        if (count as isize) < 0 {
+            return Err(Errno::EINVAL);
+        }
         let mut from = End::seekable(source.as_ref(), input, offset)?;
         let to_flags = flags(target.as_ref(), out)?;
         if to_flags & 3 == 0 {
