@@ -55,6 +55,40 @@ pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
     Ok(open_shadow(name, 0)?)
 }
 
+/// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the same size and time of modification, and was not changed since a
+/// second before the shadow was, is taken as it is; so is one that strangers have, which follows its file anyway.
+pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    if unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok() {
+        return Ok(());
+    }
+    // One that is being executed cannot be opened for writing: it stays.
+    let Some(writable) = open_existing(name) else {
+        return Ok(());
+    };
+    let renewed = {
+        let _lock = process::get()
+            .node_locks
+            .lock(MountId(name.mount), name.node);
+        renew_opened(file, &writable)
+    };
+    process::get().table.posix_locks.close(name, writable);
+    renewed
+}
+
+fn renew_opened(file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
+    let (found, now) = (stat_descriptor(shadow.0)?, file.attributes()?);
+    let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
+    let same = now.size == found.st_size as u64
+        && (now.mtime.seconds, now.mtime.nanoseconds) == modified
+        && now.ctime.seconds + 1 < found.st_ctime as i64;
+    if same {
+        return Ok(());
+    }
+    equalise(file, shadow, None)
+}
+
 /// A program that is not intercepted gets `description` and may write through it.
 pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     let process = process::get();

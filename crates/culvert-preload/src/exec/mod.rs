@@ -222,7 +222,14 @@ fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
             return Ok(c_string(&crate::run::descriptor_path(Descriptor(fd).0)?));
         }
     };
-    shadow::fill(name, &*file).map_err(|error| error.errno())?;
+    if !file_system.capabilities().immutable {
+        looked_at::renew(name, &*file).map_err(|error| error.errno())?;
+    }
+    match shadow::fill(name, &*file).map_err(|error| error.errno()) {
+        // It is being executed, so it is filled.
+        Ok(()) | Err(Errno::ETXTBSY) => {}
+        Err(error) => return Err(error),
+    }
     let mut target = process.run.path.clone();
     target.extend_from_slice(b"/exe");
     for part in path.split(|&b| b == b'/').filter(|part| !part.is_empty()) {
