@@ -25,6 +25,11 @@ const KNOWN: &[(&str, u64, &str)] = &[
     ("bound", 28, "list: ENOENT where natively ENOTDIR"),
     (
         "driven",
+        9,
+        "fsetxattr of AT_FDCWD, which Linux 6.13 and later take for the working directory, is not seen on the mount",
+    ),
+    (
+        "driven",
         12,
         "bind over a file through a link outside: EACCES where natively EADDRINUSE",
     ),

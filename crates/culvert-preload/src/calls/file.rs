@@ -229,8 +229,10 @@ fn clone_from(held: &Held, fd: i32, request: u32, argument: usize) -> Outcome {
             // `struct file_dedupe_range` has 24 bytes, each `struct file_dedupe_range_info` behind it 32.
             _ => memory::get::<i64>(argument + 24 + i * 32),
         };
+        // What is wrong with one of several is said in its own status, by the kernel.
         if let Ok(other) = other
             && kernel_has_not(other as usize).is_some()
+            && request != FIDEDUPERANGE
         {
             return done(Err(clone_refused(held, fd, other as i32)));
         }

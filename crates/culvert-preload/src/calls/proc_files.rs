@@ -4,6 +4,7 @@ use super::Answer;
 use crate::process;
 use crate::resolver::MountId;
 use alloc::{format, string::String, vec::Vec};
+use culvert_drivers::passthrough::is_bound;
 use culvert_sys::{nr, syscall};
 
 /// The mount's number, as in the first field of mountinfo and in statx.
@@ -106,7 +107,7 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
             && process
                 .specifications
                 .iter()
-                .any(|mount| name == Some(&escaped(&mount.target)))
+                .any(|mount| !is_bound(mount) && name == Some(&escaped(&mount.target)))
     };
     content = content
         .split_inclusive(|&b| b == b'\n')
@@ -114,25 +115,38 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
         .collect::<Vec<_>>()
         .concat();
     for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
+        // The kernel lists that one itself.
+        if is_bound(specification) {
+            continue;
+        }
         let (source, target) = (
             escaped(&specification.source),
             escaped(&specification.target),
         );
         let driver = &specification.driver;
-        let mode = if process::file_system(mount).is_ok_and(|fs| !fs.capabilities().read_only) {
+        let file_system = process::file_system(mount);
+        let mode = if file_system.is_ok_and(|fs| !fs.capabilities().read_only) {
             "rw"
         } else {
             "ro"
         };
-        let minor = 0xc0000 + u32::from(mount.0);
+        // As stat(2) has it: of the tree that stands behind, else the mount's own.
+        let (major, minor) = file_system
+            .ok()
+            .and_then(|fs| crate::run::stat_descriptor(fs.backing()?.root).ok())
+            .map_or((0, 0xc0000 + u64::from(mount.0)), |root| {
+                device(root.st_dev)
+            });
         let line = |parts: &[&[u8]]| parts.concat();
         content.extend(match table {
             Table::MountInfo => {
-                let parent = process
-                    .mounts
-                    .parent(mount)
-                    .map_or_else(|| parent_number(&content, &target), mount_number);
-                let head = format!("{} {parent} 0:{minor} / ", mount_number(mount));
+                let above = process.mounts.parent(mount);
+                let above = above.filter(|above| {
+                    let above = process.specifications.get(usize::from(above.0));
+                    above.is_some_and(|above| !is_bound(above))
+                });
+                let parent = above.map_or_else(|| parent_number(&content, &target), mount_number);
+                let head = format!("{} {parent} {major}:{minor} / ", mount_number(mount));
                 line(&[
                     head.as_bytes(),
                     &target,
@@ -157,6 +171,14 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
         });
     }
     Some(memory_file(&content, flags))
+}
+
+/// Major and minor number in an `st_dev` (`new_encode_dev`, include/linux/kdev_t.h).
+fn device(number: u64) -> (u64, u64) {
+    (
+        number >> 8 & 0xfff | number >> 32 & !0xfff,
+        number & 0xff | number >> 12 & 0xfff00,
+    )
 }
 
 /// The number of the kernel's mount that `target` lies on, by the longest mount point.

@@ -63,6 +63,40 @@ print(held() - before < 20)
 E",
     ); };
 
+    the_list_of_mounts_has_one_line_with_the_device_of_the_files |case| { if !is_tree(&case) { return; }
+        // Natively the mount is a bind: `bound` is one, too, and of the file system that is bound. The other has a type of its own.
+        let kind = if case.driver() == Some(Driver::Bound) { "print $1" } else { "" };
+        case.good(&format!(
+            "for list in mountinfo mounts; do grep -c \" $M \" /proc/self/$list; done; : > $M/f
+             test \"$(awk -v m=$M '$5 == m {{ print $3 }}' /proc/self/mountinfo)\" = \"$(stat -c %Hd:%Ld $M/f)\" && echo the device
+             awk -v m=$M '$5 == m {{ sub(/.* - /, \"\"); {kind} }}' /proc/self/mountinfo"
+        ));
+    };
+
+    shared_extents_are_the_file_systems_affair |case| { if case.driver() == Some(Driver::Memory) { return; } case.good(
+        "cd $M; python3 - <<'E'
+import errno, fcntl, os, struct
+a, b, directory = open('a', 'w+b'), open('b', 'w+b'), os.open('.', os.O_RDONLY)
+for other in b.fileno(), a.fileno(), 77, directory, os.open('/dev/null', os.O_RDWR):
+    for request, argument in (0x40049409, other), (0x4020940d, struct.pack('qQQQ', other, 0, 0, 0)), (0xc0189436, struct.pack('QQHHIqQQiI', 0, 2, 1, 0, 0, other, 0, 0, 0, 0)):
+        try:
+            print(hex(request), fcntl.ioctl(a.fileno(), request, argument))
+        except OSError as error:
+            print(hex(request), errno.errorcode[error.errno])
+E",
+    ); };
+
+    programs_that_are_not_intercepted |case| {
+        if case.driver() != Some(Driver::Bound) { return; }
+        let program = case.program("writing-static");
+        for group in ["write", "vectors", "append", "size"] {
+            case.good(&format!("umask 022; cd $M && {program} {group}; cat f | md5sum; ls -l --time-style=+ ."));
+        }
+        let done = case.options("ro").through_culvert(&["bash", "-c", &format!("cd $M && {program} write; : > g; cat /proc/self/mountinfo | grep -c \" $M ro\"")]);
+        assert_eq!(done.text(), "FAILED f: EROFS\n1\n", "{}", done.report());
+        assert!(done.errors().contains("g: Read-only file system"), "{}", done.report());
+    };
+
     files_without_a_name_get_one |case| { case.good(
         "python3 - $M <<'E'
 import os, sys
