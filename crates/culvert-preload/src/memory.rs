@@ -191,6 +191,20 @@ impl Source for UserSource<'_> {
         Ok(taken)
     }
 
+    fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        if crate::process::get().is_confined() {
+            return 0;
+        }
+        let Some(span) = self.0.here() else { return 0 };
+        let count = span.length.min(count);
+        let arguments = [fd as usize, span.base, count, offset as usize];
+        // SAFETY: the kernel only reads the program's memory, on its own behalf.
+        let written = unsafe { culvert_sys::syscall::call(culvert_sys::nr::PWRITE64, arguments) };
+        let written = written.unwrap_or(0);
+        self.0.done += written;
+        written
+    }
+
     fn interrupted(&self) -> bool {
         culvert_intercept::wait::pending()
     }

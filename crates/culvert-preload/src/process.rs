@@ -85,6 +85,8 @@ pub struct Process {
 struct Credentials {
     uid: u32,
     gid: u32,
+    /// The real user and group, for access(2).
+    real: (u32, u32),
     groups: Vec<u32>,
 }
 
@@ -300,7 +302,7 @@ impl Process {
         }
         let mut groups = vec![0u32; 64];
         // SAFETY: calls without arguments, and getgroups with a buffer of the length given.
-        let (uid, gid, count) = unsafe {
+        let (uid, gid, real, count) = unsafe {
             let mut count =
                 syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
             if count == Err(Errno::EINVAL) {
@@ -310,11 +312,20 @@ impl Process {
             (
                 syscall::raw(nr::GETEUID, [0; 6]) as u32,
                 syscall::raw(nr::GETEGID, [0; 6]) as u32,
+                (
+                    syscall::raw(nr::GETUID, [0; 6]) as u32,
+                    syscall::raw(nr::GETGID, [0; 6]) as u32,
+                ),
                 count.unwrap_or(0),
             )
         };
         groups.truncate(count);
-        let made = Box::leak(Box::new(Credentials { uid, gid, groups }));
+        let made = Box::leak(Box::new(Credentials {
+            uid,
+            gid,
+            real,
+            groups,
+        }));
         self.credentials.store(made, Release);
         made
     }
@@ -477,13 +488,7 @@ pub fn leave_vfork() {
 
 /// The same with the real instead of the effective user and group, for access(2).
 pub fn real_caller() -> Caller<'static> {
-    // SAFETY: calls without arguments.
-    let (uid, gid) = unsafe {
-        (
-            syscall::raw(nr::GETUID, [0; 6]) as u32,
-            syscall::raw(nr::GETGID, [0; 6]) as u32,
-        )
-    };
+    let (uid, gid) = get().credentials().real;
     Caller {
         uid,
         gid,

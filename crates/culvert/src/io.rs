@@ -33,6 +33,13 @@ pub trait Source {
     /// nothing was copied by this call.
     fn take(&mut self, into: &mut [u8]) -> Result<usize>;
 
+    /// Writes up to `count` of the next bytes to `offset` of the kernel's descriptor `fd`, a regular file (pwrite(2)), without a copy in between; returns how many.
+    /// 0 where this source cannot, or the kernel would not: [`Source::take`] tells why.
+    fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        let _ = (fd, offset, count);
+        0
+    }
+
     /// As [`Sink::interrupted`], when nothing was taken.
     fn interrupted(&self) -> bool {
         false

@@ -186,7 +186,7 @@ impl Core {
     }
 
     /// Runs `look` on metadata that do not change meanwhile, without a lock: it runs again when they did. It must take whatever it meets for possible.
-    #[inline]
+    #[inline(always)]
     pub fn steady<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
         let sequence = self.image.header(header::SEQUENCE)?;
         for _ in 0..64 {

@@ -59,7 +59,7 @@ impl MemoryFs {
         Ok(Entry { attributes })
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, dir: Node, name: &[u8]) -> Result<Entry> {
         let core = &self.core;
         core.steady(|| {

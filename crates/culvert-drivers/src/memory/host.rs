@@ -106,6 +106,14 @@ pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
     result
 }
 
+/// Whether writing up to `end` is within the program's RLIMIT_FSIZE, so that the kernel does not end it by SIGXFSZ.
+pub fn may_write_up_to(end: u64) -> bool {
+    let mut limit = [0u64; 2];
+    let arguments = [linux::RLIMIT_FSIZE as usize, limit.as_mut_ptr() as usize];
+    // SAFETY: the kernel fills the `struct rlimit`, two words, that we own.
+    unsafe { syscall::call(nr::GETRLIMIT, arguments) }.is_ok() && limit[0] >= end
+}
+
 fn allocate_unlimited(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
     let (mut offset, mut length, mut part) = (offset, length, length);
     while length > 0 {

@@ -189,6 +189,13 @@ impl Image {
         }
     }
 
+    /// Whether this process has made `block` present.
+    pub fn has_seen(&self, block: u64) -> bool {
+        let portion = block / PORTION;
+        let word = self.present.get((portion / 64) as usize);
+        word.is_some_and(|word| word.load(Relaxed) & 1 << (portion % 64) != 0)
+    }
+
     /// Whether the portion was seen before; it is from now on.
     fn is_present(&self, portion: u64) -> bool {
         let bit = 1 << (portion % 64);

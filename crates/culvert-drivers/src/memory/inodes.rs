@@ -22,7 +22,7 @@ impl Core {
     }
 
     /// What stat says of an inode. Steady only within [`Core::steady`] or the lock.
-    #[inline]
+    #[inline(always)]
     pub fn attributes(&self, found: &Inode<'_>) -> Result<Attributes> {
         let state = found.get(inode::STATE);
         let mode = state as u32 & 0xffff;

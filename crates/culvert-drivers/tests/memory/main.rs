@@ -2,6 +2,7 @@
 
 mod conformance;
 mod damage;
+mod fresh;
 mod limits;
 mod processes;
 mod random;

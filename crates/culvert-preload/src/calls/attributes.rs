@@ -73,7 +73,7 @@ fn change(
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
     on_path(call, at, None, |_, found: Inside<'_>| {
-        change(found.mount, &existing(&found)?, &changes, right)
+        change(found.mount, existing(&found)?, &changes, right)
     })
 }
 

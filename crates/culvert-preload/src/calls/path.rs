@@ -332,7 +332,7 @@ pub fn find<'p>(
     }
     let start = match known {
         Some(place) => place,
-        None if absolute => Place::Host(b"/".to_vec()),
+        None if absolute => Place::Host(Vec::new()),
         None => match base(process, directory)? {
             Some(place) => place,
             None => return Ok(Found::Kernel),
@@ -378,6 +378,7 @@ pub fn find_by_walking<'p>(
     walk(process, &start, path.bytes(), last, restrictions)
 }
 
+#[inline]
 fn walk<'p>(
     process: &'static Process,
     start: &Place,
@@ -393,6 +394,7 @@ fn walk<'p>(
     )
 }
 
+#[inline(always)]
 fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errno> {
     match answer {
         Ok(Resolved::Inside(inside)) => Ok(Found::Inside(inside)),

@@ -112,11 +112,12 @@ fn give_statx(address: usize, mount: MountId, attributes: &Attributes) -> Answer
 }
 
 /// What is there, or ENOENT.
-pub fn existing(found: &Inside<'_>) -> Result<Attributes, Errno> {
+#[inline]
+pub fn existing<'f>(found: &'f Inside<'_>) -> Result<&'f Attributes, Errno> {
     found
         .entry
         .as_ref()
-        .map(|entry| entry.attributes)
+        .map(|entry| &entry.attributes)
         .ok_or(Errno::ENOENT)
 }
 
@@ -139,7 +140,7 @@ pub fn stat(call: &mut Call) -> Outcome {
         call,
         At::new(0, LastStep::Follow),
         Some(|call| identity_in(call.args[1])),
-        |call, found| give_stat(call.args[1], found.mount, &existing(&found)?),
+        |call, found| give_stat(call.args[1], found.mount, existing(&found)?),
     )
 }
 
@@ -149,7 +150,7 @@ pub fn lstat(call: &mut Call) -> Outcome {
         call,
         At::new(0, LastStep::NoFollow),
         Some(|call| identity_in(call.args[1])),
-        |call, found| give_stat(call.args[1], found.mount, &existing(&found)?),
+        |call, found| give_stat(call.args[1], found.mount, existing(&found)?),
     )
 }
 
@@ -239,7 +240,7 @@ pub fn newfstatat(call: &mut Call) -> Outcome {
         call,
         At::below(0, last_step(flags)),
         Some(|call| identity_in(call.args[2])),
-        |call, found| give_stat(call.args[2], found.mount, &existing(&found)?),
+        |call, found| give_stat(call.args[2], found.mount, existing(&found)?),
     )
 }
 
@@ -265,7 +266,7 @@ pub fn statx(call: &mut Call) -> Outcome {
         call,
         At::below(0, last_step(flags)),
         Some(identity_of_statx),
-        |call, found| give_statx(call.args[4], found.mount, &existing(&found)?),
+        |call, found| give_statx(call.args[4], found.mount, existing(&found)?),
     )
 }
 
@@ -286,7 +287,7 @@ fn identity_of_statx(call: &Call) -> Option<(u64, u64)> {
 /// What access(2) says of something in a mount.
 fn accessible(found: &Inside<'_>, mode: usize, effective: bool) -> Answer {
     let attributes = existing(found)?;
-    check_access(found.mount, &attributes, mode, effective)
+    check_access(found.mount, attributes, mode, effective)
 }
 
 fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective: bool) -> Answer {

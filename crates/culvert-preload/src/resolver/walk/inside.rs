@@ -159,7 +159,7 @@ impl<'p> Walker<'_, 'p> {
 }
 
 /// Where the run of plain components that begins with `first` ends; the last component of the text belongs to it only `with_last`.
-fn run_end(text: &[u8], first: Component, with_last: bool) -> usize {
+pub(super) fn run_end(text: &[u8], first: Component, with_last: bool) -> usize {
     let mut end = first.end;
     // One slash and a plain name after it: else the run ends here.
     while end + 1 < text.len() && text[end + 1] != b'/' {

@@ -2,6 +2,7 @@
 
 mod inside;
 mod outside;
+mod straight;
 
 use super::scan::{climbs, component, is_dots};
 use super::{
@@ -36,6 +37,11 @@ impl MountTable {
         }
         if path.len() > LONGEST_PATH {
             return Err(Errno::ENAMETOOLONG.into());
+        }
+        if restrictions == Restrictions(0)
+            && let Some(answer) = self.straight(caller, base, path, last)
+        {
+            return answer;
         }
         let absolute = path[0] == b'/';
         let mut walker = Walker {
@@ -141,7 +147,7 @@ struct Walker<'t, 'p> {
 }
 
 impl<'p> Walker<'_, 'p> {
-    fn run(mut self) -> Result<Resolved<'p>> {
+    fn run(&mut self) -> Result<Resolved<'p>> {
         while let Some(next) = component(&self.text, self.at) {
             self.at = next.end;
             match &self.text[next.start..next.end] {
@@ -157,7 +163,7 @@ impl<'p> Walker<'_, 'p> {
                     }
                 },
             }
-            if let Some(answer) = self.answer {
+            if let Some(answer) = self.answer.take() {
                 return Ok(answer);
             }
         }
@@ -172,9 +178,9 @@ impl<'p> Walker<'_, 'p> {
                 Ok(Resolved::Inside(Inside {
                     mount,
                     parent: node,
-                    last: self.last,
+                    last: core::mem::replace(&mut self.last, Last::Dot),
                     entry: Some(Entry { attributes }),
-                    references: self.references,
+                    references: core::mem::take(&mut self.references),
                     trailing_slash: slash,
                 }))
             }
