@@ -199,6 +199,8 @@ impl Core {
         if length < FRESH / 2 || !host::may_write_up_to(offset + length) {
             return Ok(0);
         }
+        // What a damaged file says is beyond its end is not written.
+        self.image.block(start + blocks - 1)?;
         let written = from.write_to(self.image.fd(), offset, length as usize) as u64;
         let written = written.min(length);
         if !written.is_multiple_of(BLOCK) {
