@@ -319,7 +319,7 @@ fn random_operations_do_as_the_reference_does() {
             dirs: vec![Pair(mine.root(), other.root())],
             files: Vec::new(),
         };
-        let mut random = Random(seed * 0x9e37_79b9_7f4a_7c15);
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         for round in 0..1500 {
             world.step(&mut random);
             if round % 500 == 499 {
