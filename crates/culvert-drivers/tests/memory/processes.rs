@@ -134,7 +134,10 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
 #[test]
 fn killed_processes_leave_a_consistent_file_system() {
     if let Some((fs, _, number)) = worker::join() {
-        change(&*fs, &mut Random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        change(
+            &*fs,
+            &mut Random(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        );
     }
     let run = Run::new();
     let (mount, _fs) = run.fresh(&[("size", "16m")]);
