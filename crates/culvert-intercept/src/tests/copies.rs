@@ -3,7 +3,7 @@
 use super::{alone, start};
 use crate::{
     Outcome,
-    user::{self, CopyError, Fault, Side, StringError},
+    user::{self, CopyError, Side, StringError},
 };
 use culvert_sys::{nr, syscall};
 use std::vec;
@@ -51,9 +51,10 @@ fn copying_from_a_bad_address_is_a_fault() {
                 KERNEL,
                 usize::MAX - length,
             ] {
+                let copied = user::copy_in(&mut vec![0; length], bad);
                 assert_eq!(
-                    user::copy_in(&mut vec![0; length], bad),
-                    Err(Fault),
+                    copied.map_err(|error| error.side),
+                    Err(Side::User),
                     "{length} at {bad:#x}"
                 );
             }

@@ -213,7 +213,7 @@ pub fn truncate(call: &mut Call) -> Outcome {
             size: Some(length as u64),
             ..Default::default()
         };
-        change(found.mount, &attributes, &changes, Right::Write)
+        change(found.mount, attributes, &changes, Right::Write)
     })
 }
 

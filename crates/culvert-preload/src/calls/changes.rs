@@ -300,7 +300,7 @@ fn reach(call: &Call, found: Inside<'_>, _: &[u8]) -> Answer {
 /// `unix_find_bsd`, net/unix/af_unix.c
 fn reach_at(call: &Call, at: usize, found: &Inside<'_>) -> Answer {
     let attributes = existing(found)?;
-    allowed(process::file_system(found.mount)?, &attributes, 2)?;
+    allowed(process::file_system(found.mount)?, attributes, 2)?;
     if attributes.kind != FileKind::Socket {
         return Err(Errno::ECONNREFUSED);
     }

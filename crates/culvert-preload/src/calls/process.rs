@@ -69,7 +69,7 @@ fn program(found: &Inside<'_>) -> Result<Program, Errno> {
         return Err(Errno::EACCES);
     }
     let file_system = process::file_system(found.mount)?;
-    granted(file_system, &process::caller(), &attributes, 1)?;
+    granted(file_system, &process::caller(), attributes, 1)?;
     let path = process::get()
         .mounts
         .path_of_node(found.mount, attributes.node)
@@ -333,7 +333,7 @@ pub fn inotify_add_watch(call: &mut Call) -> Outcome {
         if call.args[2] & IN_ONLYDIR != 0 && attributes.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }
-        if !permits(&process::caller(), &attributes, 4) {
+        if !permits(&process::caller(), attributes, 4) {
             return Err(Errno::EACCES);
         }
         // Read-only says that nothing changes through this mount, not that nothing changes.
