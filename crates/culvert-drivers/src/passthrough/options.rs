@@ -123,7 +123,7 @@ fn identity(text: &[u8]) -> Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{vec, vec::Vec};
+    use alloc::vec::Vec;
     use std::string::ToString;
 
     fn mount(options: &[(&str, &str)]) -> Mount {
@@ -160,7 +160,7 @@ mod tests {
             (("identity", "1.2"), "no option"),
             (("bound", ""), "no option"),
         ] {
-            let error = Options::parse(&mount(&vec![given])).unwrap_err();
+            let error = Options::parse(&mount(&[given])).unwrap_err();
             assert!(error.to_string().contains(want), "{given:?}: {error}");
         }
     }
