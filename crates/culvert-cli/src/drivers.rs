@@ -55,7 +55,7 @@ fn one(driver: &DriverInfo) -> String {
     let _ = write!(
         text,
         "\nUse:\n  culvert run -v SOURCE:TARGET[:OPTION[=VALUE],...] -- COMMAND\n  \
-         culvert run --mount type={},source=SOURCE,target=TARGET[,OPTION[=VALUE]] -- COMMAND\n",
+         culvert run --mount type={},source=SOURCE,target=TARGET[,OPTION...] -- COMMAND\n",
         driver.name
     );
     text
