@@ -243,11 +243,11 @@ pub fn sendfile(call: &mut Call) -> Outcome {
         if (count as isize) < 0 {
             return Err(Errno::EINVAL);
         }
-        let mut from = End::seekable(source.as_ref(), input, offset)?;
         let to_flags = flags(target.as_ref(), out)?;
         if to_flags & 3 == 0 {
             return Err(Errno::EBADF);
         }
+        let mut from = End::seekable(source.as_ref(), input, offset)?;
         if to_flags & O_APPEND != 0 || kind(source.as_ref(), input)? != FileKind::Regular {
             return Err(Errno::EINVAL);
         }
