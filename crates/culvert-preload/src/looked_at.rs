@@ -38,6 +38,12 @@ fn notes_say(count: impl Fn(&crate::node_locks::Notes) -> u32) -> bool {
 
 /// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that may only be read.
 pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
+    follow(description, strangers_have(description.name()))
+}
+
+/// The same. Only what `strangers` had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime),
+/// and perhaps old bytes, which must not come into the file.
+fn follow(description: &Description, strangers: bool) -> culvert::Result<Descriptor> {
     let file = description.file()?;
     if let Some(notes) = process::get().node_locks.notes() {
         notes.looked_at.fetch_add(1, AcqRel);
@@ -48,7 +54,11 @@ pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
         let _lock = process::get()
             .node_locks
             .lock(description.mount, description.node);
-        take_changes(name, &writable).and_then(|()| equalise(file, &writable, None))
+        match strangers {
+            true => take_changes(name, &writable),
+            false => Ok(()),
+        }
+        .and_then(|()| equalise(file, &writable, None))
     };
     process::get().table.posix_locks.close(name, writable);
     result?;
@@ -58,9 +68,7 @@ pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
 /// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the same size and time of modification, and was not changed since a
 /// second before the shadow was, is taken as it is; so is one that strangers have, which follows its file anyway.
 pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
-    let mark = mark_of(name);
-    // SAFETY: the path ends in NUL.
-    if unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok() {
+    if strangers_have(name) {
         return Ok(());
     }
     // One that is being executed cannot be opened for writing: it stays.
@@ -110,12 +118,13 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
             syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0])
         }
     };
-    if marked == Err(Errno::EEXIST) {
+    let strangers = marked == Err(Errno::EEXIST);
+    if strangers {
         count.inspect(|count| {
             count.fetch_sub(1, AcqRel);
         });
     }
-    let shown = keep_equal(description)?;
+    let shown = follow(description, strangers)?;
     process.table.posix_locks.close(description.name(), shown);
     Ok(())
 }
@@ -125,6 +134,13 @@ fn mark_of(name: ShadowName) -> Vec<u8> {
     process::get()
         .run
         .file(&format!("strangers/{}", name.text()))
+}
+
+/// Whether strangers were given the shadow of `name`.
+fn strangers_have(name: ShadowName) -> bool {
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok()
 }
 
 /// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been brought, and later calls need not look.
@@ -204,6 +220,9 @@ pub fn bring_all() {
 
 /// Brings what was written to one shadow. Without `wait` only if nobody is at the node: the caller may be itself.
 fn bring(name: ShadowName, wait: bool) {
+    if !strangers_have(name) {
+        return;
+    }
     let Some(writable) = open_existing(name) else {
         return;
     };

@@ -32,6 +32,13 @@ on_each_driver! {
              $S say last > n & wait; cat n; $S say x > o; $S say y > o; cat o; truncate -s 1 o; cat o; $S say z >> o; cat o"
         ));
     };
+    what_was_executed_once_does_not_come_back |case| {
+        let program = case.program("sharing-static");
+        case.good(&format!(
+            "S={program}; cd $M; cp /bin/echo e; cp /bin/echo g; for i in 1 2 3 4 5; do ./e $i; ./g $i; done; cat /bin/true > e; cat /bin/true > g
+             $S say x >> o & $S copy <> e | cmp - /bin/true && cmp e /bin/true && cmp g /bin/true && echo the new bytes; wait; cat o"
+        ));
+    };
     redirections |case| {
         case.good(
             "cd $M; (echo one; echo two) > f; cat f; { echo a; echo b >&2; } > f 2>&1; cat f
