@@ -233,14 +233,20 @@ pub fn sendfile(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     done((|| {
-        if offset != 0 {
-            memory::get::<i64>(offset)?;
-        }
+        let start: Option<i64> = match offset {
+            0 => None,
+            address => Some(memory::get(address)?),
+        };
         if flags(source.as_ref(), input)? & 3 == 1 {
             return Err(Errno::EBADF);
         }
-        // The area that is read is looked at before the other descriptor (`rw_verify_area`).
-        if (count as isize) < 0 {
+        // The area that is read is looked at before the other descriptor (`rw_verify_area`); what kind of file it is, only after that.
+        if start.is_some() && source.is_none() {
+            const SEEK_CUR: usize = 1;
+            kernel_seek(input as i32, 0, SEEK_CUR)?;
+        }
+        let area = (count as isize, start.unwrap_or(0));
+        if area.0 < 0 || area.1 < 0 || area.1.checked_add(area.0 as i64).is_none() {
             return Err(Errno::EINVAL);
         }
         let to_flags = flags(target.as_ref(), out)?;
