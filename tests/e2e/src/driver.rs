@@ -13,10 +13,14 @@ pub enum Driver {
     Driven,
     /// `memory`.
     Memory,
+    /// `passthrough,driven` that shows nobody its files' descriptors: a stand-in for drivers that have none.
+    NoDescriptor,
+    /// `passthrough` below a layer (`fault` without rules), which has no descriptors either.
+    Layered,
 }
 
 impl Driver {
-    /// All of them.
+    /// Those that every program is tried on. The last two differ from `driven` in mappings only.
     pub const ALL: [Self; 4] = [Self::Passthrough, Self::Bound, Self::Driven, Self::Memory];
 
     /// The words for `culvert run` that mount it at `target`; `source` is the directory behind it, if it has one.
@@ -33,6 +37,12 @@ impl Driver {
                 "--mount".to_owned(),
                 format!("type=memory,target={target}"),
             ],
+            Self::NoDescriptor => vec![
+                pure,
+                volume,
+                format!("{source}:{target}:driven,descriptor=no"),
+            ],
+            Self::Layered => vec![pure, volume, format!("{source}:{target}:layer=fault")],
         }
     }
 
@@ -43,6 +53,8 @@ impl Driver {
             Self::Bound => "bound",
             Self::Driven => "driven",
             Self::Memory => "memory",
+            Self::NoDescriptor => "no-descriptor",
+            Self::Layered => "layered",
         }
     }
 }
