@@ -196,6 +196,26 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// For mmap(2): runs `map` on a descriptor of the kernel's, with the access mode of this open, on a file that *is* this one as far as bytes and length go:
+    /// what is stored through a mapping of it is written, what anybody writes or cuts is seen there, for as long as the mapping lives. A driver may
+    /// move its bytes to such a file first. The descriptor is the driver's, valid during the call.
+    ///
+    /// `range` (start and length, in bytes; it may reach past the end) is what will be mapped; with `stores`, others than the driver may then write there, so
+    /// that it sets space aside where it can and refuses where there is none.
+    ///
+    /// False, without calling `map`: the default: there is no such file, and the transport maps its own copy.
+    ///
+    /// - `ENOMEM`: no space for the bytes to be moved to, or to be stored (mmap(2)).
+    fn with_kernel_file(
+        &self,
+        range: (u64, u64),
+        stores: bool,
+        map: &mut dyn FnMut(i32),
+    ) -> Result<bool> {
+        let _ = (range, stores, map);
+        Ok(false)
+    }
+
     /// How its pages may be cached. Asked once, after the open.
     fn caching(&self) -> Caching {
         Caching::default()

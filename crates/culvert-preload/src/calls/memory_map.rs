@@ -51,6 +51,9 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, call);
     }
+    if let Some(start) = map_kernel_file(held, access, call)? {
+        return Ok(start);
+    }
     let changes = !held.file_system()?.capabilities().immutable;
     if changes && shared && protection & PROT_WRITE != 0 {
         crate::log!(
@@ -86,6 +89,36 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
         culvert_intercept::code_mapped(start, length);
     }
     Ok(start)
+}
+
+/// The mapping of a driver's own file of the kernel's, where the driver has one for this file.
+fn map_kernel_file(held: &Held, access: u32, call: &Call) -> Result<Option<usize>, Errno> {
+    let [address, length, protection, flags, _, offset] = call.args;
+    let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+    let mut mapped = Err(Errno::ENODEV);
+    let mut map = |fd: i32| {
+        // SAFETY: the program's own mapping call, with its own address and length, of the file that it names.
+        mapped = unsafe {
+            syscall::call(
+                nr::MMAP,
+                [address, length, protection, flags, fd as usize, offset],
+            )
+        };
+    };
+    // A shared mapping of a file that is open for writing may be made writable later (mprotect(2)).
+    let stores = shared && access == 2;
+    let has_one = held
+        .file()?
+        .with_kernel_file((offset as u64, length as u64), stores, &mut map)
+        .map_err(|error| super::io::report(held, "mmap", &error))?;
+    if !has_one {
+        return Ok(None);
+    }
+    let start = mapped?;
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(Some(start))
 }
 
 /// The mapping as a copy in anonymous memory: needs no call that a filter which allows mapping files is likely to forbid. Later changes of the file
