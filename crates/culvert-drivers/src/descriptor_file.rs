@@ -21,6 +21,8 @@ pub struct DescriptorFile {
     inode: u64,
     /// Held where the description's own offset counts.
     offset: Mutex<()>,
+    /// Nobody is to get the descriptor itself.
+    hidden: bool,
     /// Dropped with the file.
     _kept: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -34,8 +36,15 @@ impl DescriptorFile {
             node,
             inode,
             offset: Mutex::new(()),
+            hidden: false,
             _kept: None,
         }
+    }
+
+    /// The same, offering neither its descriptor nor what lies behind it, as a driver that has none: every byte by a call.
+    #[must_use]
+    pub fn hidden(self, hidden: bool) -> Self {
+        Self { hidden, ..self }
     }
 
     /// The same, keeping `value` as long as it lives.
@@ -260,7 +269,7 @@ impl File for DescriptorFile {
         let flags = unsafe { syscall::call(nr::FCNTL, [self.fd(), F_GETFL]) }.ok()?;
         let readable = flags as u32 & linux::O_ACCMODE != linux::O_WRONLY;
         let size = status(self.held.raw(), None).ok()?.stx_size;
-        (readable && offset < size).then(|| Mapping {
+        (readable && offset < size && !self.hidden).then(|| Mapping {
             fd: self.held.raw(),
             offset,
             length: size - offset,
@@ -268,7 +277,7 @@ impl File for DescriptorFile {
     }
 
     fn descriptor(&self) -> Option<i32> {
-        Some(self.held.raw())
+        (!self.hidden).then(|| self.held.raw())
     }
 
     /// Closing a descriptor is what makes a network file system tell of writes that failed late; this closes one.

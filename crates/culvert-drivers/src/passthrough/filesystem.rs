@@ -73,7 +73,8 @@ impl PassthroughFs {
 
     fn driven(&self, node: Node, descriptor: Descriptor) -> Box<dyn File> {
         let pin = self.nodes.pin(node);
-        let file = DescriptorFile::new(descriptor, self.keeper, node, node.0);
+        let file = DescriptorFile::new(descriptor, self.keeper, node, node.0)
+            .hidden(self.options.no_descriptor);
         Box::new(file.keeping(Box::new(pin)))
     }
 

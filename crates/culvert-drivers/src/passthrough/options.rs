@@ -26,6 +26,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         value: "",
         summary: "serve every read and write by a call into the driver, not by the kernel's own descriptor",
     },
+    OptionInfo {
+        name: "descriptor",
+        value: "yes|no",
+        summary: "whether driven files offer their kernel's descriptor for mappings and locks (yes, default), or are served as those of a driver that has none (no)",
+    },
 ];
 
 /// Option that `prepare` adds: the root's device and inode, so that every process of a run finds the same directory or none.
@@ -42,6 +47,8 @@ pub struct Options {
     pub links: BackingLinks,
     /// `driven`.
     pub driven: bool,
+    /// `descriptor=no`: driven files do not offer their descriptor.
+    pub no_descriptor: bool,
     /// `bound`.
     pub bound: bool,
     /// `identity`: `st_dev` and `st_ino`.
@@ -68,6 +75,9 @@ impl Options {
                 ("links", _) => {
                     return Err(invalid_option(name, value, "mount or backing is needed"));
                 }
+                ("descriptor", b"yes") => options.no_descriptor = false,
+                ("descriptor", b"no") => options.no_descriptor = true,
+                ("descriptor", _) => return Err(invalid_option(name, value, "yes or no is needed")),
                 (IDENTITY, text) => options.identity = Some(identity(text)?),
                 ("ro" | "rw" | "driven" | BOUND, value) if !value.is_empty() => {
                     return Err(invalid_option(name, value, "it takes no value"));
@@ -155,6 +165,7 @@ mod tests {
     fn bad_options_are_refused_with_what_there_is() {
         for (given, want) in [
             (("links", "all"), "mount or backing"),
+            (("descriptor", "1"), "yes or no"),
             (("ro", "1"), "no value"),
             (("drivn", ""), "did you mean driven"),
             (("identity", "1.2"), "no option"),
