@@ -77,7 +77,9 @@ impl Options {
                 }
                 ("descriptor", b"yes") => options.no_descriptor = false,
                 ("descriptor", b"no") => options.no_descriptor = true,
-                ("descriptor", _) => return Err(invalid_option(name, value, "yes or no is needed")),
+                ("descriptor", _) => {
+                    return Err(invalid_option(name, value, "yes or no is needed"));
+                }
                 (IDENTITY, text) => options.identity = Some(identity(text)?),
                 ("ro" | "rw" | "driven" | BOUND, value) if !value.is_empty() => {
                     return Err(invalid_option(name, value, "it takes no value"));
