@@ -1,5 +1,6 @@
 //! Start-up in a fresh program.
 
+use crate::exec::static_tls;
 use crate::log;
 use crate::memory::c_string;
 use crate::process::{self, Process};
@@ -79,6 +80,23 @@ impl Environment {
         }
     }
 
+    /// Takes what the exec hook has added to GLIBC_TUNABLES out again, and says how many bytes of static TLS it gave.
+    fn hide_room(&mut self) -> u64 {
+        let Some((index, value)) = self.get(b"GLIBC_TUNABLES") else {
+            return 0;
+        };
+        let Some((own, bytes)) = static_tls::given(value) else {
+            return 0;
+        };
+        if own == 0 {
+            self.remove(index);
+        } else {
+            // SAFETY: the entry is the name, `=`, and more than `own` bytes.
+            unsafe { *(*self.0.add(index)).add(b"GLIBC_TUNABLES=".len() + own) = 0 };
+        }
+        bytes
+    }
+
     /// Lets entry `index` begin `bytes` later.
     fn skip(&mut self, index: usize, name: &[u8], bytes: usize) {
         // SAFETY: the entry is `name=` and at least `bytes` more; the name is written over what is skipped.
@@ -103,6 +121,7 @@ pub unsafe fn start(mut environment: Environment) {
     };
     let value = value.to_vec();
     environment.remove(index);
+    let given = environment.hide_room();
     let mut library = Vec::new();
     for name in [&b"LD_AUDIT"[..], b"LD_PRELOAD"] {
         let Some((index, list)) = environment.get(name) else {
@@ -130,9 +149,12 @@ pub unsafe fn start(mut environment: Environment) {
         log::open(path);
     }
     // SAFETY: the caller's promise.
-    if let Err(reason) = unsafe { join(&carried, library) } {
-        crate::log!("not intercepted: {reason}");
-        refuse_to_read_nothing(&reason);
+    match unsafe { join(&carried, library) } {
+        Ok(()) => static_tls::begin(environment.0 as usize, given),
+        Err(reason) => {
+            crate::log!("not intercepted: {reason}");
+            refuse_to_read_nothing(&reason);
+        }
     }
 }
 
@@ -307,5 +329,26 @@ mod tests {
             .map(|(_, entry)| entry.to_vec())
             .collect();
         assert_eq!(left, [&b"A=1"[..], b"LD_AUDIT=/other.so", b"B=2"]);
+    }
+
+    #[test]
+    fn tunables_that_were_added_are_hidden() {
+        for (own, seen) in [
+            (&b""[..], None),
+            (b"glibc.malloc.check=3", Some(&b"glibc.malloc.check=3"[..])),
+        ] {
+            let mut strings = [static_tls::entry(own, 4096), b"B=2\0".to_vec()];
+            let mut array: Vec<*mut u8> = strings
+                .iter_mut()
+                .map(|s| s.as_mut_ptr())
+                .chain([core::ptr::null_mut()])
+                .collect();
+            // SAFETY: the array is NULL-terminated and ours.
+            let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
+            assert_eq!(environment.hide_room(), 4096);
+            assert_eq!(environment.get(b"GLIBC_TUNABLES").map(|(_, v)| v), seen);
+            assert_eq!(environment.hide_room(), 0);
+            assert!(environment.get(b"B").is_some());
+        }
     }
 }

@@ -11,6 +11,7 @@ mod memory_functions;
 mod stack;
 
 use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_preload::exec::static_tls::{self, LinkMap};
 use culvert_preload::start::{Environment, start};
 
 /// Both ways in may be taken by the same object (an auditor's initialiser runs too).
@@ -27,6 +28,27 @@ pub unsafe extern "C" fn la_version(version: u32) -> u32 {
         unsafe { begin(environment) };
     }
     version
+}
+
+/// ld.so has mapped an object (rtld-audit(7)): room for its thread-local storage is seen to before any is relocated.
+///
+/// # Safety
+/// Only ld.so calls this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *mut usize) -> u32 {
+    const LM_ID_BASE: isize = 0;
+    if namespace == LM_ID_BASE {
+        // SAFETY: ld.so's promise.
+        unsafe { static_tls::object(map) };
+    }
+    // No symbol's binding is asked for.
+    0
+}
+
+/// ld.so has loaded the program and all its libraries (rtld-audit(7)).
+#[unsafe(no_mangle)]
+pub extern "C" fn la_preinit(_: *mut usize) {
+    static_tls::end();
 }
 
 /// # Safety

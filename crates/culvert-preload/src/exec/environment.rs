@@ -1,0 +1,140 @@
+//! The environment of the next program: the program's own entries, and those that carry a run.
+
+use super::{Image, Loader, static_tls};
+use crate::memory;
+use crate::process::{self, Process};
+use crate::start::OUTSIDE;
+use alloc::{vec, vec::Vec};
+use culvert::Errno;
+use culvert_intercept::user;
+
+/// The environment's entries that carry a run, for the next program.
+fn carriers(
+    process: &Process,
+    loader: Loader,
+    others: &[Vec<u8>; 2],
+    nested: Option<Vec<u8>>,
+) -> Vec<Vec<u8>> {
+    let mut entries = Vec::new();
+    let list = |name: &[u8], old: &[u8]| {
+        let mut entry = name.to_vec();
+        entry.push(b'=');
+        entry.extend_from_slice(&process.library);
+        if !old.is_empty() {
+            entry.push(b':');
+            entry.extend_from_slice(old);
+        }
+        entry.push(0);
+        entry
+    };
+    match loader {
+        Loader::Musl => entries.push(list(b"LD_PRELOAD", &others[1])),
+        _ => entries.push(list(b"LD_AUDIT", &others[0])),
+    }
+    entries.push(nested.unwrap_or_else(|| carrier(process)));
+    entries
+}
+
+/// `CULVERT_RUN=<directory>:<lock descriptor>:<flags>[:<log file>]`.
+pub fn carrier(process: &Process) -> Vec<u8> {
+    let mut entry = crate::run::VARIABLE.to_vec();
+    entry.push(b'=');
+    entry.extend_from_slice(&process.run.path);
+    let lock = process
+        .lock_descriptor
+        .load(core::sync::atomic::Ordering::Relaxed);
+    let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };
+    entry.extend_from_slice(alloc::format!(":{lock}:{flags}").as_bytes());
+    if let Some(path) = crate::log::path() {
+        entry.push(b':');
+        entry.extend_from_slice(path);
+    }
+    entry.push(0);
+    entry
+}
+
+/// Gives `image` the entries of the array at the program's `address`, and behind them those that carry the run for a program of `loader`, with `room` for
+/// static TLS.
+pub fn extend(
+    image: &mut Image,
+    address: usize,
+    loader: Loader,
+    room: Option<u64>,
+) -> Result<(), Errno> {
+    let mut others = [Vec::new(), Vec::new()];
+    let mut tunables = Vec::new();
+    let mut nested = None;
+    for pointer in pointers(address)? {
+        if starts_with(pointer, b"CULVERT_RUN=")? {
+            // Ours is hidden from the program: this one was put there, by `culvert run` inside a run.
+            let mut value = string(pointer)?;
+            value.push(0);
+            nested = Some(value);
+            continue;
+        }
+        let taken = match loader {
+            Loader::Glibc if starts_with(pointer, b"LD_AUDIT=")? => Some((&mut others[0], 9)),
+            Loader::Musl if starts_with(pointer, b"LD_PRELOAD=")? => Some((&mut others[1], 11)),
+            Loader::Glibc if room.is_some() && starts_with(pointer, b"GLIBC_TUNABLES=")? => {
+                Some((&mut tunables, 15))
+            }
+            _ => None,
+        };
+        match taken {
+            Some((value, skip)) => *value = string(pointer + skip)?,
+            None => image.environment.push(pointer),
+        }
+    }
+    let mut entries = carriers(process::get(), loader, &others, nested);
+    entries.extend(room.map(|room| static_tls::entry(&tunables, room)));
+    // Ours come last: start-up hides them by ending the array earlier.
+    for entry in entries {
+        image.environment.push(entry.as_ptr() as usize);
+        image.strings.push(entry);
+    }
+    Ok(())
+}
+
+/// The string at the program's `address`, without its NUL (E2BIG beyond what the kernel takes, MAX_ARG_STRLEN).
+fn string(address: usize) -> Result<Vec<u8>, Errno> {
+    const LONGEST: usize = 32 * 4096;
+    let mut value = vec![0u8; 4096];
+    loop {
+        match user::string_in(address, &mut value) {
+            Ok(length) => {
+                value.truncate(length);
+                return Ok(value);
+            }
+            Err(_) if value.len() < LONGEST => value.resize(LONGEST, 0),
+            Err(_) => return Err(Errno::E2BIG),
+        }
+    }
+}
+
+/// The pointers of a NULL-terminated array in the program's memory (E2BIG beyond a million).
+pub fn pointers(address: usize) -> Result<Vec<usize>, Errno> {
+    let mut list = Vec::new();
+    if address == 0 {
+        return Ok(list);
+    }
+    loop {
+        let pointer: usize = memory::get(address + list.len() * 8)?;
+        if pointer == 0 {
+            return Ok(list);
+        }
+        if list.len() >= 1 << 20 {
+            return Err(Errno::E2BIG);
+        }
+        list.push(pointer);
+    }
+}
+
+fn starts_with(address: usize, prefix: &[u8]) -> Result<bool, Errno> {
+    for (i, wanted) in prefix.iter().enumerate() {
+        let byte: u8 = memory::get(address + i)?;
+        if byte != *wanted {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
