@@ -78,6 +78,10 @@ pub fn create() -> Result<Held, Failure> {
         for folder in ["shadows", "cwd", "exe"] {
             make(&directory.join(folder))?;
         }
+        // For the pager; without it mapped files are filled first.
+        if let Ok(command) = std::env::current_exe() {
+            let _ = std::os::unix::fs::symlink(command, directory.join("command"));
+        }
         inherit(&lock)
     };
     let lock = build().map_err(|error| {

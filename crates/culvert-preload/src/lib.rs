@@ -19,6 +19,7 @@ pub mod log;
 pub mod looked_at;
 pub mod memory;
 pub mod node_locks;
+pub mod paging;
 pub mod process;
 pub mod resolver;
 pub mod run;

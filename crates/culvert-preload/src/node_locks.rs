@@ -146,9 +146,17 @@ impl NodeLocks {
         let word = self.word(mount, node);
         let me = self.owner();
         if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
-            self.wait(word, me);
+            self.wait(word, me, 0);
         }
         NodeLock { word }
+    }
+
+    /// Locks the word of `node`, unless `other` has it: None then.
+    pub fn lock_unless(&self, mount: MountId, node: Node, other: u32) -> Option<NodeLock<'_>> {
+        let word = self.word(mount, node);
+        let me = self.owner();
+        let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
+        (taken || self.wait(word, me, other)).then(|| NodeLock { word })
     }
 
     /// Locks the word of `node` unless it is held.
@@ -163,19 +171,24 @@ impl NodeLocks {
     /// Signals do not end this, as they end no wait for a regular file natively; SIGKILL does. Who has slept once sets [`STARVING`], so that
     /// the owner cannot take the word again and again before the sleeper has run. The mark of one that was killed meanwhile is
     /// harmless: whoever sleeps out his patience may take a free word.
+    ///
+    /// False: `other`, not 0, has it.
     #[cold]
-    fn wait(&self, word: &AtomicU32, me: u32) {
+    fn wait(&self, word: &AtomicU32, me: u32, other: u32) -> bool {
         let mut slept = false;
         loop {
             let now = word.load(Relaxed);
             let owner = now & OWNER_MASK;
+            if owner != 0 && owner == other {
+                return false;
+            }
             if owner == 0 && (slept || now & STARVING == 0) {
                 // Others may be asleep: only the first of them is woken, and each wakes the next.
                 if word
                     .compare_exchange(now, me | WAITERS, Acquire, Relaxed)
                     .is_ok()
                 {
-                    return;
+                    return true;
                 }
                 continue;
             }
@@ -209,14 +222,14 @@ impl NodeLocks {
                     .compare_exchange(marked, me | WAITERS, Acquire, Relaxed)
                     .is_ok()
             {
-                return;
+                return true;
             }
         }
     }
 
     /// How this process, or vfork child, is named in words.
     #[inline]
-    fn owner(&self) -> u32 {
+    pub fn owner(&self) -> u32 {
         let known = match process::vfork_child() {
             None => self.slot.load(Acquire),
             Some(child) => child.slot.load(Relaxed),

@@ -15,6 +15,8 @@
 //!                         whose target is the number of the mount
 //!     owners              byte N is locked (fcntl) by the process whose slot is N (node_locks.rs)
 //!     locks               lock words, and what else all processes must see at once (node_locks.rs)
+//!     command             a link to the culvert command, which a program starts as the pager
+//!     pager               the pager's socket; pager.lock is locked (flock) while there is one
 //!     exe/<path>          programs started from a mount, under the path they have there
 //! ```
 

@@ -197,6 +197,18 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
         .map_err(|error| format!("{}: {}", error.what, error.errno))
 }
 
+/// Makes this process one of the run in `directory` without intercepting it: drivers, shadows and locks are there, no hook is. Once, by its only thread.
+pub fn outside(directory: &[u8]) -> Result<(), String> {
+    let carried = Carried {
+        directory,
+        lock_descriptor: -1,
+        flags: 0,
+        log: None,
+    };
+    process::set(enter(&carried, Vec::new())?);
+    Ok(())
+}
+
 /// The state of a process in the run of `directory`: reads the run's mounts.
 fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
     let run = Run::open(carried.directory)

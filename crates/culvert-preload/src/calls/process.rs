@@ -57,6 +57,7 @@ fn child(flags: CloneFlags) {
         {
             driver.forked(flags.files());
         }
+        crate::paging::pager::forked(flags.files());
     }
 }
 

@@ -21,6 +21,7 @@ use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 pub use internal::dup_high;
+pub use node_paths::{find as find_node, note as note_node};
 use posix_locks::PosixLocks;
 
 /// The class of a descriptor with a description in our table.

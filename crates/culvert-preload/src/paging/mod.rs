@@ -1,0 +1,3 @@
+//! Mapped files whose bytes a driver has.
+
+pub mod pager;

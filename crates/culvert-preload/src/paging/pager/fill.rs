@@ -1,0 +1,146 @@
+//! Shadows that are filled in part: what is a hole has not been read from the driver yet (zeroes of the file are written as pages).
+//!
+//! Only on a file system that gives a page at a time: one with huge pages makes more than was written, and that would look filled (`is_fit`).
+
+use crate::description::{Description, Object};
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, stat_descriptor};
+use crate::shadow::{Descriptor, open_shadow};
+use alloc::{boxed::Box, vec, vec::Vec};
+use culvert::{Errno, File, OpenFlags, Opened};
+use culvert_sys::{nr, syscall};
+
+/// Mode bit of a shadow that may have holes.
+pub const PARTLY: u32 = 0o020;
+const PAGE: u64 = super::userfault::PAGE;
+/// Bytes that are read from the driver at a time.
+const STEP: u64 = 1 << 20;
+const SEEK_DATA: usize = 3;
+const SEEK_HOLE: usize = 4;
+
+/// Whether a shadow with this `struct stat` may have holes.
+pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_mode & PARTLY != 0
+}
+
+/// Marks `shadow` as one that may have holes.
+pub(super) fn mark(shadow: &Descriptor) -> Result<(), Errno> {
+    let found = stat_descriptor(shadow.0)?;
+    if is_partly(&found) {
+        return Ok(());
+    }
+    let mode = found.st_mode as usize & 0o7777 | PARTLY as usize;
+    // SAFETY: sets the mode of our own file.
+    unsafe { syscall::call(nr::FCHMOD, [shadow.0 as usize, mode]) }.map(|_| ())
+}
+
+/// The file behind a shadow, open for reading.
+pub fn open(name: ShadowName) -> culvert::Result<Box<dyn File>> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    if file_system.capabilities().transient_nodes {
+        crate::descriptors::find_node(name)?;
+    }
+    match file_system.open(&process::caller(), name.node, OpenFlags(0))? {
+        Opened::Driven(file) => Ok(file),
+        Opened::Backed(fd) => {
+            drop(Descriptor(fd));
+            Err(Errno::EIO.into())
+        }
+    }
+}
+
+/// The file of `description`, for which there is a shadow.
+pub fn file_of(description: &Description) -> Option<&dyn File> {
+    match &description.object {
+        Object::File(file) => Some(&**file),
+        _ => None,
+    }
+}
+
+/// Fills what is missing of `shadow` in the range, where it is one that may have holes. Under the node's lock.
+///
+/// The driver's error; then what was filled is right, and the rest is still missing.
+pub fn ensure(file: &dyn File, shadow: &Descriptor, range: (u64, u64)) -> culvert::Result<()> {
+    let found = stat_descriptor(shadow.0)?;
+    if !is_partly(&found) {
+        return Ok(());
+    }
+    holes(file, shadow, range, found.st_size as u64)
+}
+
+/// Fills all of the shadow of `name`.
+pub(super) fn all(name: ShadowName) -> culvert::Result<()> {
+    let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
+    let result = {
+        let _lock = process::get()
+            .node_locks
+            .lock(MountId(name.mount), name.node);
+        ensure(&*file, &shadow, (0, u64::MAX))
+    };
+    process::get().table.posix_locks.close(name, shadow);
+    result
+}
+
+/// Fills the holes of `shadow`, `size` bytes long, in the range. Under the node's lock.
+pub fn holes(
+    file: &dyn File,
+    shadow: &Descriptor,
+    range: (u64, u64),
+    size: u64,
+) -> culvert::Result<()> {
+    let end = range.1.min(size);
+    let mut at = range.0 & !(PAGE - 1);
+    let mut buffer: Vec<u8> = Vec::new();
+    while at < end {
+        let Some((from, to)) = next_hole(shadow.0, at, end)? else {
+            return Ok(());
+        };
+        at = from;
+        while at < to {
+            let want = (to - at).min(STEP) as usize;
+            if buffer.len() < want {
+                buffer = vec![0; want];
+            }
+            let got = read_all(file, at, &mut buffer[..want])?;
+            // Somebody outside the run has shortened the file: what is past its end is no part of it.
+            buffer[got..want].fill(0);
+            crate::shadow::write_all(shadow.0, at, &buffer[..want])?;
+            at += want as u64;
+        }
+    }
+    Ok(())
+}
+
+/// The first hole from `at` on that begins before `end`, to its end or `end`.
+pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno> {
+    // SAFETY: plain calls on a descriptor of ours, whose offset nobody uses.
+    let seek = |offset: u64, whence| unsafe {
+        syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence])
+    };
+    let from = match seek(at, SEEK_HOLE) {
+        Ok(from) if (from as u64) < end => from as u64,
+        Ok(_) | Err(Errno::ENXIO) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let to = match seek(from, SEEK_DATA) {
+        Ok(to) => (to as u64).min(end),
+        Err(Errno::ENXIO) => end,
+        Err(error) => return Err(error),
+    };
+    Ok(Some((from, to)))
+}
+
+/// Reads until the buffer is full or the file ends.
+pub fn read_all(file: &dyn File, offset: u64, buffer: &mut [u8]) -> culvert::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        let mut sink = &mut buffer[done..];
+        match file.read_at(offset + done as u64, &mut sink) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,220 @@
+//! Starting the pager from inside a program, so that the program does not notice: no child to wait for, no SIGCHLD, nothing of the program's in the new process.
+//!
+//! The program makes the socket and takes the lock, and the pager inherits both: so whoever has seen the start succeed can connect at once.
+
+use crate::process;
+use crate::shadow::{self, Descriptor};
+use alloc::{vec, vec::Vec};
+use core::arch::asm;
+use culvert_sys::{Errno, nr, syscall};
+
+/// The word with which the command becomes the pager (argv[1]).
+pub const WORD: &core::ffi::CStr = c"run-pager";
+/// The pager's listening socket.
+pub const LISTENING: i32 = 3;
+/// Its lock on `pager.lock` of the run directory: held while it lives.
+pub const LOCK: i32 = 4;
+
+const SOCK_SEQPACKET_CLOEXEC: usize = 5 | 0o2000000;
+const AF_UNIX: usize = 1;
+const LOCK_EX_NB: usize = 2 | 4;
+const STACK: usize = 32 << 10;
+const O_RDWR_CREAT: usize = 0o102;
+
+/// `struct sockaddr_un` of the pager's socket, and its length. ENAMETOOLONG: the run directory's path is too long for one.
+fn address() -> Result<([u8; 110], usize), Errno> {
+    let path = process::get().run.file("pager");
+    let mut address = [0u8; 110];
+    address[0] = AF_UNIX as u8;
+    let room = address
+        .get_mut(2..2 + path.len())
+        .ok_or(Errno::ENAMETOOLONG)?;
+    room.copy_from_slice(&path);
+    Ok((address, 2 + path.len()))
+}
+
+fn socket() -> Result<Descriptor, Errno> {
+    // SAFETY: makes a descriptor.
+    unsafe { syscall::call(nr::SOCKET, [AF_UNIX, SOCK_SEQPACKET_CLOEXEC, 0]) }
+        .map(|fd| Descriptor(fd as i32))
+}
+
+/// A connection to the pager that runs. ECONNREFUSED, ENOENT: there is none.
+pub fn connect() -> Result<Descriptor, Errno> {
+    let (address, length) = address()?;
+    let socket = socket()?;
+    let arguments = [socket.0 as usize, address.as_ptr() as usize, length];
+    // SAFETY: the address is given with its length.
+    unsafe { syscall::call(nr::CONNECT, arguments) }?;
+    Ok(socket)
+}
+
+/// Starts a pager. EAGAIN: there is one, or one is being started or is about to end.
+pub fn start() -> Result<(), Errno> {
+    let process = process::get();
+    let lock = shadow::open(&process.run.file("pager.lock"), O_RDWR_CREAT, 0o600)?;
+    let path = process.run.file("pager");
+    let (address, length) = address()?;
+    let socket = socket()?;
+    // SAFETY: descriptors of ours, a path that ends in NUL, an address given with its length.
+    unsafe {
+        syscall::call(nr::FLOCK, [lock.0 as usize, LOCK_EX_NB])?;
+        let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
+        let place = [socket.0 as usize, address.as_ptr() as usize, length];
+        syscall::call(nr::BIND, place)?;
+        let _ = syscall::call(nr::CHMOD, [path.as_ptr() as usize, 0o600]);
+        syscall::call(nr::LISTEN, [socket.0 as usize, 128])?;
+    }
+    let command = process.run.file("command");
+    let directory = crate::memory::c_string(&process.run.path);
+    let log = crate::log::path().map(|path| [b"CULVERT_LOG=", path, b"\0"].concat());
+    let mut launch = Launch {
+        command: command.as_ptr() as usize,
+        arguments: [
+            c"culvert".as_ptr() as usize,
+            WORD.as_ptr() as usize,
+            directory.as_ptr() as usize,
+            0,
+        ],
+        environment: [log.as_ref().map_or(0, |entry| entry.as_ptr() as usize), 0],
+        descriptors: [socket.0, lock.0],
+        stack: 0,
+        failed: 0,
+    };
+    let mut stacks: Vec<u8> = vec![0; 2 * STACK];
+    let top = (stacks.as_mut_ptr() as usize + 2 * STACK) & !15;
+    launch.stack = top - STACK;
+    let mut mask = u64::MAX;
+    // SAFETY: no handler of the program's runs in the children, which share our memory until they end or execute the command; they run on stacks of their own,
+    // while this thread waits.
+    unsafe {
+        signal_mask(&mut mask);
+        let child = clone(top, first_child, &mut launch);
+        if let Ok(child) = child {
+            const WCLONE: usize = 0x8000_0000;
+            // Interrupted by nothing: all signals are blocked. Where a thread of the program has waited for all children of any kind, it is gone.
+            let _ = syscall::call(nr::WAIT4, [child, 0, WCLONE, 0]);
+        }
+        signal_mask(&mut mask);
+        child?;
+    }
+    match launch.failed {
+        0 => Ok(()),
+        errno => {
+            // SAFETY: the path ends in NUL.
+            let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+            Err(Errno::new(errno))
+        }
+    }
+}
+
+/// What the children need, all of it made before.
+struct Launch {
+    command: usize,
+    arguments: [usize; 4],
+    environment: [usize; 2],
+    descriptors: [i32; 2],
+    /// The end of the second child's stack.
+    stack: usize,
+    /// The errno for which there is no pager.
+    failed: i32,
+}
+
+/// Sets the mask of blocked signals and puts the old one in its place.
+unsafe fn signal_mask(mask: &mut u64) {
+    const SIG_SETMASK: usize = 2;
+    let place = core::ptr::from_mut(mask) as usize;
+    // SAFETY: the set is eight bytes long; the kernel reads it before it writes the old one.
+    let _ = unsafe { syscall::call(nr::RT_SIGPROCMASK, [SIG_SETMASK, place, place, 8]) };
+}
+
+/// clone(2) as vfork, with a stack of its own, and without a signal at the child's end: wait(2) does not see it.
+///
+/// # Safety
+/// `stack` is the end of enough memory, aligned to 16; `entry` only does what a child of vfork may.
+unsafe fn clone(
+    stack: usize,
+    entry: extern "C" fn(&mut Launch) -> !,
+    launch: &mut Launch,
+) -> Result<usize, Errno> {
+    const CLONE_VM_VFORK: usize = 0x100 | 0x4000;
+    let result: isize;
+    // SAFETY: the child goes on with the given stack and calls what never returns; the parent sleeps meanwhile and loses what a system call loses.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") nr::CLONE as isize => result,
+            in("rdi") CLONE_VM_VFORK,
+            in("rsi") stack,
+            in("rdx") 0usize,
+            in("r10") 0usize,
+            in("r8") 0usize,
+            in("r12") core::ptr::from_mut(launch),
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    Errno::check(result)
+}
+
+fn end() -> ! {
+    loop {
+        // SAFETY: ends this process, which shares memory but nothing else.
+        unsafe { syscall::raw(nr::EXIT, [0; 6]) };
+    }
+}
+
+/// Its only child becomes the pager and then has no parent in the program's family.
+extern "C" fn first_child(launch: &mut Launch) -> ! {
+    let stack = launch.stack;
+    // SAFETY: the second half of the memory is nobody's; the child executes or ends.
+    if let Err(error) = unsafe { clone(stack, second_child, launch) } {
+        launch.failed = error.raw();
+    }
+    end()
+}
+
+extern "C" fn second_child(launch: &mut Launch) -> ! {
+    launch.failed = match become_pager(launch) {
+        Ok(()) => 0,
+        Err(error) => error.raw(),
+    };
+    end()
+}
+
+/// Comes back only with an error. What else a process inherits the pager gives up itself.
+fn become_pager(launch: &Launch) -> Result<(), Errno> {
+    const F_DUPFD: usize = 0;
+    const ABOVE: usize = 10;
+    // SAFETY: plain calls on this process's own table of descriptors, a copy of the program's; the strings end in NUL, the arrays in 0.
+    unsafe {
+        syscall::call(nr::SETSID, [])?;
+        let mut kept = launch.descriptors;
+        for fd in &mut kept {
+            *fd = syscall::call(nr::FCNTL, [*fd as usize, F_DUPFD, ABOVE])? as i32;
+        }
+        syscall::call(nr::DUP2, [kept[0] as usize, LISTENING as usize])?;
+        syscall::call(nr::DUP2, [kept[1] as usize, LOCK as usize])?;
+        syscall::call(nr::CLOSE_RANGE, [LOCK as usize + 1, u32::MAX as usize, 0])?;
+        for fd in 0..3 {
+            let _ = syscall::call(nr::CLOSE, [fd]);
+        }
+        for _ in 0..3 {
+            syscall::call(nr::OPEN, [c"/dev/null".as_ptr() as usize, 2, 0])?;
+        }
+        let arguments = [
+            launch.command,
+            launch.arguments.as_ptr() as usize,
+            launch.environment.as_ptr() as usize,
+        ];
+        syscall::call(nr::EXECVE, arguments).map(|_| ())
+    }
+}

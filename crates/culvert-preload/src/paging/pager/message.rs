@@ -1,0 +1,201 @@
+//! What processes tell the pager: fixed messages over a socket that keeps their borders (unix(7), `SOCK_SEQPACKET`).
+
+use culvert_sys::{Errno, nr, syscall};
+
+/// What a message asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// The first of a connection: whose it is. The process's userfaultfd comes with it, if it has one.
+    Hello = 1,
+    /// Whether the file can be read by the pager.
+    Prepare = 2,
+    /// A range whose missing pages the pager fills from now on.
+    Attach = 3,
+    /// A range where it does not any more. Not answered.
+    Detach = 4,
+}
+
+/// A message. All but [`Kind::Detach`] are answered by an errno, 0 for success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Message {
+    /// A [`Kind`].
+    pub kind: u32,
+    /// Of [`Kind::Hello`]: the process's slot (`node_locks`).
+    pub slot: u32,
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The file's byte at `start`.
+    pub offset: u64,
+    /// The file.
+    pub node: u64,
+    /// Its mount.
+    pub mount: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+const BYTES: usize = size_of::<Message>();
+const SCM_RIGHTS: i32 = 1;
+const SOL_SOCKET: i32 = 1;
+const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
+const MSG_NOSIGNAL: usize = 0x4000;
+/// MSG_PEEK: what is received stays to be received.
+pub const PEEK: usize = 2;
+
+/// `struct cmsghdr` with one descriptor, padded.
+#[repr(C)]
+#[derive(Default)]
+struct Control {
+    length: usize,
+    level: i32,
+    kind: i32,
+    fd: i32,
+    padding: i32,
+}
+
+/// `struct msghdr`.
+#[repr(C)]
+struct Header {
+    name: usize,
+    name_length: usize,
+    parts: usize,
+    part_count: usize,
+    control: usize,
+    control_length: usize,
+    flags: i32,
+    padding: i32,
+}
+
+fn with_header<R>(
+    bytes: &mut [u8],
+    control: &mut Control,
+    control_length: usize,
+    act: impl FnOnce(&mut Header) -> R,
+) -> R {
+    let part = [bytes.as_mut_ptr() as usize, bytes.len()];
+    let mut header = Header {
+        name: 0,
+        name_length: 0,
+        parts: part.as_ptr() as usize,
+        part_count: 1,
+        control: core::ptr::from_mut(control) as usize,
+        control_length,
+        flags: 0,
+        padding: 0,
+    };
+    act(&mut header)
+}
+
+fn call_with(number: usize, fd: i32, header: &mut Header, flags: usize) -> Result<usize, Errno> {
+    loop {
+        let arguments = [fd as usize, core::ptr::from_mut(header) as usize, flags];
+        // SAFETY: header, part and control outlive the call, with the lengths they say.
+        match unsafe { syscall::call(number, arguments) } {
+            Err(Errno::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+impl Message {
+    /// A message of `kind` about nothing.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind: kind as u32,
+            slot: 0,
+            start: 0,
+            length: 0,
+            offset: 0,
+            node: 0,
+            mount: 0,
+            reserved: 0,
+        }
+    }
+
+    /// Sends it, with a descriptor.
+    pub fn send(&self, socket: i32, fd: Option<i32>) -> Result<(), Errno> {
+        // SAFETY: plain data without padding.
+        let mut bytes: [u8; BYTES] = unsafe { core::mem::transmute(*self) };
+        let mut control = Control {
+            length: 20,
+            level: SOL_SOCKET,
+            kind: SCM_RIGHTS,
+            fd: fd.unwrap_or(-1),
+            padding: 0,
+        };
+        let length = fd.map_or(0, |_| size_of::<Control>());
+        with_header(&mut bytes, &mut control, length, |header| {
+            call_with(nr::SENDMSG, socket, header, MSG_NOSIGNAL)
+        })
+        .map(|_| ())
+    }
+
+    /// Receives one, with the descriptor that came along. None: the other side is gone.
+    pub fn receive(socket: i32, flags: usize) -> Result<Option<(Self, Option<i32>)>, Errno> {
+        let mut bytes = [0u8; BYTES];
+        let mut control = Control::default();
+        let got = with_header(
+            &mut bytes,
+            &mut control,
+            size_of::<Control>(),
+            |header| -> Result<(usize, usize), Errno> {
+                let got = call_with(nr::RECVMSG, socket, header, flags | MSG_CMSG_CLOEXEC)?;
+                Ok((got, header.control_length))
+            },
+        )?;
+        let came = got.1 >= 20 && control.level == SOL_SOCKET && control.kind == SCM_RIGHTS;
+        let fd = came.then_some(control.fd);
+        match got.0 {
+            0 => Ok(None),
+            // SAFETY: every pattern of bits is a message.
+            BYTES => Ok(Some((unsafe { core::mem::transmute(bytes) }, fd))),
+            _ => {
+                if let Some(fd) = fd {
+                    drop(crate::shadow::Descriptor(fd));
+                }
+                Err(Errno::EBADMSG)
+            }
+        }
+    }
+}
+
+/// Answers a message.
+pub fn answer(socket: i32, errno: i32) -> Result<(), Errno> {
+    let bytes = errno.to_ne_bytes();
+    let arguments = [
+        socket as usize,
+        bytes.as_ptr() as usize,
+        bytes.len(),
+        MSG_NOSIGNAL,
+        0,
+        0,
+    ];
+    // SAFETY: the buffer is given with its length.
+    unsafe { syscall::call(nr::SENDTO, arguments) }.map(|_| ())
+}
+
+/// Waits for the answer to a message. EPIPE: the pager is gone.
+pub fn answered(socket: i32) -> Result<i32, Errno> {
+    let mut bytes = [0u8; 4];
+    loop {
+        let arguments = [
+            socket as usize,
+            bytes.as_mut_ptr() as usize,
+            bytes.len(),
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: the buffer is given with its length.
+        match unsafe { syscall::call(nr::RECVFROM, arguments) } {
+            Ok(4) => return Ok(i32::from_ne_bytes(bytes)),
+            Ok(_) => return Err(Errno::EPIPE),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The program's side of the pager: a process outside the programs, one for a run, that fills pages of mapped files when they are touched, and knows when a
+//! process with written pages is gone. The other side is the hidden mode `run-pager` of the command (culvert-cli, `pager/`).
+//!
+//! A mapping of a shadow that still has holes is registered with the process's userfaultfd before the mapping is known to the program; whoever touches a missing
+//! page, the kernel for a system call among them, sleeps until the pager has filled it. The process keeps the userfaultfd too: were the pager's the only
+//! one, its death would let the sleepers see zeroes.
+
+pub mod fill;
+mod launch;
+pub mod message;
+pub mod userfault;
+
+pub use launch::{LISTENING, LOCK, WORD};
+
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, stat_descriptor};
+use crate::shadow::Descriptor;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, Ordering::*};
+use culvert::{Errno, Node};
+use culvert_intercept::descriptors as classes;
+use culvert_sys::{nr, sync::Mutex, syscall};
+use message::{Kind, Message};
+
+/// Files up to this length are filled before they are mapped: that costs less than the faults.
+pub const SMALL: u64 = 1 << 20;
+
+/// A range of this process whose missing pages the pager fills.
+#[derive(Clone, Copy)]
+struct Range {
+    start: u64,
+    length: u64,
+    name: ShadowName,
+    offset: u64,
+}
+
+struct State {
+    /// Where the number of the connection stands.
+    socket: Option<&'static AtomicI32>,
+    /// Where that of the userfaultfd stands, and whether the kernel's accesses are caught too.
+    userfault: Option<(&'static AtomicI32, bool)>,
+    ranges: Vec<Range>,
+    /// There is no pager, for a reason that stays.
+    impossible: bool,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    socket: None,
+    userfault: None,
+    ranges: Vec::new(),
+    impossible: false,
+});
+
+/// This process's userfaultfd, made at first need: the one with which all its mappings are registered. None: the kernel gives none.
+pub fn userfault() -> Option<i32> {
+    STATE.lock().userfault().map(|(fd, _)| fd)
+}
+
+/// Whether the pages of `name` may be filled when they are touched: the pager can read the file. `shadow` has the file's length, and is marked
+/// as one that may have holes; `size` is that length. False: the caller fills it.
+pub fn lazy(name: ShadowName, shadow: &Descriptor, size: u64) -> bool {
+    if size <= SMALL || !possible() {
+        return false;
+    }
+    let mut state = STATE.lock();
+    if !matches!(state.userfault(), Some((_, true))) {
+        return false;
+    }
+    crate::descriptors::note_node(name);
+    let asked = Message {
+        node: name.node.0,
+        mount: name.mount.into(),
+        ..Message::new(Kind::Prepare)
+    };
+    if let Err(error) = state.ask(&asked) {
+        crate::log!(
+            "node {:x} of mount {} is filled before it is mapped: {error}",
+            name.node.0,
+            name.mount
+        );
+        return false;
+    }
+    fill::mark(shadow).is_ok()
+}
+
+/// Registers `length` bytes at `start`, which were just mapped from byte `offset` of the shadow of `name` on. False: nothing is registered, and the caller fills
+/// the shadow before anybody knows of the mapping.
+pub fn mapped(name: ShadowName, start: usize, length: usize, offset: u64) -> bool {
+    let length = (length as u64).next_multiple_of(userfault::PAGE);
+    let range = Range {
+        start: start as u64,
+        length,
+        name,
+        offset,
+    };
+    let mut state = STATE.lock();
+    state.cut(range.start, length);
+    let done = state.attach(&range);
+    match done {
+        Ok(()) => state.ranges.push(range),
+        Err(error) => crate::log!(
+            "a mapping of node {:x} of mount {} is filled at once: {error}",
+            name.node.0,
+            name.mount
+        ),
+    }
+    done.is_ok()
+}
+
+/// What is at `start` is no mapping of ours any more. Comes in the order of the system calls that said so.
+pub fn unmapped(start: usize, length: usize) {
+    let mut state = STATE.lock();
+    let length = (length as u64).next_multiple_of(userfault::PAGE);
+    if state.cut(start as u64, length) {
+        let message = Message {
+            start: start as u64,
+            length,
+            ..Message::new(Kind::Detach)
+        };
+        if let Some(socket) = state.number() {
+            let _ = message.send(socket, None);
+        }
+    }
+}
+
+/// Whether any page in the range may be missing.
+pub fn is_lazy(start: usize, length: usize) -> bool {
+    let (start, end) = (start as u64, (start as u64).saturating_add(length as u64));
+    let state = STATE.lock();
+    let mut ranges = state.ranges.iter();
+    ranges.any(|range| range.start < end && start < range.start + range.length)
+}
+
+/// Tells the pager of this process, so that what it has written is brought to the files when it is gone, however it ends. False: there is no pager.
+pub fn introduce() -> bool {
+    possible() && STATE.lock().connect().is_ok()
+}
+
+/// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones
+/// before the program goes on.
+pub fn forked(shares_table: bool) {
+    let mut state = STATE.lock();
+    let inherited = [
+        state.socket.take(),
+        state.userfault.take().map(|(place, _)| place),
+    ];
+    for place in inherited.into_iter().flatten() {
+        let fd = place.swap(-1, AcqRel);
+        if !shares_table && fd >= 0 {
+            classes::set(fd, classes::UNKNOWN);
+            drop(Descriptor(fd));
+        }
+    }
+    let ranges = core::mem::take(&mut state.ranges);
+    for range in ranges {
+        match state.attach(&range) {
+            Ok(()) => state.ranges.push(range),
+            Err(error) => fill_now(&range, error),
+        }
+    }
+}
+
+/// A range that cannot be registered here: its file is filled. A child that cannot even do that must not see zeroes: the range is unmapped.
+fn fill_now(range: &Range, cause: Errno) {
+    if let Err(error) = fill::all(range.name) {
+        crate::log!(
+            "node {:x} of mount {}, which is mapped, can neither be filled on demand ({cause}) nor now: {error}",
+            range.name.node.0,
+            range.name.mount
+        );
+        // SAFETY: a mapping of this process whose content is missing.
+        let _ = unsafe {
+            syscall::call(nr::MUNMAP, [range.start as usize, range.length as usize])
+        };
+    }
+}
+
+/// Neither in a child of vfork, whose descriptors are not those that its memory knows, nor under a seccomp filter.
+fn possible() -> bool {
+    process::vfork_child().is_none() && !process::get().is_confined()
+}
+
+impl State {
+    fn userfault(&mut self) -> Option<(i32, bool)> {
+        if self.userfault.is_none() && possible() {
+            let (made, full) = userfault::create()
+                .inspect_err(|error| crate::log!("no userfaultfd: {error}"))
+                .ok()?;
+            let place = process::get().table.adopt_internal(made.0)?;
+            let _ = made.release();
+            self.userfault = Some((place, full));
+        }
+        self.userfault
+            .map(|(place, full)| (place.load(Acquire), full))
+    }
+
+    fn number(&self) -> Option<i32> {
+        self.socket
+            .map(|place| place.load(Acquire))
+            .filter(|&fd| fd >= 0)
+    }
+
+    /// A connection to a pager that knows this process and all its ranges.
+    fn connect(&mut self) -> Result<i32, Errno> {
+        if let Some(socket) = self.number() {
+            return Ok(socket);
+        }
+        if self.impossible {
+            return Err(Errno::ENOSYS);
+        }
+        /// A pager that is being started, or is about to end, is not waited for longer than this, in milliseconds.
+        const PATIENCE: usize = 5000;
+        let mut last = Errno::ECONNREFUSED;
+        for _ in 0..PATIENCE {
+            match launch::connect().and_then(|socket| self.greet(socket)) {
+                Ok(socket) => return Ok(socket),
+                Err(
+                    error @ (Errno::ECONNREFUSED
+                    | Errno::ENOENT
+                    | Errno::EPIPE
+                    | Errno::ECONNRESET
+                    | Errno::EAGAIN),
+                ) => last = error,
+                Err(error) => return Err(self.give_up(error)),
+            }
+            match launch::start() {
+                Ok(()) => {}
+                Err(Errno::EAGAIN) => {
+                    let pause = [0usize, 1_000_000];
+                    // SAFETY: sleeps for a millisecond.
+                    let _ = unsafe {
+                        syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0])
+                    };
+                }
+                Err(error) => return Err(self.give_up(error)),
+            }
+        }
+        Err(last)
+    }
+
+    fn give_up(&mut self, error: Errno) -> Errno {
+        crate::log!("there is no pager: {error}; mapped files are filled at once");
+        self.impossible = true;
+        error
+    }
+
+    /// Says who we are, and which ranges are ours already (an earlier pager has died).
+    fn greet(&mut self, socket: Descriptor) -> Result<i32, Errno> {
+        let userfault = match self.userfault() {
+            Some((fd, true)) => Some(fd),
+            _ => None,
+        };
+        let hello = Message {
+            slot: process::get().node_locks.owner(),
+            ..Message::new(Kind::Hello)
+        };
+        hello.send(socket.0, userfault)?;
+        check(message::answered(socket.0)?)?;
+        for range in &self.ranges {
+            range.message().send(socket.0, None)?;
+            check(message::answered(socket.0)?)?;
+        }
+        let place = process::get()
+            .table
+            .adopt_internal(socket.0)
+            .ok_or(Errno::EMFILE)?;
+        let _ = socket.release();
+        self.socket = Some(place);
+        Ok(place.load(Acquire))
+    }
+
+    fn disconnect(&mut self) {
+        if let Some(place) = self.socket.take() {
+            let fd = place.swap(-1, AcqRel);
+            classes::set(fd, classes::UNKNOWN);
+            drop(Descriptor(fd));
+        }
+    }
+
+    /// Sends a message and waits for the answer; a pager that has died is replaced.
+    fn ask(&mut self, message: &Message) -> Result<(), Errno> {
+        let mut last = Errno::EPIPE;
+        for _ in 0..3 {
+            let socket = self.connect()?;
+            let answer = message
+                .send(socket, None)
+                .and_then(|()| message::answered(socket));
+            match answer {
+                Ok(errno) => return check(errno),
+                Err(error) => last = error,
+            }
+            self.disconnect();
+        }
+        Err(last)
+    }
+
+    fn attach(&mut self, range: &Range) -> Result<(), Errno> {
+        let Some((fd, true)) = self.userfault() else {
+            return Err(Errno::EPERM);
+        };
+        // Before the pager fills anything: it wakes who waits here, or nobody.
+        userfault::register(fd, range.start, range.length)?;
+        self.ask(&range.message()).inspect_err(|_| {
+            let _ = userfault::unregister(fd, range.start, range.length);
+        })
+    }
+
+    /// Takes a range out of the list; whether anything of it was there.
+    fn cut(&mut self, start: u64, length: u64) -> bool {
+        let end = start.saturating_add(length);
+        let touched = |range: &Range| range.start < end && start < range.start + range.length;
+        if !self.ranges.iter().any(touched) {
+            return false;
+        }
+        let mut left = Vec::with_capacity(self.ranges.len() + 1);
+        for range in self.ranges.drain(..) {
+            if !touched(&range) {
+                left.push(range);
+                continue;
+            }
+            let range_end = range.start + range.length;
+            if range.start < start {
+                left.push(Range {
+                    length: start - range.start,
+                    ..range
+                });
+            }
+            if end < range_end {
+                left.push(Range {
+                    start: end,
+                    length: range_end - end,
+                    offset: range.offset + (end - range.start),
+                    ..range
+                });
+            }
+        }
+        self.ranges = left;
+        true
+    }
+}
+
+impl Range {
+    fn message(&self) -> Message {
+        Message {
+            start: self.start,
+            length: self.length,
+            offset: self.offset,
+            node: self.name.node.0,
+            mount: self.name.mount.into(),
+            ..Message::new(Kind::Attach)
+        }
+    }
+}
+
+fn check(errno: i32) -> Result<(), Errno> {
+    match errno {
+        0 => Ok(()),
+        errno => Err(Errno::new(errno)),
+    }
+}
+
+/// Which file a message is about. None: a mount that is not there.
+pub fn name_of(message: &Message) -> Option<ShadowName> {
+    let mount = u16::try_from(message.mount).ok()?;
+    let known = process::get()
+        .mounts
+        .ids()
+        .any(|known| known == MountId(mount));
+    known.then_some(ShadowName {
+        mount,
+        node: Node(message.node),
+    })
+}
+
+/// The length of a shadow.
+pub fn length_of(shadow: &Descriptor) -> Result<u64, Errno> {
+    stat_descriptor(shadow.0).map(|found| found.st_size as u64)
+}

@@ -1,0 +1,124 @@
+//! The userfaultfd of a process (userfaultfd(2), ioctl_userfaultfd(2)), and what the pager does with it.
+//!
+//! One for a process, since a range belongs to at most one. No `UFFD_FEATURE_EVENT_*`: each of these blocks the thread that forks, moves or unmaps until somebody
+//! has read the event, in a process that may have died.
+
+use crate::shadow::{self, Descriptor};
+use culvert_sys::{Errno, nr, syscall};
+
+const API: u64 = 0xaa;
+const IOCTL_API: usize = 0xc018_aa3f;
+const IOCTL_REGISTER: usize = 0xc020_aa00;
+const IOCTL_UNREGISTER: usize = 0x8010_aa01;
+const IOCTL_WAKE: usize = 0x8010_aa02;
+const IOCTL_COPY: usize = 0xc028_aa03;
+const IOCTL_POISON: usize = 0xc020_aa08;
+/// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
+const IOCTL_NEW: usize = 0xaa00;
+
+const FEATURE_MISSING_SHMEM: u64 = 1 << 5;
+/// Linux 6.6.
+const FEATURE_POISON: u64 = 1 << 14;
+/// Write protection of shared memory, of pages that are not there yet, and without messages (Linux 5.19, 6.4, 6.7).
+const FEATURES_WRITES: u64 = 1 << 12 | 1 << 13 | 1 << 15;
+const USER_MODE_ONLY: usize = 1;
+const MODE_MISSING: u64 = 1;
+const EVENT_PAGEFAULT: u8 = 0x12;
+const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+
+/// A new userfaultfd of this process, and whether it catches the kernel's own accesses too: only then may pages be missing, since a system call that is
+/// given one would fail with EFAULT otherwise.
+pub fn create() -> Result<(Descriptor, bool), Errno> {
+    let (made, full) = match open_full() {
+        Ok(made) => (made, true),
+        // SAFETY: makes a descriptor.
+        Err(_) => unsafe {
+            let flags = O_CLOEXEC_NONBLOCK | USER_MODE_ONLY;
+            (
+                Descriptor(syscall::call(nr::USERFAULTFD, [flags])? as i32),
+                false,
+            )
+        },
+    };
+    // `struct uffdio_api`: api, features, ioctls. Without poisoned pages a driver's error could not be told.
+    let poison = FEATURE_MISSING_SHMEM | FEATURE_POISON;
+    for features in [poison | FEATURES_WRITES, poison] {
+        if control(made.0, IOCTL_API, &mut [API, features, 0]).is_ok() {
+            return Ok((made, full));
+        }
+    }
+    control(made.0, IOCTL_API, &mut [API, FEATURE_MISSING_SHMEM, 0])?;
+    Ok((made, false))
+}
+
+fn open_full() -> Result<Descriptor, Errno> {
+    // SAFETY: makes descriptors.
+    unsafe {
+        if let Ok(made) = syscall::call(nr::USERFAULTFD, [O_CLOEXEC_NONBLOCK]) {
+            return Ok(Descriptor(made as i32));
+        }
+        let device = shadow::open(b"/dev/userfaultfd\0", 2, 0)?;
+        let arguments = [device.0 as usize, IOCTL_NEW, O_CLOEXEC_NONBLOCK];
+        syscall::call(nr::IOCTL, arguments).map(|made| Descriptor(made as i32))
+    }
+}
+
+fn control<const N: usize>(fd: i32, request: usize, words: &mut [u64; N]) -> Result<(), Errno> {
+    // SAFETY: the structures of these requests are N words long.
+    unsafe {
+        syscall::call(
+            nr::IOCTL,
+            [fd as usize, request, words.as_mut_ptr() as usize],
+        )
+    }
+    .map(|_| ())
+}
+
+/// Missing pages in the range wait for the pager from now on.
+pub fn register(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
+    // `struct uffdio_register`: range, mode, ioctls.
+    control(fd, IOCTL_REGISTER, &mut [start, length, MODE_MISSING, 0])
+}
+
+/// They do not any more; whoever waits goes on.
+pub fn unregister(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
+    control(fd, IOCTL_UNREGISTER, &mut [start, length])
+}
+
+/// Whoever waits for a page in the range looks again.
+pub fn wake(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
+    control(fd, IOCTL_WAKE, &mut [start, length])
+}
+
+/// Puts `bytes`, whole pages, at `start`, unless a page is there already (EEXIST).
+pub fn copy(fd: i32, start: u64, bytes: &[u8]) -> Result<(), Errno> {
+    // `struct uffdio_copy`: dst, src, len, mode, copied.
+    let mut words = [start, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0];
+    control(fd, IOCTL_COPY, &mut words)
+}
+
+/// Accesses to the page at `start` are SIGBUS, until the process unmaps it or gives it back by madvise(MADV_DONTNEED).
+pub fn poison(fd: i32, start: u64) -> Result<(), Errno> {
+    // `struct uffdio_poison`: range, mode, updated.
+    control(fd, IOCTL_POISON, &mut [start, PAGE, 0, 0])
+}
+
+/// The address of the next fault that nobody has looked at; EAGAIN where there is none.
+pub fn next(fd: i32) -> Result<u64, Errno> {
+    // `struct uffd_msg`: event, padding, flags, address, thread.
+    let mut message = [0u64; 4];
+    let arguments = [
+        fd as usize,
+        message.as_mut_ptr() as usize,
+        size_of_val(&message),
+    ];
+    // SAFETY: the buffer is given with its length.
+    let got = unsafe { syscall::call(nr::READ, arguments) }?;
+    if got != size_of_val(&message) || message[0] as u8 != EVENT_PAGEFAULT {
+        return Err(Errno::EAGAIN);
+    }
+    Ok(message[2] & !(PAGE - 1))
+}
