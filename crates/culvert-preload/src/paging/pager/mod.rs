@@ -170,9 +170,7 @@ fn fill_now(range: &Range, cause: Errno) {
             range.name.mount
         );
         // SAFETY: a mapping of this process whose content is missing.
-        let _ = unsafe {
-            syscall::call(nr::MUNMAP, [range.start as usize, range.length as usize])
-        };
+        let _ = unsafe { syscall::call(nr::MUNMAP, [range.start as usize, range.length as usize]) };
     }
 }
 
@@ -229,9 +227,7 @@ impl State {
                 Err(Errno::EAGAIN) => {
                     let pause = [0usize, 1_000_000];
                     // SAFETY: sleeps for a millisecond.
-                    let _ = unsafe {
-                        syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0])
-                    };
+                    let _ = unsafe { syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0]) };
                 }
                 Err(error) => return Err(self.give_up(error)),
             }
