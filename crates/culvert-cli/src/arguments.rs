@@ -3,7 +3,7 @@
 use crate::failure::{Failure, shown};
 use culvert::mount::{Request, parse_mount, parse_volume};
 use lexopt::Arg::{Long, Short, Value};
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub enum Command {
     Run(Run),
     /// The second half of `culvert run`, in a process of that run.
     RunInside(Run),
+    /// The pager of the run in this directory.
+    RunPager(PathBuf),
     /// `culvert drivers [TYPE]`.
     Drivers {
         /// The one driver to describe.
@@ -123,6 +125,12 @@ where
             Some(crate::INSIDE) => Ok(
                 run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::RunInside)
             ),
+            Some(word) if word.as_bytes() == culvert_preload::paging::pager::WORD.to_bytes() => {
+                match parser.next().map_err(|error| bad(&error, ""))? {
+                    Some(Value(directory)) => Ok(Command::RunPager(directory.into())),
+                    _ => Err(Failure::new("no run directory given")),
+                }
+            }
             Some("drivers") => drivers(&mut parser),
             Some("doctor") => doctor(&mut parser),
             Some("help") => Ok(Command::Print(USAGE.into())),

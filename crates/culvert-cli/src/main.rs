@@ -12,6 +12,7 @@ mod elf;
 mod failure;
 mod file_size_signal;
 mod mounts;
+mod pager;
 mod prepare;
 mod program;
 mod run;
@@ -50,6 +51,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Print(text) => print(&text),
         Command::Run(run) => Err(run::run(run)),
         Command::RunInside(run) => Err(run::continue_inside(run)),
+        Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Doctor { command, json } => doctor::doctor(&command, json),
     }

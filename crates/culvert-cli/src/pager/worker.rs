@@ -1,0 +1,462 @@
+//! The process of the pager that calls drivers: a few threads that all wait for the same events.
+
+use super::{
+    fault,
+    file::File,
+    kernel,
+    table::{RangeOf, THREADS, Table},
+};
+use culvert::Errno;
+use culvert_preload::{
+    paging::pager::{
+        LISTENING, message,
+        message::{Kind, Message},
+        name_of, userfault,
+    },
+    process,
+    run::ShadowName,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, Weak, atomic::Ordering::*},
+};
+
+/// What an event is about: the upper half of its data; the lower is an index.
+const LISTEN: u64 = 0;
+const SOCKET: u64 = 1;
+const USERFAULT: u64 = 2;
+const GUARDIAN: u64 = 3;
+
+/// How long a pager without connections waits for another, milliseconds: a script starts many short programs.
+const LINGER: usize = 100;
+
+struct Worker {
+    table: &'static Table,
+    epoll: i32,
+    model: Mutex<Model>,
+}
+
+/// The table once more, as it is searched, with open files.
+#[derive(Default)]
+struct Model {
+    connections: HashMap<usize, Connection>,
+    files: HashMap<(u16, u64), Weak<File>>,
+    /// The guardian is gone: nothing new is filled on demand, for nobody would follow this worker.
+    last: bool,
+}
+
+struct Connection {
+    socket: i32,
+    userfault: Option<i32>,
+    slot: u32,
+    ranges: BTreeMap<u64, Known>,
+    /// The file that it has asked for last, and is about to map.
+    prepared: Option<Arc<File>>,
+}
+
+struct Known {
+    about: RangeOf,
+    index: usize,
+    /// None: it cannot be opened any more (this worker has followed another).
+    file: Option<Arc<File>>,
+}
+
+/// Serves until nobody is connected.
+pub fn work(table: &'static Table, epoll: i32, guardian: u32) -> ! {
+    // A driver that panics is a worker that dies, not one with a thread less.
+    std::panic::set_hook(Box::new(|what| {
+        culvert_preload::log!("the pager panics: {what}");
+        std::process::abort();
+    }));
+    let worker = Worker {
+        table,
+        epoll,
+        model: Mutex::default(),
+    };
+    worker.take_over();
+    let watched = kernel::watch(epoll, LISTENING, LISTEN << 32, true);
+    let watched = watched.and_then(|()| {
+        let guardian = kernel::process(guardian)?;
+        kernel::watch(epoll, guardian, GUARDIAN << 32, true)
+    });
+    if let Err(error) = watched {
+        culvert_preload::log!("the pager cannot wait for anything: {error}");
+        kernel::end(1);
+    }
+    std::thread::scope(|scope| {
+        for thread in 1..THREADS {
+            let worker = &worker;
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || worker.events(thread));
+        }
+        worker.events(0);
+    });
+    kernel::end(0)
+}
+
+impl Worker {
+    fn model(&self) -> MutexGuard<'_, Model> {
+        match self.model.lock() {
+            Ok(model) => model,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Takes what an earlier worker has left: pages that it died of are given up, all others that are waited for are asked for again.
+    fn take_over(&self) {
+        for (index, socket, userfault, slot) in self.table.known_connections() {
+            let connection = Connection {
+                socket,
+                userfault,
+                slot,
+                ranges: BTreeMap::new(),
+                prepared: None,
+            };
+            self.model().connections.insert(index, connection);
+        }
+        for (index, connection, about) in self.table.known_ranges() {
+            let mut model = self.model();
+            let name = ShadowName {
+                mount: about.mount,
+                node: culvert::Node(about.node),
+            };
+            let file = model.file(name).ok();
+            if let Some(connection) = model.connections.get_mut(&connection) {
+                let known = Known { about, index, file };
+                connection.ranges.insert(about.start, known);
+            }
+        }
+        for fault in &self.table.faults {
+            let connection = fault.connection.swap(0, AcqRel);
+            let model = self.model();
+            let at = connection
+                .checked_sub(1)
+                .and_then(|index| model.connections.get(&(index as usize)));
+            if let Some(userfault) = at.and_then(|connection| connection.userfault) {
+                let address = fault.address.load(Relaxed);
+                culvert_preload::log!("the pager died at a page, which is SIGBUS now");
+                fault::refuse(userfault, address);
+            }
+        }
+        let model = self.model();
+        for (&index, connection) in &model.connections {
+            if let Some(userfault) = connection.userfault {
+                for range in connection.ranges.values() {
+                    let _ = userfault::wake(userfault, range.about.start, range.about.length);
+                }
+            }
+            self.watch(index, connection);
+        }
+    }
+
+    fn watch(&self, index: usize, connection: &Connection) {
+        let index = index as u64;
+        if let Some(userfault) = connection.userfault {
+            let _ = kernel::watch(self.epoll, userfault, USERFAULT << 32 | index, false);
+        }
+        let _ = kernel::watch(self.epoll, connection.socket, SOCKET << 32 | index, true);
+    }
+
+    /// The life of thread `thread`.
+    fn events(&self, thread: usize) {
+        loop {
+            let data = kernel::wait(self.epoll);
+            let index = data as u32 as usize;
+            match data >> 32 {
+                LISTEN => self.accept(),
+                SOCKET => self.message(index),
+                USERFAULT => self.fault(index, thread),
+                _ => self.guardian_died(),
+            }
+        }
+    }
+
+    /// A connection is noted before anything is read from it, so that a successor answers it.
+    fn accept(&self) {
+        while let Ok(socket) = kernel::accept(LISTENING) {
+            let mut model = self.model();
+            let Some(index) = self.table.add_connection(socket) else {
+                culvert_preload::log!("the pager has too many connections");
+                kernel::close(socket);
+                continue;
+            };
+            let connection = Connection {
+                socket,
+                userfault: None,
+                slot: 0,
+                ranges: BTreeMap::new(),
+                prepared: None,
+            };
+            self.watch(index, &connection);
+            model.connections.insert(index, connection);
+        }
+        let _ = kernel::watch(self.epoll, LISTENING, LISTEN << 32, true);
+    }
+
+    fn greet(&self, index: usize, message: &Message, userfault: Option<i32>) -> Result<(), Errno> {
+        let mut model = self.model();
+        let connection = model.connections.get_mut(&index).ok_or(Errno::EPIPE)?;
+        (connection.slot, connection.userfault) = (message.slot, userfault);
+        self.table.name_connection(index, userfault, message.slot);
+        self.watch(index, connection);
+        Ok(())
+    }
+
+    /// A message, or the end, of connection `index`. A message is taken from the socket when what it asks for is done, so that a successor finds it again.
+    fn message(&self, index: usize) {
+        let Some(socket) = self.model().connections.get(&index).map(|it| it.socket) else {
+            return;
+        };
+        let Ok(Some((message, fd))) = Message::receive(socket, message::PEEK) else {
+            return self.gone(index);
+        };
+        let hello = message.kind == Kind::Hello as u32;
+        fd.into_iter()
+            .filter(|_| !hello)
+            .for_each(kernel::close);
+        let answer = match message.kind {
+            _ if hello => Some(self.greet(index, &message, fd)),
+            kind if kind == Kind::Prepare as u32 => Some(self.prepare(index, &message)),
+            kind if kind == Kind::Attach as u32 => Some(self.attach(index, &message)),
+            kind if kind == Kind::Detach as u32 => {
+                self.detach(index, message.start, message.length);
+                None
+            }
+            _ => Some(Err(Errno::EBADMSG)),
+        };
+        if let Ok(Some((_, Some(fd)))) = Message::receive(socket, 0) {
+            kernel::close(fd);
+        }
+        if let Some(answer) = answer {
+            let errno = answer.err().map_or(0, |error| error.raw());
+            let _ = message::answer(socket, errno);
+        }
+        let _ = kernel::watch(
+            self.epoll,
+            socket,
+            SOCKET << 32 | index as u64,
+            true,
+        );
+    }
+
+    fn prepare(&self, index: usize, message: &Message) -> Result<(), Errno> {
+        let name = name_of(message).ok_or(Errno::EINVAL)?;
+        let mut model = self.model();
+        if model.last {
+            return Err(Errno::ESRCH);
+        }
+        let file = model.file(name)?;
+        if let Some(connection) = model.connections.get_mut(&index) {
+            connection.prepared = Some(file);
+        }
+        Ok(())
+    }
+
+    fn attach(&self, index: usize, message: &Message) -> Result<(), Errno> {
+        let name = name_of(message).ok_or(Errno::EINVAL)?;
+        let about = RangeOf {
+            start: message.start,
+            length: message.length,
+            offset: message.offset,
+            node: message.node,
+            mount: name.mount,
+        };
+        let bounded = about.start.checked_add(about.length).is_some()
+            && about.offset.checked_add(about.length).is_some();
+        if !bounded {
+            return Err(Errno::EINVAL);
+        }
+        self.detach(index, about.start, about.length);
+        let mut model = self.model();
+        if model.last {
+            return Err(Errno::ESRCH);
+        }
+        let file = model.file(name)?;
+        let connection = model.connections.get_mut(&index).ok_or(Errno::EPIPE)?;
+        if connection.userfault.is_none() {
+            return Err(Errno::EPERM);
+        }
+        let entry = self.table.add_range(index, &about).ok_or(Errno::ENOSPC)?;
+        connection.prepared = None;
+        let known = Known {
+            about,
+            index: entry,
+            file: Some(file),
+        };
+        connection.ranges.insert(about.start, known);
+        Ok(())
+    }
+
+    /// Takes a range away; what reaches beyond it stays.
+    fn detach(&self, index: usize, start: u64, length: u64) {
+        let end = start.saturating_add(length);
+        let mut model = self.model();
+        let Some(connection) = model.connections.get_mut(&index) else {
+            return;
+        };
+        let touched: Vec<u64> = connection
+            .ranges
+            .range(..end)
+            .filter(|(_, known)| known.about.end() > start)
+            .map(|(&at, _)| at)
+            .collect();
+        for at in touched {
+            let Some(known) = connection.ranges.remove(&at) else {
+                continue;
+            };
+            let about = known.about;
+            let left = [
+                (about.start, start.max(about.start)),
+                (end.min(about.end()), about.end()),
+            ];
+            for (from, to) in left.into_iter().filter(|(from, to)| from < to) {
+                let part = RangeOf {
+                    start: from,
+                    length: to - from,
+                    offset: about.offset + (from - about.start),
+                    ..about
+                };
+                // Added before the whole goes; without room for it its pages stay unknown, and are SIGBUS.
+                if let Some(entry) = self.table.add_range(index, &part) {
+                    let file = known.file.clone();
+                    let known = Known {
+                        about: part,
+                        index: entry,
+                        file,
+                    };
+                    connection.ranges.insert(from, known);
+                }
+            }
+            self.table.ranges[known.index].connection.store(0, Release);
+        }
+        model.forget_files();
+    }
+
+    /// Faults of connection `index`.
+    fn fault(&self, index: usize, thread: usize) {
+        let place = &self.table.faults[thread];
+        loop {
+            let found = {
+                let model = self.model();
+                let Some(connection) = model.connections.get(&index) else {
+                    return;
+                };
+                let Some(userfault) = connection.userfault else {
+                    return;
+                };
+                let Ok(address) = userfault::next(userfault) else {
+                    return;
+                };
+                let range = connection.ranges.range(..=address).next_back();
+                let range = range.filter(|(_, known)| known.about.end() > address);
+                let range = range.map(|(_, known)| (known.about, known.file.clone()));
+                (userfault, connection.slot, address, range)
+            };
+            let (userfault, slot, address, range) = found;
+            match range {
+                Some((about, Some(file))) => {
+                    place.address.store(address, Relaxed);
+                    place.connection.store(index as u64 + 1, Release);
+                    fault::resolve(userfault, slot, &about, &file, address);
+                    place.connection.store(0, Release);
+                }
+                Some((about, None)) => {
+                    culvert_preload::log!(
+                        "node {:x} of mount {} cannot be opened any more, SIGBUS",
+                        about.node,
+                        about.mount
+                    );
+                    fault::refuse(userfault, address);
+                }
+                // Unmapped meanwhile: the thread looks again and finds nothing, or something else.
+                None => {
+                    let _ = userfault::wake(userfault, address, userfault::PAGE);
+                }
+            }
+        }
+    }
+
+    /// The process of connection `index` has ended or executes another program.
+    fn gone(&self, index: usize) {
+        let connection = {
+            let mut model = self.model();
+            model.connections.remove(&index)
+        };
+        let Some(connection) = connection else {
+            return;
+        };
+        recover(connection.slot);
+        for known in connection.ranges.values() {
+            self.table.ranges[known.index].connection.store(0, Release);
+        }
+        self.table.connections[index].socket.store(0, Release);
+        for fd in connection
+            .userfault
+            .into_iter()
+            .chain([connection.socket])
+        {
+            kernel::unwatch(self.epoll, fd);
+            kernel::close(fd);
+        }
+        drop(connection);
+        let mut model = self.model();
+        model.forget_files();
+        let empty = model.connections.is_empty();
+        drop(model);
+        if empty && !kernel::somebody_waits(LISTENING, LINGER) {
+            self.end();
+        }
+    }
+
+    /// Ends, unless somebody has come meanwhile: whoever connects too late finds no socket, or a connection that ends at once, and starts another pager.
+    fn end(&self) {
+        let model = self.model();
+        if !model.connections.is_empty() || kernel::somebody_waits(LISTENING, 0) {
+            return;
+        }
+        kernel::end(0);
+    }
+
+    /// From now on nobody would follow this worker: what programs have mapped is filled, so that none waits for a page that nobody fills.
+    fn guardian_died(&self) {
+        culvert_preload::log!("the pager's guardian has died: all that is mapped is filled now");
+        let files: Vec<Arc<File>> = {
+            let mut model = self.model();
+            model.last = true;
+            model.files.values().filter_map(Weak::upgrade).collect()
+        };
+        for file in files {
+            if let Err(error) = file.fill_all() {
+                culvert_preload::log!("a mapped file cannot be filled: {error}");
+            }
+        }
+    }
+}
+
+/// What the process that had `slot` has written to mappings comes into the files.
+fn recover(slot: u32) {
+    let _ = (slot, process::get());
+}
+
+impl Model {
+    /// The open file `name`.
+    fn file(&mut self, name: ShadowName) -> Result<Arc<File>, Errno> {
+        let key = (name.mount, name.node.0);
+        if let Some(file) = self.files.get(&key).and_then(Weak::upgrade) {
+            return Ok(file);
+        }
+        let file = Arc::new(File::open(name).map_err(|error| {
+            culvert_preload::log!(
+                "the pager cannot open node {:x} of mount {}: {error}",
+                name.node.0,
+                name.mount
+            );
+            error.errno()
+        })?);
+        self.files.insert(key, Arc::downgrade(&file));
+        Ok(file)
+    }
+
+    fn forget_files(&mut self) {
+        self.files.retain(|_, file| file.strong_count() != 0);
+    }
+}
