@@ -80,7 +80,10 @@ impl File {
                 "the file has become shorter",
             ));
         }
-        let (from, to) = self.ahead.lock().map_or((at, at + PAGE), |mut ahead| ahead.window(at));
+        let (from, to) = self
+            .ahead
+            .lock()
+            .map_or((at, at + PAGE), |mut ahead| ahead.window(at));
         match fill::holes(&*self.file, &self.shadow, (from, to), length) {
             Ok(()) => Ok(Some((from, to))),
             // What was asked for may be readable though what lies around it is not.
@@ -124,7 +127,15 @@ mod tests {
     fn the_window_grows_with_sequential_faults_and_shrinks_with_others() {
         let mut ahead = Ahead { next: 0, window: 0 };
         let mut at = 0;
-        for want in [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, MOST, MOST] {
+        for want in [
+            64 << 10,
+            128 << 10,
+            256 << 10,
+            512 << 10,
+            1 << 20,
+            MOST,
+            MOST,
+        ] {
             let (from, to) = ahead.window(at);
             assert_eq!((from, to - from), (at, want));
             at = to;

@@ -95,12 +95,8 @@ fn signals() {
         // `struct kernel_sigaction`: handler (0 default, 1 ignore), flags, restorer, mask.
         let action = [usize::from(IGNORED.contains(&number)), 0, 0, 0];
         // SAFETY: no handler of ours; SIGKILL and SIGSTOP are refused.
-        let _ = unsafe {
-            syscall::call(
-                nr::RT_SIGACTION,
-                [number, action.as_ptr() as usize, 0, 8],
-            )
-        };
+        let _ =
+            unsafe { syscall::call(nr::RT_SIGACTION, [number, action.as_ptr() as usize, 0, 8]) };
     }
     let none = 0u64;
     // SAFETY: the set is eight bytes long.

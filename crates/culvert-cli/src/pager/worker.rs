@@ -210,9 +210,7 @@ impl Worker {
             return self.gone(index);
         };
         let hello = message.kind == Kind::Hello as u32;
-        fd.into_iter()
-            .filter(|_| !hello)
-            .for_each(kernel::close);
+        fd.into_iter().filter(|_| !hello).for_each(kernel::close);
         let answer = match message.kind {
             _ if hello => Some(self.greet(index, &message, fd)),
             kind if kind == Kind::Prepare as u32 => Some(self.prepare(index, &message)),
@@ -230,12 +228,7 @@ impl Worker {
             let errno = answer.err().map_or(0, |error| error.raw());
             let _ = message::answer(socket, errno);
         }
-        let _ = kernel::watch(
-            self.epoll,
-            socket,
-            SOCKET << 32 | index as u64,
-            true,
-        );
+        let _ = kernel::watch(self.epoll, socket, SOCKET << 32 | index as u64, true);
     }
 
     fn prepare(&self, index: usize, message: &Message) -> Result<(), Errno> {
@@ -389,11 +382,7 @@ impl Worker {
             self.table.ranges[known.index].connection.store(0, Release);
         }
         self.table.connections[index].socket.store(0, Release);
-        for fd in connection
-            .userfault
-            .into_iter()
-            .chain([connection.socket])
-        {
+        for fd in connection.userfault.into_iter().chain([connection.socket]) {
             kernel::unwatch(self.epoll, fd);
             kernel::close(fd);
         }
