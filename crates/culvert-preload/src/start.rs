@@ -22,6 +22,8 @@ struct Carried<'a> {
     log: Option<&'a [u8]>,
 }
 
+/// The environment variable that holds the name of the process, where exec could not give it.
+pub const NAME_VARIABLE: &[u8] = b"CULVERT_NAME";
 /// Flag of `CULVERT_RUN`: programs that cannot be intercepted are refused.
 pub const STRICT: u8 = 1;
 /// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
@@ -88,13 +90,25 @@ impl Environment {
         let Some((own, bytes)) = static_tls::given(value) else {
             return 0;
         };
-        if own == 0 {
-            self.remove(index);
-        } else {
+        match own {
+            None => self.remove(index),
             // SAFETY: the entry is the name, `=`, and more than `own` bytes.
-            unsafe { *(*self.0.add(index)).add(b"GLIBC_TUNABLES=".len() + own) = 0 };
+            Some(own) => unsafe {
+                *(*self.0.add(index)).add(b"GLIBC_TUNABLES=".len() + own) = 0;
+            },
         }
         bytes
+    }
+
+    /// Gives the process the name that exec could not, of a script that lies on a mount for example.
+    fn take_name(&mut self) {
+        const PR_SET_NAME: usize = 15;
+        let Some((index, name)) = self.get(NAME_VARIABLE) else {
+            return;
+        };
+        // SAFETY: the name ends in NUL.
+        let _ = unsafe { syscall::call(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize]) };
+        self.remove(index);
     }
 
     /// Lets entry `index` begin `bytes` later.
@@ -122,6 +136,7 @@ pub unsafe fn start(mut environment: Environment) {
     let value = value.to_vec();
     environment.remove(index);
     let given = environment.hide_room();
+    environment.take_name();
     let mut library = Vec::new();
     for name in [&b"LD_AUDIT"[..], b"LD_PRELOAD"] {
         let Some((index, list)) = environment.get(name) else {
@@ -345,10 +360,7 @@ mod tests {
 
     #[test]
     fn tunables_that_were_added_are_hidden() {
-        for (own, seen) in [
-            (&b""[..], None),
-            (b"glibc.malloc.check=3", Some(&b"glibc.malloc.check=3"[..])),
-        ] {
+        for own in [None, Some(&b""[..]), Some(b"glibc.malloc.check=3")] {
             let mut strings = [static_tls::entry(own, 4096), b"B=2\0".to_vec()];
             let mut array: Vec<*mut u8> = strings
                 .iter_mut()
@@ -358,7 +370,7 @@ mod tests {
             // SAFETY: the array is NULL-terminated and ours.
             let mut environment = unsafe { Environment::new(array.as_mut_ptr()) };
             assert_eq!(environment.hide_room(), 4096);
-            assert_eq!(environment.get(b"GLIBC_TUNABLES").map(|(_, v)| v), seen);
+            assert_eq!(environment.get(b"GLIBC_TUNABLES").map(|(_, v)| v), own);
             assert_eq!(environment.hide_room(), 0);
             assert!(environment.get(b"B").is_some());
         }

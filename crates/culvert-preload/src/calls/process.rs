@@ -187,7 +187,8 @@ pub fn execveat(call: &mut Call) -> Outcome {
         if flags & AT_EMPTY_PATH == 0 {
             return done(Err(Errno::ENOENT));
         }
-        let shown = format!("/proc/self/fd/{fd}");
+        // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
+        let shown = format!("/dev/fd/{fd}");
         return done(Err(exec::execute(
             shown.as_bytes(),
             arguments,
@@ -197,7 +198,8 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     return locate(super::path::AT_FDCWD, path, LastStep::Follow);
                 }
                 let Some(held) = descriptor(fd as usize) else {
-                    return Ok(Program::Host(c_string(path)));
+                    let host = format!("/proc/self/fd/{fd}");
+                    return Ok(Program::Host(c_string(host.as_bytes())));
                 };
                 let attributes = super::stat::described(&held)?;
                 if attributes.kind != FileKind::Regular
@@ -220,14 +222,25 @@ pub fn execveat(call: &mut Call) -> Outcome {
     } else {
         LastStep::Follow
     };
-    let first = path.bytes();
-    done(Err(exec::execute(first, arguments, environment, &|path| {
-        if path == first {
-            locate(fd, path, last)
-        } else {
-            locate(super::path::AT_FDCWD, path, LastStep::Follow)
-        }
-    })))
+    let text = path.bytes();
+    // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
+    let first = match text.first() {
+        Some(b'/') => text.to_vec(),
+        _ if fd == super::path::AT_FDCWD => text.to_vec(),
+        _ => [format!("/dev/fd/{fd}/").as_bytes(), text].concat(),
+    };
+    done(Err(exec::execute(
+        &first,
+        arguments,
+        environment,
+        &|path| {
+            if path == first {
+                locate(fd, text, last)
+            } else {
+                locate(super::path::AT_FDCWD, path, LastStep::Follow)
+            }
+        },
+    )))
 }
 
 /// setuid(2) and all the others that change credentials.

@@ -1,9 +1,9 @@
 //! The environment of the next program: the program's own entries, and those that carry a run.
 
-use super::{Image, Loader, static_tls};
+use super::{Extras, Image, Loader, static_tls};
 use crate::memory;
 use crate::process::{self, Process};
-use crate::start::OUTSIDE;
+use crate::start::{NAME_VARIABLE, OUTSIDE};
 use alloc::{vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::user;
@@ -53,16 +53,16 @@ pub fn carrier(process: &Process) -> Vec<u8> {
     entry
 }
 
-/// Gives `image` the entries of the array at the program's `address`, and behind them those that carry the run for a program of `loader`, with `room` for
-/// static TLS.
+/// Gives `image` the entries of the array at the program's `address`, and behind them those that carry the run for a program of `loader`, with
+/// `extras`.
 pub fn extend(
     image: &mut Image,
     address: usize,
     loader: Loader,
-    room: Option<u64>,
+    extras: &Extras<'_>,
 ) -> Result<(), Errno> {
     let mut others = [Vec::new(), Vec::new()];
-    let mut tunables = Vec::new();
+    let mut tunables = None;
     let mut nested = None;
     for pointer in pointers(address)? {
         if starts_with(pointer, b"CULVERT_RUN=")? {
@@ -75,8 +75,8 @@ pub fn extend(
         let taken = match loader {
             Loader::Glibc if starts_with(pointer, b"LD_AUDIT=")? => Some((&mut others[0], 9)),
             Loader::Musl if starts_with(pointer, b"LD_PRELOAD=")? => Some((&mut others[1], 11)),
-            Loader::Glibc if room.is_some() && starts_with(pointer, b"GLIBC_TUNABLES=")? => {
-                Some((&mut tunables, 15))
+            Loader::Glibc if extras.room.is_some() && starts_with(pointer, b"GLIBC_TUNABLES=")? => {
+                Some((tunables.insert(Vec::new()), 15))
             }
             _ => None,
         };
@@ -86,7 +86,16 @@ pub fn extend(
         }
     }
     let mut entries = carriers(process::get(), loader, &others, nested);
-    entries.extend(room.map(|room| static_tls::entry(&tunables, room)));
+    entries.extend(
+        extras
+            .room
+            .map(|room| static_tls::entry(tunables.as_deref(), room)),
+    );
+    entries.extend(
+        extras
+            .name
+            .map(|name| [NAME_VARIABLE, b"=", name, b"\0"].concat()),
+    );
     // Ours come last: start-up hides them by ending the array earlier.
     for entry in entries {
         image.environment.push(entry.as_ptr() as usize);

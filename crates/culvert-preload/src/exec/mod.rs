@@ -34,6 +34,19 @@ struct Image {
     strings: Vec<Vec<u8>>,
 }
 
+/// What a program is given beside its environment and the run, and does not see.
+struct Extras<'a> {
+    /// Bytes of static TLS more than ld.so provides by itself.
+    room: Option<u64>,
+    /// The name that the kernel would have given to the process (PR_GET_NAME), where it will take another one.
+    name: Option<&'a [u8]>,
+}
+
+/// The last component of `path`.
+fn base_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
 /// Where a program file is.
 pub enum Program {
     /// In the real file system: the path for the kernel (NUL-terminated).
@@ -148,7 +161,11 @@ fn prepare(
             return Err(Errno::EACCES);
         }
     }
-    environment::extend(&mut image, environment, loader, room)?;
+    let extras = Extras {
+        room,
+        name: (ourselves && depth > 0).then(|| base_name(path)),
+    };
+    environment::extend(&mut image, environment, loader, &extras)?;
     image.environment.push(0);
     image.arguments.push(0);
     Ok((image, loader))

@@ -9,7 +9,7 @@
 
 use super::environment;
 use super::look::Look;
-use super::{Format, Image};
+use super::{Extras, Format, Image, Loader};
 use crate::memory::{self, c_string};
 use crate::process;
 use crate::run::{read_file, read_link, stat_descriptor, stat_path};
@@ -246,7 +246,13 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
     let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);
     image.arguments = arguments.chain([0]).collect();
     let environment = COUNT.environment.load(Relaxed);
-    environment::extend(&mut image, environment, super::Loader::Glibc, Some(room))?;
+    let mut name = read_file(b"/proc/self/comm\0")?;
+    name.pop_if(|last| *last == b'\n');
+    let extras = Extras {
+        room: Some(room),
+        name: Some(&name),
+    };
+    environment::extend(&mut image, environment, Loader::Glibc, &extras)?;
     image.environment.push(0);
     Ok(image)
 }
@@ -299,10 +305,11 @@ pub fn wanted(look: &Look) -> Option<u64> {
     (1..=2 * MOST).contains(&room).then_some(room)
 }
 
-/// The environment's entry that gives `room` bytes more than the value `tunables` of GLIBC_TUNABLES that is the program's own. The last of several settings
-/// counts for ld.so (`parse_tunables`, elf/dl-tunables.c).
-pub fn entry(tunables: &[u8], room: u64) -> Vec<u8> {
-    let separator = if tunables.is_empty() { &b""[..] } else { b":" };
+/// The environment's entry that gives `room` bytes more than the value `tunables` of GLIBC_TUNABLES that is the program's own, if there is one. The last of
+/// several settings counts for ld.so, empty ones do not (`parse_tunables`, elf/dl-tunables.c).
+pub fn entry(tunables: Option<&[u8]>, room: u64) -> Vec<u8> {
+    let separator = if tunables.is_some() { &b":"[..] } else { b"" };
+    let tunables = tunables.unwrap_or_default();
     let value = format!("{:#018x}\0", value(tunables) + room);
     [
         b"GLIBC_TUNABLES=",
@@ -314,18 +321,19 @@ pub fn entry(tunables: &[u8], room: u64) -> Vec<u8> {
     .concat()
 }
 
-/// What [`entry`] made of GLIBC_TUNABLES: the program's own part's length, and the bytes given. None when it made nothing of it: nobody else writes
-/// the number like this.
-pub fn given(tunables: &[u8]) -> Option<(usize, u64)> {
+/// What [`entry`] made of GLIBC_TUNABLES: the length of the program's own part, if it has one, and the bytes given. None when it made nothing of it: nobody
+/// else writes the number like this.
+pub fn given(tunables: &[u8]) -> Option<(Option<usize>, u64)> {
     let (front, digits) = tunables.split_at_checked(tunables.len().checked_sub(18)?)?;
     let front = front.strip_suffix(TUNABLE)?;
     let own = match front {
-        [] => front,
-        _ => front.strip_suffix(b":")?,
+        [] => None,
+        _ => Some(front.strip_suffix(b":")?),
     };
     let digits = core::str::from_utf8(digits.strip_prefix(b"0x")?).ok()?;
     let value_given = u64::from_str_radix(digits, 16).ok()?;
-    Some((own.len(), value_given.saturating_sub(value(own))))
+    let before = value(own.unwrap_or_default());
+    Some((own.map(<[u8]>::len), value_given.saturating_sub(before)))
 }
 
 /// The number of bytes that the program's own `tunables` say.
@@ -352,16 +360,17 @@ mod tests {
     #[test]
     fn the_programs_own_tunables_come_back() {
         for own in [
-            &b""[..],
-            b"glibc.malloc.check=3",
-            b"glibc.rtld.optional_static_tls=4096",
-            b"glibc.rtld.optional_static_tls=0x1000:glibc.rtld.nns=6",
+            None,
+            Some(&b""[..]),
+            Some(b"glibc.malloc.check=3"),
+            Some(b"glibc.rtld.optional_static_tls=4096"),
+            Some(b"glibc.rtld.optional_static_tls=0x1000:glibc.rtld.nns=6"),
         ] {
             let entry = entry(own, 24576);
             let value = &entry[b"GLIBC_TUNABLES=".len()..entry.len() - 1];
-            assert_eq!(given(value), Some((own.len(), 24576)));
-            assert!(value.starts_with(own));
-            assert_eq!(given(own), None);
+            assert_eq!(given(value), Some((own.map(<[u8]>::len), 24576)));
+            assert!(value.starts_with(own.unwrap_or_default()));
+            assert_eq!(given(own.unwrap_or_default()), None);
         }
     }
 
@@ -374,7 +383,10 @@ mod tests {
             (b"glibc.rtld.optional_static_tls=010", 8 + 0x400),
         ] {
             let wanted = format!("=0x{sum:016x}\0");
-            assert!(entry(own, 0x400).ends_with(wanted.as_bytes()), "{own:?}");
+            assert!(
+                entry(Some(own), 0x400).ends_with(wanted.as_bytes()),
+                "{own:?}"
+            );
         }
     }
 }

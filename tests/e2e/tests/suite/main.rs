@@ -21,6 +21,7 @@ mod programs;
 mod reading;
 mod sharing;
 mod sockets;
+mod static_tls;
 mod suites;
 mod surroundings;
 mod untouched;

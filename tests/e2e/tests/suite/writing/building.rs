@@ -34,8 +34,6 @@ fn cargo(driver: Driver) {
         .limit(Duration::from_secs(300))
         .variable("RUSTUP_HOME", rustup)
         .variable("CARGO_NET_OFFLINE", "true")
-        // Under an auditor ld.so sets static TLS aside before it knows the libraries; those of rustc need 24 KB of it.
-        .variable("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=65536")
         .variable("CARGO_TERM_PROGRESS_WHEN", "never");
     good(
         &case,
