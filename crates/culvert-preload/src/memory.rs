@@ -151,6 +151,20 @@ impl Sink for UserSink<'_> {
         Ok(put)
     }
 
+    fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        if crate::process::get().is_confined() {
+            return 0;
+        }
+        let Some(span) = self.0.here() else { return 0 };
+        let count = span.length.min(count);
+        let arguments = [fd as usize, span.base, count, offset as usize];
+        // SAFETY: the program's own memory, which it gave for this read; the kernel checks it.
+        let read = unsafe { culvert_sys::syscall::call(culvert_sys::nr::PREAD64, arguments) };
+        let read = read.unwrap_or(0);
+        self.0.done += read;
+        read
+    }
+
     fn interrupted(&self) -> bool {
         culvert_intercept::wait::pending()
     }

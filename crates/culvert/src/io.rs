@@ -17,6 +17,13 @@ pub trait Sink {
     /// Takes up to `count` zero bytes (holes) and returns how many; errors as [`Sink::put`].
     fn put_zeroes(&mut self, count: usize) -> Result<usize>;
 
+    /// Reads up to `count` bytes from `offset` of the kernel's descriptor `fd`, a regular file (pread(2)), without a copy in between; returns how many.
+    /// 0 where this sink cannot, or the kernel would not: [`Sink::put`] tells why.
+    fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
+        let _ = (fd, offset, count);
+        0
+    }
+
     /// Whether the one who waits for this read has been interrupted (a signal; FUSE's INTERRUPT). A driver about to wait long asks it, and
     /// again when a system call of its own ends with `EINTR`; when true and nothing was put it returns `EINTR` (signal(7)).
     fn interrupted(&self) -> bool {

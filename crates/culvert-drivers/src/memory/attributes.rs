@@ -6,6 +6,7 @@ use super::{
     layout::inode,
 };
 use culvert::{Attributes, Errno, Node, Result, SetAttributes};
+use culvert_sys::raw::general as linux;
 
 const SET_GID: u32 = 0o2000;
 
@@ -36,7 +37,13 @@ impl Core {
         let of = self.open(node)?;
         let result = (|| {
             let _held = self.lock_exclusive(&of, &|| false)?;
-            self.resize(&of, size)?;
+            match of.is_external() {
+                true => {
+                    let file = self.open_external(&of, linux::O_RDWR)?;
+                    self.resize_external(&of, file.raw(), size)?;
+                }
+                false => self.resize(&of, size)?,
+            }
             self.drop_privileges(&of, superuser)?;
             self.change_attributes(&of, node, changes, in_group)
         })();
@@ -78,6 +85,9 @@ impl Core {
             if let Some(time) = time {
                 change.set_word(of, index, pack_time(time))?;
             }
+        }
+        if let (true, Some(mtime)) = (of.is_external(), changes.mtime) {
+            self.set_external_mtime(of, mtime)?;
         }
         if changes.ctime.is_none() {
             change.touch(of, false)?;

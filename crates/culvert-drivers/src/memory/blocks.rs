@@ -35,6 +35,13 @@ const fn bitmap_word(block: u64) -> u64 {
 }
 
 impl Core {
+    /// Blocks in use, in the image and in files of their own.
+    pub fn used_blocks(&self) -> Result<u64> {
+        let unused = self.header(header::FREE)? + self.header(header::RETURNED)?;
+        let image = self.header(header::GROWN)?.saturating_sub(unused);
+        Ok(image.saturating_add(self.header(header::EXTERNAL)?))
+    }
+
     /// Whether the bitmap says that `block` is in use.
     pub fn is_marked(&self, block: u64) -> Result<bool> {
         let word = self.image.word(bitmap_word(block))?.load(Acquire);
@@ -47,10 +54,17 @@ impl Transaction<'_> {
     /// longer than the header says, and the blocks are asked for again.
     fn grow(&mut self, wanted: u64) -> Result<()> {
         let grown = self.header(header::GROWN)?;
-        let limit = self.header(header::LIMIT)?.min(layout::MOST_BLOCKS);
-        // A group begins with its bitmap, so growth ends there.
-        let room = limit.saturating_sub(grown).min(GROUP - grown % GROUP);
+        let returned = self.header(header::RETURNED)?;
+        let taken = grown.saturating_sub(returned) + self.header(header::EXTERNAL)?;
+        let room = self.header(header::LIMIT)?.saturating_sub(taken);
         let mut count = (grown / 4).clamp(LEAST_GROWTH, MOST_GROWTH).max(wanted);
+        if returned > 0 && room > 0 && self.take_returned(count.min(room))? {
+            return Ok(());
+        }
+        // A group begins with its bitmap, so growth ends there.
+        let room = room
+            .min(layout::MOST_BLOCKS.saturating_sub(grown))
+            .min(GROUP - grown % GROUP);
         loop {
             count = count.min(room);
             if count == 0 {
@@ -81,8 +95,15 @@ impl Transaction<'_> {
     }
 
     /// A run of free blocks, now used: up to `most`, at least one. `ENOSPC` when there are none.
-    pub fn allocate(&mut self, most: u64) -> Result<Run> {
+    pub fn allocate(&mut self, mut most: u64) -> Result<Run> {
         let free = self.header(header::FREE)?;
+        if self.header(header::EXTERNAL)? != 0 {
+            // Files of their own may take what blocks of the image that are free would.
+            most = most.min(self.core.room_outside()?);
+            if most == 0 {
+                return Err(Errno::ENOSPC.into());
+            }
+        }
         let long = most.min(64);
         let mut found = None;
         if free >= long {
@@ -130,7 +151,7 @@ impl Transaction<'_> {
         self.add(header::FREE * 8, count as i64)
     }
 
-    fn mark(&mut self, run: Run, used: bool) -> Result<()> {
+    pub(super) fn mark(&mut self, run: Run, used: bool) -> Result<()> {
         self.mark_bits(run, used)?;
         let change = run.count as i64;
         self.add(header::FREE * 8, if used { -change } else { change })
@@ -150,7 +171,7 @@ impl Transaction<'_> {
     }
 
     /// The first run of `least` to `most` free blocks from the hint on, in at most `words` words of bitmap.
-    fn find_run(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
+    pub(super) fn find_run(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
         let grown = self.header(header::GROWN)?.min(layout::MOST_BLOCKS);
         let hint = self.header(header::HINT)?;
         let first = if hint < grown { hint / 64 } else { 0 };

@@ -24,6 +24,7 @@ const MOST: usize = 100;
 pub fn check(path: &[u8]) -> Result<Vec<String>> {
     let core = prepare::join_for_check(path)?;
     core.bury_dead()?;
+    core.remove_dangling()?;
     let _lock = core.lock()?;
     let mut check = Check {
         core: &core,
@@ -78,9 +79,11 @@ impl Check<'_> {
         }
         self.inode_tables()?;
         self.slots()?;
+        self.returned()?;
         let (queued, _) = split(core.header(header::INODE_COUNTS)?);
         let fresh = core.inode_end()?;
         let (mut live, mut free, mut orphans) = (0, 0, 0);
+        let mut outside = 0;
         for number in 1..fresh {
             let of = core.inode(number)?;
             if of.has(flag::FREE) {
@@ -89,9 +92,14 @@ impl Check<'_> {
                 live += 1;
                 orphans += u64::from(of.has(flag::ORPHAN));
                 self.inode(&of)?;
+                if of.is_external() {
+                    outside += of.get(inode::INTENT);
+                }
             }
         }
         self.equal("inodes in use", core.header(header::USED_INODES)?, live);
+        let said = core.header(header::EXTERNAL)?;
+        self.equal("blocks of files of their own", said, outside);
         self.equal("free inodes", queued.into(), free);
         self.list("free", core.header(header::FREE_INODES)?, flag::FREE, free)?;
         let (first, count) = split(core.header(header::ORPHANS)?);
@@ -119,6 +127,23 @@ impl Check<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn returned(&mut self) -> Result<()> {
+        let (list, runs) = self.core.returned()?;
+        if list != 0 {
+            self.takes(list.into(), "the list of blocks that were given back");
+        }
+        let mut count = 0;
+        for run in runs {
+            count += run.count;
+            for block in run.start..run.start + run.count {
+                self.takes(block, "those that were given back");
+            }
+        }
+        let said = self.core.header(header::RETURNED)?;
+        self.equal("blocks that were given back", said, count);
         Ok(())
     }
 
@@ -187,6 +212,14 @@ impl Check<'_> {
             self.takes(u64::from(start) + block, owner);
         }
         blocks += u64::from(count);
+        if of.is_external() {
+            if blocks != 0 {
+                self.wrong(format!("{owner} has blocks, but content of its own"));
+            }
+            if let Some(wrong) = self.core.check_external(of) {
+                self.wrong(format!("{owner}: {wrong}"));
+            }
+        }
         self.equal(&format!("blocks of {owner}"), of.get(inode::BLOCKS), blocks);
         Ok(())
     }

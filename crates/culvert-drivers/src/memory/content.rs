@@ -141,7 +141,7 @@ impl Core {
     }
 
     /// What a write from `offset` to `at` owes: times, and the size, which says that it counts.
-    fn wrote(&self, of: &Inode<'_>, offset: u64, at: u64, size: u64) -> usize {
+    pub(super) fn wrote(&self, of: &Inode<'_>, offset: u64, at: u64, size: u64) -> usize {
         if at > offset {
             let now = self.now();
             of.put(inode::MTIME, now);
@@ -387,6 +387,9 @@ impl Core {
         }
         // It may have died within a transaction: the words are what they count for only once that is undone, as the next to take this lock does.
         drop(self.lock()?);
+        if of.is_external() {
+            return self.finish_external(of);
+        }
         let (start, count) = split(of.get(inode::RESERVE));
         let intent = of.get(inode::INTENT);
         if intent != 0

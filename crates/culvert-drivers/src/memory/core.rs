@@ -29,6 +29,8 @@ pub struct Core {
     pub opened: Mutex<Opened>,
     /// The run, for a file system that several runs may use.
     pub run: Option<Vec<u8>>,
+    /// Where files have their own files.
+    pub files: Option<super::external::Directory>,
     /// Number of the run.
     pub run_number: AtomicU32,
     /// See [`crate::Environment::in_use`].

@@ -4,11 +4,13 @@ use super::{
     core::{Core, Inode, unpack_time},
     layout::{flag, inode},
 };
+use crate::Held;
 use alloc::sync::Arc;
 use core::{any::Any, sync::atomic::Ordering::*};
 use culvert::{
     Attributes, File, Mapping, Node, OpenFlags, Result, SetAttributes, Sink, Source, Whence,
 };
+use culvert_sys::{raw::general as linux, sync::OnceCell};
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
@@ -23,6 +25,10 @@ pub struct MemoryFile {
     node: Node,
     superuser: bool,
     no_atime: bool,
+    /// Open for writing.
+    writes: bool,
+    /// The file of its own, once it has one and this process's own table of descriptors was asked for it.
+    own: OnceCell<Held>,
 }
 
 impl MemoryFile {
@@ -37,11 +43,39 @@ impl MemoryFile {
             node,
             superuser,
             no_atime: flags.no_atime(),
+            writes: flags.write(),
+            own: OnceCell::new(),
         })
     }
 
     fn inode(&self) -> Inode<'_> {
         self.inode
+    }
+
+    /// Runs `run` on the file of its own, with this open's access mode.
+    fn with_own<R>(&self, run: impl FnOnce(i32) -> Result<R>) -> Result<R> {
+        let flags = match self.writes {
+            true => linux::O_RDWR,
+            false => linux::O_RDONLY,
+        };
+        let keeper = self.core.keeper;
+        let open = || self.core.open_external(&self.inode, flags);
+        if keeper.table() != 0 {
+            // Kept, it would be known where the memory is, but open only here.
+            return run(open()?.raw());
+        }
+        let own = self
+            .own
+            .get_or_try_init(|| open().map(|own| keeper.keep(own)))?;
+        run(own.raw())
+    }
+
+    /// Writes at `offset`, with the content locked.
+    fn write(&self, of: &Inode<'_>, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        match of.is_external() {
+            true => self.with_own(|fd| self.core.write_external(of, fd, offset, from)),
+            false => self.core.write(of, offset, from),
+        }
     }
 
     fn accessed(&self, of: &Inode<'_>) {
@@ -115,7 +149,10 @@ impl File for MemoryFile {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let of = self.inode();
         let held = self.core.lock_shared(&of, &|| out.interrupted())?;
-        let count = self.core.read(&of, offset, out)?;
+        let count = match of.is_external() {
+            true => self.with_own(|fd| self.core.read_external(&of, fd, offset, out))?,
+            false => self.core.read(&of, offset, out)?,
+        };
         drop(held);
         if count > 0 {
             self.accessed(&of);
@@ -129,7 +166,7 @@ impl File for MemoryFile {
         }
         let of = self.inode();
         let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
-        let count = self.core.write(&of, offset, from)?;
+        let count = self.write(&of, offset, from)?;
         if count > 0 {
             self.core.drop_privileges(&of, self.superuser)?;
         }
@@ -143,7 +180,7 @@ impl File for MemoryFile {
         if from.remaining() == 0 {
             return Ok((end, 0));
         }
-        let count = self.core.write(&of, end, from)?;
+        let count = self.write(&of, end, from)?;
         if count > 0 {
             self.core.drop_privileges(&of, self.superuser)?;
         }
@@ -161,15 +198,19 @@ impl File for MemoryFile {
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.changing(None, |of| {
-            self.core.allocate_range(of, mode, offset, length)
+        self.changing(None, |of| match of.is_external() {
+            true => self.with_own(|fd| self.core.allocate_external(of, fd, mode, offset, length)),
+            false => self.core.allocate_range(of, mode, offset, length),
         })
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
         let of = self.inode();
         let _held = self.core.lock_shared(&of, &|| false)?;
-        self.core.seek(&of, offset, whence)
+        match of.is_external() {
+            true => self.with_own(|fd| self.core.seek_external(&of, fd, offset, whence)),
+            false => self.core.seek(&of, offset, whence),
+        }
     }
 
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
@@ -206,7 +247,44 @@ impl File for MemoryFile {
     fn mapping(&self, offset: u64) -> Option<Mapping> {
         let of = self.inode();
         let _held = self.core.lock_exclusive(&of, &|| false).ok()?;
-        self.core.mapping(&of, offset).ok()?
+        if !of.is_external() {
+            return self.core.mapping(&of, offset).ok()?;
+        }
+        let size = of.get(inode::SIZE);
+        if self.core.keeper.table() != 0 || offset >= size {
+            return None;
+        }
+        let fd = self.with_own(Ok).ok()?;
+        Some(Mapping {
+            fd,
+            offset,
+            length: size - offset,
+        })
+    }
+
+    fn with_kernel_file(
+        &self,
+        range: (u64, u64),
+        stores: bool,
+        map: &mut dyn FnMut(i32),
+    ) -> Result<bool> {
+        if self.core.files.is_none() {
+            return Ok(false);
+        }
+        let of = self.inode();
+        if !of.is_external() || stores {
+            let _held = self.core.lock_exclusive(&of, &|| false)?;
+            self.core.move_out(&of)?;
+            if stores {
+                self.with_own(|fd| self.core.reserve_external(&of, fd, range))?;
+            }
+        }
+        self.with_own(|fd| {
+            map(fd);
+            Ok(())
+        })?;
+        self.accessed(&of);
+        Ok(true)
     }
 
     fn shared(&self) {
@@ -232,6 +310,14 @@ impl Core {
 
 impl Drop for MemoryFile {
     fn drop(&mut self) {
+        if let Some(own) = self.own.get()
+            && self.core.keeper.table() == own.table()
+        {
+            // What was stored through mappings is seen here at the latest.
+            let _ = self.core.recount(&self.inode, own.raw());
+        }
+        // Closed first: whether anybody else has it decides what becomes of a file without a name.
+        drop(core::mem::take(&mut self.own));
         self.core.close(self.node.0 as u32);
     }
 }

@@ -459,10 +459,9 @@ impl FileSystem for MemoryFs {
 impl Core {
     /// Free blocks: what the limit leaves, but not more than there is.
     pub fn free_blocks(&self) -> Result<u64> {
-        let (grown, free) = (self.header(header::GROWN)?, self.header(header::FREE)?);
-        let left = self.header(header::LIMIT)?.saturating_sub(grown);
+        let free = self.header(header::FREE)?;
         let there = super::host::free_space(self.image.fd())? / BLOCK;
-        Ok(free + left.min(there))
+        Ok(self.room_outside()?.min(free + there))
     }
 
     /// Any name of inode `wanted`, by looking at all directories; with the lock held.

@@ -80,19 +80,30 @@ pub fn change_mode(fd: i32, mode: u32) -> Result<(), Errno> {
 }
 
 /// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system cannot, they are written.
+pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
+    set_aside(fd, 0, offset, length)
+}
+
+/// fallocate(2) in any mode.
+pub fn set_aside(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+    within_limit(offset + length, || {
+        set_aside_unlimited(fd, mode, offset, length)
+    })
+}
+
+/// Runs `change`, which makes a file of ours `end` bytes long.
 ///
 /// The program's RLIMIT_FSIZE is about its own files: where it stands in the way it is lifted for the moment, as far as may be, for the kernel would end the program by
 /// SIGXFSZ (`inode_newsize_ok`, fs/attr.c). `ENOSPC` where it may not.
-pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
+pub fn within_limit(end: u64, change: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
     let mut limit = [0u64; 2];
     let address = limit.as_mut_ptr() as usize;
     let resource = linux::RLIMIT_FSIZE as usize;
     // SAFETY: the kernel fills the `struct rlimit`, two words, that we own.
     unsafe { syscall::call(nr::GETRLIMIT, [resource, address]) }?;
     let [soft, hard] = limit;
-    let end = offset + length;
     if soft >= end {
-        return allocate_unlimited(fd, offset, length);
+        return change();
     }
     if hard < end {
         return Err(Errno::ENOSPC);
@@ -100,7 +111,7 @@ pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
     let lifted = [hard, hard];
     // SAFETY: the kernel reads two words.
     unsafe { syscall::call(nr::SETRLIMIT, [resource, lifted.as_ptr() as usize]) }?;
-    let result = allocate_unlimited(fd, offset, length);
+    let result = change();
     // SAFETY: as above.
     let _ = unsafe { syscall::call(nr::SETRLIMIT, [resource, limit.as_ptr() as usize]) };
     result
@@ -114,11 +125,11 @@ pub fn may_write_up_to(end: u64) -> bool {
     unsafe { syscall::call(nr::GETRLIMIT, arguments) }.is_ok() && limit[0] >= end
 }
 
-fn allocate_unlimited(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
+fn set_aside_unlimited(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
     let (mut offset, mut length, mut part) = (offset, length, length);
     while length > 0 {
         part = part.min(length);
-        let arguments = [fd as usize, 0, offset as usize, part as usize];
+        let arguments = [fd as usize, mode as usize, offset as usize, part as usize];
         // SAFETY: touches no memory of ours.
         match unsafe { syscall::call(nr::FALLOCATE, arguments) } {
             Ok(_) => {
@@ -127,7 +138,7 @@ fn allocate_unlimited(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
             }
             // A signal undoes all of the call (`shmem_fallocate`, mm/shmem.c): under a quick timer only small ones come to an end.
             Err(Errno::EINTR) => part = (part / 2).next_multiple_of(4096),
-            Err(Errno::EOPNOTSUPP) => return write_zeroes(fd, offset, length),
+            Err(Errno::EOPNOTSUPP) if mode == 0 => return write_zeroes(fd, offset, length),
             Err(errno) => return Err(errno),
         }
     }

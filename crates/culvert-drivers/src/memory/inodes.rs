@@ -45,7 +45,7 @@ impl Core {
             FileKind::CharacterDevice | FileKind::BlockDevice => rdev = found.get(inode::ROOT),
             FileKind::Fifo | FileKind::Socket => {}
         }
-        Ok(Attributes {
+        let mut attributes = Attributes {
             node: node(found.number, state),
             inode: u64::from(found.number),
             kind,
@@ -61,7 +61,11 @@ impl Core {
             mtime: unpack_time(found.get(inode::MTIME)),
             ctime: unpack_time(found.get(inode::CTIME)),
             btime: Some(unpack_time(found.get(inode::BTIME))),
-        })
+        };
+        if state & flag::EXTERNAL != 0 {
+            self.see_external(found, &mut attributes);
+        }
+        Ok(attributes)
     }
 }
 

@@ -11,7 +11,7 @@
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
 /// The first word: "culvmem" and a version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"culvmem\x03");
 /// Largest file system, in blocks: 1 TiB, what the windows of [`super::image`] reach.
 pub const MOST_BLOCKS: u64 = 1 << 28;
 /// Most inodes: what the inode table reaches.
@@ -45,6 +45,12 @@ pub mod header {
     pub const HINT: u64 = 14;
     /// One more than the highest slot ever used.
     pub const SLOTS: u64 = 15;
+    /// Blocks that files of their own take, as far as they were seen.
+    pub const EXTERNAL: u64 = 16;
+    /// Blocks that were given back to the kernel, and stand in the list.
+    pub const RETURNED: u64 = 17;
+    /// The block that lists them (0: none yet) and (upper half) how many entries it has.
+    pub const RETURNED_LIST: u64 = 18;
     /// The metadata lock (low half: its word).
     pub const LOCK: u64 = 64;
     /// Odd while metadata change.
@@ -108,7 +114,8 @@ pub mod inode {
     pub const ROOT: u64 = 10;
     /// Blocks that belong to the file but are in no map yet: first, and (upper half) how many. Of a directory: entries and 8-byte units used.
     pub const RESERVE: u64 = 11;
-    /// One more than the index of the block last taken from the reserve. Of a directory the root of the map of its buckets.
+    /// One more than the index of the block last taken from the reserve. Of a directory the root of the map of its buckets; of a file with content of its own
+    /// the blocks that this takes.
     pub const INTENT: u64 = 12;
     /// Extended attributes: first block, (16 bits) blocks, unused.
     pub const XATTRS: u64 = 13;
@@ -132,6 +139,8 @@ pub mod flag {
     pub const FREE: u64 = 1 << 17;
     /// Made by O_TMPFILE without O_EXCL: may get a name.
     pub const LINKABLE: u64 = 1 << 18;
+    /// The content lies in a file of its own ([`super::super::external`]).
+    pub const EXTERNAL: u64 = 1 << 19;
 }
 
 /// Words of a slot: what a process says of itself.

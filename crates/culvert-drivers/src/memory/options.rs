@@ -136,7 +136,10 @@ pub fn name_of(source: &[u8]) -> Result<Option<&[u8]>> {
         [b'm', b'e', b'm', b'o', b'r', b'y', b':', name @ ..] => match name {
             b"" => invalid("memory: has no name behind the colon"),
             b"." | b".." => invalid("a memory file system cannot be called . or .."),
-            name if name.len() > 255 => invalid("the name is longer than 255 bytes"),
+            name if name.len() > 249 => invalid("the name is longer than 249 bytes"),
+            name if name.ends_with(super::external::SUFFIX) => {
+                invalid("the name of a memory file system does not end in .files")
+            }
             name if name.contains(&b'/') || name.contains(&0) => {
                 invalid("the name of a memory file system has no slash and no NUL")
             }

@@ -1,6 +1,6 @@
 //! Inodes without a name: kept while somebody may use them, given back when nobody can.
 //!
-//! In use is what a slot lists as open, and what a run *shared*: descriptions that the kernel keeps for a program (after fork, exec, a lock), which only the
+//! In use is what a slot lists as open, what is mapped (the kernel knows), and what a run *shared*: descriptions that the kernel keeps for a program (after fork, exec, a lock), which only the
 //! transport of that run can see.
 
 use super::{
@@ -35,12 +35,14 @@ impl<'a> Transaction<'a> {
         self.release(gone)
     }
 
-    /// Whether a process has the inode open, or a run has shared it.
+    /// Whether a process has the inode open or mapped, or a run has shared it.
     pub fn is_used(&mut self, of: &Inode<'_>) -> Result<bool> {
         if of.is_directory() {
             return Ok(false);
         }
-        Ok(self.core.is_listed(of.number)? || self.is_shared(of)?)
+        Ok(self.core.is_listed(of.number)?
+            || self.is_shared(of)?
+            || of.is_external() && self.core.is_mapped(of))
     }
 
     /// Whether a run still uses the inode; runs that do not any more are struck off.
@@ -106,6 +108,9 @@ impl<'a> Transaction<'a> {
                 let count = Some(gone.at(inode::BLOCKS));
                 self.unmap(gone.at(inode::ROOT), 0, u64::MAX, count)?;
                 self.free_reserve(gone)?;
+                if gone.is_external() {
+                    self.release_external(gone)?;
+                }
             }
             _ => {}
         }

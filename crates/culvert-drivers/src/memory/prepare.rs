@@ -3,7 +3,7 @@
 use super::{
     MemoryFs,
     core::{Core, join},
-    host,
+    external, host,
     image::{Image, damaged},
     layout::{self, BLOCK, header},
     options::{self, Options},
@@ -36,6 +36,7 @@ pub fn prepare(
             // The run directory is what keeps others out. A process that has changed its user must be able to open the file anew after a fork.
             let formatted = host::change_mode(fd.raw(), 0o666)
                 .map_err(Error::from)
+                .and_then(|()| external::make_directory(&path, 0o777))
                 .and_then(|()| format(&fd, &options));
             if let Err(error) = formatted {
                 let _ = files::unlink(&path);
@@ -54,7 +55,7 @@ pub fn prepare(
             private(&host::open_directory(&directory)?, true)?;
             travelling.source = [&directory[..], b"/", name].concat();
             match host::open(&travelling.source) {
-                Ok(fd) => adjust(fd, &options)?,
+                Ok(fd) => adjust(fd, &travelling.source, &options)?,
                 Err(Errno::ENOENT) => make_named(&directory, &travelling.source, &options)?,
                 Err(Errno::ELOOP) => return Err(not_ours("a symbolic link")),
                 Err(errno) => return Err(errno.into()),
@@ -103,16 +104,17 @@ fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
     let fd = host::create_unnamed(directory)?;
     format(&fd, options)?;
     match files::name(&fd, path) {
-        Ok(()) => Ok(()),
-        Err(Errno::EEXIST) => adjust(host::open(path)?, options),
+        Ok(()) | Err(Errno::EEXIST) => adjust(host::open(path)?, path, options),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// Makes the file system of `fd` as large as the options want; what they say of its root counts only for a new one.
-fn adjust(fd: Descriptor, options: &Options) -> Result<()> {
+fn adjust(fd: Descriptor, path: &[u8], options: &Options) -> Result<()> {
     private(&fd, false)?;
-    let core = join_core(fd, &Environment::default())?;
+    external::make_directory(path, 0o700)?;
+    let core = join_core(fd, path, &Environment::default())?;
+    core.remove_dangling()?;
     let mut change = core.change()?;
     for (index, wanted, what) in [
         (header::LIMIT, options.blocks, "size"),
@@ -145,7 +147,7 @@ fn format(fd: &Descriptor, options: &Options) -> Result<()> {
         Ok(()) => {}
         Err(errno) => return Err(Error::because(errno, "no room for a memory file system")),
     }
-    let core = core_of(host::reopen(fd.raw())?, &Environment::default())?;
+    let core = core_of(host::reopen(fd.raw())?, None, &Environment::default())?;
     core.image.has_grown(FIRST);
     let inodes = options.inodes.unwrap_or(blocks.min(layout::MOST_INODES));
     for (index, value) in [
@@ -181,7 +183,7 @@ fn format(fd: &Descriptor, options: &Options) -> Result<()> {
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let fd = host::open(&mount.source)?;
     ours(&fd)?;
-    let mut core = join_core(fd, environment)?;
+    let mut core = join_core(fd, &mount.source, environment)?;
     core.run = environment.run_directory.map(<[u8]>::to_vec);
     core.in_use = environment.in_use;
     core.join_run()?;
@@ -197,11 +199,11 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
 }
 
 /// Joins the file system in `fd`; `EIO` when there is none.
-fn join_core(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
+fn join_core(fd: Descriptor, path: &[u8], environment: &Environment<'_>) -> Result<Core> {
     if host::size(fd.raw())? < FIRST * BLOCK {
         return Err(damaged("the file is too short for a memory file system"));
     }
-    let core = core_of(fd, environment)?;
+    let core = core_of(fd, Some(path), environment)?;
     core.image.has_grown(1);
     if core.header(header::MAGIC)? != layout::MAGIC {
         return Err(damaged(
@@ -212,9 +214,14 @@ fn join_core(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
     Ok(core)
 }
 
-fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
+fn core_of(fd: Descriptor, path: Option<&[u8]>, environment: &Environment<'_>) -> Result<Core> {
     let proof = environment.keeper.keep(host::reopen(fd.raw())?);
+    let files = match path {
+        Some(path) => external::Directory::open(path, fd.raw(), environment.keeper)?,
+        None => None,
+    };
     Ok(Core {
+        files,
         image: Image::new(environment.keeper.keep(fd)),
         proof: Mutex::new(Some(proof)),
         keeper: environment.keeper,
@@ -232,5 +239,5 @@ fn core_of(fd: Descriptor, environment: &Environment<'_>) -> Result<Core> {
 /// The file system in the shared file `path`, for a check.
 pub fn join_for_check(path: &[u8]) -> Result<Core> {
     let fd = host::open(path)?;
-    join_core(fd, &Environment::default())
+    join_core(fd, path, &Environment::default())
 }

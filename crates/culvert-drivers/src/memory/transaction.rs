@@ -10,6 +10,7 @@ use super::{
     layout::{self, BLOCK, header},
     lock::Guard,
 };
+use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::{Errno, Result};
 
@@ -24,6 +25,8 @@ pub struct Transaction<'a> {
     pub later: u32,
     /// Blocks of pointers that may still be visited: fewer than there are blocks, unless they hold each other.
     pub visits: u64,
+    /// Files of inodes that are given back, to be removed once that is final.
+    pub removed: Vec<String>,
     _guard: Guard<'a>,
 }
 
@@ -40,6 +43,7 @@ impl Core {
             sequence,
             later: 0,
             visits: 0,
+            removed: Vec::new(),
             _guard: guard,
         })
     }
@@ -149,7 +153,11 @@ impl Transaction<'_> {
     pub fn commit(mut self) {
         self.checkpoint();
         let (core, later) = (self.core, self.later);
+        let removed = core::mem::take(&mut self.removed);
         drop(self);
+        if !removed.is_empty() {
+            core.remove_external(removed);
+        }
         if later != 0 {
             // Final already: what fails now is tried again when the file system is opened.
             let _ = core.release_unused(later);

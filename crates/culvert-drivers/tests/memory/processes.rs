@@ -1,6 +1,10 @@
 //! Several processes on one file system, and processes that are killed.
 
-use crate::{random::Random, tools::Run, worker};
+use crate::{
+    random::Random,
+    tools::{Mapped, Run},
+    worker,
+};
 use culvert::{File, FileSystem, OpenFlags, Opened, RenameFlags, SetAttributes, testing::caller};
 
 fn driven(opened: Opened) -> Box<dyn File> {
@@ -72,7 +76,7 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
         let (old, new) = (old.as_bytes(), new.as_bytes());
         let dir = dirs[random.below(dirs.len() as u64) as usize];
         let to = dirs[random.below(dirs.len() as u64) as usize];
-        match random.below(14) {
+        match random.below(15) {
             0..=2 => {
                 if let Ok((_, file)) = fs.create(&me, dir, old, OpenFlags::READ_WRITE, 0o644) {
                     files.push(driven(file));
@@ -109,6 +113,17 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
                 let file = &files[random.below(files.len() as u64) as usize];
                 let offset = random.below(300_000);
                 match kind {
+                    14 => {
+                        let stores = random.below(2) == 0;
+                        let size = file.attributes().map_or(0, |found| found.size);
+                        let mapped = Mapped::new(&**file, size.max(1) as usize, stores);
+                        if let Ok(mapped) = &mapped
+                            && random.below(4) == 0
+                        {
+                            // Others may cut it meanwhile, and a store beyond the end would end this process: which is what this test does anyway.
+                            mapped.store(0, b"x");
+                        }
+                    }
                     10 | 11 => {
                         let bytes = vec![5; random.below(40_000) as usize];
                         let _ = file.write_at(offset, &mut &bytes[..]);

@@ -1,6 +1,6 @@
 //! Random operations on the driver and on the reference of the kit: same results, same state; and the file system stays consistent.
 
-use crate::tools::Run;
+use crate::tools::{Mapped, Run};
 use culvert::{
     Attributes, Errno, File, FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags, Result,
     SetAttributes, Whence,
@@ -245,7 +245,18 @@ fn io(Pair(mine, other): &Pair<Box<dyn File>>, random: &mut Random) {
         assert_eq!(errno(&a), errno(&b), "{what} {offset} {length}");
         assert_eq!(a.ok(), b.ok(), "{what} {offset} {length}");
     };
-    match random.below(12) {
+    match random.below(15) {
+        12 => {
+            // Half of them are looked at, half are stored to.
+            let size = mine.attributes().unwrap().size as usize;
+            let bytes = vec![5; (length as usize).min(size.saturating_sub(offset as usize))];
+            let mapped = Mapped::new(&**mine, size.max(1), length % 2 == 0).unwrap();
+            if length % 2 == 0 && !bytes.is_empty() {
+                mapped.store(offset as usize, &bytes);
+                other.write_at(offset, &mut &bytes[..]).unwrap();
+            }
+            assert!(mapped.bytes(0..size) == content(&**other));
+        }
         0..=3 => {
             let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + offset) as u8 | 1).collect();
             both("write", &|file| {

@@ -1,7 +1,8 @@
 //! Places for file systems in memory.
 
-use culvert::{FileSystem, Result, mount::Mount};
+use culvert::{Errno, File, FileSystem, Result, mount::Mount};
 use culvert_drivers::{Environment, memory};
+use culvert_sys::{nr, syscall};
 use std::{
     path::PathBuf,
     sync::atomic::{AtomicU32, Ordering},
@@ -66,6 +67,49 @@ impl Run {
     pub fn assert_consistent(&self, mount: &Mount) {
         let found = memory::check(&mount.source).unwrap();
         assert!(found.is_empty(), "inconsistent:\n{}", found.join("\n"));
+    }
+}
+
+/// A shared mapping of the beginning of a file.
+pub struct Mapped(usize, usize);
+
+impl Mapped {
+    /// Maps `length` bytes of `file`: for stores, if it may be written to.
+    pub fn new(file: &dyn File, length: usize, stores: bool) -> Result<Self> {
+        let mut mapped = Err(Errno::EIO);
+        let protection = if stores { 3 } else { 1 };
+        let has_one = file.with_kernel_file((0, length as u64), stores, &mut |fd| {
+            let arguments = [0, length, protection, 1, fd as usize, 0];
+            // SAFETY: a new mapping.
+            mapped = unsafe { syscall::call(nr::MMAP, arguments) };
+        })?;
+        assert!(has_one);
+        Ok(Self(mapped?, length))
+    }
+
+    /// The bytes as they are now: within the file.
+    pub fn bytes(&self, range: std::ops::Range<usize>) -> Vec<u8> {
+        assert!(range.end <= self.1);
+        // SAFETY: within the mapping.
+        range
+            .map(|at| unsafe { (self.0 as *const u8).add(at).read_volatile() })
+            .collect()
+    }
+
+    /// Stores bytes: within the file.
+    pub fn store(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= self.1);
+        for (index, byte) in bytes.iter().enumerate() {
+            // SAFETY: within the mapping.
+            unsafe { (self.0 as *mut u8).add(at + index).write_volatile(*byte) };
+        }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `new`.
+        unsafe { syscall::call(nr::MUNMAP, [self.0, self.1]) }.unwrap();
     }
 }
 

@@ -14,6 +14,7 @@ use culvert::{FileSystem, mount::Mount, testing::caller};
 use culvert_drivers::Environment;
 use operations::{ALL, Operation};
 use std::{
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -56,6 +57,36 @@ fn mount(source: Vec<u8>) -> Mount {
 fn open(image: &Path) -> Box<dyn FileSystem> {
     culvert_drivers::open(&mount(bytes(image)), &Environment::default())
         .unwrap_or_else(|error| panic!("it cannot be opened: {error}"))
+}
+
+/// The directory of the files of their own beside an image.
+fn files_of(image: &Path) -> PathBuf {
+    let mut path = image.as_os_str().to_owned();
+    path.push(".files");
+    path.into()
+}
+
+/// Makes `copy` what `image` is, with all that lies beside it: false while the stepped process looks whether somebody has one of the files open, which is no store.
+fn copy_all(image: &Path, copy: &Path) -> bool {
+    const O_NONBLOCK: i32 = 0o4000;
+    std::fs::copy(image, copy).expect("there is room for a copy");
+    let (from, to) = (files_of(image), files_of(copy));
+    let _ = std::fs::remove_dir_all(&to);
+    std::fs::create_dir(&to).expect("there is room for a directory");
+    for file in std::fs::read_dir(from).expect("it was made with the image") {
+        let file = file.expect("nobody else is here");
+        let from = std::fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(O_NONBLOCK)
+            .open(file.path());
+        let mut from = match from {
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return false,
+            from => from.expect("nobody else is here"),
+        };
+        let mut to = std::fs::File::create(to.join(file.file_name())).expect("it is ours");
+        std::io::copy(&mut from, &mut to).expect("there is room for a copy");
+    }
+    true
 }
 
 /// An image on which the operation can begin.
@@ -120,7 +151,7 @@ fn step_through(place: &Path, operation: &Operation) -> (usize, Vec<String>) {
     let copy = place.join("copy");
     let before = tree::read(&*open(&image)).expect("it is whole");
     // The states after: the same, done at once.
-    std::fs::copy(&image, &copy).expect("there is room for a copy");
+    assert!(copy_all(&image, &copy));
     let states = {
         let fs = open(&copy);
         let mut begun = (operation.begin)(&*fs);
@@ -144,7 +175,9 @@ fn step_through(place: &Path, operation: &Operation) -> (usize, Vec<String>) {
     let (mut stores, mut found) = (0, Vec::new());
     while stepped.next() == Step::Changed {
         stores += 1;
-        std::fs::copy(&image, &copy).expect("there is room for a copy");
+        if !copy_all(&image, &copy) {
+            continue;
+        }
         if let Some(wrong) = wrong(&copy, &states, operation.partial) {
             found.push(format!(
                 "{}: killed behind store {stores}, at {:#x}: {wrong}",
@@ -158,6 +191,7 @@ fn step_through(place: &Path, operation: &Operation) -> (usize, Vec<String>) {
         found.push(format!("{}: killed when done: {wrong}", operation.name));
     }
     std::fs::remove_file(&image).expect("it is ours");
+    std::fs::remove_dir_all(files_of(&image)).expect("it is ours");
     (stores, found)
 }
 

@@ -5,6 +5,7 @@ use culvert::{
     Caller, File, FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags, SetAttributes,
     Timespec,
 };
+use culvert_sys::{Errno, nr, syscall};
 
 const WHO: &Caller<'static> = &caller();
 
@@ -78,6 +79,28 @@ fn usual(fs: Fs<'_>) {
     fs.set_xattr(WHO, small, b"user.two", &[7; 300], 0).unwrap();
 }
 
+/// Blocks set aside within a small file and behind its end.
+fn set_aside(fs: Fs<'_>) {
+    usual(fs);
+    let small = file(fs, "d/small");
+    small.write_at(8192, &mut &b"second block"[..]).unwrap();
+    small.allocate(1, 4096, 4096).unwrap();
+    small.allocate(1, 12_288, 20_000).unwrap();
+}
+
+/// A file whose blocks are given back to the kernel when it is mapped.
+fn large(fs: Fs<'_>) {
+    usual(fs);
+    let big: Vec<u8> = (0..400_000u32).map(|n| (n / 7) as u8 | 1).collect();
+    file(fs, "d/big").write_at(0, &mut &big[..]).unwrap();
+}
+
+/// All that is free was given back.
+fn given_back(fs: Fs<'_>) {
+    large(fs);
+    map(&*file(fs, "d/big"), false);
+}
+
 fn many(fs: Fs<'_>) {
     usual(fs);
     let d = node(fs, "d");
@@ -110,6 +133,36 @@ fn opened(fs: Fs<'_>) -> Begun {
         nodes: vec![node(fs, "d"), node(fs, "e")],
         files: files.iter().map(|path| file(fs, path)).collect(),
     }
+}
+
+/// What is mapped in memory of its own, and what is not yet.
+fn moved(fs: Fs<'_>) {
+    usual(fs);
+    for path in ["d/big", "d/small", "holes"] {
+        map(&*file(fs, path), false);
+    }
+}
+
+/// Maps a file, and with `stores` changes some bytes of it.
+fn map(file: &dyn File, stores: bool) {
+    let length = file.attributes().unwrap().size as usize;
+    let mut mapped = Err(Errno::EIO);
+    let has_one = file.with_kernel_file((0, length as u64), stores, &mut |fd| {
+        let protection = if stores { 3 } else { 1 };
+        let arguments = [0, length, protection, 1, fd as usize, 0];
+        // SAFETY: a new mapping.
+        mapped = unsafe { syscall::call(nr::MMAP, arguments) };
+    });
+    assert!(has_one.unwrap());
+    let start = mapped.unwrap();
+    if stores {
+        for at in (0..length).step_by(1500) {
+            // SAFETY: within the mapping made above.
+            unsafe { (start as *mut u8).add(at).write_volatile(0) };
+        }
+    }
+    // SAFETY: the mapping made above.
+    unsafe { syscall::call(nr::MUNMAP, [start, length]) }.unwrap();
 }
 
 fn size(to: u64) -> SetAttributes {
@@ -204,6 +257,28 @@ operations! {
     "punch-hole" true usual opened |_fs, b| { b.files[0].allocate(3, 4000, 9000).unwrap() }
     "zero-range" true usual opened |_fs, b| { b.files[0].allocate(16, 4000, 9000).unwrap() }
     "copy-range" true usual opened |_fs, b| { b.files[0].copy_range(100, &*b.files[3], 5, 50).unwrap(); }
+    "map" false usual opened |_fs, b| { map(&*b.files[0], false) }
+    "map-content-in-the-inode" false usual opened |_fs, b| { map(&*b.files[1], false) }
+    "map-holes" false usual opened |_fs, b| { map(&*b.files[2], false) }
+    "map-and-fill-holes" false usual opened |_fs, b| {
+        assert!(b.files[2].with_kernel_file((0, 40_000), true, &mut |_| ()).unwrap());
+    }
+    "map-and-store" true usual opened |_fs, b| { map(&*b.files[0], true) }
+    "map-what-was-set-aside" false set_aside opened |_fs, b| { map(&*b.files[1], false) }
+    "map-large" false large opened |_fs, b| { map(&*b.files[0], false) }
+    "allocate-what-was-given-back" true given_back opened |_fs, b| { b.files[3].write_at(0, &mut &[7u8; 9000][..]).unwrap(); }
+    "mapped-write-over" true moved opened |_fs, b| { b.files[0].write_at(4090, &mut &[0u8; 20][..]).unwrap(); }
+    "mapped-write-behind-the-end" true moved opened |_fs, b| { b.files[1].write_at(5000, &mut &b" and more"[..]).unwrap(); }
+    "mapped-write-into-hole" true moved opened |_fs, b| { b.files[2].write_at(12_000, &mut &b"middle"[..]).unwrap(); }
+    "mapped-append" true moved opened |_fs, b| { b.files[1].append(&mut &b" appended"[..]).unwrap(); }
+    "mapped-truncate-down" true moved opened |_fs, b| { b.files[0].set_attributes(&size(5000)).unwrap(); }
+    "mapped-truncate-up" true moved opened |_fs, b| { b.files[1].set_attributes(&size(50_000)).unwrap(); }
+    "mapped-allocate" true moved opened |_fs, b| { b.files[2].allocate(0, 8192, 40_000).unwrap() }
+    "mapped-punch-hole" true moved opened |_fs, b| { b.files[0].allocate(3, 4000, 9000).unwrap() }
+    "mapped-zero-range" true moved opened |_fs, b| { b.files[0].allocate(16, 4000, 9000).unwrap() }
+    "mapped-unlink" false moved directories |fs, b| { fs.unlink(WHO, b.nodes[0], b"big").unwrap() }
+    "mapped-unlink-open" false moved opened |fs, b| { fs.unlink(WHO, b.nodes[0], b"big").unwrap(); b.files.clear() }
+    "mapped-rename-over" false moved directories |fs, b| { fs.rename(WHO, (b.nodes[1], b"other"), (b.nodes[0], b"big"), RenameFlags::default()).unwrap() }
     "file-system-grows" true usual opened |_fs, b| { b.files[1].allocate(0, 0, 1 << 20).unwrap() }
     "close" false usual opened |_fs, b| { b.files.clear() }
     "nothing" false usual nothing |fs, _b| { fs.sync().unwrap() }

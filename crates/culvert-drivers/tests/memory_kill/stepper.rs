@@ -13,6 +13,7 @@ const PTRACE_SINGLESTEP: usize = 9;
 const PTRACE_GETREGS: usize = 12;
 const SIGSTOP: usize = 19;
 const SIGTRAP: u32 = 5;
+const SIGURG: u32 = 23;
 
 /// `struct user_regs_struct` (sys/user.h), as far as it is read.
 #[derive(Default)]
@@ -126,13 +127,13 @@ impl Stepped {
             repeated: 0,
             ended: false,
         };
-        stepped.wait(SIGSTOP as u32);
+        stepped.wait();
         stepped.look_at_mappings();
         stepped
     }
 
-    /// Waits for the process to stop; whether by `signal`. Panics when it has ended instead.
-    fn wait(&mut self, signal: u32) -> bool {
+    /// Waits for the process to stop, and returns by which signal. Panics when it has ended instead.
+    fn wait(&mut self) -> u32 {
         let mut status = 0u32;
         let place = &raw mut status as usize;
         call(nr::WAIT4, [self.process, place, 0, 0]).expect("it is our child");
@@ -140,7 +141,7 @@ impl Stepped {
             self.ended = true;
             panic!("the stepped process has ended (status {status:#x})");
         }
-        status >> 8 & 0xff == signal
+        status >> 8 & 0xff
     }
 
     fn look_at_mappings(&mut self) {
@@ -171,8 +172,11 @@ impl Stepped {
                 Effect::SystemCall => true,
             };
             call(nr::PTRACE, [PTRACE_SINGLESTEP, self.process, 0, 0]).expect("it is stopped");
-            if !self.wait(SIGTRAP) {
-                return Step::Done;
+            match self.wait() {
+                SIGTRAP => {}
+                // Somebody opens the file of which it holds a lease.
+                SIGURG => continue,
+                _ => return Step::Done,
             }
             if matches!(effect, Effect::SystemCall) {
                 self.look_at_mappings();

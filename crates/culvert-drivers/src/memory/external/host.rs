@@ -1,0 +1,194 @@
+//! The system calls on files of their own and on the directory that holds them.
+
+use super::super::host::terminated;
+use crate::Descriptor;
+use culvert::{Errno, Timespec};
+use culvert_sys::raw::general as linux;
+use culvert_sys::{nr, syscall};
+
+/// `FALLOC_FL_KEEP_SIZE`.
+pub const KEEP_SIZE: u32 = 1;
+/// `FALLOC_FL_PUNCH_HOLE`, which goes with [`KEEP_SIZE`].
+pub const PUNCH_HOLE: u32 = 2;
+
+/// What is to be known of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Status {
+    /// `st_mode`.
+    pub mode: u32,
+    /// `st_uid`.
+    pub uid: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Blocks of [`BLOCK`](super::super::layout::BLOCK) bytes.
+    pub blocks: u64,
+    /// `st_mtim`.
+    pub mtime: Timespec,
+}
+
+impl From<linux::stat> for Status {
+    fn from(stat: linux::stat) -> Self {
+        Self {
+            mode: stat.st_mode,
+            uid: stat.st_uid,
+            size: stat.st_size as u64,
+            blocks: (stat.st_blocks as u64).div_ceil(8),
+            mtime: Timespec {
+                seconds: stat.st_mtime as i64,
+                nanoseconds: stat.st_mtime_nsec as u32,
+            },
+        }
+    }
+}
+
+/// fstat(2).
+pub fn status(fd: i32) -> Result<Status, Errno> {
+    // SAFETY: plain data for which zero is a value, filled by the kernel.
+    unsafe {
+        let mut stat: linux::stat = core::mem::zeroed();
+        syscall::call(nr::FSTAT, [fd as usize, (&raw mut stat) as usize])?;
+        Ok(stat.into())
+    }
+}
+
+/// fstatat(2) of `name` in `directory`, links not followed.
+pub fn status_at(directory: i32, name: &[u8]) -> Result<Status, Errno> {
+    let name = terminated(name);
+    let flags = linux::AT_SYMLINK_NOFOLLOW as usize;
+    // SAFETY: the name ends in NUL; plain data for which zero is a value, filled by the kernel.
+    unsafe {
+        let mut stat: linux::stat = core::mem::zeroed();
+        let (name, to) = (name.as_ptr() as usize, (&raw mut stat) as usize);
+        syscall::call(nr::NEWFSTATAT, [directory as usize, name, to, flags])?;
+        Ok(stat.into())
+    }
+}
+
+/// Opens `name` in `directory`, close-on-exec, links not followed.
+pub fn open_at(directory: i32, name: &[u8], flags: u32) -> Result<Descriptor, Errno> {
+    let name = terminated(name);
+    let flags = (flags | linux::O_CLOEXEC | linux::O_NOFOLLOW) as usize;
+    let arguments = [directory as usize, name.as_ptr() as usize, flags, 0o600];
+    // SAFETY: the name ends in NUL and outlives the call.
+    unsafe { syscall::call(nr::OPENAT, arguments) }.map(|fd| Descriptor::from_raw(fd as i32))
+}
+
+/// unlinkat(2) of a file; what is not there is no error.
+pub fn remove_at(directory: i32, name: &[u8]) -> Result<(), Errno> {
+    let name = terminated(name);
+    // SAFETY: the name ends in NUL and outlives the call.
+    match unsafe {
+        syscall::call(
+            nr::UNLINKAT,
+            [directory as usize, name.as_ptr() as usize, 0],
+        )
+    } {
+        Ok(_) | Err(Errno::ENOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// pwrite(2) of `bytes`: how many were written, and why not all.
+pub fn write(fd: i32, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
+    let mut done = 0;
+    while done < bytes.len() {
+        let rest = &bytes[done..];
+        let (from, at) = (rest.as_ptr() as usize, offset as usize + done);
+        // SAFETY: the slice is given with its length.
+        match unsafe { syscall::call(nr::PWRITE64, [fd as usize, from, rest.len(), at]) } {
+            Ok(0) => return (done, Err(Errno::ENOSPC)),
+            Ok(count) => done += count,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return (done, Err(errno)),
+        }
+    }
+    (done, Ok(()))
+}
+
+/// pread(2).
+pub fn read(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    loop {
+        let (to, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+        // SAFETY: the buffer is given with its length.
+        match unsafe { syscall::call(nr::PREAD64, [fd as usize, to, length, offset as usize]) } {
+            Err(Errno::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// ftruncate(2).
+pub fn set_size(fd: i32, size: u64) -> Result<(), Errno> {
+    // SAFETY: touches no memory of ours.
+    unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, size as usize]) }.map(drop)
+}
+
+/// futimens(2): the time of modification.
+pub fn set_mtime(fd: i32, time: Timespec) -> Result<(), Errno> {
+    let times = of_modification(time);
+    // SAFETY: the times outlive the call.
+    unsafe { syscall::call(nr::UTIMENSAT, [fd as usize, 0, times.as_ptr() as usize, 0]) }.map(drop)
+}
+
+/// utimensat(2): the same, of `name` in `directory`.
+pub fn set_mtime_at(directory: i32, name: &[u8], time: Timespec) -> Result<(), Errno> {
+    let (name, times) = (terminated(name), of_modification(time));
+    let (name, times) = (name.as_ptr() as usize, times.as_ptr() as usize);
+    let flags = linux::AT_SYMLINK_NOFOLLOW as usize;
+    // SAFETY: the name ends in NUL; name and times outlive the call.
+    unsafe { syscall::call(nr::UTIMENSAT, [directory as usize, name, times, flags]) }.map(drop)
+}
+
+/// `struct timespec[2]` that leaves the time of access as it is.
+fn of_modification(time: Timespec) -> [i64; 4] {
+    const UTIME_OMIT: i64 = (1 << 30) - 2;
+    [0, UTIME_OMIT, time.seconds, time.nanoseconds.into()]
+}
+
+/// lseek(2): the next data or hole from `offset` on; none when there is no more data.
+pub fn seek(fd: i32, offset: u64, whence: u32) -> Result<Option<u64>, Errno> {
+    // SAFETY: touches no memory of ours.
+    match unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence as usize]) } {
+        Ok(at) => Ok(Some(at as u64)),
+        Err(Errno::ENXIO) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether anybody but `fd` has its file open or mapped: a write lease is granted only where nobody has (fcntl(2), `F_SETLEASE`; `check_conflicting_open`,
+/// fs/locks.c). When in doubt somebody has.
+pub fn is_held(fd: Descriptor) -> bool {
+    const F_SETLEASE: usize = 1024;
+    const F_SETSIG: usize = 10;
+    const SIGURG: usize = 23;
+    let number = fd.raw() as usize;
+    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the file meanwhile makes the kernel send a signal, by default SIGIO,
+    // which would end the program; SIGURG is ignored by default.
+    unsafe {
+        syscall::call(nr::FCNTL, [number, F_SETSIG, SIGURG]).is_err()
+            || syscall::call(nr::FCNTL, [number, F_SETLEASE, linux::F_WRLCK as usize]).is_err()
+    }
+}
+
+/// The names in `directory`.
+pub fn list(directory: i32) -> Result<alloc::vec::Vec<alloc::vec::Vec<u8>>, Errno> {
+    let here = open_at(directory, b".", linux::O_DIRECTORY)?;
+    let (mut names, mut buffer) = (alloc::vec::Vec::new(), alloc::vec![0u8; 4096]);
+    loop {
+        let (to, length) = (buffer.as_mut_ptr() as usize, buffer.len());
+        // SAFETY: the buffer is given with its length.
+        let got = unsafe { syscall::call(nr::GETDENTS64, [here.raw() as usize, to, length]) }?;
+        if got == 0 {
+            return Ok(names);
+        }
+        let mut at = 0;
+        // `struct linux_dirent64`: 8 + 8 + 2 (its length) + 1 bytes, then the name.
+        while let Some(entry) = buffer.get(at..got).filter(|entry| entry.len() > 19) {
+            let length = usize::from(u16::from_ne_bytes([entry[16], entry[17]])).max(20);
+            let name = &entry[19..length.min(entry.len())];
+            let end = name.iter().position(|&byte| byte == 0);
+            names.push(name[..end.unwrap_or(name.len())].to_vec());
+            at += length;
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Files whose content lies in a file of their own, beside the image: what is mapped (mmap(2)) must be a file of the kernel's.
+//!
+//! A regular file moves there, once and for good, when it is mapped for the first time ([`moving`]). From then on the driver reads and writes that file under the lock of
+//! the content, as it does blocks of the image; the inode keeps the size, which nobody else changes, and all that is not content. Its name is the inode's number
+//! and generation, so that no other file ever has it.
+
+mod content;
+mod host;
+mod moving;
+
+use super::{
+    core::{Core, Inode},
+    host as files,
+    image::damaged,
+    layout::{flag, header, inode},
+    transaction::Transaction,
+};
+use crate::{Descriptor, Held, Keeper};
+use alloc::{format, string::String, vec::Vec};
+use culvert::{Attributes, Errno, Error, Result};
+use culvert_sys::raw::general as linux;
+
+pub use host::{is_held, open_at};
+
+/// What the name of the directory has more than that of the image. Names of file systems do not end so.
+pub const SUFFIX: &[u8] = b".files";
+
+/// The directory of the files of their own.
+pub struct Directory {
+    held: Held,
+    /// Permission bits of new ones: the image's.
+    mode: u32,
+}
+
+impl Directory {
+    /// The directory beside the image `path`, open as `image`: none where there is none. `EACCES` for one that others might have made.
+    pub fn open(path: &[u8], image: i32, keeper: Keeper) -> Result<Option<Self>> {
+        let found = match files::open_directory(&[path, SUFFIX].concat()) {
+            Ok(found) => found,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ENOTDIR | Errno::ELOOP) => return Err(not_ours("no directory")),
+            Err(errno) => return Err(errno.into()),
+        };
+        let (image, status) = (host::status(image)?, host::status(found.raw())?);
+        if status.uid != image.uid {
+            return Err(not_ours("another user's"));
+        }
+        if image.mode & 0o077 == 0 && status.mode & 0o077 != 0 {
+            return Err(not_ours("open to others (its mode must be 0700)"));
+        }
+        Ok(Some(Self {
+            held: keeper.keep(found),
+            mode: image.mode & 0o666,
+        }))
+    }
+
+    fn fd(&self) -> i32 {
+        self.held.raw()
+    }
+
+    /// An empty file for `of`, in place of what a killed process may have left.
+    fn create(&self, of: &Inode<'_>) -> Result<Descriptor> {
+        let name = name_of(of);
+        host::remove_at(self.fd(), name.as_bytes())?;
+        let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL;
+        let made = open_at(self.fd(), name.as_bytes(), flags)?;
+        files::change_mode(made.raw(), self.mode)?;
+        Ok(made)
+    }
+}
+
+fn not_ours(what: &str) -> Error {
+    Error::because(
+        Errno::EACCES,
+        format!("the directory of its mapped files is {what}"),
+    )
+}
+
+/// Makes the directory beside the image `path`; one that is there is left for [`Directory::open`] to judge.
+pub fn make_directory(path: &[u8], mode: u32) -> Result<()> {
+    let path = [path, SUFFIX].concat();
+    match files::make_directory(&path) {
+        Ok(()) if mode != 0o700 => {
+            let made = files::open_directory(&path)?;
+            Ok(files::change_mode(made.raw(), mode)?)
+        }
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The name of the file of `of`.
+fn name_of(of: &Inode<'_>) -> String {
+    let generation = of.get(inode::STATE) >> 32;
+    format!("{:x}.{generation:x}", of.number)
+}
+
+/// Which inode, in which generation, has its content in the file `name`.
+fn parse(name: &[u8]) -> Option<(u32, u32)> {
+    let (number, generation) = core::str::from_utf8(name).ok()?.split_once('.')?;
+    let number = u32::from_str_radix(number, 16).ok()?;
+    Some((number, u32::from_str_radix(generation, 16).ok()?))
+}
+
+impl Inode<'_> {
+    /// Whether the content lies in a file of its own. Stays so until the inode is given back.
+    #[inline]
+    pub fn is_external(&self) -> bool {
+        self.has(flag::EXTERNAL)
+    }
+}
+
+impl Core {
+    fn directory_of_files(&self) -> Result<&Directory> {
+        let missing = || damaged("the directory of the mapped files is missing");
+        self.files.as_ref().ok_or_else(missing)
+    }
+
+    /// Opens the file of `of`, with the access mode `flags`; `EIO` where it is missing.
+    pub fn open_external(&self, of: &Inode<'_>, flags: u32) -> Result<Descriptor> {
+        let directory = self.directory_of_files()?.fd();
+        open_at(directory, name_of(of).as_bytes(), flags).map_err(|errno| match errno {
+            Errno::ENOENT => damaged("a mapped file's own file is missing"),
+            errno => errno.into(),
+        })
+    }
+
+    /// Completes what stat says of `of`: the kernel knows of stores through mappings.
+    #[cold]
+    pub fn see_external(&self, of: &Inode<'_>, attributes: &mut Attributes) {
+        attributes.blocks = of.get(inode::INTENT).saturating_mul(8);
+        let Some(directory) = &self.files else { return };
+        // Without it the inode says what is known; who reads gets EIO.
+        let Ok(found) = host::status_at(directory.fd(), name_of(of).as_bytes()) else {
+            return;
+        };
+        attributes.blocks = found.blocks.saturating_mul(8);
+        let stored = (found.mtime.seconds, found.mtime.nanoseconds);
+        let known = |time: culvert::Timespec| (time.seconds, time.nanoseconds);
+        // The kernel's clock for files goes in ticks: what the driver wrote itself is later. A time in the future was set, here and there.
+        let later = stored > known(attributes.mtime);
+        let future =
+            stored != known(attributes.mtime) && attributes.mtime.seconds > self.clock.coarse();
+        if later || future {
+            attributes.mtime = found.mtime;
+            if known(attributes.ctime) < stored {
+                attributes.ctime = found.mtime;
+            }
+        }
+    }
+
+    /// The time of modification was set.
+    pub fn set_external_mtime(&self, of: &Inode<'_>, time: culvert::Timespec) -> Result<()> {
+        let directory = self.directory_of_files()?.fd();
+        Ok(host::set_mtime_at(directory, name_of(of).as_bytes(), time)?)
+    }
+
+    /// Whether a process has the file of `of` mapped (or open, which those are listed for).
+    pub fn is_mapped(&self, of: &Inode<'_>) -> bool {
+        // Another process may be looking, too: then somebody has it.
+        match self.open_external(of, linux::O_RDONLY | linux::O_NONBLOCK) {
+            Ok(file) => is_held(file),
+            Err(error) => error.errno() != Errno::EIO,
+        }
+    }
+
+    /// Removes files whose inodes are gone, or were not moved after all: those who did that were killed.
+    pub fn remove_dangling(&self) -> Result<()> {
+        let Some(directory) = &self.files else {
+            return Ok(());
+        };
+        for name in host::list(directory.fd())? {
+            let Some((number, generation)) = parse(&name) else {
+                continue;
+            };
+            let found = self.inode(number).ok();
+            let found = found.filter(|of| (of.get(inode::STATE) >> 32) as u32 == generation);
+            let Some(of) = found.filter(|of| !of.has(flag::FREE)) else {
+                host::remove_at(directory.fd(), &name)?;
+                continue;
+            };
+            // Who moves it has the content locked.
+            if !of.is_external()
+                && let Some(_held) = self.try_lock_exclusive(&of)?
+                && !of.is_external()
+                && (of.get(inode::STATE) >> 32) as u32 == generation
+            {
+                host::remove_at(directory.fd(), &name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the file of `of`.
+    pub fn check_external(&self, of: &Inode<'_>) -> Option<String> {
+        let found = self
+            .directory_of_files()
+            .and_then(|it| Ok(host::status_at(it.fd(), name_of(of).as_bytes())?));
+        match found {
+            Err(error) => Some(format!("its own file: {error}")),
+            Ok(found) if found.size != of.get(inode::SIZE) => Some(format!(
+                "its own file has {} bytes, not {}",
+                found.size,
+                of.get(inode::SIZE)
+            )),
+            Ok(_) => None,
+        }
+    }
+
+    /// Blocks that files of their own may still take.
+    pub fn room_outside(&self) -> Result<u64> {
+        let used = self.used_blocks()?;
+        Ok(self.header(header::LIMIT)?.saturating_sub(used))
+    }
+}
+
+impl Transaction<'_> {
+    /// Says how many blocks the file of `of` takes.
+    fn charge(&mut self, of: &Inode<'_>, blocks: u64) -> Result<()> {
+        let before = match of.is_external() {
+            true => of.get(inode::INTENT),
+            false => 0,
+        };
+        self.set_word(of, inode::INTENT, blocks)?;
+        let total = self.header(header::EXTERNAL)?;
+        self.set_header(
+            header::EXTERNAL,
+            total.saturating_sub(before).saturating_add(blocks),
+        )
+    }
+
+    /// The inode is being given back, and so is its file, once that is final.
+    pub fn release_external(&mut self, gone: &Inode<'_>) -> Result<()> {
+        self.charge(gone, 0)?;
+        self.set_state(gone, 0, flag::EXTERNAL)?;
+        self.removed.push(name_of(gone));
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Removes the files of inodes that were given back.
+    #[cold]
+    pub fn remove_external(&self, names: Vec<String>) {
+        for name in names {
+            if let Some(directory) = &self.files {
+                // What stays is found by the next recovery.
+                let _ = host::remove_at(directory.fd(), name.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Blocks of the image that were given back to the kernel: pages that nobody needs, because a large file's content has moved elsewhere.
+//!
+//! They count as used in the bitmap and stand in a list of runs; who needs more blocks takes them from there before the image grows, and asks the kernel for the pages first.
+//! Some reader without a lock that still looks at a block of such a run meets zeroes.
+
+use super::{
+    blocks::Run,
+    core::{Core, join, split},
+    host,
+    layout::{BLOCK, GROUP, header},
+    transaction::Transaction,
+};
+use culvert::{Errno, Result};
+
+/// Entries of the list: one block of words, start and (upper half) count.
+const ENTRIES: u32 = (BLOCK / 8) as u32;
+/// `FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE`.
+const PUNCH: u32 = 3;
+
+impl Core {
+    /// Gives runs of `least` and more free blocks back to the kernel; whether there were any.
+    pub fn give_back(&self, least: u64) -> Result<bool> {
+        let mut any = false;
+        loop {
+            let mut change = self.change()?;
+            let (_, entries) = split(change.header(header::RETURNED_LIST)?);
+            if entries >= ENTRIES {
+                return Ok(any);
+            }
+            let Some(run) = change.find_run(GROUP, least, u64::MAX)? else {
+                return Ok(any);
+            };
+            let run = change.put_back(run)?;
+            change.checkpoint();
+            if run.count > 0 {
+                // Final, and nobody else can take them while the lock is held.
+                let (start, length) = (run.start * BLOCK, run.count * BLOCK);
+                host::set_aside(self.image.fd(), PUNCH, start, length)?;
+                any = true;
+            }
+        }
+    }
+
+    /// The runs that were given back, and the block that lists them.
+    pub fn returned(&self) -> Result<(u32, alloc::vec::Vec<Run>)> {
+        let (list, entries) = split(self.header(header::RETURNED_LIST)?);
+        let mut runs = alloc::vec::Vec::new();
+        if list != 0 {
+            let words = self
+                .image
+                .words(u64::from(list) * BLOCK, entries.min(ENTRIES).into())?;
+            for word in words {
+                let (start, count) = split(word.load(core::sync::atomic::Ordering::Acquire));
+                runs.push(Run {
+                    start: start.into(),
+                    count: count.into(),
+                });
+            }
+        }
+        Ok((list, runs))
+    }
+}
+
+impl Transaction<'_> {
+    /// Lists a run of free blocks as given back: that which is returned.
+    fn put_back(&mut self, mut run: Run) -> Result<Run> {
+        let (mut list, entries) = split(self.header(header::RETURNED_LIST)?);
+        if list == 0 {
+            // One of the run itself: there may be no other.
+            list = run.start as u32;
+            self.mark(
+                Run {
+                    start: run.start,
+                    count: 1,
+                },
+                true,
+            )?;
+            run.start += 1;
+            run.count -= 1;
+        }
+        if run.count > 0 {
+            self.mark(run, true)?;
+            let place = u64::from(list) * BLOCK + u64::from(entries) * 8;
+            self.set(place, join(run.start as u32, run.count as u32))?;
+        }
+        let entries = entries + u32::from(run.count > 0);
+        self.set_header(header::RETURNED_LIST, join(list, entries))?;
+        self.add(header::RETURNED * 8, run.count as i64)?;
+        Ok(run)
+    }
+
+    /// Takes up to `wanted` blocks back from the kernel, now free: whether there were any. `ENOSPC` when the kernel has no pages.
+    pub fn take_returned(&mut self, wanted: u64) -> Result<bool> {
+        let (list, entries) = split(self.header(header::RETURNED_LIST)?);
+        let Some(last) = entries.checked_sub(1).filter(|&last| last < ENTRIES) else {
+            return Ok(false);
+        };
+        let place = u64::from(list) * BLOCK + u64::from(last) * 8;
+        let (start, there) = split(self.get(place)?);
+        let mut count = wanted.clamp(1, u64::from(there).max(1));
+        let (start, there) = (u64::from(start), u64::from(there));
+        loop {
+            let first = start + there - count;
+            match host::allocate(self.core.image.fd(), first * BLOCK, count * BLOCK) {
+                Ok(()) => break,
+                Err(Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT) if count > 1 => count /= 4,
+                Err(errno) => return Err(errno.into()),
+            }
+            count = count.max(1);
+        }
+        let left = there - count;
+        self.set(place, join(start as u32, left as u32))?;
+        if left == 0 {
+            self.set_header(header::RETURNED_LIST, join(list, last))?;
+        }
+        self.add(header::RETURNED * 8, -(count as i64))?;
+        self.mark(
+            Run {
+                start: start + left,
+                count,
+            },
+            false,
+        )?;
+        Ok(true)
+    }
+}
