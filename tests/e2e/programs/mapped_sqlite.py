@@ -147,5 +147,17 @@ def main(directory, rounds=4, seed=1):
     print("right")
 
 
+def verify(directory):
+    """What has been left behind, as anybody finds it."""
+    for mode in ("delete", "wal"):
+        check(os.path.join(directory, mode + ".db"))
+    print("right")
+
+
+PARTS = {"write": write, "read": lambda path, who: read(path), "verify": verify}
+
 if __name__ == "__main__":
-    {"write": write, "read": lambda path, who: read(path)}.get(sys.argv[1], main)(*sys.argv[2 if sys.argv[1] in ("write", "read") else 1:])
+    if sys.argv[1] in PARTS:
+        PARTS[sys.argv[1]](*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

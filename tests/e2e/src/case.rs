@@ -268,6 +268,21 @@ impl Case {
         run_within(command, &self.input, self.limit)
     }
 
+    /// Runs `argv` with nothing mounted.
+    pub fn alone(&self, argv: &[&str]) -> Finished {
+        run_within(self.command(None, argv), &self.input, self.limit)
+    }
+
+    /// The directory behind the first mount on the side of culvert, where its driver has one.
+    pub fn behind(&self) -> Option<PathBuf> {
+        self.mounts.iter().find_map(|mount| match &mount.source {
+            Source::Directory { driver, holder } if *driver != Driver::Memory => {
+                Some(holder.join("culvert"))
+            }
+            _ => None,
+        })
+    }
+
     /// Runs `argv` through `culvert run`.
     pub fn through_culvert(&self, argv: &[&str]) -> Finished {
         if self.world.only_native {

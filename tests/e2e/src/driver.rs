@@ -15,7 +15,7 @@ pub enum Driver {
     Memory,
     /// `passthrough,driven` that shows nobody its files' descriptors: a stand-in for drivers that have none.
     NoDescriptor,
-    /// `passthrough` below a layer (`fault` without rules), which has no descriptors either.
+    /// `passthrough` below a layer, which shows no descriptors either: `fault` with a rule that never strikes.
     Layered,
 }
 
@@ -42,7 +42,11 @@ impl Driver {
                 volume,
                 format!("{source}:{target}:driven,descriptor=no"),
             ],
-            Self::Layered => vec![pure, volume, format!("{source}:{target}:layer=fault")],
+            Self::Layered => vec![
+                pure,
+                volume,
+                format!("{source}:{target}:layer=fault,fault.rule=read+after=1000000000+errno=EIO"),
+            ],
         }
     }
 

@@ -13,6 +13,7 @@ mod heritage;
 mod isolation;
 mod limits;
 mod locking;
+mod mapped;
 mod matrix;
 mod passthrough_paths;
 mod paths;

@@ -1,0 +1,49 @@
+//! Other people's tests of mappings: fsx with mapped reads and writes, and those of Python's module.
+
+use super::{full, mapped};
+use culvert_e2e::suite;
+use std::path::Path;
+
+/// All operations, half of them by mappings, with an msync after each mapped write or (`ASYNC`) without.
+const FSX: &str = "
+flen = 262144
+nomsyncafterwrite = ASYNC
+[opsize]
+max = 65536
+min = 1
+[weights]
+close_open = 1
+read = 10
+write = 10
+mapread = 15
+mapwrite = 15
+invalidate = 2
+truncate = 8
+fsync = 0.1
+fdatasync = 0.1
+posix_fallocate = 3
+punch_hole = 3
+sendfile = 3
+posix_fadvise = 1
+copy_file_range = 3
+";
+
+mapped! {
+    // Two processes at once, each on a file of its own, with and without msync.
+    fsx_with_mappings |trial| {
+        let operations = std::env::var("CULVERT_FSX_OPERATIONS").unwrap_or_else(|_| "10000".to_owned());
+        let fsx = suite("fsx");
+        let fsx = fsx.display();
+        let script = format!(
+            "cd $W; printf %s '{FSX}' > conf; sed 's/ASYNC/false/' conf > sync; sed 's/ASYNC/true/; s/262144/90000/; s/65536/20000/' conf > async
+             run() {{ mkdir $1.d; {fsx} -f $1 -N {operations} -S $2 -P $1.d $M/file.$1 > $1.said 2>&1 && tail -n 1 $1.said | grep A-OK || {{ tail -n 40 $1.said; return 1; }}; }}
+             run sync 11 & a=$!; run async 12 & b=$!; wait $a; wait $b"
+        );
+        trial.right(&script, "");
+    };
+
+    pythons_own_tests_of_mmap |trial| if Path::new("/usr/lib/python3.11/test/test_mmap.py").exists() {
+        let resources = if full() { "-u largefile" } else { "" };
+        trial.right(&format!("export TMPDIR=$M; /usr/bin/python3 -m test {resources} --tempdir $M test_mmap"), "");
+    };
+}
