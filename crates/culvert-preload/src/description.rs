@@ -286,25 +286,48 @@ impl Description {
         Ok(result)
     }
 
-    /// Runs `io`, exclusively, and leaves the description's offset where it says, which need not be where it was: one system call less where the
-    /// kernel keeps it.
+    /// The same for a change of the file: a private description's node is locked, too, where its file may have a shadow that follows.
+    #[inline]
+    pub fn at_offset_changing<R>(
+        &self,
+        fd: i32,
+        io: impl FnOnce(&mut u64) -> R,
+    ) -> Result<R, Errno> {
+        let mut io = Some(io);
+        let mut run = |offset: &mut u64| io.take().map(|io| io(offset)).ok_or(Errno::EIO);
+        let privately = self.privately(|offset| {
+            let _lock = crate::paging::follow::lock(self);
+            run(offset)
+        });
+        // A shared one is locked by `at_offset`.
+        match privately.ok() {
+            Some(result) => result,
+            None => self.at_offset(fd, run)?,
+        }
+    }
+
+    /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it says, which need not be where it was: one system call
+    /// less where the kernel keeps it. The node is locked as by [`Description::at_offset_changing`].
     pub fn to_offset<R>(
         &self,
         fd: i32,
         io: impl FnOnce() -> Result<(u64, R), Errno>,
     ) -> Result<R, Errno> {
-        let io = match self.privately(|offset| {
-            let (to, result) = io()?;
+        let mut io = Some(io);
+        let mut run = || io.take().map_or(Err(Errno::EIO), |io| io());
+        let privately = self.privately(|offset| {
+            let _lock = crate::paging::follow::lock(self);
+            let (to, result) = run()?;
             *offset = to;
             Ok(result)
-        }) {
-            Ok(result) => return result,
-            Err(_) if self.is_direct() => return Err(crate::calls::FORWARD),
-            Err(io) => io,
-        };
+        });
+        match privately.ok() {
+            Some(result) => return result,
+            None if self.is_direct() => return Err(crate::calls::FORWARD),
+            None => {}
+        }
         let _lock = process::get().node_locks.lock(self.mount, self.node);
-        let mut to = 0;
-        let result = io(&mut to)?;
+        let (to, result) = run()?;
         kernel_seek(fd, to as i64, 0)?;
         Ok(result)
     }

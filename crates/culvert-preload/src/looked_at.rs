@@ -1,68 +1,38 @@
-//! Shadows that somebody looks at who does not call the driver: a shared mapping, a program that is not intercepted.
+//! Programs that are not intercepted, and files of drivers: strangers, who read and write the shadow.
 //!
-//! Such a shadow is kept equal to its file: who writes to the file writes to the shadow too. Where a program that is not intercepted may write, what it
-//! wrote is in the shadow, and whoever uses the mount next, or waits for that program's end, brings it to the driver; it is kept in the run
-//! directory until then, so that nobody's death loses it. A shadow that nobody else has written has equal times of access and modification.
+//! A shadow that they are given follows its file (paging/follow.rs). What they wrote is in the shadow, and whoever uses the mount next, or waits for
+//! that program's end, brings it to the driver; it is kept in the run directory until then, so that nobody's death loses it. A shadow that nobody else
+//! has written has equal times of access and modification.
 
-use crate::description::{Description, Object};
+use crate::description::Description;
+use crate::paging::{bytes, follow};
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor, open_shadow};
-use alloc::{format, vec, vec::Vec};
+use alloc::{format, vec::Vec};
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File, OpenFlags, Opened, SetAttributes};
 use culvert_sys::{nr, syscall};
 
-const CHUNK: usize = 64 << 10;
 const O_RDWR: u32 = 2;
-
-/// Whether any shadow must be kept equal to its file.
-#[inline]
-pub fn any() -> bool {
-    notes_say(|notes| notes.looked_at.load(Relaxed))
-}
 
 /// Whether a program that is not intercepted may have written to any shadow.
 #[inline]
 fn any_strangers() -> bool {
-    notes_say(|notes| notes.strangers.load(Relaxed))
-}
-
-fn notes_say(count: impl Fn(&crate::node_locks::Notes) -> u32) -> bool {
-    process::get()
-        .node_locks
-        .notes()
-        .is_some_and(|notes| count(notes) != 0)
+    let notes = process::get().node_locks.notes();
+    notes.is_some_and(|notes| notes.strangers.load(Relaxed) != 0)
 }
 
 /// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that may only be read.
 pub fn keep_equal(description: &Description) -> culvert::Result<Descriptor> {
-    follow(description, strangers_have(description.name()))
+    drop(follow(description)?);
+    Ok(open_shadow(description.name(), 0)?)
 }
 
-/// The same. Only what `strangers` had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime),
-/// and perhaps old bytes, which must not come into the file.
-fn follow(description: &Description, strangers: bool) -> culvert::Result<Descriptor> {
-    let file = description.file()?;
-    if let Some(notes) = process::get().node_locks.notes() {
-        notes.looked_at.fetch_add(1, AcqRel);
-    }
-    let name = description.name();
-    let writable = open_shadow(name, O_RDWR)?;
-    let result = {
-        let _lock = process::get()
-            .node_locks
-            .lock(description.mount, description.node);
-        match strangers {
-            true => take_changes(name, &writable),
-            false => Ok(()),
-        }
-        .and_then(|()| equalise(file, &writable, None))
-    };
-    process::get().table.posix_locks.close(name, writable);
-    result?;
-    Ok(open_shadow(name, 0)?)
+/// The same; returns a descriptor of it that may be written, too.
+pub fn follow(description: &Description) -> culvert::Result<follow::Opened> {
+    follow::start(description, strangers_have(description.name()))
 }
 
 /// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the same size and time of modification, and was not changed since a
@@ -79,13 +49,13 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
         let _lock = process::get()
             .node_locks
             .lock(MountId(name.mount), name.node);
-        renew_opened(file, &writable)
+        renew_opened(name, file, &writable)
     };
     process::get().table.posix_locks.close(name, writable);
     renewed
 }
 
-fn renew_opened(file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
+fn renew_opened(name: ShadowName, file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
     let (found, now) = (stat_descriptor(shadow.0)?, file.attributes()?);
     let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
     let same = now.size == found.st_size as u64
@@ -94,7 +64,12 @@ fn renew_opened(file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
     if same {
         return Ok(());
     }
-    equalise(file, shadow, None)
+    // One that is mapped so that it can be written holds the truth.
+    if shadow::is_followed(&found) && crate::paging::records::any(name) {
+        return Ok(());
+    }
+    bytes::equalise(file, shadow.0, false)?;
+    mark_equal(file, shadow.0)
 }
 
 /// A program that is not intercepted gets `description` and may write through it.
@@ -124,9 +99,9 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
             count.fetch_sub(1, AcqRel);
         });
     }
-    let shown = follow(description, strangers)?;
-    process.table.posix_locks.close(description.name(), shown);
-    Ok(())
+    // Only what strangers had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime), and
+    // perhaps old bytes, which must not come into the file.
+    follow::start(description, strangers).map(drop)
 }
 
 /// The file that says that strangers were given the shadow of `name`.
@@ -166,37 +141,37 @@ fn forget_strangers(name: ShadowName) {
     }
 }
 
-/// Before the file of `description` is read or changed: what strangers have written to its shadow counts.
+/// Before the file of `description` is read: what strangers have written to its shadow counts.
 pub fn before(description: &Description) {
     if description.changes && any_strangers() {
         bring(description.name(), true);
     }
 }
 
-/// The file of `description` has changed, between `start` and `end` or, without them, in its length: its shadow follows.
-pub fn after(description: &Description, range: Option<(u64, u64)>) {
-    if !description.changes || !any() {
-        return;
-    }
-    let (name, Object::File(file)) = (description.name(), &description.object) else {
-        return;
-    };
-    let Some(writable) = open_existing(name) else {
-        return;
-    };
+/// The same before it is changed: under the node's lock, with its shadow open in `fd`.
+pub fn take_if_strangers(name: ShadowName, fd: i32) {
+    if any_strangers()
+        && strangers_have(name)
+        && let Err(error) = take_changes(name, fd)
     {
-        let _lock = process::get()
-            .node_locks
-            .lock(description.mount, description.node);
-        if let Err(error) = equalise(&**file, &writable, range) {
-            crate::log!(
-                "the shadow of node {:x} of mount {} does not follow: {error}",
-                name.node.0,
-                name.mount
-            );
-        }
+        lost(name, &error);
     }
-    process::get().table.posix_locks.close(name, writable);
+}
+
+/// The shadow in `fd` has followed a change of `file`: nobody else has written it. Under the node's lock.
+pub fn mark_if_strangers(file: &dyn File, fd: i32) -> culvert::Result<()> {
+    match any_strangers() {
+        true => mark_equal(file, fd),
+        false => Ok(()),
+    }
+}
+
+fn lost(name: ShadowName, error: &culvert::Error) {
+    crate::log!(
+        "what a program that is not intercepted wrote to node {:x} of mount {} is lost: {error}",
+        name.node.0,
+        name.mount
+    );
 }
 
 /// Brings what strangers wrote to the drivers, of all shadows that they were given.
@@ -232,13 +207,9 @@ fn bring(name: ShadowName, wait: bool) {
         false => locks.try_lock(mount, name.node),
     };
     if let Some(_lock) = lock
-        && let Err(error) = take_changes(name, &writable)
+        && let Err(error) = take_changes(name, writable.0)
     {
-        crate::log!(
-            "what a program that is not intercepted wrote to node {:x} of mount {} is lost: {error}",
-            name.node.0,
-            name.mount
-        );
+        lost(name, &error);
     }
     process::get().table.posix_locks.close(name, writable);
 }
@@ -262,20 +233,13 @@ fn was_written(found: &culvert_sys::raw::general::stat) -> bool {
         && (found.st_mtime, found.st_mtime_nsec) != (found.st_atime, found.st_atime_nsec)
 }
 
-/// Brings what strangers wrote to the shadow to the driver. Under the node's lock.
-fn take_changes(name: ShadowName, shadow: &Descriptor) -> culvert::Result<()> {
-    let found = stat_descriptor(shadow.0)?;
+/// Brings what strangers wrote to the shadow in `fd` to the driver. Under the node's lock.
+pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
+    let found = stat_descriptor(fd)?;
     if !was_written(&found) {
         return Ok(());
     }
-    let file_system = process::get().mounts.driver(MountId(name.mount))?;
-    let file = match file_system.open(&process::caller(), name.node, OpenFlags(O_RDWR))? {
-        Opened::Driven(file) => file,
-        Opened::Backed(fd) => {
-            drop(Descriptor(fd));
-            return Err(Errno::EIO.into());
-        }
-    };
+    let file = writable(name)?;
     let size = found.st_size as u64;
     if file.attributes()?.size != size {
         file.set_attributes(&SetAttributes {
@@ -283,90 +247,28 @@ fn take_changes(name: ShadowName, shadow: &Descriptor) -> culvert::Result<()> {
             ..Default::default()
         })?;
     }
-    let differ = |at: u64, theirs: &[u8]| -> culvert::Result<()> {
-        let mut left = theirs;
-        let mut done = 0;
-        while !left.is_empty() {
-            let count = file.write_at(at + done, &mut left)?;
-            if count == 0 {
-                return Err(Errno::ENOSPC.into());
-            }
-            done += count as u64;
+    bytes::write_back(&*file, fd, &[(0, size)], false)?;
+    mark_equal(&*file, fd)
+}
+
+/// The file of `name`, opened anew for reading and writing.
+pub fn writable(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
+    let file_system = process::get().mounts.driver(MountId(name.mount))?;
+    match file_system.open(&process::caller(), name.node, OpenFlags(O_RDWR))? {
+        Opened::Driven(file) => Ok(file),
+        Opened::Backed(fd) => {
+            drop(Descriptor(fd));
+            Err(Errno::EIO.into())
         }
-        Ok(())
-    };
-    each_difference(&*file, shadow, (0, size), |at, _, theirs| {
-        differ(at, theirs)
-    })?;
-    mark_equal(&*file, shadow)
-}
-
-/// Makes `shadow` equal to `file`, at least in `range` and in length. Under the node's lock.
-fn equalise(
-    file: &dyn File,
-    shadow: &Descriptor,
-    range: Option<(u64, u64)>,
-) -> culvert::Result<()> {
-    let filled = shadow::is_filled(&stat_descriptor(shadow.0)?);
-    let size = file.attributes()?.size;
-    // SAFETY: sets the length of our own file.
-    unsafe { syscall::call(nr::FTRUNCATE, [shadow.0 as usize, size as usize]) }?;
-    let (start, end) = range.filter(|_| filled).unwrap_or((0, size));
-    each_difference(file, shadow, (start, end.min(size)), |at, ours, _| {
-        shadow::write_all(shadow.0, at, ours)
-    })?;
-    if !filled {
-        shadow::mark_filled(shadow, &file.attributes()?)?;
     }
-    mark_equal(file, shadow)
 }
 
-fn mark_equal(file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
+/// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
+pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
     let modified = file.attributes()?.mtime;
     let time = [modified.seconds as usize, modified.nanoseconds as usize];
     let times = [time, time];
     // SAFETY: sets the times of our own file.
-    unsafe {
-        syscall::call(
-            nr::UTIMENSAT,
-            [shadow.0 as usize, 0, times.as_ptr() as usize, 0],
-        )
-    }?;
-    Ok(())
-}
-
-/// Calls `differs` with the place of each stretch in which file and shadow differ, the file's bytes, and the shadow's.
-fn each_difference(
-    file: &dyn File,
-    shadow: &Descriptor,
-    range: (u64, u64),
-    mut differs: impl FnMut(u64, &[u8], &[u8]) -> culvert::Result<()>,
-) -> culvert::Result<()> {
-    let length = (range.1.saturating_sub(range.0)).min(CHUNK as u64) as usize;
-    let (mut ours, mut theirs) = (vec![0u8; length], vec![0u8; length]);
-    let mut at = range.0;
-    while at < range.1 {
-        let want = (range.1 - at).min(CHUNK as u64) as usize;
-        let (ours, theirs) = (&mut ours[..want], &mut theirs[..want]);
-        let mut sink = &mut *ours;
-        let got = file.read_at(at, &mut sink)?;
-        let arguments = [
-            shadow.0 as usize,
-            theirs.as_mut_ptr() as usize,
-            want,
-            at as usize,
-        ];
-        // SAFETY: the buffer is given with its length.
-        let there = unsafe { syscall::call(nr::PREAD64, arguments) }?;
-        // Somebody truncates one of the two just now: whoever does so comes here next.
-        let both = got.min(there);
-        if both == 0 {
-            return Ok(());
-        }
-        if ours[..both] != theirs[..both] {
-            differs(at, &ours[..both], &theirs[..both])?;
-        }
-        at += both as u64;
-    }
+    unsafe { syscall::call(nr::UTIMENSAT, [fd as usize, 0, times.as_ptr() as usize, 0]) }?;
     Ok(())
 }

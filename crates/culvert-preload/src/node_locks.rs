@@ -14,8 +14,8 @@ use culvert::{Errno, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
-/// Bytes of the mapped file: the words, and a page for [`Notes`].
-const LENGTH: usize = 8192;
+/// Bytes of the mapped file: the words, a page for [`Notes`], and two words more for each group of nodes ([`Mapped`]).
+const LENGTH: usize = 16384;
 
 /// Somebody sleeps on the word.
 const WAITERS: u32 = 1 << 31;
@@ -41,6 +41,15 @@ pub struct Notes {
     pub looked_at: AtomicU32,
     /// Counts the times a shadow was given to a program that is not intercepted and may write to it.
     pub strangers: AtomicU32,
+}
+
+/// What the processes of a run tell each other of a group of nodes, those with one lock word.
+#[derive(Clone, Copy)]
+pub struct Mapped {
+    /// How many records of mappings that can be written its nodes have (paging/records.rs), or had when somebody was killed: 0 says that there are none.
+    pub records: &'static AtomicU32,
+    /// Not 0 once some shadow of its nodes must be kept equal to its file.
+    pub followed: &'static AtomicU32,
 }
 
 /// The lock words, mapped on first use.
@@ -78,9 +87,9 @@ impl NodeLocks {
             0o2 | 0o100, /* O_RDWR|O_CREAT */
             0o600,
         )?;
+        crate::paging::bytes::make_room(file.0, LENGTH as u64)?;
         // SAFETY: the mapping is a new one of our own file, grown to its full length first, and lives for ever.
         unsafe {
-            syscall::call(nr::FTRUNCATE, [file.0 as usize, LENGTH])?;
             const READ_WRITE: usize = 3;
             const MAP_SHARED: usize = 1;
             syscall::call(
@@ -133,11 +142,21 @@ impl NodeLocks {
     }
 
     fn word(&self, mount: MountId, node: Node) -> &AtomicU32 {
-        let Some(address) = self.address() else {
-            return &self.fallback;
-        };
-        let hash = (node.0 ^ (u64::from(mount.0) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-        &Self::words(address)[hash as usize]
+        match self.address() {
+            Some(address) => &Self::words(address)[group(mount, node)],
+            None => &self.fallback,
+        }
+    }
+
+    /// What is said of the group of `node`; none where the common file cannot be mapped.
+    #[inline]
+    pub fn mapped(&self, mount: MountId, node: Node) -> Option<Mapped> {
+        let address = self.address()?;
+        let place = group(mount, node);
+        Some(Mapped {
+            records: &Self::words(address + 2 * WORDS * 4)[place],
+            followed: &Self::words(address + 3 * WORDS * 4)[place],
+        })
     }
 
     /// Locks the word of `node`; waits for a living owner, takes over from a dead one.
@@ -227,7 +246,7 @@ impl NodeLocks {
         }
     }
 
-    /// How this process, or vfork child, is named in words.
+    /// How this process, or vfork child, is named in words and records.
     #[inline]
     pub fn owner(&self) -> u32 {
         let known = match process::vfork_child() {
@@ -270,6 +289,7 @@ impl NodeLocks {
                 }
             }
         }
+        crate::paging::records::orphan(slot);
         place.store(slot, Release);
         slot
     }
@@ -305,7 +325,8 @@ impl NodeLocks {
         Err(Errno::EAGAIN)
     }
 
-    fn lives(&self, owner: u32) -> bool {
+    /// Whether the process that [`NodeLocks::owner`] names so is there. This process must have a slot itself, else everybody lives.
+    pub fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {
             // SAFETY: signal 0 only asks whether the thread exists.
             return unsafe {
@@ -351,6 +372,13 @@ impl Drop for NodeLock<'_> {
             wake(self.word);
         }
     }
+}
+
+/// The group of a node.
+#[inline]
+fn group(mount: MountId, node: Node) -> usize {
+    let hash = (node.0 ^ (u64::from(mount.0) << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+    hash as usize
 }
 
 const F_GETLK: usize = 5;

@@ -10,12 +10,19 @@ use culvert::{Errno, File, Sink};
 use culvert_sys::{nr, syscall};
 
 const FILLED: u32 = 0o1000;
+/// Who changes the file changes the shadow too (paging/follow.rs). The run directory is the user's alone, so the bit lets nobody in.
+const FOLLOWED: u32 = 0o040;
 const O_CREAT: usize = 0o100;
 const O_CLOEXEC: usize = 0o2000000;
 
 /// Whether a shadow with this `struct stat` holds its node's bytes.
 pub fn is_filled(found: &culvert_sys::raw::general::stat) -> bool {
     found.st_mode & FILLED != 0
+}
+
+/// Whether it also follows its file.
+pub fn is_followed(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_mode & (FILLED | FOLLOWED) == FILLED | FOLLOWED
 }
 
 /// A descriptor that is closed when dropped.
@@ -64,14 +71,11 @@ struct ToDescriptor {
     room: usize,
 }
 
-impl Sink for ToDescriptor {
-    fn remaining(&self) -> usize {
-        self.room
-    }
-    fn put(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
-        let count = bytes.len().min(self.room);
+impl ToDescriptor {
+    /// All of `bytes`, from `at` on.
+    fn write(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
         let mut done = 0;
-        while done < count {
+        while done < bytes.len() {
             // SAFETY: the slice is given with its length; a source that vanished makes the kernel answer EFAULT.
             match unsafe {
                 syscall::call(
@@ -79,7 +83,7 @@ impl Sink for ToDescriptor {
                     [
                         self.fd as usize,
                         bytes[done..].as_ptr() as usize,
-                        count - done,
+                        bytes.len() - done,
                         self.at as usize,
                     ],
                 )
@@ -98,6 +102,18 @@ impl Sink for ToDescriptor {
                 Err(error) => return Err(error.into()),
             }
         }
+        Ok(done)
+    }
+}
+
+impl Sink for ToDescriptor {
+    fn remaining(&self) -> usize {
+        self.room
+    }
+    fn put(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
+        let count = bytes.len().min(self.room);
+        let end = self.at + count as u64;
+        let done = crate::process::limits::without_file_size(end, || self.write(&bytes[..count]))?;
         self.room -= done;
         Ok(done)
     }
@@ -142,12 +158,9 @@ fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culv
             ));
         }
     }
-    // SAFETY: sets the length and times of our own file.
+    crate::paging::bytes::set_length(writable.0, attributes.size)?;
+    // SAFETY: sets the times of our own file.
     unsafe {
-        syscall::call(
-            nr::FTRUNCATE,
-            [writable.0 as usize, attributes.size as usize],
-        )?;
         let times = [attributes.atime, attributes.mtime]
             .map(|t| [t.seconds as usize, t.nanoseconds as usize]);
         let _ = syscall::call(
@@ -159,14 +172,23 @@ fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culv
 }
 
 /// Says that a shadow holds the bytes of a file with these attributes.
-pub fn mark_filled(shadow: &Descriptor, attributes: &culvert::Attributes) -> Result<(), Errno> {
+fn mark_filled(shadow: &Descriptor, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(shadow.0, attributes, FILLED)
+}
+
+/// Says that it does, and follows it.
+pub fn mark_followed(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(fd, attributes, FILLED | FOLLOWED)
+}
+
+fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errno> {
     let executable = match attributes.permissions & 0o111 {
         0 => 0,
         _ => 0o100,
     };
-    let mode = (0o600 | FILLED | executable) as usize;
+    let mode = (0o600 | bits | executable) as usize;
     // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [shadow.0 as usize, mode]) }.map(|_| ())
+    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode]) }.map(|_| ())
 }
 
 /// Writes all of `bytes` at `offset` of a shadow.

@@ -197,7 +197,8 @@ fn refuse_to_read_nothing(reason: &str) {
 /// # Safety
 /// As [`start`].
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
-    process::set(enter(carried, library)?);
+    let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
+    process::set(enter(carried, library, interrupted)?);
     process::get().table.hide_internal();
     let config = Config {
         handler: table::dispatch,
@@ -212,7 +213,8 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
         .map_err(|error| format!("{}: {}", error.what, error.errno))
 }
 
-/// Makes this process one of the run in `directory` without intercepting it: drivers, shadows and locks are there, no hook is. Once, by its only thread.
+/// Makes this process, which is not intercepted, one that can use the mounts of the run of `directory` by calls of [`crate::paging`]: to write back what
+/// programs of the run have stored. An error says why it cannot.
 pub fn outside(directory: &[u8]) -> Result<(), String> {
     let carried = Carried {
         directory,
@@ -220,12 +222,18 @@ pub fn outside(directory: &[u8]) -> Result<(), String> {
         flags: 0,
         log: None,
     };
-    process::set(enter(&carried, Vec::new())?);
+    // No signal is looked for: no hook's state says what came.
+    process::set(enter(&carried, Vec::new(), None)?);
+    process::get().table.hide_internal();
     Ok(())
 }
 
-/// The state of a process in the run of `directory`: reads the run's mounts.
-fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
+/// The state of a process in the run of `directory`: reads the run's mounts. `interrupted` says whether a signal has come.
+fn enter(
+    carried: &Carried<'_>,
+    library: Vec<u8>,
+    interrupted: Option<fn() -> bool>,
+) -> Result<Process, String> {
     let run = Run::open(carried.directory)
         .map_err(|error| format!("the run directory cannot be used: {error}"))?;
     let content = run
@@ -257,7 +265,7 @@ fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, String> {
                     adopt: Some(adopt),
                     table: Some(process::descriptor_table),
                 },
-                interrupted: Some(culvert_intercept::wait::pending),
+                interrupted,
                 in_use: Some(in_use),
             };
             culvert_drivers::open(&mount, &place).map_err(unavailable)

@@ -59,8 +59,8 @@ table! {
     POLL poll => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
     LSEEK lseek => Handled(Interest::Descriptor0, calls::io::lseek);
     MMAP mmap => Handled(Interest::Always, calls::memory_map::mmap);
-    MPROTECT mprotect => Engine("code that becomes executable is patched");
-    MUNMAP munmap => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MPROTECT mprotect => Handled(Interest::Always, calls::mappings::mprotect);
+    MUNMAP munmap => Handled(Interest::Always, calls::mappings::munmap);
     BRK brk => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
     RT_SIGACTION rt_sigaction => Engine("signals are virtualised; forwarded with the real mask");
     RT_SIGPROCMASK rt_sigprocmask => Engine("signals are virtualised; forwarded with the real mask");
@@ -74,10 +74,10 @@ table! {
     PIPE pipe => Forwarded("makes a descriptor of the kernel's own");
     SELECT select => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
     SCHED_YIELD sched_yield => Forwarded("processes, threads and signals are the kernel's");
-    MREMAP mremap => Engine("code that becomes executable is patched");
-    MSYNC msync => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MREMAP mremap => Handled(Interest::Always, calls::mappings::mremap);
+    MSYNC msync => Handled(Interest::Always, calls::mappings::msync);
     MINCORE mincore => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MADVISE madvise => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    MADVISE madvise => Handled(Interest::Always, calls::mappings::madvise);
     SHMGET shmget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
     SHMAT shmat => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
     SHMCTL shmctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
@@ -211,7 +211,7 @@ table! {
     ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
     SETRLIMIT setrlimit => Handled(Interest::Always, calls::process::limits);
     CHROOT chroot => Handled(Interest::Always, calls::cwd::chroot);
-    SYNC sync => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    SYNC sync => Handled(Interest::Always, calls::file::sync_all);
     ACCT acct => RefusedInside(At::new(0, LastStep::Follow), Errno::EACCES, "accounting needs a kernel file");
     SETTIMEOFDAY settimeofday => Forwarded("reads credentials, limits, times or the system's state");
     MOUNT mount => RefusedInside(At::new(1, LastStep::Follow), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
@@ -265,7 +265,7 @@ table! {
     EPOLL_CREATE epoll_create => Forwarded("makes a descriptor of the kernel's own");
     EPOLL_CTL_OLD epoll_ctl_old => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
     EPOLL_WAIT_OLD epoll_wait_old => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    REMAP_FILE_PAGES remap_file_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
+    REMAP_FILE_PAGES remap_file_pages => Handled(Interest::Always, calls::mappings::remap_file_pages);
     GETDENTS64 getdents64 => Handled(Interest::Always, calls::directory::getdents);
     SET_TID_ADDRESS set_tid_address => Forwarded("processes, threads and signals are the kernel's");
     RESTART_SYSCALL restart_syscall => Forwarded("processes, threads and signals are the kernel's");
@@ -378,7 +378,7 @@ table! {
     COPY_FILE_RANGE copy_file_range => Handled(Interest::Descriptors02, calls::transfer::copy_file_range);
     PREADV2 preadv2 => Handled(Interest::Descriptor0, calls::io::preadv2);
     PWRITEV2 pwritev2 => Handled(Interest::Descriptor0, calls::io::pwritev2);
-    PKEY_MPROTECT pkey_mprotect => Engine("code that becomes executable is patched");
+    PKEY_MPROTECT pkey_mprotect => Handled(Interest::Always, calls::mappings::mprotect);
     PKEY_ALLOC pkey_alloc => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
     PKEY_FREE pkey_free => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
     STATX statx => Handled(Interest::Always, calls::stat::statx);

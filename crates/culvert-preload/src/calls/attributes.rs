@@ -5,6 +5,7 @@ use super::stat::existing;
 use super::{Answer, descriptor, done, permits};
 use crate::description::{Held, Object};
 use crate::memory;
+use crate::paging::follow;
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
 use culvert::{Attributes, Errno, FileKind, SetAttributes, Timespec};
@@ -39,10 +40,18 @@ fn change(
     }
     let caller = process::caller();
     let set = || {
-        file_system
-            .set_attributes(&caller, attributes.node, changes)
-            .map(|_| 0)
-            .map_err(|error| error.errno())
+        let set = || {
+            file_system
+                .set_attributes(&caller, attributes.node, changes)
+                .map_err(|error| error.errno())
+        };
+        match changes.size {
+            Some(_) => follow::resizing(mount, attributes.node, || {
+                let after = set()?;
+                Ok((0, after.size))
+            }),
+            None => set().map(|_| 0),
+        }
     };
     if file_system.capabilities().checks_permissions {
         return set();

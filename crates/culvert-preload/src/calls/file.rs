@@ -4,8 +4,8 @@ use super::io::report;
 use super::transfer::kernel_has_not;
 use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object};
-use crate::looked_at;
 use crate::memory;
+use crate::paging::{self, follow};
 use crate::process::limits;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
@@ -34,15 +34,24 @@ pub fn sync(call: &mut Call) -> Outcome {
         (Object::Path, _) => Err(Errno::EBADF),
         (_, nr::SYNCFS) => held
             .file_system()
-            .and_then(|fs| fs.sync().map_err(|error| report(&held, "syncfs", &error)))
+            .and_then(|fs| {
+                paging::write_back_all();
+                fs.sync().map_err(|error| report(&held, "syncfs", &error))
+            })
             .map(|()| 0),
-        (Object::File(file), number) => file
-            .sync(number != nr::FSYNC)
+        (Object::File(file), number) => paging::write_back(&held)
+            .and_then(|()| file.sync(number != nr::FSYNC))
             .map(|()| 0)
             .map_err(|error| report(&held, "fsync", &error)),
         (Object::Directory, _) => Ok(0),
         (Object::Broken, _) => Err(Errno::EIO),
     })
+}
+
+/// sync(2): what was stored in mappings goes to their drivers, the rest is the kernel's.
+pub fn sync_all(_: &mut Call) -> Outcome {
+    paging::write_back_all();
+    Outcome::Forward
 }
 
 /// fallocate(2)
@@ -73,22 +82,36 @@ pub fn fallocate(call: &mut Call) -> Outcome {
                 .map_err(|error| report(&held, "fallocate", &error))?;
             limits::may_grow_to(attributes.size, end)?;
         }
-        looked_at::before(&held);
+        let failed = |error| report(&held, "fallocate", &error);
+        // What is moved may have been stored and not written back.
+        paging::write_back(&held).map_err(failed)?;
+        let _lock = follow::lock(&held);
+        let change = follow::before(&held, None).map_err(failed)?;
         file.allocate(mode as u32, offset as u64, length as u64)
-            .map_err(|error| report(&held, "fallocate", &error))?;
-        // Collapsing and inserting move what lies behind.
-        looked_at::after(&held, Some((offset as u64, i64::MAX as u64)));
+            .map_err(failed)?;
+        if let Some(change) = change {
+            let (offset, length) = (offset as u64, length as u64);
+            let changed = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
+                // Space alone.
+                0 => (0, 0),
+                PUNCH_HOLE if change.punch(mode as u32, offset, length).is_ok() => (0, 0),
+                // Collapsing and inserting move what lies behind.
+                _ => (offset, i64::MAX as u64),
+            };
+            change.after(changed);
+        }
         Ok(0)
     })())
 }
 
 /// FALLOC_FL_KEEP_SIZE.
 const FALLOC_FL_KEEP_SIZE: u32 = 1;
+/// FALLOC_FL_PUNCH_HOLE.
+const PUNCH_HOLE: u32 = 2;
 
 /// The modes that any file system may have: one of the operations, a hole only with the size kept, the size kept only with a hole or zeroes or by
 /// itself.
 fn is_known(mode: u32) -> bool {
-    const PUNCH_HOLE: u32 = 2;
     const COLLAPSE_RANGE: u32 = 8;
     const ZERO_RANGE: u32 = 0x10;
     const INSERT_RANGE: u32 = 0x20;
@@ -125,10 +148,13 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
             size: Some(length as u64),
             ..Default::default()
         };
-        looked_at::before(&held);
-        file.set_attributes(&changes)
-            .map_err(|error| report(&held, "ftruncate", &error))?;
-        looked_at::after(&held, Some((length as u64, length as u64)));
+        let failed = |error| report(&held, "ftruncate", &error);
+        let _lock = follow::lock(&held);
+        let change = follow::before(&held, None).map_err(failed)?;
+        file.set_attributes(&changes).map_err(failed)?;
+        if let Some(change) = change {
+            change.after((length as u64, length as u64));
+        }
         Ok(0)
     })())
 }

@@ -4,6 +4,8 @@ use super::{Answer, RESTART, done, driven};
 use crate::description::{Description, Held, Object};
 use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
+use crate::paging;
+use crate::paging::follow::{self, Change};
 use crate::process::limits;
 use alloc::vec::Vec;
 use culvert::{Errno, File, Whence};
@@ -46,10 +48,7 @@ fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     looked_at::before(held);
     held.at_offset(fd, |offset| {
         area(*offset as i64, total(spans))?;
-        let mut sink = UserSink::new(spans);
-        let count = file
-            .read_at(*offset, &mut sink)
-            .map_err(|error| report(held, "read", &error))?;
+        let count = get(held, file, *offset, spans)?;
         *offset += count as u64;
         Ok(count)
     })?
@@ -59,8 +58,16 @@ fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
     let file = held.readable()?;
     area(offset, total(spans))?;
     looked_at::before(held);
-    let mut sink = UserSink::new(spans);
-    file.read_at(offset as u64, &mut sink)
+    get(held, file, offset as u64, spans)
+}
+
+/// Reads at `offset`: from the shadow where that holds the truth.
+#[inline]
+fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span]) -> Answer {
+    if let Some(answer) = paging::read(held, offset, spans) {
+        return answer;
+    }
+    file.read_at(offset, &mut UserSink::new(spans))
         .map_err(|error| report(held, "read", &error))
 }
 
@@ -134,7 +141,7 @@ fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span
     kept
 }
 
-/// Writes at `offset`, or at the end; returns where and how much.
+/// Writes at `offset`, or at the end; returns where and how much. Under the node's lock, where its shadow may follow.
 fn put(
     held: &Held,
     file: &dyn File,
@@ -157,14 +164,18 @@ fn put(
                 &mut kept,
             ),
         };
-        file.append(&mut UserSource::new(spans)).map_err(failed)?
+        let change = follow::before(held, None).map_err(failed)?;
+        let (at, count) = file.append(&mut UserSource::new(spans)).map_err(failed)?;
+        finish(change, at, count);
+        (at, count)
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
-        (
-            offset,
-            file.write_at(offset, &mut UserSource::new(spans))
-                .map_err(failed)?,
-        )
+        let range = (offset, offset.saturating_add(total(spans) as u64));
+        let change = follow::before(held, Some(range)).map_err(failed)?;
+        let mut source = UserSource::new(spans);
+        let count = file.write_at(offset, &mut source).map_err(failed)?;
+        finish(change, offset, count);
+        (offset, count)
     };
     if let Some(data_only) = manner.sync
         && count > 0
@@ -174,29 +185,33 @@ fn put(
     Ok((at, count))
 }
 
+/// The shadow follows a write of `count` bytes at `at`.
+pub(super) fn finish(change: Option<Change<'_>>, at: u64, count: usize) {
+    if let Some(change) = change {
+        change.after((at, at + count as u64));
+    }
+}
+
 fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> Answer {
     let file = held.writable()?;
     if total(spans) == 0 {
         return Ok(0);
     }
     let manner = Manner::new(held.flags(fd)?, flags)?;
-    looked_at::before(held);
-    let (at, count) = if manner.append {
+    if manner.append {
         // The offset before does not matter.
         held.to_offset(fd, || {
             let (at, count) = put(held, file, 0, spans, manner)?;
-            Ok((at + count as u64, (at, count)))
-        })?
+            Ok((at + count as u64, count))
+        })
     } else {
-        held.at_offset(fd, |offset| {
+        held.at_offset_changing(fd, |offset| {
             area(*offset as i64, total(spans))?;
             let (at, count) = put(held, file, *offset, spans, manner)?;
             *offset = at + count as u64;
-            Ok((at, count))
-        })??
-    };
-    looked_at::after(held, Some((at, at + count as u64)));
-    Ok(count)
+            Ok(count)
+        })?
+    }
 }
 
 fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> Answer {
@@ -210,10 +225,8 @@ fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> 
     area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
     let manner = Manner::new(held.flags(fd)?, flags)?;
-    looked_at::before(held);
-    let (at, count) = put(held, file, offset as u64, spans, manner)?;
-    looked_at::after(held, Some((at, at + count as u64)));
-    Ok(count)
+    let _lock = follow::lock(held);
+    put(held, file, offset as u64, spans, manner).map(|(_, count)| count)
 }
 
 /// read(2)
@@ -417,6 +430,7 @@ fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {
             if offset < 0 {
                 return Err(Errno::ENXIO);
             }
+            paging::write_back(held).map_err(|error| report(held, "lseek", &error))?;
             let found = file
                 .seek(offset as u64, whence)
                 .map_err(|error| report(held, "lseek", &error))?;

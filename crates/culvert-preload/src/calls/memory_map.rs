@@ -1,9 +1,11 @@
-//! mmap of driven files: through the filled shadow.
+//! mmap of driven files: of the driver's own file of the kernel's where there is one, else of the shadow (paging/).
 
 use super::transfer::kernel_has_not;
-use super::{Answer, done};
+use super::{Answer, done, mappings};
 use crate::description::{Held, Object};
 use crate::memory::{Span, UserSink};
+use crate::paging::nodes::{self, Mapped};
+use crate::paging::{self, regions::Region};
 use crate::process;
 use crate::shadow;
 use culvert::Errno;
@@ -16,24 +18,53 @@ const MAP_SHARED: usize = 1;
 const MAP_SHARED_VALIDATE: usize = 3;
 const MAP_TYPE: usize = 0xf;
 const MAP_ANONYMOUS: usize = 0x20;
+const MAP_FIXED: usize = 0x10;
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 
 /// mmap(2)
 pub fn mmap(call: &mut Call) -> Outcome {
     let [_, length, _, flags, fd, _] = call.args;
-    if flags & MAP_ANONYMOUS != 0 || length == 0 {
+    if length == 0 {
         return Outcome::Forward;
     }
-    if process::get().table.is_internal(fd as i32) {
-        return done(Err(Errno::EBADF));
-    }
-    let Some(held) = kernel_has_not(fd) else {
-        return Outcome::Forward;
+    let held = match flags & MAP_ANONYMOUS {
+        0 if process::get().table.is_internal(fd as i32) => return done(Err(Errno::EBADF)),
+        0 => kernel_has_not(fd),
+        _ => None,
     };
-    done(map(&held, fd as i32, call))
+    let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED && nodes::any();
+    if held.is_none() && !replaces {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    let run = || {
+        let mut region = None;
+        let start = match &held {
+            Some(held) => map(held, fd as i32, call, &mut region),
+            None => mappings::native(call),
+        }?;
+        if replaces {
+            nodes::take(start, length);
+        }
+        region.into_iter().for_each(nodes::insert);
+        Ok(start)
+    };
+    let answer = match replaces {
+        true => mappings::unmapping(call.args[0], length, run),
+        false => run(),
+    };
+    if answer.is_err() {
+        // Of a node that was entered for this mapping alone.
+        nodes::release();
+    }
+    done(answer)
 }
 
-fn map(held: &Held, fd: i32, call: &Call) -> Answer {
+fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
     let [address, length, protection, flags, _, offset] = call.args;
+    if offset % 4096 != 0 || !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
+        return Err(Errno::EINVAL);
+    }
     match held.object {
         Object::File(_) | Object::Directory => {}
         Object::Path => return Err(Errno::EBADF),
@@ -55,13 +86,19 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
         return Ok(start);
     }
     let changes = !held.file_system()?.capabilities().immutable;
-    if changes && shared && protection & PROT_WRITE != 0 {
-        crate::log!(
-            "a shared mapping that can be written of node {:x} of mount {} is refused: its driver offers no descriptor",
-            held.node.0,
-            held.mount.0
-        );
-        return Err(Errno::ENODEV);
+    if changes && shared && access == 2 {
+        return match process::get().is_confined() || process::vfork_child().is_some() {
+            // Opening what is needed could end the program, or is another process's.
+            true => {
+                crate::log!(
+                    "a shared mapping of node {:x} of mount {} that can be written is refused under a seccomp filter, and to a child of vfork",
+                    held.node.0,
+                    held.mount.0
+                );
+                Err(Errno::ENODEV)
+            }
+            false => map_written(held, fd, call, region),
+        };
     }
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
@@ -85,6 +122,47 @@ fn map(held: &Held, fd: i32, call: &Call) -> Answer {
     };
     shadow.close(held);
     let start = start?;
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(start)
+}
+
+/// A shared mapping that can be written, or can be made so (mprotect(2)).
+fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
+    let [address, length, protection, flags, _, offset] = call.args;
+    let table = &process::get().table;
+    let failed = |error: culvert::Error| match super::io::report(held, "mmap", &error) {
+        Errno::EMFILE | Errno::ENFILE => Errno::ENOMEM,
+        errno => errno,
+    };
+    let description = table.reference(fd).ok_or(Errno::EBADF)?;
+    if let Object::File(file) = &description.object {
+        // The file may be mapped when this process has closed it.
+        file.shared();
+    }
+    let name = held.name();
+    paging::recover_node(name);
+    let opened = crate::looked_at::follow(held).map_err(failed)?;
+    crate::descriptors::note_node(name);
+    let node = nodes::enter(description, opened);
+    let written = protection & PROT_WRITE != 0;
+    if written {
+        let end = (offset as u64).saturating_add(nodes::pages(length) as u64);
+        node.record((offset as u64, end))?;
+    }
+    let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
+    let fd = shadow.number() as usize;
+    // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
+    let start =
+        unsafe { syscall::call(nr::MMAP, [address, length, protection, flags, fd, offset]) }?;
+    *region = Some(Region {
+        start,
+        end: start + nodes::pages(length),
+        offset: offset as u64,
+        written,
+        of: node,
+    });
     if protection & PROT_EXEC != 0 {
         culvert_intercept::code_mapped(start, length);
     }

@@ -10,6 +10,7 @@ pub mod directory;
 pub mod file;
 pub mod io;
 pub mod locks;
+pub mod mappings;
 pub mod memory_map;
 pub mod open;
 pub mod path;

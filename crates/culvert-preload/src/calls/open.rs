@@ -6,6 +6,7 @@ use super::stat::existing;
 use super::{Answer, allowed, backed_open, done, granted};
 use crate::description::{Description, O_PATH, Object};
 use crate::memory::{self, Path, PathBuffer};
+use crate::paging::{self, follow};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_descriptor};
@@ -348,9 +349,9 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
             if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
                 return Err(Errno::EINVAL);
             }
-            let opened = file_system
-                .open(&caller, attributes.node, to_driver(flags))
-                .map_err(|error| {
+            let open = || {
+                let opened = file_system.open(&caller, attributes.node, to_driver(flags));
+                opened.map_err(|error| {
                     if let Some(cause) = error.cause() {
                         crate::log!(
                             "open of node {:x} of mount {}: {cause}",
@@ -359,7 +360,16 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                         );
                     }
                     error.errno()
-                })?;
+                })
+            };
+            let opened = match flags & O_TRUNC {
+                0 => open(),
+                _ => follow::resizing(found.mount, attributes.node, || Ok((open()?, 0))),
+            }?;
+            paging::recover_node(ShadowName {
+                mount: found.mount.0,
+                node: attributes.node,
+            });
             give(&mut found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).

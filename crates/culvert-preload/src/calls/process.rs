@@ -47,6 +47,7 @@ fn child(flags: CloneFlags) {
     if !flags.vm() {
         process::forget_pid();
         process::get().table.posix_locks.forget_all();
+        crate::paging::nodes::forked();
         if flags.files() {
             process::share_descriptor_table();
         }
@@ -301,6 +302,7 @@ pub fn unshare(call: &mut Call) -> Outcome {
 /// exit_group(2): what children that were not intercepted have written is not left to chance.
 pub fn exit_group(_: &mut Call) -> Outcome {
     crate::looked_at::bring_all();
+    crate::paging::ends();
     Outcome::Forward
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Where both ends are the kernel's, or can be made so ([`kernel_has_not`]), the kernel does it.
 
-use super::io::{report, room};
+use super::io::{finish, report, room};
 use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object, kernel_seek};
 use crate::looked_at;
-use crate::memory::{self, MAX_RW_COUNT};
+use crate::memory::{self, MAX_RW_COUNT, Span};
+use crate::paging::{self, follow};
 use crate::process;
 use alloc::vec;
 use culvert::{Errno, FileKind};
@@ -83,8 +84,15 @@ impl<'a> End<'a> {
     /// Fills `buffer`; a wait that a signal ends is to be made again, which is seen only when nothing was moved.
     fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
-            let mut sink = buffer;
             looked_at::before(held);
+            let span = Span {
+                base: buffer.as_mut_ptr() as usize,
+                length: buffer.len(),
+            };
+            if let Some(answer) = paging::read(held, at, &[span]) {
+                return answer;
+            }
+            let mut sink = buffer;
             return held
                 .readable()?
                 .read_at(at, &mut sink)
@@ -113,12 +121,13 @@ impl<'a> End<'a> {
     fn write(&self, bytes: &[u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             let mut source = &bytes[..bytes.len().min(room(at)?.min(usize::MAX as u64) as usize)];
-            looked_at::before(held);
-            let count = held
-                .writable()?
-                .write_at(at, &mut source)
-                .map_err(|error| report(held, "write", &error))?;
-            looked_at::after(held, Some((at, at + count as u64)));
+            let file = held.writable()?;
+            let failed = |error| report(held, "write", &error);
+            let _lock = follow::lock(held);
+            let range = (at, at.saturating_add(source.len() as u64));
+            let change = follow::before(held, Some(range)).map_err(failed)?;
+            let count = file.write_at(at, &mut source).map_err(failed)?;
+            finish(change, at, count);
             return Ok(count);
         }
         write_foreign(self.fd, bytes, self.at())
@@ -315,7 +324,6 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
         return Err(Errno::EOVERFLOW);
     }
     looked_at::before(source);
-    looked_at::before(target);
     let size = source
         .readable()?
         .attributes()
@@ -330,12 +338,25 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
     if source.node == target.node && at.abs_diff(to_at) < count {
         return Err(Errno::EINVAL);
     }
-    match source
-        .readable()?
-        .copy_range(at, target.writable()?, to_at, count)
-    {
+    // What was stored in a mapping the driver has not got.
+    if paging::holds(source) {
+        return Ok(None);
+    }
+    let copied = {
+        let _lock = follow::lock(target);
+        let failed = |error| report(target, "copy_file_range", &error);
+        let change = follow::before(target, Some((to_at, to_at.saturating_add(count))));
+        let change = change.map_err(failed)?;
+        let copied = source
+            .readable()?
+            .copy_range(at, target.writable()?, to_at, count);
+        if let (Ok(moved), Some(change)) = (&copied, change) {
+            change.after((to_at, to_at + moved));
+        }
+        copied
+    };
+    match copied {
         Ok(moved) => {
-            looked_at::after(target, Some((to_at, to_at + moved)));
             from.moved = moved;
             to.moved = moved;
             from.finish()?;

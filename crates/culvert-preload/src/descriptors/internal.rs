@@ -2,6 +2,7 @@
 
 use super::{INTERNAL, Table, dup_from};
 use crate::process;
+use crate::run::ShadowName;
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering::*};
@@ -86,6 +87,19 @@ impl Table {
         let place = self.adopted.add(moved);
         drop(Descriptor(fd));
         Some(place)
+    }
+
+    /// The same for a descriptor of the shadow of `name`; closed where there is no number for it.
+    pub fn keep_shadow(
+        &'static self,
+        name: ShadowName,
+        descriptor: Descriptor,
+    ) -> Option<&'static AtomicI32> {
+        let moved = dup_high(descriptor.0, true);
+        self.posix_locks.close(name, descriptor);
+        let moved = moved.ok()?;
+        classes::set(moved, INTERNAL);
+        Some(self.adopted.add(moved))
     }
 
     /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.

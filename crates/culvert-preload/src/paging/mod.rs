@@ -1,3 +1,100 @@
-//! Mapped files whose bytes a driver has.
+//! Mappings of files whose bytes only their driver has: the node's shadow is the page cache.
+//!
+//! Programs map the shadow. It is filled before, and follows its file from then on ([`follow`]). While any process of the run maps a node so that it can be
+//! written, which a [record](records) says before the mapping exists, its shadow holds the truth: read(2) and its kin are answered from it, and what is
+//! written goes to the driver and to the shadow under the node's lock. So mappings and calls agree at once, in all processes.
+//!
+//! What was stored is written back to the driver when the kernel would have to by msync(2), fsync(2) and their kin, and when a mapping, a program or a process ends. What a
+//! process that was killed has stored is in the shadow, and its record stays: whoever comes by compares the bytes that it names with the driver's.
 
+pub mod bytes;
+pub mod dirty;
+pub mod follow;
+pub mod nodes;
 pub mod pager;
+pub mod records;
+mod recovery;
+pub mod regions;
+
+use crate::calls::Answer;
+use crate::description::Description;
+use crate::memory::Span;
+use crate::process;
+use crate::run::ShadowName;
+use culvert::Errno;
+use culvert_sys::{nr, syscall};
+pub use recovery::{recover, recover_all, recover_dead, recover_node};
+
+/// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is to be asked.
+#[inline]
+pub fn read(description: &Description, offset: u64, spans: &[Span]) -> Option<Answer> {
+    if !description.changes {
+        return None;
+    }
+    let name = description.name();
+    match records::any(name) && !process::get().is_confined() {
+        true => read_shadow(name, offset, spans).transpose(),
+        false => None,
+    }
+}
+
+#[cold]
+fn read_shadow(name: ShadowName, offset: u64, spans: &[Span]) -> Result<Option<usize>, Errno> {
+    let Some(shadow) = follow::followed(name)? else {
+        return Ok(None);
+    };
+    let arguments = [
+        shadow.number() as usize,
+        spans.as_ptr() as usize,
+        spans.len(),
+        offset as usize,
+    ];
+    // SAFETY: spans are `struct iovec`s, of the program's memory, which the kernel checks.
+    unsafe { syscall::call(nr::PREADV, arguments) }.map(Some)
+}
+
+/// Whether the bytes of the file lie in its shadow, so that its driver must not be asked for them.
+pub fn holds(description: &Description) -> bool {
+    description.changes && records::any(description.name())
+}
+
+/// Writes back what all processes of the run have stored in the file of `description`: this one from what it knows, the others by comparing.
+pub fn write_back(description: &Description) -> culvert::Result<()> {
+    if !holds(description) {
+        return Ok(());
+    }
+    let name = description.name();
+    let mut result = Ok(());
+    if let Some(node) = nodes::find(name) {
+        let mut regions = nodes::all();
+        regions.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, &node));
+        for (node, dirty) in dirty::collect(&regions) {
+            result = result.and(node.write_back(dirty));
+        }
+    }
+    result.and(recovery::write_back_others(description))
+}
+
+/// Writes back what this process has stored in anything.
+pub fn write_back_all() {
+    if !nodes::any() {
+        return;
+    }
+    for (node, dirty) in dirty::collect(&nodes::all()) {
+        if let Err(error) = node.write_back(dirty) {
+            crate::log!(
+                "what was stored in node {:x} of mount {} is not written back: {error}",
+                node.name.node.0,
+                node.name.mount
+            );
+        }
+    }
+}
+
+/// This process ends by exit_group(2), or becomes another program.
+pub fn ends() {
+    if !nodes::any() || process::vfork_child().is_some() {
+        return;
+    }
+    write_back_all();
+}

@@ -138,3 +138,34 @@ pub fn may_grow_to(old: u64, new: u64) -> Result<(), Errno> {
     }
     Ok(())
 }
+
+/// Runs `change`, which Culvert makes of a file of its own, or of bytes that the program has stored in a mapping, up to `end`: natively no limit concerns these.
+/// `RLIMIT_FSIZE` is out of the way meanwhile, where the hard limit allows that; `EFBIG` without a signal where not.
+pub fn without_file_size<R, E: From<Errno>>(
+    end: u64,
+    change: impl FnOnce() -> Result<R, E>,
+) -> Result<R, E> {
+    if end <= file_size() {
+        return change();
+    }
+    const RLIMIT_FSIZE: usize = 1;
+    let set = |new: Option<&[u64; 2]>, old: &mut [u64; 2]| {
+        let new = new.map_or(0, |new| new.as_ptr() as usize);
+        // SAFETY: prlimit64 of this process reads and writes two words.
+        unsafe {
+            syscall::call(
+                nr::PRLIMIT64,
+                [0, RLIMIT_FSIZE, new, old.as_mut_ptr() as usize],
+            )
+        }
+    };
+    let mut limits = [0; 2];
+    set(None, &mut limits)?;
+    if end > limits[1] {
+        return Err(Errno::EFBIG.into());
+    }
+    set(Some(&[limits[1], limits[1]]), &mut [0; 2])?;
+    let result = change();
+    set(Some(&limits), &mut [0; 2])?;
+    result
+}

@@ -1,0 +1,217 @@
+//! Calls about memory in which driven files are mapped so that they can be written: munmap, mremap, mprotect, madvise, msync.
+//!
+//! The kernel does them, on the shadows. Here the regions are kept, and what was stored is written back in time.
+
+use super::{Answer, done};
+use crate::paging::dirty::{self, Dirty};
+use crate::paging::nodes::{self, Mapped, Node};
+use crate::paging::regions::Region;
+use alloc::{sync::Arc, vec::Vec};
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::syscall;
+
+/// The call as the program made it.
+pub(super) fn native(call: &Call) -> Answer {
+    const PROT_EXEC: usize = 4;
+    // SAFETY: the program's own call, with its own arguments.
+    let result = unsafe { syscall::call(call.number, call.args) };
+    if let (Ok(start), culvert_sys::nr::MMAP) = (&result, call.number)
+        && call.args[2] & PROT_EXEC != 0
+    {
+        culvert_intercept::code_mapped(*start, call.args[1]);
+    }
+    result
+}
+
+type Stored = Vec<(Arc<Node>, Dirty)>;
+
+/// Writes back; the last error is the answer.
+fn write_back(stored: Stored) -> Result<(), Errno> {
+    let mut result = Ok(());
+    for (node, dirty) in stored {
+        if let Err(error) = node.write_back(dirty) {
+            crate::log!(
+                "what was stored in node {:x} of mount {} is not written back: {error}",
+                node.name.node.0,
+                node.name.mount
+            );
+            // `filemap_check_errors`, mm/filemap.c
+            result = Err(match error.errno() {
+                errno @ (Errno::ENOSPC | Errno::EDQUOT) => errno,
+                _ => Errno::EIO,
+            });
+        }
+    }
+    result
+}
+
+/// Runs `run`, which unmaps the program's memory from `start` on unless it fails. The pages of the shadow stay, so that what was stored in them is written
+/// back when nobody can store any more.
+pub(super) fn unmapping(start: usize, length: usize, run: impl FnOnce() -> Answer) -> Answer {
+    let stored = dirty::collect(&nodes::between(start, length));
+    let answer = run();
+    let _ = write_back(stored);
+    nodes::release();
+    answer
+}
+
+/// munmap(2)
+pub fn munmap(call: &mut Call) -> Outcome {
+    let [start, length, ..] = call.args;
+    if nodes::between(start, length).is_empty() {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    done(unmapping(start, length, || {
+        let answer = native(call)?;
+        nodes::take(start, length);
+        Ok(answer)
+    }))
+}
+
+/// mprotect(2), pkey_mprotect(2): what becomes writable is recorded before.
+pub fn mprotect(call: &mut Call) -> Outcome {
+    const PROT_WRITE: usize = 2;
+    let [start, length, protection, ..] = call.args;
+    if protection & PROT_WRITE == 0 || nodes::between(start, length).is_empty() {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    let regions = nodes::between(start, length);
+    for region in regions.iter().filter(|region| !region.written) {
+        if let Err(error) = region.of.record(region.bytes()) {
+            return done(Err(error));
+        }
+    }
+    nodes::allow(start, length);
+    Outcome::Forward
+}
+
+/// mremap(2)
+pub fn mremap(call: &mut Call) -> Outcome {
+    const MREMAP_FIXED: usize = 2;
+    const MREMAP_DONTUNMAP: usize = 4;
+    let [old, old_length, new_length, flags, target, _] = call.args;
+    let fixed = flags & MREMAP_FIXED != 0;
+    let concerned = |start, length| !nodes::between(start, length).is_empty();
+    if !concerned(old, old_length.max(1)) && !(fixed && concerned(target, new_length)) {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    let moved = nodes::between(old, old_length.max(1));
+    for region in moved.iter().filter(|region| region.written) {
+        let first = region.offset - (region.start - old) as u64;
+        let end = first.saturating_add(nodes::pages(new_length) as u64);
+        if let Err(error) = region.of.record((region.offset, end.max(region.offset))) {
+            return done(Err(error));
+        }
+    }
+    let mut concerned = moved.clone();
+    if fixed {
+        concerned.extend(nodes::between(target, new_length));
+    }
+    let stored = dirty::collect(&concerned);
+    let answer = native(call);
+    if let Ok(new) = answer {
+        if fixed {
+            nodes::take(target, new_length);
+        }
+        if flags & MREMAP_DONTUNMAP == 0 && old_length != 0 {
+            nodes::take(old, old_length);
+        }
+        for region in moved {
+            insert_moved(&region, old, new, (old_length, new_length));
+        }
+    }
+    let _ = write_back(stored);
+    nodes::release();
+    done(answer)
+}
+
+/// `region`, which was part of `lengths.0` bytes at `old`, is part of `lengths.1` bytes at `new`.
+fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)) {
+    let (old_length, new_length) = (nodes::pages(lengths.0), nodes::pages(lengths.1));
+    let start = region.start - old;
+    // The last one grows with the mapping; one that is mapped once more (`old_length` 0) is as long as was asked for.
+    let end = match region.end - old {
+        end if end >= old_length => new_length,
+        end => end.min(new_length),
+    };
+    nodes::insert(Region {
+        start: new + start,
+        end: new + end.max(start),
+        ..region.clone()
+    });
+}
+
+/// madvise(2): a hole becomes one of the file, too.
+pub fn madvise(call: &mut Call) -> Outcome {
+    const MADV_REMOVE: usize = 9;
+    let [start, length, advice, ..] = call.args;
+    if advice != MADV_REMOVE || nodes::between(start, length).is_empty() {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    let answer = native(call);
+    if answer.is_ok() {
+        for region in nodes::between(start, length) {
+            region.of.punch(region.bytes());
+        }
+    }
+    done(answer)
+}
+
+/// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same.
+pub fn msync(call: &mut Call) -> Outcome {
+    const MS_SYNC: usize = 4;
+    let [start, length, flags, ..] = call.args;
+    let regions = nodes::between(start, length);
+    if regions.is_empty() {
+        return Outcome::Forward;
+    }
+    let answer = native(call);
+    if !matches!(answer, Ok(_) | Err(Errno::ENOMEM)) {
+        return done(answer);
+    }
+    let mut result = write_back(dirty::collect(&regions));
+    if flags & MS_SYNC != 0 {
+        for region in &regions {
+            if let Ok(file) = region.of.description.file()
+                && let Err(error) = file.sync(true)
+            {
+                result = result.and(Err(error.errno()));
+            }
+        }
+    }
+    done(result.and(answer))
+}
+
+/// remap_file_pages(2): the kernel maps other bytes of the same file.
+pub fn remap_file_pages(call: &mut Call) -> Outcome {
+    let [start, length, _, page, ..] = call.args;
+    if nodes::between(start, length).is_empty() {
+        return Outcome::Forward;
+    }
+    let _changing = nodes::changing();
+    let regions = nodes::between(start, length);
+    let offset = (page as u64).saturating_mul(4096);
+    let end = offset.saturating_add(nodes::pages(length) as u64);
+    for region in regions.iter().filter(|region| region.written) {
+        if let Err(error) = region.of.record((offset, end)) {
+            return done(Err(error));
+        }
+    }
+    let stored = dirty::collect(&regions);
+    let answer = native(call);
+    if answer.is_ok() {
+        for region in regions {
+            nodes::insert(Region {
+                offset: offset + (region.start - start) as u64,
+                ..region
+            });
+        }
+    }
+    let _ = write_back(stored);
+    done(answer)
+}

@@ -1,0 +1,186 @@
+//! Bytes between a driver's file and its shadow. All under the node's lock.
+
+use crate::shadow;
+use alloc::{vec, vec::Vec};
+use culvert::{Errno, File, Result, Whence};
+use culvert_sys::{nr, syscall};
+
+/// Bytes compared or copied at a time.
+const CHUNK: usize = 64 << 10;
+/// The unit in which differences are written back, as the kernel does.
+pub const PAGE: u64 = 4096;
+
+/// pread(2) of a shadow.
+pub fn read_shadow(fd: i32, at: u64, into: &mut [u8]) -> core::result::Result<usize, Errno> {
+    loop {
+        let arguments = [
+            fd as usize,
+            into.as_mut_ptr() as usize,
+            into.len(),
+            at as usize,
+        ];
+        // SAFETY: the buffer is given with its length.
+        match unsafe { syscall::call(nr::PREAD64, arguments) } {
+            Err(Errno::EINTR) => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// Sets the length of a shadow, whatever the program's limit of file sizes says.
+pub fn set_length(fd: i32, length: u64) -> core::result::Result<(), Errno> {
+    crate::process::limits::without_file_size(length, || {
+        // SAFETY: sets the length of our own file.
+        unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
+    })
+}
+
+/// Makes a file of the run directory at least so long, with room for all of it, so that no look at a mapping of it can meet a page for which there is none.
+pub fn make_room(fd: i32, length: u64) -> core::result::Result<(), Errno> {
+    crate::process::limits::without_file_size(length, || {
+        // SAFETY: touches no memory of ours.
+        let made = unsafe { syscall::call(nr::FALLOCATE, [fd as usize, 0, 0, length as usize]) };
+        match made {
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINTR) => {
+                // SAFETY: as above; it only grows, everybody asking for the same length.
+                unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
+            }
+            made => made.map(|_| ()),
+        }
+    })
+}
+
+/// Copies `range` of `file` into the shadow, up to where the file ends.
+pub fn copy_in(file: &dyn File, fd: i32, range: (u64, u64)) -> Result<()> {
+    let length = range.1.saturating_sub(range.0).min(CHUNK as u64) as usize;
+    let mut buffer = vec![0u8; length];
+    let mut at = range.0;
+    while at < range.1 {
+        let want = (range.1 - at).min(length as u64) as usize;
+        let mut sink = &mut buffer[..want];
+        let got = file.read_at(at, &mut sink)?;
+        if got == 0 {
+            break;
+        }
+        shadow::write_all(fd, at, &buffer[..got])?;
+        at += got as u64;
+    }
+    Ok(())
+}
+
+/// Makes all of the shadow what `file` is, of which nothing has been stored that counts: bytes are written only where they differ.
+pub fn equalise(file: &dyn File, fd: i32, fresh: bool) -> Result<()> {
+    let size = file.attributes()?.size;
+    set_length(fd, size)?;
+    let mut at = 0;
+    while at < size {
+        let mut end = size;
+        if fresh {
+            // What the driver knows to be a hole stays one.
+            match file.seek(at, Whence::Data) {
+                Ok(data) => at = data,
+                Err(error) if error.errno() == Errno::ENXIO => break,
+                Err(_) => {}
+            }
+            if let Ok(hole) = file.seek(at, Whence::Hole) {
+                end = hole.clamp(at + 1, size);
+            }
+            copy_in(file, fd, (at, end))?;
+        } else {
+            each_difference(file, fd, (at, end), &mut |place, ours, _| {
+                shadow::write_all(fd, place, ours)
+            })?;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// Calls `differs` with the place of each page, or run of pages, in which file and shadow differ, the file's bytes and the shadow's.
+pub fn each_difference(
+    file: &dyn File,
+    fd: i32,
+    range: (u64, u64),
+    differs: &mut dyn FnMut(u64, &[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let length = range.1.saturating_sub(range.0).min(CHUNK as u64) as usize;
+    let (mut ours, mut theirs) = (vec![0u8; length], vec![0u8; length]);
+    let mut at = range.0;
+    while at < range.1 {
+        let want = (range.1 - at).min(length as u64) as usize;
+        let mut sink = &mut ours[..want];
+        let got = file.read_at(at, &mut sink)?;
+        // Somebody outside of the run truncates the file just now: what is not there is not compared.
+        let both = got.min(read_shadow(fd, at, &mut theirs[..want])?);
+        if both == 0 {
+            return Ok(());
+        }
+        let mut from = 0;
+        while from < both {
+            let page = |start: usize| (start + PAGE as usize).min(both);
+            if ours[from..page(from)] == theirs[from..page(from)] {
+                from = page(from);
+                continue;
+            }
+            let mut end = page(from);
+            while end < both && ours[end..page(end)] != theirs[end..page(end)] {
+                end = page(end);
+            }
+            differs(at + from as u64, &ours[from..end], &theirs[from..end])?;
+            from = end;
+        }
+        at += both as u64;
+    }
+    Ok(())
+}
+
+/// Writes what `ranges` of the shadow hold to `file`, nothing beyond its end; `exact`: all of it, else pages that differ. Returns whether anything was written.
+pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) -> Result<bool> {
+    let size = file
+        .attributes()?
+        .size
+        .min(crate::run::stat_descriptor(fd)?.st_size as u64);
+    let mut wrote = false;
+    for &(start, end) in ranges {
+        let range = (start, end.min(size));
+        if range.0 >= range.1 {
+            continue;
+        }
+        if exact {
+            let mut buffer: Vec<u8> = vec![0; (range.1 - range.0).min(CHUNK as u64) as usize];
+            let mut at = range.0;
+            while at < range.1 {
+                let want = (range.1 - at).min(buffer.len() as u64) as usize;
+                let got = read_shadow(fd, at, &mut buffer[..want])?;
+                if got == 0 {
+                    break;
+                }
+                write_file(file, at, &buffer[..got])?;
+                at += got as u64;
+                wrote = true;
+            }
+            continue;
+        }
+        each_difference(file, fd, range, &mut |at, _, theirs| {
+            wrote = true;
+            write_file(file, at, theirs)
+        })?;
+    }
+    Ok(wrote)
+}
+
+/// Writes all of `bytes`, which lie within the file, whatever the program's limit of file sizes says.
+pub fn write_file(file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
+    let end = at + bytes.len() as u64;
+    crate::process::limits::without_file_size(end, || {
+        let (mut left, mut at) = (bytes, at);
+        while !left.is_empty() {
+            let count = file.write_at(at, &mut left)?;
+            if count == 0 {
+                return Err(Errno::ENOSPC.into());
+            }
+            at += count as u64;
+        }
+        Ok(())
+    })
+}

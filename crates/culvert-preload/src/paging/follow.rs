@@ -1,0 +1,288 @@
+//! Shadows that are kept equal to their files: who changes the file changes the shadow too, both under the node's lock.
+//!
+//! That a shadow is one of these says a bit of its mode; that there are any in a group of nodes, a word in shared memory ([`crate::node_locks::Mapped`]). Every
+//! change of a file that could have such a shadow is made under the node's lock from beginning to end, so that none lies between the look at that
+//! word and the bytes in the shadow.
+
+use super::bytes::{PAGE, copy_in, equalise, set_length};
+use super::{nodes, records};
+use crate::description::{Description, Object};
+use crate::looked_at;
+use crate::node_locks::NodeLock;
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, stat_descriptor};
+use crate::shadow::{self, Descriptor};
+use core::sync::atomic::Ordering::*;
+use culvert::{Errno, File};
+use culvert_sys::{nr, syscall};
+
+const O_RDWR: u32 = 2;
+const O_NOATIME: usize = 0o1000000;
+
+/// A shadow open for reading and writing.
+pub enum Opened {
+    /// Kept open for a node that this process maps.
+    Kept(i32),
+    /// Opened for this purpose, to be closed with [`Opened::close`].
+    Own(ShadowName, Option<Descriptor>),
+}
+
+impl Opened {
+    /// Its number.
+    pub fn number(&self) -> i32 {
+        match self {
+            Self::Kept(fd) => *fd,
+            Self::Own(_, descriptor) => descriptor.as_ref().map_or(-1, |own| own.0),
+        }
+    }
+
+    /// The descriptor that was opened for this purpose.
+    pub fn into_own(mut self) -> Option<Descriptor> {
+        match &mut self {
+            Self::Kept(_) => None,
+            Self::Own(_, descriptor) => descriptor.take(),
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if let Self::Own(name, descriptor) = self
+            && let Some(descriptor) = descriptor.take()
+        {
+            process::get().table.posix_locks.close(*name, descriptor);
+        }
+    }
+}
+
+/// The lock of the node of `description`, where its file may have a shadow that follows.
+#[inline]
+pub fn lock(description: &Description) -> Option<NodeLock<'static>> {
+    description.changes.then(|| {
+        let locks = &process::get().node_locks;
+        locks.lock(description.mount, description.node)
+    })
+}
+
+/// Whether some shadow of the node's group follows.
+#[inline]
+fn may_be_followed(name: ShadowName) -> bool {
+    process::get()
+        .node_locks
+        .mapped(MountId(name.mount), name.node)
+        .is_some_and(|group| group.followed.load(Acquire) != 0)
+}
+
+/// The shadow of `name`, if it is one that follows its file.
+pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
+    if !may_be_followed(name) {
+        return Ok(None);
+    }
+    let opened = match nodes::descriptor(name) {
+        Some(fd) => Opened::Kept(fd),
+        None => {
+            let path = process::get().run.shadow(name);
+            match shadow::open(&path, O_RDWR as usize | O_NOATIME, 0) {
+                Ok(opened) => Opened::Own(name, Some(opened)),
+                Err(Errno::ENOENT) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    let found = stat_descriptor(opened.number())?;
+    Ok(shadow::is_followed(&found).then_some(opened))
+}
+
+/// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and
+/// what they wrote counts.
+pub fn start(description: &Description, strangers: bool) -> culvert::Result<Opened> {
+    let (name, file) = (description.name(), description.file()?);
+    let locks = &process::get().node_locks;
+    let group = locks.mapped(description.mount, description.node);
+    // Without shared memory other processes would never know.
+    let group = group.ok_or(Errno::ENOMEM)?;
+    let opened = match nodes::descriptor(name) {
+        Some(fd) => Opened::Kept(fd),
+        None => Opened::Own(name, Some(shadow::open_shadow(name, O_RDWR)?)),
+    };
+    let fd = opened.number();
+    let _lock = locks.lock(description.mount, description.node);
+    group.followed.store(1, Release);
+    if strangers {
+        looked_at::take_changes(name, fd)?;
+    }
+    let found = stat_descriptor(fd)?;
+    // While it is mapped so that it can be written, or strangers may write, what it holds is the truth.
+    let decides = shadow::is_followed(&found) && (strangers || records::any(name));
+    if !decides && !is_current(file, &found)? {
+        equalise(file, fd, !shadow::is_filled(&found) && found.st_size == 0)
+            .map_err(|error| no_room(name, error))?;
+        shadow::mark_followed(fd, &file.attributes()?)?;
+        looked_at::mark_equal(file, fd)?;
+    }
+    Ok(opened)
+}
+
+fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {
+    match error.errno() {
+        Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG => {
+            crate::log!(
+                "node {:x} of mount {} cannot be mapped: its bytes find no room in the run directory: {error}",
+                name.node.0,
+                name.mount
+            );
+            Errno::ENOMEM.into()
+        }
+        _ => error,
+    }
+}
+
+/// Whether a shadow with this `struct stat` that follows has the bytes of `file`, also those that were changed by somebody outside of the run: it was made
+/// equal more than a second after the file's last change.
+fn is_current(
+    file: &dyn File,
+    found: &culvert_sys::raw::general::stat,
+) -> culvert::Result<bool> {
+    if !shadow::is_followed(found) {
+        return Ok(false);
+    }
+    let now = file.attributes()?;
+    let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
+    Ok(now.size == found.st_size as u64
+        && (now.mtime.seconds, now.mtime.nanoseconds) == modified
+        && now.ctime.seconds + 1 < found.st_ctime as i64)
+}
+
+/// A change of a file whose shadow follows, about to be made.
+pub struct Change<'a> {
+    description: &'a Description,
+    shadow: Opened,
+}
+
+/// Before the file of `description` is changed, in `range` where that is known, under its [`lock`]: none when no shadow follows. `ENOSPC` when there is no
+/// room for the bytes in the shadow.
+pub fn before(
+    description: &Description,
+    range: Option<(u64, u64)>,
+) -> culvert::Result<Option<Change<'_>>> {
+    let Object::File(file) = &description.object else {
+        return Ok(None);
+    };
+    if !description.changes {
+        return Ok(None);
+    }
+    let name = description.name();
+    let Some(shadow) = followed(name)? else {
+        return Ok(None);
+    };
+    let fd = shadow.number();
+    looked_at::take_if_strangers(name, fd);
+    let size = file.attributes()?.size;
+    let length = stat_descriptor(fd)?.st_size as u64;
+    // Its length differs when a writer was killed in between, or somebody outside of the run was at it.
+    if length != size {
+        set_length(fd, size)?;
+        copy_in(&**file, fd, (length.min(size), size))?;
+    }
+    if let Some((start, end)) = range
+        && start < end
+    {
+        const FALLOC_FL_KEEP_SIZE: usize = 1;
+        let arguments = [
+            fd as usize,
+            FALLOC_FL_KEEP_SIZE,
+            start as usize,
+            (end - start) as usize,
+        ];
+        process::limits::without_file_size(end, || {
+            // SAFETY: touches no memory of ours.
+            match unsafe { syscall::call(nr::FALLOCATE, arguments) } {
+                Err(Errno::ENOSPC) => Err(culvert::Error::because(
+                    Errno::ENOSPC,
+                    "the file is mapped, and the run directory has no room for more of it",
+                )),
+                // A signal came, or no such call here: the write itself will tell.
+                _ => Ok(()),
+            }
+        })?;
+    }
+    Ok(Some(Change {
+        description,
+        shadow,
+    }))
+}
+
+/// Runs `resize`, which changes the length of a node's file without a description of it and says what it is then; its shadow follows.
+pub fn resizing<R>(
+    mount: MountId,
+    node: culvert::Node,
+    resize: impl FnOnce() -> Result<(R, u64), Errno>,
+) -> Result<R, Errno> {
+    let name = ShadowName {
+        mount: mount.0,
+        node,
+    };
+    let _lock = process::get().node_locks.lock(mount, node);
+    let shadow = followed(name)?;
+    if let Some(shadow) = &shadow {
+        looked_at::take_if_strangers(name, shadow.number());
+    }
+    let (result, size) = resize()?;
+    if let Some(shadow) = shadow
+        && let Err(error) = grow_or_cut(shadow.number(), size)
+    {
+        does_not_follow(name, &error.into());
+    }
+    Ok(result)
+}
+
+/// Gives a shadow the length `size`. What was stored behind the old end of the file, in its last page, is not part of it.
+fn grow_or_cut(fd: i32, size: u64) -> Result<(), Errno> {
+    let old = stat_descriptor(fd)?.st_size as u64;
+    let end = old.next_multiple_of(PAGE).min(size);
+    if end > old {
+        let zeroes = [0u8; PAGE as usize];
+        set_length(fd, end)?;
+        let tail = (end - old) as usize;
+        shadow::write_all(fd, old, &zeroes[..tail]).map_err(|error| error.errno())?;
+    }
+    match size == old {
+        true => Ok(()),
+        false => set_length(fd, size),
+    }
+}
+
+fn does_not_follow(name: ShadowName, error: &culvert::Error) {
+    crate::log!(
+        "the shadow of node {:x} of mount {} does not follow: {error}",
+        name.node.0,
+        name.mount
+    );
+}
+
+impl Change<'_> {
+    /// The same call is made for the shadow: a hole of the file is one there, too.
+    pub fn punch(&self, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
+        let fd = self.shadow.number() as usize;
+        let arguments = [fd, mode as usize, offset as usize, length as usize];
+        // SAFETY: touches no memory of ours.
+        unsafe { syscall::call(nr::FALLOCATE, arguments) }.map(|_| ())
+    }
+
+    /// The file has changed in `range`, perhaps in its length too; the same lock is still held.
+    pub fn after(self, range: (u64, u64)) {
+        if let Err(error) = self.follow(range) {
+            does_not_follow(self.description.name(), &error);
+        }
+    }
+
+    fn follow(&self, range: (u64, u64)) -> culvert::Result<()> {
+        let file = self.description.file()?;
+        let fd = self.shadow.number();
+        let size = file.attributes()?.size;
+        grow_or_cut(fd, size)?;
+        copy_in(file, fd, (range.0, range.1.min(size)))?;
+        looked_at::mark_if_strangers(file, fd)
+    }
+}

@@ -1,0 +1,298 @@
+//! What this process maps so that it can be written, or may become so.
+
+use super::bytes::write_back;
+use super::dirty::Dirty;
+use super::follow::Opened;
+use super::records::{self, Record};
+use super::regions::{Region, Regions};
+use crate::description::Description;
+use crate::process;
+use crate::run::ShadowName;
+use crate::shadow::Descriptor;
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
+use culvert::Errno;
+use culvert_sys::sync::{Mutex, MutexGuard};
+
+/// A node that this process maps.
+pub struct Node {
+    /// Its name.
+    pub name: ShadowName,
+    /// The description that was mapped: it keeps the rights of its open, and the file, after the program has closed it.
+    pub description: Arc<Description>,
+    /// Where the number of a descriptor of the shadow stands; none where there is no number for it.
+    shadow: Option<&'static AtomicI32>,
+    /// What says in the run that it can be written; null: it cannot.
+    record: AtomicPtr<Record>,
+    /// What could not be written back, to be tried again.
+    failed: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(place) = self.shadow {
+            let fd = place.swap(-1, AcqRel);
+            if fd >= 0 {
+                process::get()
+                    .table
+                    .posix_locks
+                    .close(self.name, Descriptor(fd));
+            }
+        }
+    }
+}
+
+/// A region of this process.
+pub type Mapped = Region<Arc<Node>>;
+
+struct State {
+    nodes: Vec<Arc<Node>>,
+    regions: Regions<Arc<Node>>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    nodes: Vec::new(),
+    regions: Regions::new(),
+});
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Held while mappings change, as the kernel holds its own lock: taken before all others.
+static CHANGES: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from changing what is mapped.
+pub fn changing() -> MutexGuard<'static, ()> {
+    CHANGES.lock()
+}
+
+/// Whether this process maps anything that is known here.
+#[inline]
+pub fn any() -> bool {
+    ANY.load(Relaxed)
+}
+
+/// The descriptor of the shadow of `name` that is kept open here.
+pub fn descriptor(name: ShadowName) -> Option<i32> {
+    if !any() || process::vfork_child().is_some() {
+        return None;
+    }
+    let fd = find(name)?.shadow?.load(Relaxed);
+    (fd >= 0).then_some(fd)
+}
+
+/// The node of `name`, if it is mapped here.
+pub fn find(name: ShadowName) -> Option<Arc<Node>> {
+    if !any() {
+        return None;
+    }
+    let state = STATE.lock();
+    state.nodes.iter().find(|node| node.name == name).cloned()
+}
+
+/// The node of `description`, which is about to be mapped through it; its shadow is open in `shadow`.
+pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
+    let name = description.name();
+    if let Some(known) = find(name) {
+        return known;
+    }
+    let node = Arc::new(Node {
+        name,
+        description,
+        shadow: shadow
+            .into_own()
+            .and_then(|own| process::get().table.keep_shadow(name, own)),
+        record: AtomicPtr::new(core::ptr::null_mut()),
+        failed: Mutex::new(Vec::new()),
+    });
+    STATE.lock().nodes.push(node.clone());
+    ANY.store(true, Relaxed);
+    node
+}
+
+impl Node {
+    /// Notes in the run that `range` of it can be written from now on.
+    pub fn record(&self, range: (u64, u64)) -> Result<(), Errno> {
+        // SAFETY: null, or a record in memory that is mapped for ever.
+        match unsafe { self.record.load(Acquire).as_ref() } {
+            Some(record) => record.widen(range),
+            None => {
+                let record = records::add(self.name, range)?;
+                let added = core::ptr::from_ref(record).cast_mut();
+                if let Err(first) =
+                    self.record
+                        .compare_exchange(core::ptr::null_mut(), added, AcqRel, Acquire)
+                {
+                    record.free();
+                    // SAFETY: another thread's record, mapped for ever.
+                    unsafe { first.as_ref() }.inspect(|first| first.widen(range));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_record(&self) -> Option<&'static Record> {
+        let record = self.record.swap(core::ptr::null_mut(), AcqRel);
+        // SAFETY: null, or a record in memory that is mapped for ever.
+        unsafe { record.as_ref() }
+    }
+
+    /// Whether it can be written.
+    pub fn is_recorded(&self) -> bool {
+        !self.record.load(Acquire).is_null()
+    }
+
+    /// Writes what was stored in `dirty` to the file. What fails is tried again the next time.
+    pub fn write_back(&self, mut dirty: Dirty) -> culvert::Result<()> {
+        dirty.ranges.append(&mut self.failed.lock());
+        if dirty.ranges.is_empty() {
+            return Ok(());
+        }
+        let result = self.write_back_now(&dirty);
+        if result.is_err() {
+            self.failed.lock().append(&mut dirty.ranges);
+        }
+        result
+    }
+
+    /// The shadow has a hole in `range`, which the file is to have too.
+    pub fn punch(&self, range: (u64, u64)) {
+        const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
+        let punched = self.description.file().is_ok_and(|file| {
+            let _lock = super::follow::lock(&self.description);
+            let length = range.1.saturating_sub(range.0);
+            file.allocate(PUNCH_HOLE_KEEP_SIZE, range.0, length).is_ok()
+        });
+        // A driver without holes gets the zeroes.
+        if !punched {
+            let zeroes = Dirty {
+                ranges: alloc::vec![range],
+                exact: false,
+            };
+            if let Err(error) = self.write_back(zeroes) {
+                crate::log!(
+                    "a hole in node {:x} of mount {} is not in its file: {error}",
+                    self.name.node.0,
+                    self.name.mount
+                );
+            }
+        }
+    }
+
+    fn write_back_now(&self, dirty: &Dirty) -> culvert::Result<()> {
+        let file = self.description.file()?;
+        let shadow = super::follow::followed(self.name)?;
+        let shadow = shadow.ok_or(Errno::EIO)?;
+        let _lock = super::follow::lock(&self.description);
+        write_back(file, shadow.number(), &dirty.ranges, dirty.exact)?;
+        crate::looked_at::mark_if_strangers(file, shadow.number())
+    }
+}
+
+/// Adds a region.
+pub fn insert(region: Mapped) {
+    STATE.lock().regions.insert(region);
+}
+
+/// What of the program's addresses from `start` on is known here.
+pub fn between(start: usize, length: usize) -> Vec<Mapped> {
+    if !any() {
+        return Vec::new();
+    }
+    let end = start.saturating_add(pages(length));
+    STATE.lock().regions.between(start, end)
+}
+
+/// All regions.
+pub fn all() -> Vec<Mapped> {
+    STATE.lock().regions.all().to_vec()
+}
+
+/// Forgets what is unmapped from `start` on, and returns it.
+pub fn take(start: usize, length: usize) -> Vec<Mapped> {
+    let end = start.saturating_add(pages(length));
+    STATE.lock().regions.take(start, end)
+}
+
+/// Stores are allowed from `start` on.
+pub fn allow(start: usize, length: usize) {
+    let end = start.saturating_add(pages(length));
+    STATE.lock().regions.allow(start, end);
+}
+
+/// `length` in whole pages, as the kernel takes it.
+pub fn pages(length: usize) -> usize {
+    length.checked_next_multiple_of(4096).unwrap_or(usize::MAX)
+}
+
+/// Nodes of which nothing is mapped any more are given up: after what was stored has been written back.
+pub fn release() {
+    let gone: Vec<Arc<Node>> = {
+        let mut state = STATE.lock();
+        let State { nodes, regions } = &mut *state;
+        let unused = |node: &Arc<Node>| {
+            regions
+                .all()
+                .iter()
+                .all(|region| !Arc::ptr_eq(&region.of, node))
+        };
+        let mut gone = Vec::new();
+        nodes.retain(|node| {
+            let gone_now = unused(node);
+            if gone_now {
+                gone.push(node.clone());
+            }
+            !gone_now
+        });
+        ANY.store(!nodes.is_empty(), Relaxed);
+        gone
+    };
+    for node in gone {
+        // With bytes that could not be written back the record stays, for whoever comes later.
+        if node.failed.lock().is_empty()
+            && let Some(record) = node.take_record()
+        {
+            record.free();
+        }
+    }
+}
+
+/// This process ends, or becomes another program, and has written everything back: nobody needs to look at its records. Only where no other thread can have
+/// stored anything since.
+pub fn give_up_records() {
+    let nodes = STATE.lock().nodes.clone();
+    for node in nodes {
+        if node.failed.lock().is_empty()
+            && let Some(record) = node.take_record()
+        {
+            record.free();
+        }
+    }
+}
+
+/// This is the child of a fork: it has the mappings, and needs records of its own.
+pub fn forked() {
+    let (nodes, regions) = {
+        let state = STATE.lock();
+        (state.nodes.clone(), state.regions.all().to_vec())
+    };
+    for node in nodes {
+        // What stands there is the parent's.
+        node.record.store(core::ptr::null_mut(), Release);
+        let own = regions
+            .iter()
+            .filter(|region| region.written && Arc::ptr_eq(&region.of, &node));
+        let range = own.fold((u64::MAX, 0), |range, region| {
+            let bytes = region.bytes();
+            (range.0.min(bytes.0), range.1.max(bytes.1))
+        });
+        if range.0 < range.1
+            && let Err(error) = node.record(range)
+        {
+            crate::log!(
+                "what this process stores in node {:x} of mount {} is lost if it is killed: {error}",
+                node.name.node.0,
+                node.name.mount
+            );
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Which processes map which nodes so that they can be written: a table in the run directory that outlives them.
+//!
+//! A record is there before the mapping and goes after its bytes have been written back, so that those of a process that was killed say where bytes may be
+//! that the driver has not got. Whose it is says a slot ([`crate::node_locks`]); whether that process lives, the kernel.
+
+use crate::node_locks::Mapped;
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::ShadowName;
+use crate::shadow;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use culvert::{Errno, Node};
+use culvert_sys::{nr, syscall};
+
+/// One process's mappings of one node that can be written.
+#[repr(C)]
+pub struct Record {
+    /// The process's slot; 0: free.
+    owner: AtomicU32,
+    mount: AtomicU32,
+    node: AtomicU64,
+    /// The bytes of the file that are mapped lie between these two; nothing is mapped yet while the first is not less.
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+/// The owner of records whose process is gone and whose slot another one has by now. No slot: those end below.
+const NOBODY: u32 = u32::MAX;
+
+/// How many there can be at once in a run: 256 KiB of them.
+const RECORDS: usize = 8192;
+/// A page for the number of those ever used, then the records.
+const LENGTH: usize = 4096 + RECORDS * size_of::<Record>();
+
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+
+struct Table {
+    used: &'static AtomicU32,
+    records: &'static [Record; RECORDS],
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The process's slot.
+    pub owner: u32,
+    /// The node.
+    pub name: ShadowName,
+    /// First byte and the one after the last.
+    pub range: (u64, u64),
+}
+
+fn map(create: bool) -> Result<Table, Errno> {
+    let known = ADDRESS.load(Acquire);
+    let address = match known {
+        0 => {
+            let flags = 0o2 | if create { 0o100 } else { 0 }; // O_RDWR, O_CREAT
+            let file = shadow::open(&process::get().run.file("mappings"), flags, 0o600)?;
+            super::bytes::make_room(file.0, LENGTH as u64)?;
+            // SAFETY: the mapping is a new one of our own file, of which every page is there, and lives for ever.
+            let made = unsafe {
+                const READ_WRITE: usize = 3;
+                const MAP_SHARED: usize = 1;
+                let arguments = [0, LENGTH, READ_WRITE, MAP_SHARED, file.0 as usize, 0];
+                syscall::call(nr::MMAP, arguments)?
+            };
+            match ADDRESS.compare_exchange(0, made, AcqRel, Acquire) {
+                Ok(_) => made,
+                Err(first) => {
+                    // SAFETY: made above and seen by nobody.
+                    let _ = unsafe { syscall::call(nr::MUNMAP, [made, LENGTH]) };
+                    first
+                }
+            }
+        }
+        known => known,
+    };
+    // SAFETY: mapped for ever, with this layout, all of atomic words.
+    unsafe {
+        Ok(Table {
+            used: &*(address as *const AtomicU32),
+            records: &*((address + 4096) as *const [Record; RECORDS]),
+        })
+    }
+}
+
+impl Table {
+    fn used(&self) -> &'static [Record] {
+        let count = (self.used.load(Acquire) as usize).min(RECORDS);
+        &self.records[..count]
+    }
+}
+
+impl Record {
+    fn said(&self) -> Option<Said> {
+        let owner = self.owner.load(Acquire);
+        let end = self.end.load(Acquire);
+        let said = Said {
+            owner,
+            name: ShadowName {
+                mount: self.mount.load(Relaxed) as u16,
+                node: Node(self.node.load(Relaxed)),
+            },
+            range: (self.start.load(Relaxed), end),
+        };
+        (owner != 0 && said.range.0 < end && self.owner.load(Acquire) == owner).then_some(said)
+    }
+
+    /// Makes the record's range hold `range` too.
+    pub fn widen(&self, range: (u64, u64)) {
+        self.start.fetch_min(range.0, AcqRel);
+        self.end.fetch_max(range.1, AcqRel);
+    }
+
+    /// Nothing is mapped any more, and what was written has been written back.
+    pub fn free(&self) {
+        let Some(said) = self.said() else { return };
+        self.end.store(0, Release);
+        self.owner.store(0, Release);
+        if let Some(group) = group(said.name) {
+            group.records.fetch_sub(1, AcqRel);
+        }
+    }
+
+    /// Takes the record over from the `owner` that it has, which is gone; false when somebody else was faster.
+    pub fn take_over(&self, owner: u32) -> bool {
+        let me = process::get().node_locks.owner();
+        self.owner
+            .compare_exchange(owner, me, AcqRel, Acquire)
+            .is_ok()
+    }
+
+    /// What was taken over is left to whoever comes next.
+    pub fn give_back(&self) {
+        self.owner.store(NOBODY, Release);
+    }
+}
+
+fn group(name: ShadowName) -> Option<Mapped> {
+    process::get()
+        .node_locks
+        .mapped(MountId(name.mount), name.node)
+}
+
+/// A record of this process for the bytes `range` of the node of `name`, which must not be empty; `ENOMEM` when there are too many, or there is no room
+/// for the table.
+pub fn add(name: ShadowName, range: (u64, u64)) -> Result<&'static Record, Errno> {
+    let (Ok(table), Some(group)) = (map(true), group(name)) else {
+        crate::log!("mappings cannot be recorded: no room in the run directory");
+        return Err(Errno::ENOMEM);
+    };
+    let me = process::get().node_locks.owner();
+    for (index, record) in table.records.iter().enumerate() {
+        let free = record.owner.load(Relaxed) == 0
+            && record
+                .owner
+                .compare_exchange(0, me, AcqRel, Relaxed)
+                .is_ok();
+        if !free {
+            continue;
+        }
+        record.mount.store(u32::from(name.mount), Relaxed);
+        record.node.store(name.node.0, Relaxed);
+        record.start.store(range.0, Relaxed);
+        table.used.fetch_max(index as u32 + 1, AcqRel);
+        // Who is killed before the next line leaves a count that is too high, which costs others a look.
+        group.records.fetch_add(1, AcqRel);
+        record.end.store(range.1, Release);
+        return Ok(record);
+    }
+    crate::log!("more than {RECORDS} files are mapped so that they can be written: refused");
+    Err(Errno::ENOMEM)
+}
+
+/// Whether any process has, or had when it was killed, a mapping of the node that can be written.
+#[inline]
+pub fn any(name: ShadowName) -> bool {
+    group(name).is_some_and(|group| group.records.load(Acquire) != 0) && !of(name).is_empty()
+}
+
+/// All valid records for which `wanted` says so.
+pub fn all(wanted: impl Fn(&Said) -> bool) -> alloc::vec::Vec<(&'static Record, Said)> {
+    let Ok(table) = map(false) else {
+        return alloc::vec::Vec::new();
+    };
+    let said = table.used().iter().filter_map(|record| {
+        let said = record.said()?;
+        wanted(&said).then_some((record, said))
+    });
+    said.collect()
+}
+
+/// The records of one node.
+pub fn of(name: ShadowName) -> alloc::vec::Vec<(&'static Record, Said)> {
+    all(|said| said.name == name)
+}
+
+/// Whether the process of `owner` is gone.
+pub fn is_gone(owner: u32) -> bool {
+    owner == NOBODY || !process::get().node_locks.lives(owner)
+}
+
+/// The slot `slot` begins anew: what records it has are those of a process that is gone.
+pub fn orphan(slot: u32) {
+    let Ok(table) = map(false) else { return };
+    for record in table.used() {
+        let _ = record
+            .owner
+            .compare_exchange(slot, NOBODY, AcqRel, Relaxed);
+    }
+}

@@ -1,0 +1,117 @@
+//! What other processes have stored: those that were killed, and those that live.
+
+use super::bytes::write_back;
+use super::{follow, records};
+use crate::description::Description;
+use crate::looked_at;
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::ShadowName;
+use culvert::{Errno, File};
+
+/// Writes back what the process that had the slot `slot`, and is gone, has stored.
+pub fn recover(slot: u32) {
+    recover_those(|said| said.owner == slot);
+}
+
+/// The same of all processes that are gone; returns whether nothing is left of them.
+pub fn recover_dead() -> bool {
+    recover_those(|said| records::is_gone(said.owner))
+}
+
+/// The same of the node of `name`, which is about to be used.
+pub fn recover_node(name: ShadowName) {
+    if records::any(name) {
+        recover_those(|said| said.name == name && records::is_gone(said.owner));
+    }
+}
+
+/// The same of all processes of a run that nobody is part of any more.
+pub fn recover_all() -> bool {
+    recover_those(|_| true)
+}
+
+fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> bool {
+    let mut all = true;
+    // A slot, so that others see who has taken a record over.
+    let _ = process::get().node_locks.owner();
+    for (record, said) in records::all(wanted) {
+        if !record.take_over(said.owner) {
+            continue;
+        }
+        match recover_range(said.name, said.range) {
+            Ok(()) => record.free(),
+            Err(error) => {
+                all = false;
+                record.give_back();
+                crate::log!(
+                    "what a process that is gone has stored in node {:x} of mount {} cannot be written back: {error}",
+                    said.name.node.0,
+                    said.name.mount
+                );
+            }
+        }
+    }
+    all
+}
+
+fn recover_range(name: ShadowName, range: (u64, u64)) -> culvert::Result<()> {
+    let Some(shadow) = follow::followed(name)? else {
+        return Ok(());
+    };
+    let file = match opened(name) {
+        // It has no name any more: nobody can read it again.
+        Err(error) if matches!(error.errno(), Errno::ESTALE | Errno::ENOENT) => {
+            crate::log!(
+                "what a process that is gone has stored in node {:x} of mount {} is gone with it: {error}",
+                name.node.0,
+                name.mount
+            );
+            return Ok(());
+        }
+        opened => opened?,
+    };
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
+    write_back(&*file, shadow.number(), &[range], false).map(|_| ())
+}
+
+/// The file of `name`, opened anew for writing.
+fn opened(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
+    // Where that fails the driver may know it all the same.
+    let _ = crate::descriptors::find_node(name);
+    looked_at::writable(name)
+}
+
+/// Writes back what other processes, living or not, have stored in the file of `description`.
+pub(super) fn write_back_others(description: &Description) -> culvert::Result<()> {
+    let name = description.name();
+    let me = process::get().node_locks.owner();
+    let mut ranges = alloc::vec::Vec::new();
+    for (_, said) in records::of(name) {
+        if said.owner != me {
+            ranges.push(said.range);
+        }
+    }
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    let Some(shadow) = follow::followed(name)? else {
+        return Ok(());
+    };
+    let anew;
+    let file = match description.writable() {
+        Ok(file) => file,
+        // Who may not write the file cannot do it for the others: they do it themselves.
+        Err(_) => match looked_at::writable(name) {
+            Ok(file) => {
+                anew = file;
+                &*anew
+            }
+            Err(_) => return Ok(()),
+        },
+    };
+    let _lock = follow::lock(description);
+    write_back(file, shadow.number(), &ranges, false).map(|_| ())
+}

@@ -1,0 +1,160 @@
+//! Which addresses show which bytes of which file.
+
+use alloc::vec::Vec;
+
+/// A stretch of addresses that shows consecutive bytes of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region<T> {
+    /// Its first address.
+    pub start: usize,
+    /// The first address behind it.
+    pub end: usize,
+    /// Where in the file the byte at `start` lies.
+    pub offset: u64,
+    /// Stores were allowed at some time, and are recorded.
+    pub written: bool,
+    /// The file.
+    pub of: T,
+}
+
+impl<T: Clone> Region<T> {
+    /// The part from `start` to `end`, none when that is empty.
+    fn part(&self, start: usize, end: usize) -> Option<Self> {
+        let (start, end) = (start.max(self.start), end.min(self.end));
+        (start < end).then(|| Self {
+            start,
+            end,
+            offset: self.offset + (start - self.start) as u64,
+            ..self.clone()
+        })
+    }
+
+    /// The bytes of the file that it shows, as far as there are such.
+    pub fn bytes(&self) -> (u64, u64) {
+        let end = self.offset.saturating_add((self.end - self.start) as u64);
+        (self.offset, end)
+    }
+}
+
+/// All of them, none overlapping another.
+#[derive(Default)]
+pub struct Regions<T>(Vec<Region<T>>);
+
+impl<T: Clone> Regions<T> {
+    /// None.
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The parts of all that lie between `start` and `end`.
+    pub fn between(&self, start: usize, end: usize) -> Vec<Region<T>> {
+        self.0
+            .iter()
+            .filter_map(|region| region.part(start, end))
+            .collect()
+    }
+
+    /// Takes out what lies between `start` and `end`, and returns it.
+    pub fn take(&mut self, start: usize, end: usize) -> Vec<Region<T>> {
+        let taken = self.between(start, end);
+        if !taken.is_empty() {
+            let old = core::mem::take(&mut self.0);
+            for region in old {
+                self.0.extend(region.part(0, start));
+                self.0.extend(region.part(end, usize::MAX));
+            }
+        }
+        taken
+    }
+
+    /// Adds a region; what was at its addresses is forgotten, as a new mapping there replaces it.
+    pub fn insert(&mut self, region: Region<T>) {
+        if region.start < region.end {
+            self.take(region.start, region.end);
+            self.0.push(region);
+        }
+    }
+
+    /// Allows stores between `start` and `end`.
+    pub fn allow(&mut self, start: usize, end: usize) {
+        for mut region in self.take(start, end) {
+            region.written = true;
+            self.insert(region);
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Region<T>] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model: what each page shows.
+    type Model = [Option<(u8, u64)>; 32];
+
+    fn check(regions: &Regions<u8>, model: &Model) {
+        for (page, want) in model.iter().enumerate() {
+            let found = regions.between(page, page + 1);
+            assert!(found.len() <= 1);
+            assert_eq!(found.first().map(|found| (found.of, found.offset)), *want);
+        }
+    }
+
+    /// Mapping over, unmapping parts: every page shows what was last mapped there.
+    #[test]
+    fn each_address_shows_what_was_mapped_there_last() {
+        let (mut regions, mut model) = (Regions::new(), [None; 32]);
+        let mut seed = 1u32;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(1_103_515_245).wrapping_add(12345);
+            (seed >> 16) as usize % below
+        };
+        for step in 0..2000 {
+            let start = random(32);
+            let end = start + random(33 - start);
+            if random(3) == 0 {
+                let taken: usize = regions
+                    .take(start, end)
+                    .iter()
+                    .map(|taken| taken.end - taken.start)
+                    .sum();
+                let there = model[start..end].iter().flatten().count();
+                assert_eq!(taken, there);
+                model[start..end].fill(None);
+            } else {
+                let (of, offset) = ((step % 200) as u8, random(100) as u64);
+                regions.insert(Region {
+                    start,
+                    end,
+                    offset,
+                    written: false,
+                    of,
+                });
+                for (index, page) in model[start..end].iter_mut().enumerate() {
+                    *page = Some((of, offset + index as u64));
+                }
+            }
+            check(&regions, &model);
+        }
+    }
+
+    #[test]
+    fn stores_are_allowed_in_a_part() {
+        let mut regions = Regions::new();
+        regions.insert(Region {
+            start: 0,
+            end: 10,
+            offset: 100,
+            written: false,
+            of: 1,
+        });
+        regions.allow(3, 5);
+        let written = |page| regions.between(page, page + 1)[0].written;
+        assert!(written(3) && written(4) && !written(2) && !written(5));
+        assert_eq!(regions.between(4, 6)[0].bytes(), (104, 105));
+    }
+}
