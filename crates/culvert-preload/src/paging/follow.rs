@@ -140,10 +140,7 @@ fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {
 
 /// Whether a shadow with this `struct stat` that follows has the bytes of `file`, also those that were changed by somebody outside of the run: it was made
 /// equal more than a second after the file's last change.
-fn is_current(
-    file: &dyn File,
-    found: &culvert_sys::raw::general::stat,
-) -> culvert::Result<bool> {
+fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culvert::Result<bool> {
     if !shadow::is_followed(found) {
         return Ok(false);
     }

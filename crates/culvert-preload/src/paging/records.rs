@@ -204,8 +204,6 @@ pub fn is_gone(owner: u32) -> bool {
 pub fn orphan(slot: u32) {
     let Ok(table) = map(false) else { return };
     for record in table.used() {
-        let _ = record
-            .owner
-            .compare_exchange(slot, NOBODY, AcqRel, Relaxed);
+        let _ = record.owner.compare_exchange(slot, NOBODY, AcqRel, Relaxed);
     }
 }
