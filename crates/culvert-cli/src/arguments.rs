@@ -1,6 +1,7 @@
 //! The command line: what the user asked for, in his own words, nothing looked at yet.
 
 use crate::failure::{Failure, shown};
+use crate::kernel_mount::arguments::{Mount, mount, unmount};
 use culvert::mount::{Request, parse_mount, parse_volume};
 use lexopt::Arg::{Long, Short, Value};
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -16,6 +17,15 @@ pub enum Command {
     RunInside(Run),
     /// The pager of the run in this directory.
     RunPager(PathBuf),
+    /// `culvert mount`.
+    Mount(Mount),
+    /// `culvert umount`.
+    Unmount {
+        /// Directories, as typed.
+        targets: Vec<OsString>,
+        /// Also while they are in use.
+        lazy: bool,
+    },
     /// `culvert drivers [TYPE]`.
     Drivers {
         /// The one driver to describe.
@@ -47,12 +57,16 @@ pub struct Run {
 
 const USAGE: &str = "\
 Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
+       culvert mount [-t TYPE] [-o OPTIONS] SOURCE TARGET
+       culvert umount TARGET...
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
 
 Runs programs on file systems that live in the program's own process.
 
   run      run a program; archives named by -v appear as directories to it
+  mount    mount a file system for all programs, by the kernel (FUSE)
+  umount   end such a mount
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
@@ -131,19 +145,21 @@ where
                     _ => Err(Failure::new("no run directory given")),
                 }
             }
+            Some("mount") => mount(&mut parser),
+            Some("umount") => unmount(&mut parser),
             Some("drivers") => drivers(&mut parser),
             Some("doctor") => doctor(&mut parser),
             Some("help") => Ok(Command::Print(USAGE.into())),
             _ => Err(
                 Failure::new(format!("unknown command \"{}\"", shown(&word)))
-                    .advice("there are: run, drivers, doctor; try: culvert --help"),
+                    .advice("there are: run, mount, umount, drivers, doctor; try: culvert --help"),
             ),
         },
         other => Err(bad(&other.unexpected(), "")),
     }
 }
 
-fn bad(error: &lexopt::Error, command: &str) -> Failure {
+pub(crate) fn bad(error: &lexopt::Error, command: &str) -> Failure {
     let space = if command.is_empty() { "" } else { " " };
     Failure::new(error.to_string()).advice(format!("try: culvert{space}{command} --help"))
 }
@@ -250,7 +266,14 @@ mod tests {
     fn bad_command_lines_say_what_is_wrong() {
         for (text, want) in [
             ("", "no command given"),
-            ("mount a b", "unknown command \"mount\""),
+            ("mnt a b", "unknown command \"mnt\""),
+            ("mount", "no source"),
+            ("mount a", "no target"),
+            ("mount a b c", "unexpected argument"),
+            ("mount -v a:b c", "unexpected argument"),
+            ("mount --without speed a b", "no capability \"speed\""),
+            ("mount -o ro,,x a b", "option"),
+            ("umount", "no target"),
             ("--frobnicate", "--frobnicate"),
             ("run", "no program to run"),
             ("run -v", "missing argument for option '-v'"),

@@ -11,6 +11,7 @@ mod drivers;
 mod elf;
 mod failure;
 mod file_size_signal;
+mod kernel_mount;
 mod mounts;
 mod pager;
 mod prepare;
@@ -53,6 +54,8 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::RunInside(run) => Err(run::continue_inside(run)),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
+        Command::Mount(mount) => kernel_mount::mount(mount),
+        Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
         Command::Doctor { command, json } => doctor::doctor(&command, json),
     }
 }

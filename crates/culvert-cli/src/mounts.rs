@@ -93,7 +93,7 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The source of `request`, canonical, and the driver for it: the one asked for, which can serve what the source is, or the one found from that.
-fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
+pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let typed = path(&request.source);
     let wrong =
         |error: io::Error| Failure::new(format!("source {}: {}", shown(typed), reason(&error)));

@@ -1,0 +1,186 @@
+//! The words of `culvert mount` and `culvert umount`.
+
+use crate::{
+    arguments::{Command, bad},
+    failure::{Failure, shown},
+};
+use culvert::mount::{Options, Request, parse_options, parse_volume};
+use culvert_server::capabilities;
+use lexopt::Arg::{Long, Short, Value};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+
+/// The words of `culvert mount`.
+#[derive(Debug)]
+pub struct Mount {
+    /// What is to be mounted where; options that are the kernel mount's own are taken out.
+    pub request: Request,
+    /// Stay in the foreground.
+    pub foreground: bool,
+    /// Other users may use it.
+    pub allow_other: bool,
+    /// Set-user-ID programs and devices on it are what they are.
+    pub privileged_files: bool,
+    /// Capabilities that are not to be used.
+    pub without: Vec<String>,
+    /// Print every request.
+    pub trace: bool,
+    /// Where messages go once the mount is up.
+    pub log: Option<OsString>,
+}
+
+const MOUNT: &str = "\
+Usage: culvert mount [OPTION]... [-t TYPE] [-o OPTIONS] SOURCE TARGET
+       culvert mount [OPTION]... -v SOURCE:TARGET[:OPTIONS]
+
+Mounts SOURCE at the directory TARGET, by the kernel (FUSE), for all programs.
+Returns when the mount can be used: 0, or 125 with the reason. Users other than
+root need fusermount3 (package fuse3).
+
+  -t TYPE          the file system; found from SOURCE when left out
+                   (culvert drivers lists them)
+  -o OPTIONS       of the file system, separated by commas; and allow_other,
+                   suid, dev (root only: set-user-ID programs and devices)
+  -f, --foreground stay in the foreground, messages on standard error
+      --allow-other
+                   other users may use the mount, with their own rights
+      --log FILE   messages go there (the default: nowhere, with -f to
+                   standard error)
+      --trace      a message for each request
+      --without CAPABILITY
+                   do not use this ability of the kernel; `list` lists them
+
+  culvert mount linux.tar.xz /mnt
+";
+
+const UNMOUNT: &str = "\
+Usage: culvert umount [--lazy] TARGET...
+
+Ends mounts of culvert mount.
+
+  -l, --lazy       also while they are in use: the mount leaves the tree at
+                   once and ends with its last user
+";
+
+/// Reads what follows `culvert mount`.
+pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, "mount");
+    let (mut driver, mut volume, mut options) = (None, None, Options::new());
+    let (mut paths, mut without) = (Vec::<OsString>::new(), Vec::new());
+    let (mut foreground, mut allow_other, mut trace, mut log) = (false, false, false, None);
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(MOUNT.into())),
+            Short('t') | Long("type") => driver = Some(parser.value().map_err(wrong)?),
+            Short('o') | Long("options") => {
+                let text = parser.value().map_err(wrong)?;
+                let more = parse_options(text.as_bytes());
+                options.extend(more.map_err(|error| Failure::new(format!("-o {error}")))?);
+            }
+            Short('v') | Long("volume") if volume.is_none() => {
+                let text = parser.value().map_err(wrong)?;
+                let request = parse_volume(text.as_bytes());
+                volume = Some(request.map_err(|error| Failure::new(format!("-v {error}")))?);
+            }
+            Short('f') | Long("foreground") => foreground = true,
+            Long("allow-other") => allow_other = true,
+            Long("trace") => trace = true,
+            Long("log") => log = Some(parser.value().map_err(wrong)?),
+            Long("without") => {
+                let name = shown(parser.value().map_err(wrong)?);
+                if name == "list" {
+                    return Ok(Command::Print(list()));
+                }
+                check_capability(&name)?;
+                without.push(name);
+            }
+            Value(path) if paths.len() < 2 && volume.is_none() => paths.push(path),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    let missing = |what: &str| {
+        Failure::new(format!("no {what} was given")).advice("try: culvert mount --help")
+    };
+    let mut request = match volume {
+        Some(mut request) => {
+            request.driver = match driver {
+                Some(driver) => Some(shown(driver)),
+                None => request.driver,
+            };
+            request.options.extend(options);
+            request
+        }
+        None => {
+            let mut paths = paths.into_iter();
+            let source = paths.next().ok_or_else(|| missing("source"))?;
+            let target = paths.next().ok_or_else(|| missing("target"))?;
+            let driver = driver.as_ref().map(|driver| driver.as_bytes());
+            Request::new(driver, source.as_bytes(), target.as_bytes(), options)
+                .map_err(|error| Failure::new(error.to_string()))?
+        }
+    };
+    let mut privileged_files = false;
+    // Words of mount(8) that are the kernel's, not the driver's.
+    request.options.retain(|(name, _)| {
+        match name.as_str() {
+            "allow_other" => allow_other = true,
+            "suid" | "dev" => privileged_files = true,
+            "nosuid" | "nodev" => privileged_files = false,
+            _ => return true,
+        }
+        false
+    });
+    Ok(Command::Mount(Mount {
+        request,
+        foreground,
+        allow_other,
+        privileged_files,
+        without,
+        trace,
+        log,
+    }))
+}
+
+fn check_capability(name: &str) -> Result<(), Failure> {
+    match capabilities::USED.iter().find(|one| one.name == name) {
+        Some(one) if one.switchable => Ok(()),
+        Some(one) => Err(Failure::new(format!(
+            "{name} cannot be left out: {}",
+            one.reason
+        ))),
+        None => Err(Failure::new(format!("there is no capability \"{name}\""))
+            .advice("try: culvert mount --without list")),
+    }
+}
+
+/// What the kernel may offer, and what is made of it.
+fn list() -> String {
+    let mut text = String::from("Used where the kernel offers it and the file system can:\n\n");
+    for one in capabilities::USED {
+        let fixed = if one.switchable { "" } else { " (always)" };
+        text += &format!("  {}{fixed}\n      {}\n", one.name, one.reason);
+    }
+    text += "\nNot used:\n\n";
+    for (flag, reason) in capabilities::UNUSED {
+        let known = culvert_server::flag_name(*flag);
+        text += &format!("  {known}\n      {reason}\n");
+    }
+    text
+}
+
+/// Reads what follows `culvert umount`.
+pub fn unmount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, "umount");
+    let (mut targets, mut lazy) = (Vec::new(), false);
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(UNMOUNT.into())),
+            Short('l') | Long("lazy") => lazy = true,
+            Value(target) => targets.push(target),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    match targets.is_empty() {
+        true => Err(Failure::new("no target was given").advice("try: culvert umount --help")),
+        false => Ok(Command::Unmount { targets, lazy }),
+    }
+}

@@ -1,0 +1,99 @@
+//! The server as a process of its own: the command returns when the mount can be used, or with the reason why not.
+
+use super::{Ready, serve};
+use crate::failure::{Failure, reason, shown};
+use std::{
+    ffi::OsStr,
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    path::Path,
+};
+
+unsafe extern "C" {
+    /// fork(2) of the C library, which keeps its own books right.
+    safe fn fork() -> i32;
+}
+
+/// What the child says when the mount is up.
+const UP: u8 = b'+';
+
+/// Leaves a child behind that serves the mount; returns when it can be used.
+pub fn leave_behind(ready: Ready) -> Result<u8, Failure> {
+    let cannot = |error: io::Error| Failure::new(format!("cannot start: {}", reason(&error)));
+    let (mut ours, theirs) = io::pipe().map_err(cannot)?;
+    // No thread exists yet: the child is whole.
+    match fork() {
+        -1 => {
+            ready.directory.discard();
+            Err(cannot(io::Error::last_os_error()))
+        }
+        0 => {
+            drop(ours);
+            child(ready, theirs);
+            // The parent's clean-up is not the child's.
+            std::process::exit(0)
+        }
+        _ => {
+            drop(theirs);
+            let mut answer = Vec::new();
+            ours.read_to_end(&mut answer).map_err(cannot)?;
+            match answer.split_first() {
+                Some((&UP, _)) => Ok(0),
+                Some((_, text)) => {
+                    // The child has said it as a failure says it.
+                    let _ = io::stderr().write_all(text);
+                    Ok(crate::failure::FAILED)
+                }
+                None => Err(Failure::new("the server ended before the mount was up")),
+            }
+        }
+    }
+}
+
+/// The child: leaves the terminal, serves.
+fn child(ready: Ready, parent: io::PipeWriter) {
+    let _ = rustix::process::setsid();
+    // No directory is kept from being unmounted.
+    let _ = rustix::process::chdir("/");
+    let mut parent = Some(parent);
+    let outcome = serve(ready, |ready| {
+        detach(ready.asked.log.as_deref())?;
+        if let Some(mut parent) = parent.take() {
+            // Who was killed meanwhile needs no answer.
+            let _ = parent.write_all(&[UP]);
+        }
+        Ok(())
+    });
+    match (outcome, parent) {
+        (Ok(_), _) => {}
+        (Err(failure), Some(mut parent)) => {
+            let _ = writeln!(parent, "-{failure}");
+        }
+        (Err(failure), None) => {
+            let _ = writeln!(io::stderr(), "{failure}");
+        }
+    }
+}
+
+/// Standard input is nothing, output and messages go to `log`.
+fn detach(log: Option<&OsStr>) -> Result<(), Failure> {
+    let nothing = open(Path::new("/dev/null"), false)?;
+    let out = match log {
+        Some(log) => open(Path::new(log), true)?,
+        None => open(Path::new("/dev/null"), true)?,
+    };
+    let failed = |error: rustix::io::Errno| Failure::new(io::Error::from(error).to_string());
+    rustix::stdio::dup2_stdin(&nothing).map_err(failed)?;
+    rustix::stdio::dup2_stdout(&out).map_err(failed)?;
+    rustix::stdio::dup2_stderr(&out).map_err(failed)
+}
+
+fn open(path: &Path, write: bool) -> Result<OwnedFd, Failure> {
+    let file = match write {
+        true => OpenOptions::new().append(true).create(true).open(path),
+        false => File::open(path),
+    };
+    file.map(OwnedFd::from)
+        .map_err(|error| Failure::new(format!("{}: {}", shown(path), reason(&error))))
+}

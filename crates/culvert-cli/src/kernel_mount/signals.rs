@@ -1,0 +1,69 @@
+//! Signals of the server: those that ask it to end, end the mount first.
+
+use culvert_server::mounting;
+use culvert_sys::{nr, syscall};
+use std::{path::PathBuf, process, thread};
+
+const SIGHUP: u32 = 1;
+const SIGINT: u32 = 2;
+const SIGPIPE: usize = 13;
+const SIGTERM: u32 = 15;
+const SIGXFSZ: usize = 25;
+/// The signals that end the server, as a set.
+const ENDING: u64 = 1 << (SIGHUP - 1) | 1 << (SIGINT - 1) | 1 << (SIGTERM - 1);
+
+/// Before any thread is made: [`ENDING`] wait until somebody takes them; a log that is a closed pipe and files that reach a limit are errors, not
+/// the end.
+pub fn prepare() {
+    const SIG_BLOCK: usize = 0;
+    let set = ENDING;
+    // SAFETY: the set is eight bytes and outlives the call.
+    let _ = unsafe {
+        syscall::call(
+            nr::RT_SIGPROCMASK,
+            [SIG_BLOCK, (&raw const set) as usize, 0, size_of::<u64>()],
+        )
+    };
+    for signal in [SIGPIPE, SIGXFSZ] {
+        // `struct sigaction` of the kernel: SIG_IGN, no flags, no restorer, no mask.
+        let action: [u64; 4] = [1, 0, 0, 0];
+        // SAFETY: the structure outlives the call; ignoring installs no handler.
+        let _ = unsafe {
+            syscall::call(
+                nr::RT_SIGACTION,
+                [signal, action.as_ptr() as usize, 0, size_of::<u64>()],
+            )
+        };
+    }
+}
+
+/// Waits, in a thread of its own, for a signal that ends the server, and ends the mount at `target`.
+pub fn unmount_at_signals(target: PathBuf) {
+    thread::spawn(move || {
+        loop {
+            let set = ENDING;
+            // SAFETY: the set is eight bytes and outlives the call; nothing is told of the signal.
+            let taken = unsafe {
+                syscall::call(
+                    nr::RT_SIGTIMEDWAIT,
+                    [(&raw const set) as usize, 0, 0, size_of::<u64>()],
+                )
+            };
+            if taken.is_ok() {
+                break;
+            }
+        }
+        // With the mount gone the threads that serve it end, and the process with them.
+        if mounting::unmount(&target, false).is_ok() {
+            return;
+        }
+        // In use: what was written reaches the driver, then the users lose it (ENOTCONN).
+        if let Ok(root) = std::fs::File::open(&target) {
+            let _ = rustix::fs::syncfs(&root);
+        }
+        if mounting::unmount(&target, true).is_err() {
+            // Somebody else has ended it.
+        }
+        process::exit(0);
+    });
+}

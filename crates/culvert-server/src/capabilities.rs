@@ -1,0 +1,228 @@
+//! What is agreed on in INIT: every capability with its reason, and why it is not used where it is not.
+
+use culvert::{FileSystem, Validity};
+use culvert_wire::InitFlags;
+
+/// What decides about capabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation {
+    /// The driver's tree never changes.
+    pub immutable: bool,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// The driver has extended attributes, and checks permissions by more than mode bits: ACLs are among them.
+    pub keeps_acls: bool,
+    /// The driver lets names or attributes be believed for a while.
+    pub caches_names: bool,
+    /// The server may register backing files (CAP_SYS_ADMIN).
+    pub privileged: bool,
+}
+
+impl Situation {
+    /// As `filesystem` and the calling process have it.
+    pub fn of(filesystem: &dyn FileSystem, read_only: bool) -> Self {
+        let can = filesystem.capabilities();
+        Self {
+            immutable: can.immutable,
+            read_only: can.read_only || read_only,
+            keeps_acls: can.xattrs && can.checks_permissions,
+            caches_names: filesystem.validity() != Validity::NONE,
+            privileged: rustix::process::geteuid().is_root(),
+        }
+    }
+}
+
+/// Whether a capability is used: why not, where it is not.
+type Verdict = Result<(), &'static str>;
+
+/// One capability.
+#[derive(Clone, Copy, Debug)]
+pub struct Capability {
+    /// The kernel's bit.
+    pub flag: InitFlags,
+    /// What `--without` calls it.
+    pub name: &'static str,
+    /// Why it is used.
+    pub reason: &'static str,
+    /// Whether the driver and this server can honour it.
+    pub honoured: fn(&Situation) -> Verdict,
+    /// Whether it may be switched off: what is negotiated only for correctness may not.
+    pub switchable: bool,
+}
+
+const fn always(_: &Situation) -> Verdict {
+    Ok(())
+}
+
+const fn writable(situation: &Situation) -> Verdict {
+    match situation.read_only {
+        true => Err("nothing is written on a read-only mount"),
+        false => Ok(()),
+    }
+}
+
+const fn immutable(situation: &Situation) -> Verdict {
+    match situation.immutable {
+        true => Ok(()),
+        false => Err("the driver's tree may change behind the kernel's back"),
+    }
+}
+
+macro_rules! capabilities {
+    ($($flag:ident $name:literal $switchable:literal $honoured:expr, $reason:literal;)*) => {
+        /// Every capability that is used where the kernel offers it.
+        pub const USED: &[Capability] = &[$(Capability {
+            flag: InitFlags::$flag,
+            name: $name,
+            reason: $reason,
+            honoured: $honoured,
+            switchable: $switchable,
+        }),*];
+    };
+}
+
+capabilities! {
+    INIT_EXT "init-ext" false always, "the second half of these bits is sent at all";
+    MAX_PAGES "max-pages" true always, "requests of 1 MiB instead of 128 KiB: an eighth of the upcalls for large reads and writes";
+    BIG_WRITES "big-writes" true always, "writes of more than one page";
+    ASYNC_READ "async-read" true always, "read-ahead runs while the program goes on: drivers read from several threads";
+    ASYNC_DIO "async-dio" true always, "direct I/O in parallel pieces, for the same reason";
+    PARALLEL_DIROPS "parallel-dirops" true always, "lookups and listings of one directory at once: drivers are called from several threads";
+    ATOMIC_O_TRUNC "atomic-o-trunc" true always, "open and truncation in one request, which the driver does at one moment";
+    DONT_MASK "dont-mask" false always, "the umask comes with the request: a default ACL in the directory takes its place (acl(5))";
+    HANDLE_KILLPRIV_V2 "killpriv-v2" true writable, "without it each write asks for security.capability: 4 KiB writes 20 times slower. Drivers clear set-user-ID, set-group-ID and capabilities themselves";
+    SETXATTR_EXT "setxattr-ext" true always, "an ACL says whether set-group-ID goes with it";
+    POSIX_ACL "posix-acl" true |situation| match situation.keeps_acls {
+        true => Ok(()),
+        false => Err("the driver keeps no ACLs"),
+    }, "the kernel checks by the ACLs of the driver's files, not by their mode bits alone";
+    AUTO_INVAL_DATA "auto-inval-data" true |situation| match situation.immutable {
+        true => Err("nothing changes in an immutable tree"),
+        false => Ok(()),
+    }, "cached pages go when size or time show that somebody else has written";
+    CACHE_SYMLINKS "cache-symlinks" true immutable, "a link is read once";
+    NO_OPENDIR_SUPPORT "no-opendir" true immutable, "directories of an immutable tree are opened and closed without a request, their listings stay cached";
+    DO_READDIRPLUS "readdirplus" true |situation| match situation.caches_names {
+        true => Ok(()),
+        false => Err("the driver's answers may not be believed, so each name would be looked up again"),
+    }, "a listing brings the attributes: `ls -l` needs no lookup of each name";
+    READDIRPLUS_AUTO "readdirplus-auto" true |situation| match situation.caches_names {
+        true => Ok(()),
+        false => Err("as readdirplus"),
+    }, "but only where attributes are asked for";
+    HAS_IOCTL_DIR "ioctl-dir" true always, "ioctl of directories gets the driver's own answer";
+    CREATE_SUPP_GROUP "create-supp-group" true writable, "new files come with the caller's group that decides about set-group-ID";
+    NO_EXPORT_SUPPORT "no-export" true always, "a node that the kernel has forgotten cannot be found by its number: no file handles are given that would be stale";
+    PASSTHROUGH "passthrough" true |situation| match situation.privileged {
+        true => Ok(()),
+        false => Err("backing files may be registered with CAP_SYS_ADMIN only"),
+    }, "reads, writes and mappings of backed files are the kernel's own: no request at all";
+}
+
+/// What the kernel may offer and is not used, and why.
+pub const UNUSED: &[(InitFlags, &str)] = &[
+    (
+        InitFlags::POSIX_LOCKS,
+        "the kernel keeps locks itself, right for everybody who uses the mount",
+    ),
+    (InitFlags::FLOCK_LOCKS, "as POSIX_LOCKS"),
+    (
+        InitFlags::WRITEBACK_CACHE,
+        "size and times would be the kernel's: others who use the driver would not see them",
+    ),
+    (
+        InitFlags::NO_OPEN_SUPPORT,
+        "drivers keep state for each open file",
+    ),
+    (
+        InitFlags::HANDLE_KILLPRIV,
+        "HANDLE_KILLPRIV_V2 says more exactly when",
+    ),
+    (
+        InitFlags::EXPLICIT_INVAL_DATA,
+        "others may write without a notice",
+    ),
+    (
+        InitFlags::SECURITY_CTX,
+        "labels are not set at creation: no driver could do it at one moment",
+    ),
+    (
+        InitFlags::DIRECT_IO_ALLOW_MMAP,
+        "files that must not be cached must not be mapped (Caching::Never)",
+    ),
+    (
+        InitFlags::SUBMOUNTS,
+        "a mount is one file system, with one device number",
+    ),
+    (
+        InitFlags::EXPORT_SUPPORT,
+        "nodes cannot be found by number after they were forgotten",
+    ),
+];
+
+/// What is answered to a kernel that offers `offered`, without those named in `without`.
+pub fn choose(situation: &Situation, offered: InitFlags, without: &[String]) -> InitFlags {
+    USED.iter()
+        .filter(|one| offered.contains(one.flag) && (one.honoured)(situation).is_ok())
+        .filter(|one| !one.switchable || !without.iter().any(|name| name == one.name))
+        .fold(InitFlags::NONE, |chosen, one| chosen.with(one.flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FULL: Situation = Situation {
+        immutable: false,
+        read_only: false,
+        keeps_acls: true,
+        caches_names: false,
+        privileged: true,
+    };
+    const EVERYTHING: InitFlags = InitFlags(u64::MAX);
+
+    #[test]
+    fn what_cannot_be_honoured_is_not_chosen() {
+        let chosen = choose(&FULL, EVERYTHING, &[]);
+        assert!(chosen.contains(InitFlags::HANDLE_KILLPRIV_V2));
+        assert!(chosen.contains(InitFlags::PASSTHROUGH) && chosen.contains(InitFlags::POSIX_ACL));
+        assert!(!chosen.contains(InitFlags::CACHE_SYMLINKS));
+        for (flag, reason) in UNUSED {
+            assert!(!reason.is_empty() && chosen.common(*flag) == InitFlags::NONE);
+        }
+        let archive = Situation {
+            immutable: true,
+            read_only: true,
+            keeps_acls: false,
+            caches_names: true,
+            privileged: false,
+        };
+        let chosen = choose(&archive, EVERYTHING, &[]);
+        assert!(chosen.contains(InitFlags::CACHE_SYMLINKS.with(InitFlags::NO_OPENDIR_SUPPORT)));
+        for flag in [
+            InitFlags::PASSTHROUGH,
+            InitFlags::POSIX_ACL,
+            InitFlags::HANDLE_KILLPRIV_V2,
+            InitFlags::AUTO_INVAL_DATA,
+        ] {
+            assert!(!chosen.contains(flag));
+        }
+    }
+
+    #[test]
+    fn nothing_is_chosen_that_is_not_offered_or_is_switched_off() {
+        assert_eq!(choose(&FULL, InitFlags::NONE, &[]), InitFlags::NONE);
+        let without = ["passthrough".into(), "init-ext".into()];
+        let chosen = choose(&FULL, EVERYTHING, &without);
+        assert!(!chosen.contains(InitFlags::PASSTHROUGH));
+        assert!(chosen.contains(InitFlags::INIT_EXT));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = USED.iter().map(|one| one.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), USED.len());
+    }
+}

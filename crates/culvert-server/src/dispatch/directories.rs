@@ -1,0 +1,251 @@
+//! Open directories.
+
+use super::{DONE, Outcome};
+use crate::{
+    attributes,
+    session::{Context, Session},
+};
+use culvert::{
+    Caller, Directory, DirectoryEntry, Errno, FileKind, Node, OpenFlags, OpenedDirectory, Result,
+};
+use culvert_wire::{
+    Answer, Data, DirectoryWriter, InitFlags, WireEntry,
+    structures::{EntryOut, FsyncIn, InHeader, OpenIn, OpenOut, ReadIn},
+};
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// An open directory.
+pub struct OpenDirectory {
+    /// What the driver keeps for this open; none: it is asked by node.
+    driven: Option<Box<dyn Directory>>,
+}
+
+/// How many positions `.` and `..` take, which are added here, in front of the driver's.
+const DOTS: u64 = 2;
+/// The largest position: telldir(3) gives it to programs as a signed number.
+const LAST: u64 = i64::MAX as u64;
+
+/// The driver's position as the kernel has it. The largest one is kept: file systems mark the end by it (ext4).
+const fn shifted(position: u64) -> u64 {
+    match position {
+        LAST => LAST,
+        position => position.saturating_add(DOTS),
+    }
+}
+
+/// The driver's position of the kernel's.
+const fn unshifted(offset: u64) -> u64 {
+    match offset {
+        LAST => LAST,
+        offset => offset.saturating_sub(DOTS),
+    }
+}
+
+impl Session {
+    pub(super) fn opendir(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        dir: Node,
+        open: &OpenIn,
+    ) -> Outcome<'static> {
+        let caller = self.caller(context, header, 0)?;
+        let opened = self
+            .filesystem
+            .open_directory(&caller, dir, OpenFlags(open.flags))?;
+        let immutable = self.filesystem.capabilities().immutable;
+        let driven = match opened {
+            // No more of these requests: what is open needs nothing of us.
+            OpenedDirectory::Stateless
+                if immutable && self.protocol.flags.contains(InitFlags::NO_OPENDIR_SUPPORT) =>
+            {
+                return Err(Errno::ENOSYS.into());
+            }
+            OpenedDirectory::Stateless => None,
+            OpenedDirectory::Backed(fd) => {
+                // SAFETY: the driver gives the descriptor away.
+                drop(unsafe { OwnedFd::from_raw_fd(fd) });
+                None
+            }
+            OpenedDirectory::Driven(directory) => Some(directory),
+        };
+        let open_flags = match immutable {
+            true => OpenOut::CACHE_DIR | OpenOut::KEEP_CACHE,
+            false => 0,
+        };
+        Ok(Answer::Opened {
+            open: OpenOut {
+                fh: self.directories.insert(OpenDirectory { driven }),
+                open_flags,
+                backing_id: 0,
+            },
+        })
+    }
+
+    /// Adds `.` and `..` by `add` as far as `offset` asks for them; whether they fitted. Their inode numbers are the node's and its parent's.
+    fn dots(
+        &self,
+        dir: Node,
+        offset: u64,
+        mut add: impl FnMut(&WireEntry<'_>) -> bool,
+    ) -> Result<bool> {
+        let kind = u32::from(FileKind::Directory.directory_type());
+        for (at, name) in [&b"."[..], b".."].into_iter().enumerate() {
+            if offset > at as u64 {
+                continue;
+            }
+            let inode = match at {
+                0 => self.filesystem.attributes(dir)?.inode,
+                // Of a directory that was removed there is none.
+                _ => match self.filesystem.parent(dir) {
+                    Ok(parent) => self.filesystem.attributes(parent).map_or(0, |a| a.inode),
+                    Err(_) => 0,
+                },
+            };
+            let entry = WireEntry {
+                inode: inode.max(1),
+                next: at as u64 + 1,
+                kind,
+                name,
+            };
+            if !add(&entry) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn readdir<'o>(
+        &self,
+        context: &mut Context<'_>,
+        dir: Node,
+        read: &ReadIn,
+        out: &'o mut [u8],
+    ) -> Outcome<'o> {
+        // What may be listed was decided when it was opened.
+        if self.acts {
+            context.identity.server()?;
+        }
+        let size = out.len().min(read.size as usize);
+        let mut writer = DirectoryWriter::new(&mut out[..size]);
+        if self.dots(dir, read.offset, |entry| writer.add(entry))? {
+            let mut sink = |entry: DirectoryEntry<'_>| writer.add(&wire(&entry));
+            let from = unshifted(read.offset);
+            match self.directories.get(read.fh).as_deref() {
+                Some(OpenDirectory {
+                    driven: Some(directory),
+                }) => directory.read(from, &mut sink),
+                _ => self.filesystem.read_directory(dir, from, &mut sink),
+            }?;
+        }
+        let length = writer.length();
+        Ok(Answer::Data {
+            data: Data(&out[..length]),
+        })
+    }
+
+    pub(super) fn readdirplus<'o>(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        dir: Node,
+        read: &ReadIn,
+        out: &'o mut [u8],
+    ) -> Outcome<'o> {
+        let caller = self.caller(context, header, 0)?;
+        let size = out.len().min(read.size as usize);
+        let mut writer = DirectoryWriter::new(&mut out[..size]);
+        // Node 0: the kernel is told no more than the name.
+        let nothing = EntryOut::default();
+        if self.dots(dir, read.offset, |entry| writer.add_plus(&nothing, entry))? {
+            let from = unshifted(read.offset);
+            match self.directories.get(read.fh).as_deref() {
+                Some(OpenDirectory {
+                    driven: Some(directory),
+                }) => {
+                    let mut sink = |entry: DirectoryEntry<'_>| {
+                        self.look_up_and_add(&caller, dir, &entry, &mut writer)
+                    };
+                    directory.read(from, &mut sink)
+                }
+                _ => {
+                    let mut sink = |entry: DirectoryEntry<'_>, found: Option<culvert::Entry>| {
+                        let found = found.map_or(nothing, |found| {
+                            attributes::entry(&found, self.numbers, self.validity)
+                        });
+                        writer.add_plus(&found, &wire(&entry))
+                    };
+                    self.filesystem
+                        .read_directory_plus(&caller, dir, from, &mut sink)
+                }
+            }?;
+        }
+        let length = writer.length();
+        Ok(Answer::Data {
+            data: Data(&out[..length]),
+        })
+    }
+
+    /// Adds a name with what a lookup of it says; one that did not fit gives its reference back.
+    fn look_up_and_add(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        entry: &DirectoryEntry<'_>,
+        writer: &mut DirectoryWriter<'_>,
+    ) -> bool {
+        let found = self.filesystem.lookup(caller, dir, entry.name).ok();
+        let told = found.map_or_else(EntryOut::default, |found| {
+            attributes::entry(&found, self.numbers, self.validity)
+        });
+        let fitted = writer.add_plus(&told, &wire(entry));
+        if let Some(found) = found.filter(|_| !fitted) {
+            self.filesystem.forget(found.attributes.node, 1);
+        }
+        fitted
+    }
+
+    pub(super) fn fsyncdir(
+        &self,
+        context: &mut Context<'_>,
+        dir: Node,
+        fsync: &FsyncIn,
+    ) -> Outcome<'static> {
+        if self.acts {
+            context.identity.server()?;
+        }
+        let data_only = fsync.fsync_flags & FsyncIn::DATA_ONLY != 0;
+        match self.directories.get(fsync.fh).as_deref() {
+            Some(OpenDirectory {
+                driven: Some(directory),
+            }) => directory.sync(data_only),
+            _ => self.filesystem.sync_directory(dir, data_only),
+        }?;
+        DONE
+    }
+}
+
+fn wire<'a>(entry: &DirectoryEntry<'a>) -> WireEntry<'a> {
+    WireEntry {
+        // readdir(3) takes 0 for "no entry".
+        inode: entry.inode.max(1),
+        next: shifted(entry.next),
+        kind: u32::from(entry.kind.directory_type()),
+        name: entry.name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_come_back() {
+        for position in [0, 1, 2, 77, LAST - 3, LAST] {
+            assert_eq!(unshifted(shifted(position)), position);
+        }
+        // The two in front lead to the driver's start.
+        assert_eq!([0, 1, 2].map(unshifted), [0, 0, 0]);
+        assert!(shifted(u64::MAX - 9) >= LAST);
+    }
+}

@@ -1,0 +1,327 @@
+//! Open files.
+
+use super::{DONE, Outcome};
+use crate::{
+    attributes,
+    session::{Context, Session},
+};
+use culvert::{
+    Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source, Whence,
+};
+use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
+use culvert_wire::{
+    Answer, Data, InitFlags,
+    structures::{
+        CopyFileRangeIn, CopyFileRangeOut, CreateIn, FallocateIn, FlushIn, FsyncIn, InHeader,
+        IoctlIn, IoctlOut, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn,
+        WriteOut,
+    },
+};
+use std::{
+    os::fd::BorrowedFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+/// An open file.
+pub struct OpenFile {
+    /// The file, which serves what the kernel does not.
+    pub file: Box<dyn File>,
+    /// The node it is of.
+    pub node: Node,
+    /// Whether the kernel was told whose data they are, and must be told when they are closed.
+    counted: bool,
+}
+
+/// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
+const EXECUTE: u32 = 0o40;
+const APPEND: u32 = OpenFlags::APPEND.0;
+/// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`, `O_NOATIME`. The rest (`O_DIRECT` among them) is between
+/// the program and the kernel.
+const MEANT: u32 = 0o3 | 0o1000 | APPEND | 0o10000 | 0o4000000 | 0o1000000;
+
+impl Session {
+    fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
+        let open = self.files.get(number);
+        open.ok_or_else(|| Error::because(Errno::EBADF, "request on a file that is not open"))
+    }
+
+    pub(super) fn open(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        node: Node,
+        open: &OpenIn,
+    ) -> Outcome<'static> {
+        let flags = OpenFlags(open.flags & MEANT);
+        if flags.write() || flags.truncate() {
+            self.check_writable()?;
+        }
+        // The kernel has checked that it may be executed; the backing file may still forbid reading.
+        if open.flags & EXECUTE != 0 && self.acts {
+            context.identity.server()?;
+        }
+        let caller = self.caller(context, header, 0)?;
+        let opened = self.filesystem.open(&caller, node, flags)?;
+        Ok(Answer::Opened {
+            open: self.opened(context, node, opened),
+        })
+    }
+
+    /// Makes a file, or an unnamed one, and opens it.
+    pub(super) fn create(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        dir: Node,
+        create: &CreateIn,
+        name: Option<&[u8]>,
+    ) -> Outcome<'static> {
+        self.check_writable()?;
+        let flags = OpenFlags(create.flags & (MEANT | OpenFlags::EXCLUSIVE.0));
+        // The kernel adds the type.
+        let mode = self.masked(create.mode & 0o7777, create.umask);
+        let caller = self.caller(context, header, create.umask)?;
+        let (entry, opened): (Entry, Opened) = match name {
+            Some(name) => self.filesystem.create(&caller, dir, name, flags, mode),
+            None => self.filesystem.tmpfile(&caller, dir, flags, mode),
+        }?;
+        Ok(Answer::Created {
+            entry: attributes::entry(&entry, self.numbers, self.validity),
+            open: self.opened(context, entry.attributes.node, opened),
+        })
+    }
+
+    /// Keeps what was opened; what the kernel is told of it.
+    fn opened(&self, context: &mut Context<'_>, node: Node, opened: Opened) -> OpenOut {
+        let (file, mut open_flags): (Box<dyn File>, u32) = match opened {
+            Opened::Backed(fd) => {
+                let descriptor = unhindered(Descriptor::from_raw(fd));
+                let file = DescriptorFile::new(descriptor, Keeper::default(), node, node.0);
+                // Nothing is delayed that closing could report.
+                (Box::new(file), OpenOut::NOFLUSH)
+            }
+            Opened::Driven(file) => (file, 0),
+        };
+        open_flags |= match file.caching() {
+            Caching::UntilChanged if self.filesystem.capabilities().immutable => {
+                OpenOut::KEEP_CACHE
+            }
+            Caching::UntilChanged => 0,
+            Caching::Keep => OpenOut::KEEP_CACHE,
+            Caching::Never => OpenOut::DIRECT_IO,
+        };
+        let mut backing_id = 0;
+        let counted = self.protocol.flags.contains(InitFlags::PASSTHROUGH)
+            && open_flags & OpenOut::DIRECT_IO == 0;
+        if counted && let Some(number) = self.backing(context, node, &*file) {
+            backing_id = number;
+            // The two exclude each other (`fuse_file_io_open`, fs/fuse/iomode.c).
+            open_flags = open_flags & !OpenOut::KEEP_CACHE | OpenOut::PASSTHROUGH;
+        }
+        OpenOut {
+            fh: self.files.insert(OpenFile {
+                file,
+                node,
+                counted,
+            }),
+            open_flags,
+            backing_id,
+        }
+    }
+
+    /// The number of the backing file by which the kernel is to serve this open.
+    ///
+    /// It then writes with the rights of the thread that registered the file: one without CAP_FSETID, so that a write clears set-user-ID for everybody (root's
+    /// writes natively do not: too much is cleared rather than too little).
+    fn backing(&self, context: &mut Context<'_>, node: Node, file: &dyn File) -> Option<i32> {
+        const NOBODY: u32 = 65534;
+        let fd = file.descriptor();
+        // SAFETY: the descriptor is the file's, which outlives this call.
+        let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
+        context.identity.user(NOBODY).ok()?;
+        self.backings.open(node, fd, context.transport)
+    }
+
+    pub(super) fn release(
+        &self,
+        context: &mut Context<'_>,
+        release: &ReleaseIn,
+    ) -> Outcome<'static> {
+        if let Some(open) = self.files.remove(release.fh)
+            && open.counted
+        {
+            self.backings.close(open.node, context.transport);
+        }
+        DONE
+    }
+
+    pub(super) fn read<'o>(
+        &self,
+        context: &Context<'_>,
+        read: &ReadIn,
+        out: &'o mut [u8],
+    ) -> Outcome<'o> {
+        let open = self.file(read.fh)?;
+        let size = out.len().min(read.size as usize).min(reach(read.offset)?);
+        let mut sink = Reading {
+            rest: &mut out[..size],
+            interrupted: context.interrupted,
+        };
+        let count = open.file.read_at(read.offset, &mut sink)?;
+        Ok(Answer::Data {
+            data: Data(&out[..count.min(size)]),
+        })
+    }
+
+    pub(super) fn write(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        write: &WriteIn,
+        data: &[u8],
+    ) -> Outcome<'static> {
+        let open = self.file(write.fh)?;
+        if self.acts {
+            // Who may keep set-user-ID at a write is decided by the one who writes.
+            match write.write_flags & WriteIn::KILL_SUIDGID != 0 {
+                true => context.identity.user(header.uid)?,
+                false => context.identity.server()?,
+            }
+        }
+        let mut source = Writing {
+            rest: &data[..data.len().min(reach(write.offset)?)],
+            interrupted: context.interrupted,
+        };
+        // Pages that the kernel writes back have their place, whatever the open's flags.
+        let appends = write.flags & APPEND != 0 && write.write_flags & WriteIn::CACHE == 0;
+        let count = match appends {
+            true => open.file.append(&mut source)?.1,
+            false => open.file.write_at(write.offset, &mut source)?,
+        };
+        Ok(Answer::Written {
+            written: WriteOut {
+                size: count as u32,
+                padding: 0,
+            },
+        })
+    }
+
+    pub(super) fn flush(&self, flush: &FlushIn) -> Outcome<'static> {
+        self.file(flush.fh)?.file.flush()?;
+        DONE
+    }
+
+    pub(super) fn fsync(&self, fsync: &FsyncIn) -> Outcome<'static> {
+        let data_only = fsync.fsync_flags & FsyncIn::DATA_ONLY != 0;
+        self.file(fsync.fh)?.file.sync(data_only)?;
+        DONE
+    }
+
+    pub(super) fn lseek(&self, lseek: &LseekIn) -> Outcome<'static> {
+        let whence = match lseek.whence {
+            3 => Whence::Data,
+            4 => Whence::Hole,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        let offset = self.file(lseek.fh)?.file.seek(lseek.offset, whence)?;
+        Ok(Answer::Offset {
+            offset: LseekOut { offset },
+        })
+    }
+
+    pub(super) fn fallocate(&self, asked: &FallocateIn) -> Outcome<'static> {
+        let open = self.file(asked.fh)?;
+        open.file.allocate(asked.mode, asked.offset, asked.length)?;
+        DONE
+    }
+
+    /// copy_file_range(2). Where the driver cannot, the kernel reads and writes (EOPNOTSUPP, `fuse_copy_file_range`).
+    pub(super) fn copy_range(&self, copy: &CopyFileRangeIn, wide: bool) -> Outcome<'static> {
+        let (from, to) = (self.file(copy.fh_in)?, self.file(copy.fh_out)?);
+        // The short answer counts in 32 bits.
+        let most = if wide { u64::MAX } else { 1 << 30 };
+        let length = copy.len.min(most);
+        let bytes_copied = from
+            .file
+            .copy_range(copy.off_in, &*to.file, copy.off_out, length)?;
+        Ok(match wide {
+            true => Answer::Copied {
+                copied: CopyFileRangeOut { bytes_copied },
+            },
+            false => Answer::Written {
+                written: WriteOut {
+                    size: bytes_copied as u32,
+                    padding: 0,
+                },
+            },
+        })
+    }
+
+    pub(super) fn ioctl<'o>(&self, ioctl: &IoctlIn, data: &[u8], out: &'o mut [u8]) -> Outcome<'o> {
+        // Of directories, and of 32-bit programs, whose structures look otherwise, no driver has any.
+        if ioctl.flags & (IoctlIn::DIRECTORY | IoctlIn::COMPAT) != 0 {
+            return Err(Errno::ENOTTY.into());
+        }
+        let open = self.file(ioctl.fh)?;
+        let (take, give) = (data.len(), ioctl.out_size as usize);
+        let argument = out.get_mut(..take.max(give)).ok_or(Errno::EINVAL)?;
+        argument.fill(0);
+        argument[..take].copy_from_slice(data);
+        let result = open.file.ioctl(ioctl.cmd, argument)?;
+        Ok(Answer::Ioctl {
+            ioctl: IoctlOut {
+                result: result as i32,
+                ..IoctlOut::default()
+            },
+            data: Data(&argument[..give]),
+        })
+    }
+}
+
+/// How many bytes there are from `offset` to the largest; `EINVAL` beyond.
+fn reach(offset: u64) -> Result<usize> {
+    let left = (i64::MAX as u64).checked_sub(offset).ok_or(Errno::EINVAL)?;
+    Ok(usize::try_from(left).unwrap_or(usize::MAX))
+}
+
+/// The data part of a reply.
+struct Reading<'a> {
+    rest: &'a mut [u8],
+    interrupted: &'a AtomicBool,
+}
+
+impl Sink for Reading<'_> {
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+    fn put(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.rest.put(bytes)
+    }
+    fn put_zeroes(&mut self, count: usize) -> Result<usize> {
+        self.rest.put_zeroes(count)
+    }
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+}
+
+/// The data part of a request.
+struct Writing<'a> {
+    rest: &'a [u8],
+    interrupted: &'a AtomicBool,
+}
+
+impl Source for Writing<'_> {
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
+        self.rest.take(into)
+    }
+    fn interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+}

@@ -1,0 +1,250 @@
+//! What each request means: from the protocol to the driver and back.
+
+mod directories;
+mod files;
+mod names;
+mod xattrs;
+
+use crate::{
+    attributes,
+    session::{Context, Session},
+};
+use culvert::{Access, Caller, Entry, Errno, Error, Node, Result};
+use culvert_wire::{
+    Answer, Extension, Operation, Request,
+    structures::{AttrOut, InHeader, StatfsOut, StatxOut},
+};
+pub use directories::OpenDirectory;
+pub use files::OpenFile;
+
+/// An answer, or the errno and why.
+type Outcome<'o> = Result<Answer<'o>>;
+
+const DONE: Outcome<'static> = Ok(Answer::Done {});
+
+impl Session {
+    /// Carries out `request`; data of the answer lie in `out`.
+    pub(crate) fn dispatch<'o>(
+        &self,
+        context: &mut Context<'_>,
+        request: &Request<'_>,
+        out: &'o mut [u8],
+    ) -> Outcome<'o> {
+        let header = &request.header;
+        let node = self.numbers.node(header.nodeid);
+        for extension in request.extensions.iter() {
+            if let Extension::Groups(groups) = extension {
+                context.groups.extend(groups.iter());
+            }
+        }
+        let fs = &*self.filesystem;
+        match &request.operation {
+            Operation::Forget { forget } => {
+                fs.forget(node, forget.nlookup);
+                return DONE;
+            }
+            Operation::BatchForget { forgets, .. } => {
+                for one in forgets.iter() {
+                    fs.forget(self.numbers.node(one.nodeid), one.nlookup);
+                }
+                return DONE;
+            }
+            // These act on what is open already, by the server's own right; writes see to theirs.
+            Operation::Read { read } => return self.read(context, read, out),
+            Operation::Write { write, data } => return self.write(context, header, write, data.0),
+            Operation::Flush { flush } => return self.flush(flush),
+            Operation::Release { release } => return self.release(context, release),
+            Operation::Fsync { fsync } => return self.fsync(fsync),
+            Operation::Lseek { lseek } => return self.lseek(lseek),
+            Operation::Readdir { read } => return self.readdir(context, node, read, out),
+            Operation::Releasedir { release } => {
+                self.directories.remove(release.fh);
+                return DONE;
+            }
+            Operation::Fsyncdir { fsync } => return self.fsyncdir(context, node, fsync),
+            Operation::Destroy {} => return DONE,
+            _ => {}
+        }
+        if self.acts {
+            context
+                .identity
+                .caller(header.uid, header.gid, header.pid)?;
+        }
+        match &request.operation {
+            Operation::Lookup { name } => self.lookup(context, header, node, name.bytes()),
+            Operation::Getattr { getattr } => {
+                let file = (getattr.getattr_flags & 1 != 0).then_some(getattr.fh);
+                self.getattr(node, file)
+            }
+            Operation::Statx { statx } => {
+                let file = (statx.getattr_flags & 1 != 0).then_some(statx.fh);
+                let found = self.attributes(node, file)?;
+                let (attr_valid, attr_valid_nsec) = attributes::validity(self.validity.attributes);
+                Ok(Answer::Statx {
+                    statx: StatxOut {
+                        attr_valid,
+                        attr_valid_nsec,
+                        stat: attributes::statx(&found),
+                        ..StatxOut::default()
+                    },
+                })
+            }
+            Operation::Setattr { setattr } => self.setattr(context, header, node, setattr),
+            Operation::Readlink {} => {
+                let target = fs.readlink(node)?;
+                put(&target, out)
+            }
+            Operation::Symlink { name, target } => {
+                let caller = self.caller(context, header, 0)?;
+                let made = fs.symlink(&caller, node, name.bytes(), target.bytes())?;
+                self.entry(&made)
+            }
+            Operation::Mknod { mknod, name } => self.mknod(context, header, node, mknod, name),
+            Operation::Mkdir { mkdir, name } => self.mkdir(context, header, node, mkdir, name),
+            Operation::Unlink { name } => {
+                let caller = self.caller(context, header, 0)?;
+                fs.unlink(&caller, node, name.bytes())?;
+                DONE
+            }
+            Operation::Rmdir { name } => {
+                let caller = self.caller(context, header, 0)?;
+                fs.rmdir(&caller, node, name.bytes())?;
+                DONE
+            }
+            Operation::Rename {
+                rename,
+                name,
+                new_name,
+            } => {
+                let to = (rename.newdir, new_name.bytes());
+                self.rename(context, header, (node, name.bytes()), to, 0)
+            }
+            Operation::Rename2 {
+                rename,
+                name,
+                new_name,
+            } => {
+                let to = (rename.newdir, new_name.bytes());
+                self.rename(context, header, (node, name.bytes()), to, rename.flags)
+            }
+            Operation::Link { link, name } => {
+                let caller = self.caller(context, header, 0)?;
+                let old = self.numbers.node(link.oldnodeid);
+                let made = fs.link(&caller, old, node, name.bytes())?;
+                self.entry(&made)
+            }
+            Operation::Open { open } => self.open(context, header, node, open),
+            Operation::Create { create, name } => {
+                self.create(context, header, node, create, Some(name.bytes()))
+            }
+            Operation::Tmpfile { create, .. } => self.create(context, header, node, create, None),
+            Operation::Statfs {} => Ok(Answer::Statfs {
+                statfs: StatfsOut {
+                    st: attributes::statfs(&fs.statfs()?),
+                },
+            }),
+            Operation::Setxattr {
+                setxattr,
+                name,
+                value,
+            } => self.setxattr(context, header, node, setxattr, name.bytes(), value.0),
+            Operation::Getxattr { getxattr, name } => {
+                self.getxattr(node, name.bytes(), getxattr.size, out)
+            }
+            Operation::Listxattr { listxattr } => {
+                self.listxattr(header.uid, node, listxattr.size, out)
+            }
+            Operation::Removexattr { name } => {
+                self.removexattr(context, header, node, name.bytes())
+            }
+            Operation::Opendir { open } => self.opendir(context, header, node, open),
+            Operation::Readdirplus { read } => self.readdirplus(context, header, node, read, out),
+            Operation::Access { access } => {
+                let caller = self.caller(context, header, 0)?;
+                fs.access(&caller, node, Access(access.mask & 7))?;
+                DONE
+            }
+            Operation::Ioctl { ioctl, data } => self.ioctl(ioctl, data.0, out),
+            Operation::Fallocate { fallocate } => self.fallocate(fallocate),
+            Operation::CopyFileRange { copy } => self.copy_range(copy, false),
+            Operation::CopyFileRange64 { copy } => self.copy_range(copy, true),
+            Operation::Syncfs { .. } => {
+                fs.sync()?;
+                DONE
+            }
+            // Locks are the kernel's (see `capabilities::UNUSED`); regular files are always ready; there is no device below.
+            _ => Err(Errno::ENOSYS.into()),
+        }
+    }
+
+    /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity, which is the caller's by now; its umask becomes the
+    /// thread's here.
+    fn caller<'c>(
+        &self,
+        context: &'c mut Context<'_>,
+        header: &InHeader,
+        umask: u32,
+    ) -> Result<Caller<'c>> {
+        if self.acts {
+            context.identity.set_umask(umask & 0o777)?;
+        }
+        Ok(Caller {
+            uid: header.uid,
+            gid: header.gid,
+            groups: &context.groups,
+            pid: header.pid,
+            umask,
+        })
+    }
+
+    /// `mode` as drivers get it: with the umask applied, unless they act by calls that apply it.
+    const fn masked(&self, mode: u32, umask: u32) -> u32 {
+        match self.acts {
+            true => mode,
+            false => mode & !(umask & 0o777),
+        }
+    }
+
+    /// The answer that gives the kernel an entry, and with it the driver's reference.
+    fn entry(&self, entry: &Entry) -> Outcome<'static> {
+        Ok(Answer::Entry {
+            entry: attributes::entry(entry, self.numbers, self.validity),
+        })
+    }
+
+    /// Attributes of an open file, or of the node.
+    fn attributes(&self, node: Node, file: Option<u64>) -> Result<culvert::Attributes> {
+        match file.and_then(|file| self.files.get(file)) {
+            Some(open) => open.file.attributes(),
+            None => self.filesystem.attributes(node),
+        }
+    }
+
+    fn getattr(&self, node: Node, file: Option<u64>) -> Outcome<'static> {
+        let found = self.attributes(node, file)?;
+        Ok(self.attributes_answer(&found))
+    }
+
+    fn attributes_answer(&self, found: &culvert::Attributes) -> Answer<'static> {
+        let (attr_valid, attr_valid_nsec) = attributes::validity(self.validity.attributes);
+        Answer::Attributes {
+            attributes: AttrOut {
+                attr_valid,
+                attr_valid_nsec,
+                dummy: 0,
+                attr: attributes::attr(found),
+            },
+        }
+    }
+}
+
+/// `bytes` as the answer, copied to `out`.
+fn put<'o>(bytes: &[u8], out: &'o mut [u8]) -> Outcome<'o> {
+    let place = out
+        .get_mut(..bytes.len())
+        .ok_or_else(|| Error::because(Errno::EIO, "answer larger than a message"))?;
+    place.copy_from_slice(bytes);
+    Ok(Answer::Data {
+        data: culvert_wire::Data(place),
+    })
+}

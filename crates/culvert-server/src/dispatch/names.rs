@@ -1,0 +1,116 @@
+//! Names and attributes.
+
+use super::{DONE, Outcome};
+use crate::{
+    attributes,
+    session::{Context, Session},
+};
+use culvert::{Errno, Node, RenameFlags, Result};
+use culvert_wire::{
+    Answer, Name,
+    structures::{EntryOut, InHeader, MkdirIn, MknodIn, SetattrIn},
+};
+
+impl Session {
+    pub(super) fn lookup(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        dir: Node,
+        name: &[u8],
+    ) -> Outcome<'static> {
+        let caller = self.caller(context, header, 0)?;
+        match self.filesystem.lookup(&caller, dir, name) {
+            Ok(found) => self.entry(&found),
+            // Node 0: the kernel may believe for a while that there is none.
+            Err(error) if error.errno() == Errno::ENOENT && self.validity.absent > 0 => {
+                let (entry_valid, entry_valid_nsec) = attributes::validity(self.validity.absent);
+                Ok(Answer::Entry {
+                    entry: EntryOut {
+                        entry_valid,
+                        entry_valid_nsec,
+                        ..EntryOut::default()
+                    },
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn setattr(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        node: Node,
+        asked: &SetattrIn,
+    ) -> Outcome<'static> {
+        self.check_writable()?;
+        let changes = attributes::changes(asked);
+        let open = (asked.valid & SetattrIn::FH != 0).then(|| self.files.get(asked.fh));
+        if let Some(open) = open.flatten() {
+            match open.file.set_attributes(&changes) {
+                Ok(found) => return Ok(self.attributes_answer(&found)),
+                Err(error) if error.errno() == Errno::ENOSYS => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let caller = self.caller(context, header, 0)?;
+        let found = self.filesystem.set_attributes(&caller, node, &changes)?;
+        Ok(self.attributes_answer(&found))
+    }
+
+    pub(super) fn mknod(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        dir: Node,
+        mknod: &MknodIn,
+        name: &Name<'_>,
+    ) -> Outcome<'static> {
+        let mode = self.masked(mknod.mode, mknod.umask);
+        let caller = self.caller(context, header, mknod.umask)?;
+        let device = u64::from(mknod.rdev);
+        let made = self
+            .filesystem
+            .mknod(&caller, dir, name.bytes(), mode, device)?;
+        self.entry(&made)
+    }
+
+    pub(super) fn mkdir(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        dir: Node,
+        mkdir: &MkdirIn,
+        name: &Name<'_>,
+    ) -> Outcome<'static> {
+        // The kernel adds the type.
+        let mode = self.masked(mkdir.mode & 0o7777, mkdir.umask);
+        let caller = self.caller(context, header, mkdir.umask)?;
+        let made = self.filesystem.mkdir(&caller, dir, name.bytes(), mode)?;
+        self.entry(&made)
+    }
+
+    pub(super) fn rename(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        from: (Node, &[u8]),
+        to: (u64, &[u8]),
+        flags: u32,
+    ) -> Outcome<'static> {
+        let caller = self.caller(context, header, 0)?;
+        let to = (self.numbers.node(to.0), to.1);
+        self.filesystem
+            .rename(&caller, from, to, RenameFlags(flags))?;
+        DONE
+    }
+
+    /// `EROFS` where nothing may change. The kernel refuses most itself, on a mount that is read-only.
+    pub(super) fn check_writable(&self) -> Result<()> {
+        match self.settings.read_only || self.filesystem.capabilities().read_only {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Serves a driver as a kernel mount: what is not intercepted (static and set-user-ID programs, other users, the kernel itself) reaches it through FUSE.
+//!
+//! [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what both sides do ([`capabilities`]), [`Session::serve`] answers
+//! its requests with several threads until the mount is gone. What a request means is in `dispatch`, one function for each; the transport below is a
+//! trait ([`Transport`]), so that requests may come by other ways than reads of /dev/fuse.
+//!
+//! A driver's node numbers are the kernel's, except that the root's is exchanged with 1 (`FUSE_ROOT_ID`). Every entry that the driver gives is
+//! one reference, as is every entry that the kernel gets, so that lookup counts are the driver's own: nothing is kept here for a node.
+#![warn(missing_docs)]
+
+mod attributes;
+pub mod capabilities;
+mod dispatch;
+mod handles;
+mod identity;
+pub mod mounting;
+mod passthrough;
+mod report;
+mod session;
+mod transport;
+
+/// The kernel's name of a flag of INIT, without `FUSE_`.
+pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
+    let all = culvert_wire::InitFlags::ALL;
+    let found = all.iter().find(|(_, known)| *known == flag);
+    found.map_or("?", |(name, _)| name)
+}
+
+pub use session::{Ended, Session, Settings};
+pub use transport::{DeviceFuse, Transport};

@@ -1,0 +1,124 @@
+//! Mounting without privilege, by the set-user-ID program `fusermount3` (package fuse3): it mounts, and sends the descriptor by a socket.
+
+use super::{Failed, Mounting, NO_DEVICE};
+use rustix::{
+    io::FdFlags,
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags,
+        SocketType, recvmsg, socketpair,
+    },
+};
+use std::{
+    ffi::OsString,
+    io::{self, IoSliceMut},
+    mem::MaybeUninit,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// Names of the helper, the newest first.
+const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
+
+pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
+    if !Path::new(crate::DeviceFuse::PATH).exists() {
+        return Err(Failed::new("/dev/fuse: there is none").advise(NO_DEVICE));
+    }
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|error| Failed::new(format!("socketpair: {}", io::Error::from(error))))?;
+    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())
+        .map_err(|error| Failed::new(io::Error::from(error).to_string()))?;
+    // Commas and backslashes separate and quote.
+    let name = mounting.source.replace('\\', "\\\\").replace(',', "\\,");
+    let mut options = format!(
+        "default_permissions,fsname={name},subtype={}",
+        mounting.subtype
+    );
+    if mounting.allow_other {
+        options += ",allow_other";
+    }
+    if mounting.read_only {
+        options += ",ro";
+    }
+    let arguments = [
+        OsString::from("-o"),
+        options.into(),
+        "--".into(),
+        mounting.target.into(),
+    ];
+    let number = theirs.as_raw_fd().to_string();
+    let done = run(&arguments, Some(&number))?;
+    drop(theirs);
+    if !done.status.success() {
+        return Err(said(&done, "cannot mount"));
+    }
+    receive(&ours).ok_or_else(|| Failed::new("fusermount3 sent no descriptor"))
+}
+
+/// The descriptor that comes by `socket`.
+fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        flags,
+    )
+    .ok()?;
+    control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    })
+}
+
+pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
+    let mut arguments = vec![OsString::from("-u")];
+    if lazy {
+        arguments.push("-z".into());
+    }
+    arguments.extend(["--".into(), target.into()]);
+    let done = run(&arguments, None)?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(said(&done, "cannot unmount")),
+    }
+}
+
+/// Runs the helper, the first that is there.
+fn run(arguments: &[OsString], socket: Option<&str>) -> Result<Output, Failed> {
+    for helper in HELPERS {
+        let mut command = Command::new(helper);
+        command.args(arguments).stdin(Stdio::null());
+        if let Some(socket) = socket {
+            command.env("_FUSE_COMMFD", socket);
+        }
+        match command.output() {
+            Ok(output) => return Ok(output),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Failed::new(format!("{helper}: {error}"))),
+        }
+    }
+    Err(Failed::new("fusermount3 is missing, without which only root can mount").advise(
+        "install it (Debian: apt install fuse3), or use `culvert run`, which needs no kernel mount",
+    ))
+}
+
+/// What the helper said.
+fn said(output: &Output, what: &str) -> Failed {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().next().unwrap_or("no reason given").to_owned();
+    let failed = Failed::new(format!("{what}: {line}"));
+    match line.contains("allow_other") {
+        true => failed
+            .advise("users may say --allow-other only with user_allow_other in /etc/fuse.conf"),
+        false => failed,
+    }
+}

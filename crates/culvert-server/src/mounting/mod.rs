@@ -1,0 +1,78 @@
+//! From a target directory to a connection with the kernel, and back.
+
+mod helper;
+mod system;
+
+use std::{fmt, os::fd::OwnedFd, path::Path};
+
+/// A mount that is to be made.
+#[derive(Clone, Debug)]
+pub struct Mounting<'a> {
+    /// What mount tables show as the source.
+    pub source: &'a str,
+    /// What they show as the type, after "fuse.".
+    pub subtype: &'a str,
+    /// Where, an existing directory, absolute and canonical.
+    pub target: &'a Path,
+    /// Other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// Set-user-ID programs and devices on it are what they are. Only root's mounts may have it.
+    pub privileged_files: bool,
+}
+
+/// Why a mount cannot be made or ended, and what to do about it.
+#[derive(Debug)]
+pub struct Failed {
+    /// What happened, one line.
+    pub message: String,
+    /// What to do.
+    pub advice: Option<&'static str>,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl Failed {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            advice: None,
+        }
+    }
+    const fn advise(mut self, advice: &'static str) -> Self {
+        self.advice = Some(advice);
+        self
+    }
+}
+
+/// What a user without /dev/fuse can do.
+const NO_DEVICE: &str = "`culvert run -v SOURCE:TARGET -- COMMAND` needs no kernel mount; containers need --device /dev/fuse";
+
+/// Makes the mount; the connection, on which INIT waits. Root mounts by itself, others by `fusermount3`.
+///
+/// # Errors
+/// [`Failed`] with what to do: no /dev/fuse, no `fusermount3`, no permission.
+pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
+    match rustix::process::geteuid().is_root() {
+        true => system::mount(mounting),
+        false => helper::mount(mounting),
+    }
+}
+
+/// Ends the mount at `target`; with `lazy` also while it is in use: it is gone from the tree at once, and ends with its last user.
+///
+/// # Errors
+/// [`Failed`]: no mount, in use, somebody else's.
+pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
+    match rustix::process::geteuid().is_root() {
+        true => system::unmount(target, lazy),
+        false => helper::unmount(target, lazy),
+    }
+}

@@ -1,0 +1,149 @@
+//! Mounting as root: fsopen(2) and its kin, mount(2) where those are missing.
+
+use super::{Failed, Mounting, NO_DEVICE};
+use crate::transport::DeviceFuse;
+use rustix::{
+    fs::CWD,
+    io::Errno,
+    mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags},
+};
+use std::{
+    ffi::CString,
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::Path,
+};
+
+/// Opens the device, or says what to do without.
+fn device() -> Result<OwnedFd, Failed> {
+    DeviceFuse::open().map_err(|error| {
+        let failed = |why: &str| Failed::new(format!("/dev/fuse: {why}")).advise(NO_DEVICE);
+        match error.kind() {
+            io::ErrorKind::NotFound => failed("there is none"),
+            _ => match error.raw_os_error() {
+                Some(19 | 6) => failed("the kernel has no FUSE (modprobe fuse)"),
+                _ => failed(&error.to_string()),
+            },
+        }
+    })
+}
+
+pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
+    let device = device()?;
+    let made = match by_parts(mounting, &device) {
+        Err(Errno::NOSYS) => at_once(mounting, &device),
+        made => made,
+    };
+    match made {
+        Ok(()) => Ok(device),
+        Err(error) => Err(refused(mounting.target, error)),
+    }
+}
+
+fn refused(target: &Path, error: Errno) -> Failed {
+    let failed = Failed::new(format!(
+        "cannot mount on {}: {}",
+        target.display(),
+        io::Error::from(error)
+    ));
+    match error {
+        Errno::PERM | Errno::ACCESS => failed.advise(
+            "mounting needs CAP_SYS_ADMIN; `culvert run` needs no kernel mount and no privilege",
+        ),
+        Errno::NODEV => failed.advise(NO_DEVICE),
+        _ => failed,
+    }
+}
+
+/// The mount API of Linux 5.2.
+fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> {
+    use rustix::mount::{
+        fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
+    };
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let context = context.as_fd();
+    let number = device.as_raw_fd().to_string();
+    let owner = (
+        rustix::process::geteuid().as_raw().to_string(),
+        rustix::process::getegid().as_raw().to_string(),
+    );
+    fsconfig_set_string(context, "source", mounting.source)?;
+    fsconfig_set_string(context, "subtype", mounting.subtype)?;
+    fsconfig_set_string(context, "fd", &*number)?;
+    fsconfig_set_string(context, "rootmode", "40000")?;
+    fsconfig_set_string(context, "user_id", &*owner.0)?;
+    fsconfig_set_string(context, "group_id", &*owner.1)?;
+    fsconfig_set_flag(context, "default_permissions")?;
+    if mounting.allow_other {
+        fsconfig_set_flag(context, "allow_other")?;
+    }
+    if mounting.read_only {
+        fsconfig_set_flag(context, "ro")?;
+    }
+    fsconfig_create(context)?;
+    let mut flags = MountAttrFlags::empty();
+    if !mounting.privileged_files {
+        flags |= MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    }
+    if mounting.read_only {
+        flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    let made = fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+    move_mount(
+        made.as_fd(),
+        "",
+        CWD,
+        mounting.target,
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+    )
+}
+
+/// mount(2).
+fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> {
+    let mut options = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        rustix::process::geteuid().as_raw(),
+        rustix::process::getegid().as_raw()
+    );
+    if mounting.allow_other {
+        options += ",allow_other";
+    }
+    let mut flags = MountFlags::empty();
+    if !mounting.privileged_files {
+        flags |= MountFlags::NOSUID | MountFlags::NODEV;
+    }
+    if mounting.read_only {
+        flags |= MountFlags::RDONLY;
+    }
+    let options = CString::new(options).map_err(|_| Errno::INVAL)?;
+    let kind = format!("fuse.{}", mounting.subtype);
+    rustix::mount::mount(
+        mounting.source,
+        mounting.target,
+        &*kind,
+        flags,
+        Some(options.as_c_str()),
+    )
+}
+
+pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
+    let mut flags = UnmountFlags::NOFOLLOW;
+    if lazy {
+        flags |= UnmountFlags::DETACH;
+    }
+    rustix::mount::unmount(target, flags).map_err(|error| {
+        let failed = Failed::new(format!(
+            "cannot unmount {}: {}",
+            target.display(),
+            io::Error::from(error)
+        ));
+        match error {
+            Errno::BUSY => {
+                failed.advise("a program uses it; --lazy takes it from the tree at once")
+            }
+            Errno::INVAL => failed.advise("nothing is mounted there"),
+            _ => failed,
+        }
+    })
+}

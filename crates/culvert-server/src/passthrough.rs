@@ -1,0 +1,144 @@
+//! Backing files that the kernel reads and writes itself (FUSE passthrough): one counted number for each node.
+//!
+//! The kernel takes one backing file for a node, and no cached opens beside (EIO, fs/fuse/iomode.c). So the first open of a node decides for all
+//! that overlap with it.
+
+use crate::transport::Transport;
+use culvert::Node;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    os::fd::BorrowedFd,
+    sync::{Mutex, PoisonError},
+};
+
+/// How the open files of a node are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Through the page cache, by requests.
+    Cached,
+    /// By the kernel, from the backing file of this number.
+    Backing(i32),
+}
+
+#[derive(Debug)]
+struct Open {
+    mode: Mode,
+    count: u64,
+}
+
+/// The nodes that are open.
+#[derive(Debug, Default)]
+pub struct Backings(Mutex<HashMap<Node, Open>>);
+
+impl Backings {
+    /// Notes another open of `node`, whose data are in `file` if they are the kernel's; the number of its backing file when the kernel is to serve it.
+    pub fn open(
+        &self,
+        node: Node,
+        file: Option<BorrowedFd<'_>>,
+        transport: &dyn Transport,
+    ) -> Option<i32> {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mode = match nodes.entry(node) {
+            Entry::Occupied(mut known) => {
+                let open = known.get_mut();
+                open.count += 1;
+                open.mode
+            }
+            Entry::Vacant(free) => {
+                // Refused for many reasons (a stacked file system, no privilege): then requests serve it.
+                let number = file.and_then(|file| transport.register_backing(file).ok());
+                let mode = number.map_or(Mode::Cached, Mode::Backing);
+                free.insert(Open { mode, count: 1 });
+                mode
+            }
+        };
+        match mode {
+            Mode::Backing(number) => Some(number),
+            Mode::Cached => None,
+        }
+    }
+
+    /// An open of `node` has ended.
+    pub fn close(&self, node: Node, transport: &dyn Transport) {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut known) = nodes.entry(node) {
+            let open = known.get_mut();
+            open.count -= 1;
+            if open.count == 0 {
+                if let Mode::Backing(number) = known.remove().mode {
+                    transport.release_backing(number);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_wire::Message;
+    use std::{
+        io,
+        os::fd::AsFd,
+        sync::atomic::{AtomicI32, Ordering::Relaxed},
+    };
+
+    /// Gives numbers, and counts those that are out.
+    #[derive(Default)]
+    struct Counting {
+        next: AtomicI32,
+        out: AtomicI32,
+    }
+
+    impl Transport for Counting {
+        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send(&self, _: &Message<'_>) -> io::Result<()> {
+            Ok(())
+        }
+        fn another(&self) -> io::Result<Box<dyn Transport>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
+            self.out.fetch_add(1, Relaxed);
+            Ok(self.next.fetch_add(1, Relaxed) + 1)
+        }
+        fn release_backing(&self, _: i32) {
+            self.out.fetch_sub(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn one_number_for_all_opens_of_a_node() {
+        let (backings, kernel) = (Backings::default(), Counting::default());
+        let stdin = io::stdin();
+        let file = Some(stdin.as_fd());
+        assert_eq!(backings.open(Node(1), file, &kernel), Some(1));
+        assert_eq!(backings.open(Node(1), file, &kernel), Some(1));
+        assert_eq!(backings.open(Node(2), file, &kernel), Some(2));
+        backings.close(Node(1), &kernel);
+        assert_eq!(kernel.out.load(Relaxed), 2);
+        backings.close(Node(1), &kernel);
+        backings.close(Node(2), &kernel);
+        assert_eq!(kernel.out.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn cached_and_backed_opens_do_not_mix() {
+        let (backings, kernel) = (Backings::default(), Counting::default());
+        let stdin = io::stdin();
+        assert_eq!(backings.open(Node(1), None, &kernel), None);
+        assert_eq!(backings.open(Node(1), Some(stdin.as_fd()), &kernel), None);
+        backings.close(Node(1), &kernel);
+        backings.close(Node(1), &kernel);
+        assert!(
+            backings
+                .open(Node(1), Some(stdin.as_fd()), &kernel)
+                .is_some()
+        );
+        // The open that has no file of its own is served by the first one's.
+        assert!(backings.open(Node(1), None, &kernel).is_some());
+    }
+}

@@ -1,0 +1,316 @@
+//! A connection: INIT, then requests until it ends.
+
+use crate::{
+    attributes::Numbers,
+    capabilities::{self, Situation},
+    dispatch::{OpenDirectory, OpenFile},
+    handles::Handles,
+    identity::Identity,
+    passthrough::Backings,
+    report::report,
+    transport::Transport,
+};
+use culvert::{Errno, Error, FileSystem, Result, Validity};
+use culvert_wire::{
+    Answer, InitFlags, MAJOR, Message, NEWEST_MINOR, Operation, Protocol, Reply, Request,
+    structures::{InHeader, InitIn, InitOut},
+};
+use std::{
+    io,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+};
+
+/// The largest write and read, bytes: what `fs.fuse.max_pages_limit` (256 pages) allows.
+const MAXIMUM_DATA: usize = 1 << 20;
+/// Room for header and structures in front of the data.
+const MAXIMUM_HEAD: usize = 4096;
+
+/// What the user may choose.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Capabilities (by [`capabilities::Capability::name`]) that are not to be used.
+    pub without: Vec<String>,
+    /// The mount is read-only, whatever the driver could.
+    pub read_only: bool,
+    /// Threads; 0: one for each processor, at least 4.
+    pub threads: usize,
+    /// Every request is printed to standard error.
+    pub trace: bool,
+}
+
+/// A driver and its connection with a kernel.
+pub struct Session {
+    pub(crate) filesystem: Box<dyn FileSystem>,
+    pub(crate) settings: Settings,
+    pub(crate) numbers: Numbers,
+    pub(crate) validity: Validity,
+    /// The driver acts by the kernel's calls, which judge by the thread's user.
+    pub(crate) acts: bool,
+    pub(crate) protocol: Protocol,
+    pub(crate) files: Handles<OpenFile>,
+    pub(crate) directories: Handles<OpenDirectory>,
+    pub(crate) backings: Backings,
+    running: Vec<Running>,
+}
+
+/// What a thread does just now, for INTERRUPT.
+#[derive(Debug, Default)]
+struct Running {
+    /// The request; 0: none.
+    unique: AtomicU64,
+    interrupted: AtomicBool,
+}
+
+/// Why [`Session::serve`] returned.
+#[derive(Debug)]
+pub enum Ended {
+    /// The mount is gone.
+    Unmounted,
+    /// A channel broke.
+    Broken(io::Error),
+}
+
+/// A request that is being answered.
+pub(crate) struct Context<'a> {
+    pub identity: &'a mut Identity,
+    pub transport: &'a dyn Transport,
+    pub interrupted: &'a AtomicBool,
+    /// The caller's group that decides about set-group-ID.
+    pub groups: Vec<u32>,
+}
+
+impl Session {
+    /// Answers INIT on `transport`, so that the mount can be used.
+    ///
+    /// # Errors
+    /// `EPROTO`: the kernel speaks no version that this server does, or not FUSE at all; `EIO`: the channel broke; `ENODEV`: it ended.
+    pub fn negotiate(
+        filesystem: Box<dyn FileSystem>,
+        settings: Settings,
+        transport: &dyn Transport,
+    ) -> Result<Self> {
+        let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
+        let situation = Situation::of(&*filesystem, settings.read_only);
+        let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
+        let protocol = loop {
+            let length = transport.receive(&mut buffer).map_err(broken)?;
+            if length == 0 {
+                return Err(Error::because(
+                    Errno::ENODEV,
+                    "the mount ended before it began",
+                ));
+            }
+            let request = Request::decode(&buffer[..length], &Protocol::UNNEGOTIATED);
+            let Ok(Request {
+                header,
+                operation: Operation::Init { init },
+                ..
+            }) = request
+            else {
+                return Err(Error::because(
+                    Errno::EPROTO,
+                    "the first request is not INIT",
+                ));
+            };
+            let answer = |init| {
+                let answer = Answer::Init { init };
+                let unique = header.unique;
+                let reply = Reply { unique, answer }.encode(&Protocol::UNNEGOTIATED);
+                let reply = reply.map_err(|_| Error::from(Errno::EPROTO))?;
+                transport.send(&reply).map_err(broken)
+            };
+            if init.major > MAJOR {
+                // The kernel asks again with ours.
+                answer(InitOut {
+                    major: MAJOR,
+                    minor: NEWEST_MINOR,
+                    ..InitOut::default()
+                })?;
+                continue;
+            }
+            let offered = InitFlags::from_words(init.flags, init.flags2);
+            let flags = capabilities::choose(&situation, offered, &settings.without);
+            let Some(protocol) = Protocol::negotiate(init.major, init.minor, flags) else {
+                return Err(Error::because(
+                    Errno::EPROTO,
+                    format!(
+                        "the kernel speaks FUSE {}.{}; 7.31 (Linux 5.4) is the oldest that is served",
+                        init.major, init.minor
+                    ),
+                ));
+            };
+            answer(init_out(&init, &protocol))?;
+            break protocol;
+        };
+        let threads = match settings.threads {
+            0 => thread::available_parallelism().map_or(4, |count| count.get().clamp(4, 16)),
+            threads => threads,
+        };
+        let can = filesystem.capabilities();
+        Ok(Self {
+            numbers: Numbers::new(filesystem.root()),
+            validity: filesystem.validity(),
+            acts: can.checks_permissions,
+            filesystem,
+            settings,
+            protocol,
+            files: Handles::default(),
+            directories: Handles::default(),
+            backings: Backings::default(),
+            running: (0..threads).map(|_| Running::default()).collect(),
+        })
+    }
+
+    /// What was agreed on.
+    pub const fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+
+    /// Answers requests until the mount is gone. `transport` is the channel that INIT came by.
+    pub fn serve(&self, transport: Box<dyn Transport>) -> Ended {
+        let mut channels = Vec::new();
+        while channels.len() + 1 < self.running.len() {
+            match transport.another() {
+                Ok(channel) => channels.push(channel),
+                // One channel can be read by one thread as well.
+                Err(_) => break,
+            }
+        }
+        channels.push(transport);
+        thread::scope(|scope| {
+            let threads: Vec<_> = channels
+                .into_iter()
+                .zip(&self.running)
+                .map(|(channel, running)| scope.spawn(move || self.work(&*channel, running)))
+                .collect();
+            let broken = threads
+                .into_iter()
+                .filter_map(|thread| thread.join().ok()?.err());
+            broken.last().map_or(Ended::Unmounted, Ended::Broken)
+        })
+    }
+
+    /// One thread: takes requests, answers them.
+    fn work(&self, transport: &dyn Transport, running: &Running) -> io::Result<()> {
+        let mut identity = Identity::of_thread();
+        let mut buffer = vec![0; MAXIMUM_DATA + MAXIMUM_HEAD];
+        let mut out = vec![0; MAXIMUM_DATA];
+        loop {
+            let length = transport.receive(&mut buffer)?;
+            if length == 0 {
+                return Ok(());
+            }
+            let request = &buffer[..length];
+            let Some(header) = Request::header(request) else {
+                return Err(io::ErrorKind::InvalidData.into());
+            };
+            running.interrupted.store(false, Relaxed);
+            running.unique.store(header.unique, Relaxed);
+            let mut context = Context {
+                identity: &mut identity,
+                transport,
+                interrupted: &running.interrupted,
+                groups: Vec::new(),
+            };
+            let answer = self.answer(&mut context, request, &header, &mut out);
+            running.unique.store(0, Relaxed);
+            if let Some(answer) = answer {
+                self.reply(transport, header.unique, answer)?;
+            }
+        }
+    }
+
+    /// The answer to a request; none where none is due.
+    fn answer<'o>(
+        &self,
+        context: &mut Context<'_>,
+        request: &[u8],
+        header: &InHeader,
+        out: &'o mut [u8],
+    ) -> Option<Answer<'o>> {
+        let name = Operation::name(header.opcode);
+        let request = match Request::decode(request, &self.protocol) {
+            Ok(request) => request,
+            Err(error) => {
+                report(format_args!("request {name} {}: {error}", header.opcode));
+                return Some(Answer::Error(Errno::EIO.raw()));
+            }
+        };
+        if let Operation::Interrupt { interrupt } = request.operation {
+            return self.interrupt(interrupt.unique);
+        }
+        let answered = request.operation.is_answered();
+        let result = self.dispatch(context, &request, out);
+        if self.settings.trace {
+            let outcome = match &result {
+                Ok(_) => "ok",
+                Err(error) => error.errno().name(),
+            };
+            report(format_args!(
+                "{name} node {} by {}: {outcome}",
+                header.nodeid, header.uid
+            ));
+        }
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => {
+                if let Some(cause) = error.cause() {
+                    report(format_args!("{name}: {}: {cause}", error.errno().name()));
+                }
+                Answer::Error(error.errno().raw())
+            }
+        };
+        answered.then_some(answer)
+    }
+
+    /// The caller of request `unique` has a signal. A request that no thread has in hand is being taken or answered: the kernel is to say it again.
+    fn interrupt(&self, unique: u64) -> Option<Answer<'static>> {
+        let found = self
+            .running
+            .iter()
+            .find(|running| running.unique.load(Relaxed) == unique);
+        match found {
+            Some(running) => {
+                running.interrupted.store(true, Relaxed);
+                None
+            }
+            None => Some(Answer::Error(Errno::EAGAIN.raw())),
+        }
+    }
+
+    fn reply(&self, transport: &dyn Transport, unique: u64, answer: Answer<'_>) -> io::Result<()> {
+        let message: Message<'_> = Reply { unique, answer }
+            .encode(&self.protocol)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        transport.send(&message)
+    }
+}
+
+/// The server's part of INIT.
+fn init_out(init: &InitIn, protocol: &Protocol) -> InitOut {
+    let (flags, flags2) = protocol.flags.words();
+    let has = |flag| protocol.flags.contains(flag);
+    const PAGE: usize = 4096;
+    let max_write = match has(InitFlags::MAX_PAGES) {
+        true => MAXIMUM_DATA,
+        // `FUSE_DEFAULT_MAX_PAGES_PER_REQ`.
+        false => 32 * PAGE,
+    };
+    InitOut {
+        major: MAJOR,
+        minor: protocol.minor,
+        max_readahead: init.max_readahead,
+        flags,
+        flags2,
+        // Linux's own defaults are 12 and 9: too few for several readers.
+        max_background: 64,
+        congestion_threshold: 48,
+        max_write: max_write as u32,
+        time_gran: 1,
+        max_pages: (max_write / PAGE) as u16,
+        // Backing files on a stacked file system are refused; in exchange this mount may lie below one.
+        max_stack_depth: u32::from(has(InitFlags::PASSTHROUGH)),
+        ..InitOut::default()
+    }
+}

@@ -1,0 +1,126 @@
+//! How requests come and replies go.
+
+use culvert_sys::{nr, syscall};
+use culvert_wire::{Message, structures::device};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
+use std::{
+    io::{self, IoSlice},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
+
+/// A channel of a connection with the kernel (or who plays it). Each thread has its own.
+pub trait Transport: Send {
+    /// Waits for the next request and puts it into `buffer`; its length, 0 when the connection has ended.
+    ///
+    /// # Errors
+    /// The channel is broken.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Sends a reply or a notification. One that nobody waits for any more is no error.
+    ///
+    /// # Errors
+    /// The peer does not accept the message.
+    fn send(&self, message: &Message<'_>) -> io::Result<()>;
+
+    /// Another channel of the same connection, for another thread.
+    ///
+    /// # Errors
+    /// There is none.
+    fn another(&self) -> io::Result<Box<dyn Transport>>;
+
+    /// Makes the file open in `file` one that the kernel reads and writes itself (passthrough); its number.
+    ///
+    /// # Errors
+    /// The kernel refuses, or this transport has no such thing.
+    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32>;
+
+    /// Gives a number of [`Transport::register_backing`] back.
+    fn release_backing(&self, number: i32);
+}
+
+/// An open /dev/fuse.
+#[derive(Debug)]
+pub struct DeviceFuse(OwnedFd);
+
+impl DeviceFuse {
+    /// Where the device is.
+    pub const PATH: &'static str = "/dev/fuse";
+
+    /// Opens the device, for a new connection.
+    ///
+    /// # Errors
+    /// Of open(2).
+    pub fn open() -> io::Result<OwnedFd> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(Self::PATH, flags, Mode::empty())?)
+    }
+
+    /// The connection that `device` is mounted with.
+    pub const fn new(device: OwnedFd) -> Self {
+        Self(device)
+    }
+
+    fn control(&self, request: u32, argument: *const u8) -> io::Result<usize> {
+        let arguments = [
+            self.0.as_raw_fd() as usize,
+            request as usize,
+            argument as usize,
+        ];
+        // SAFETY: the argument outlives the call and is what the request says: the callers below.
+        unsafe { syscall::call(nr::IOCTL, arguments) }
+            .map_err(|error| io::Error::from_raw_os_error(error.raw()))
+    }
+}
+
+impl Transport for DeviceFuse {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match rustix::io::read(&self.0, &mut *buffer) {
+                Ok(length) => return Ok(length),
+                // ENOENT: the request was interrupted before it was read (fuse_dev_do_read, fs/fuse/dev.c).
+                Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn send(&self, message: &Message<'_>) -> io::Result<()> {
+        let mut slices = [IoSlice::new(&[]); culvert_wire::MAXIMUM_PIECES + 1];
+        let parts = std::iter::once(message.head()).chain(message.pieces().iter().copied());
+        let mut count = 0;
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            count += 1;
+        }
+        match rustix::io::writev(&self.0, &slices[..count]) {
+            // The caller was killed meanwhile, or the mount is gone.
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn another(&self) -> io::Result<Box<dyn Transport>> {
+        let other = Self(Self::open()?);
+        let connection = self.0.as_raw_fd();
+        other.control(device::CLONE, (&raw const connection).cast())?;
+        Ok(Box::new(other))
+    }
+
+    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+        let map = culvert_wire::structures::BackingMap {
+            fd: file.as_fd().as_raw_fd(),
+            ..Default::default()
+        };
+        let number = self.control(device::BACKING_OPEN, (&raw const map).cast())?;
+        i32::try_from(number).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    fn release_backing(&self, number: i32) {
+        // It was given by the kernel; nothing can be done if it does not know it any more.
+        let _ = self.control(device::BACKING_CLOSE, (&raw const number).cast());
+    }
+}
