@@ -1,5 +1,6 @@
 //! Start-up in a fresh program.
 
+use crate::exec::own_file::{self, OwnFile};
 use crate::exec::static_tls;
 use crate::log;
 use crate::memory::c_string;
@@ -22,8 +23,6 @@ struct Carried<'a> {
     log: Option<&'a [u8]>,
 }
 
-/// The environment variable that holds the name of the process, where exec could not give it.
-pub const NAME_VARIABLE: &[u8] = b"CULVERT_NAME";
 /// Flag of `CULVERT_RUN`: programs that cannot be intercepted are refused.
 pub const STRICT: u8 = 1;
 /// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
@@ -100,15 +99,19 @@ impl Environment {
         bytes
     }
 
-    /// Gives the process the name that exec could not, of a script that lies on a mount for example.
-    fn take_name(&mut self) {
-        const PR_SET_NAME: usize = 15;
-        let Some((index, name)) = self.get(NAME_VARIABLE) else {
-            return;
+    /// Takes what the exec hook tells the program about its own file.
+    fn take_own_file(&mut self) -> Option<OwnFile> {
+        let mut take = |name| {
+            let (index, value) = self.get(name)?;
+            let value = value.to_vec();
+            self.remove(index);
+            Some(value)
         };
-        // SAFETY: the name ends in NUL.
-        let _ = unsafe { syscall::call(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize]) };
-        self.remove(index);
+        let own = OwnFile {
+            given: take(own_file::GIVEN),
+            shown: take(own_file::SHOWN),
+        };
+        (own.given.is_some() || own.shown.is_some()).then_some(own)
     }
 
     /// Lets entry `index` begin `bytes` later.
@@ -136,7 +139,10 @@ pub unsafe fn start(mut environment: Environment) {
     let value = value.to_vec();
     environment.remove(index);
     let given = environment.hide_room();
-    environment.take_name();
+    if let Some(own) = environment.take_own_file() {
+        // SAFETY: the caller's promise.
+        unsafe { own.begin(environment.0) };
+    }
     let mut library = Vec::new();
     for name in [&b"LD_AUDIT"[..], b"LD_PRELOAD"] {
         let Some((index, list)) = environment.get(name) else {

@@ -90,8 +90,9 @@ fn backed_program(place: &Backed<'_>) -> Result<Program, Errno> {
     let mut path = crate::run::descriptor_path(place.base)?;
     path.push(b'/');
     path.extend_from_slice(place.path().bytes());
+    let seen = crate::backing::seen(place.mount, &path);
     path.push(0);
-    Ok(Program::Backed(path))
+    Ok(Program::Backed { host: path, seen })
 }
 
 /// Where the program at `path` is, for a caller in `directory`.
@@ -199,8 +200,16 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     return locate(super::path::AT_FDCWD, path, LastStep::Follow);
                 }
                 let Some(held) = descriptor(fd as usize) else {
-                    let host = format!("/proc/self/fd/{fd}");
-                    return Ok(Program::Host(c_string(host.as_bytes())));
+                    let host = c_string(format!("/proc/self/fd/{fd}").as_bytes());
+                    let table = &process::get().table;
+                    let mount = table.backed(fd).or_else(|| table.opened_through(fd));
+                    return Ok(match mount {
+                        Some(mount) => Program::Backed {
+                            host,
+                            seen: crate::backing::seen(mount, &crate::run::descriptor_path(fd)?),
+                        },
+                        None => Program::Host(host),
+                    });
                 };
                 let attributes = super::stat::described(&held)?;
                 if attributes.kind != FileKind::Regular

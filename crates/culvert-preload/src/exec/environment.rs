@@ -3,7 +3,7 @@
 use super::{Extras, Image, Loader, static_tls};
 use crate::memory;
 use crate::process::{self, Process};
-use crate::start::{NAME_VARIABLE, OUTSIDE};
+use crate::start::OUTSIDE;
 use alloc::{vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::user;
@@ -59,7 +59,7 @@ pub fn extend(
     image: &mut Image,
     address: usize,
     loader: Loader,
-    extras: &Extras<'_>,
+    extras: &Extras,
 ) -> Result<(), Errno> {
     let mut others = [Vec::new(), Vec::new()];
     let mut tunables = None;
@@ -91,11 +91,7 @@ pub fn extend(
             .room
             .map(|room| static_tls::entry(tunables.as_deref(), room)),
     );
-    entries.extend(
-        extras
-            .name
-            .map(|name| [NAME_VARIABLE, b"=", name, b"\0"].concat()),
-    );
+    entries.extend(extras.own.entries());
     // Ours come last: start-up hides them by ending the array earlier.
     for entry in entries {
         image.environment.push(entry.as_ptr() as usize);

@@ -39,7 +39,7 @@ pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<(), Errno>
         }
         let file = match locate(&word) {
             Ok(Program::Mount { path, name }) => materialise(&path, name)?,
-            Ok(Program::Backed(file)) => file,
+            Ok(Program::Backed { host, .. }) => host,
             Ok(Program::Host(_)) | Err(_) => break,
         };
         image.arguments[index] = file.as_ptr() as usize;

@@ -9,6 +9,7 @@ mod heritage;
 mod loader;
 mod look;
 mod materialise;
+pub mod own_file;
 pub mod static_tls;
 
 pub use format::{Format, HEAD, Loader, format};
@@ -25,6 +26,7 @@ use culvert_sys::{nr, syscall};
 use environment::pointers;
 use look::Look;
 use materialise::materialise;
+use own_file::OwnFile;
 
 /// Everything that the new program's image is made of; must outlive the system call.
 struct Image {
@@ -35,11 +37,11 @@ struct Image {
 }
 
 /// What a program is given beside its environment and the run, and does not see.
-struct Extras<'a> {
+struct Extras {
     /// Bytes of static TLS more than ld.so provides by itself.
     room: Option<u64>,
-    /// The name that the kernel would have given to the process (PR_GET_NAME), where it will take another one.
-    name: Option<&'a [u8]>,
+    /// What it is told about its own file.
+    own: OwnFile,
 }
 
 /// The last component of `path`.
@@ -51,8 +53,13 @@ fn base_name(path: &[u8]) -> &[u8] {
 pub enum Program {
     /// In the real file system: the path for the kernel (NUL-terminated).
     Host(Vec<u8>),
-    /// On a mount that is a tree of the kernel's own: its path in the source (NUL-terminated).
-    Backed(Vec<u8>),
+    /// On a mount that is a tree of the kernel's own.
+    Backed {
+        /// Its path for the kernel (NUL-terminated).
+        host: Vec<u8>,
+        /// The path at which programs see it, if it lies below the mount's source.
+        seen: Option<Vec<u8>>,
+    },
     /// On a mount: path there, its node's shadow.
     Mount {
         /// The path as the program sees it.
@@ -85,20 +92,26 @@ fn prepare(
         environment: Vec::new(),
         strings: Vec::new(),
     });
-    let mut shown = path.to_vec();
+    let mut name = path.to_vec();
+    // What /proc/self/exe is to show, where the kernel shows another name of the file.
+    let mut shown = None;
     let mut arguments = image.arguments.clone();
     // The kernel reads `#!` lines itself, unless the script or an interpreter lies on a mount.
     let mut ourselves = false;
     let mut depth = 0;
     let mut room = None;
     let loader = loop {
-        let program = match locate(&shown) {
+        let program = match locate(&name) {
             Err(_) if depth > 0 && !ourselves => break Loader::None("its interpreter is missing"),
             program => program?,
         };
+        shown = None;
         let (host, on_mount) = match program {
             Program::Host(host) => (host, false),
-            Program::Backed(host) => (host, true),
+            Program::Backed { host, seen } => {
+                shown = seen.filter(|seen| *seen != host[..host.len() - 1]);
+                (host, true)
+            }
             Program::Mount { path, name } => (materialise(&path, name)?, true),
         };
         ourselves |= on_mount && depth > 0;
@@ -128,18 +141,18 @@ fn prepare(
                 ourselves |= on_mount;
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
-                list.push(c_string(&shown));
+                list.push(c_string(&name));
                 let mut start: Vec<usize> =
                     list.iter().map(|string| string.as_ptr() as usize).collect();
                 image.strings.extend(list);
                 start.extend(arguments.iter().skip(1));
                 arguments = start;
-                shown = interpreter;
+                name = interpreter;
             }
             Format::Elf(_) if look.is_privileged() => {
                 break Loader::None("it changes its user or group, or gains capabilities");
             }
-            Format::Elf(Loader::None(_)) if loader::is_dynamic_loader(&shown) => {
+            Format::Elf(Loader::None(_)) if loader::is_dynamic_loader(&name) => {
                 loader::name_program(&mut image, locate)?;
                 room = static_tls::wanted(&look);
                 break Loader::Glibc;
@@ -161,10 +174,18 @@ fn prepare(
             return Err(Errno::EACCES);
         }
     }
-    let extras = Extras {
+    let mut extras = Extras {
         room,
-        name: (ourselves && depth > 0).then(|| base_name(path)),
+        own: OwnFile::default(),
     };
+    // A program that is not intercepted would hand it on.
+    if !matches!(loader, Loader::None(_)) {
+        let kernels = image.path.strip_suffix(b"\0").unwrap_or(&image.path);
+        extras.own = OwnFile {
+            given: (kernels != path).then(|| path.to_vec()),
+            shown,
+        };
+    }
     environment::extend(&mut image, environment, loader, &extras)?;
     image.environment.push(0);
     image.arguments.push(0);

@@ -9,7 +9,7 @@
 
 use super::environment;
 use super::look::Look;
-use super::{Extras, Format, Image, Loader};
+use super::{Extras, Format, Image, Loader, own_file};
 use crate::memory::{self, c_string};
 use crate::process;
 use crate::run::{read_file, read_link, stat_descriptor, stat_path};
@@ -228,6 +228,7 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
     let script = words.iter().skip(1).position(|word| c_string(word) == name);
     let is_script =
         || Look::open(&name).is_ok_and(|look| matches!(look.format(), Format::Script { .. }));
+    let mut own = own_file::own().cloned().unwrap_or_default();
     let (path, words) = match script {
         _ if same(&name).unwrap_or(false) => (name, words),
         // The kernel puts interpreter, its argument and the script's name before what follows the name.
@@ -235,7 +236,16 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
             let first = words.iter().take(1);
             (name, first.chain(&words[at + 2..]).copied().collect())
         }
-        _ => (SELF.to_vec(), words),
+        // Executed by a descriptor that is closed, or renamed.
+        _ => {
+            own.given
+                .get_or_insert(name[..name.len().saturating_sub(1)].to_vec());
+            let path = c_string(&read_link(SELF)?);
+            match same(&path) {
+                Ok(true) => (path, words),
+                _ => (SELF.to_vec(), words),
+            }
+        }
     };
     let mut image = Box::new(Image {
         path,
@@ -246,11 +256,9 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
     let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);
     image.arguments = arguments.chain([0]).collect();
     let environment = COUNT.environment.load(Relaxed);
-    let mut name = read_file(b"/proc/self/comm\0")?;
-    name.pop_if(|last| *last == b'\n');
     let extras = Extras {
         room: Some(room),
-        name: Some(&name),
+        own,
     };
     environment::extend(&mut image, environment, Loader::Glibc, &extras)?;
     image.environment.push(0);

@@ -1,0 +1,99 @@
+//! What a program is told about its own file, where the kernel was given another path than the program's starter named: of a shadow, of a file in a
+//! mount's source, of an interpreter.
+
+use crate::memory::c_string;
+use crate::run::read_file;
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::{AtomicPtr, Ordering::*};
+use culvert_sys::{nr, syscall};
+
+/// The environment variable that holds the path that execve was given.
+pub const GIVEN: &[u8] = b"CULVERT_PROGRAM";
+/// The environment variable that holds what `/proc/self/exe` shows.
+pub const SHOWN: &[u8] = b"CULVERT_EXE";
+
+/// Both, as the program was given them.
+#[derive(Clone, Default)]
+pub struct OwnFile {
+    /// The path that execve was given: AT_EXECFN, and the process's name. None: the kernel's is right.
+    pub given: Option<Vec<u8>>,
+    /// The file's absolute path as programs see it. None: the kernel's is right, or [`super::origin`] tells.
+    pub shown: Option<Vec<u8>>,
+}
+
+static OWN: AtomicPtr<OwnFile> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Of this program.
+pub fn own() -> Option<&'static OwnFile> {
+    // SAFETY: only `begin` stores here, a leaked box.
+    unsafe { OWN.load(Acquire).as_ref() }
+}
+
+/// What `path` shows when it is this process's `/proc/self/exe`, if that is not what the kernel says.
+pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
+    let shown = own()?.shown.as_deref()?;
+    let who = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
+    // SAFETY: getpid has no arguments.
+    let mine = unsafe { syscall::raw(nr::GETPID, [0; 6]) };
+    (who == b"self" || who == b"thread-self" || who == alloc::format!("{mine}").as_bytes())
+        .then_some(shown)
+}
+
+impl OwnFile {
+    /// The environment's entries that tell the next program.
+    pub fn entries(&self) -> impl Iterator<Item = Vec<u8>> {
+        [(GIVEN, &self.given), (SHOWN, &self.shown)]
+            .into_iter()
+            .filter_map(|(name, value)| Some([name, b"=", value.as_deref()?, b"\0"].concat()))
+    }
+
+    /// Tells this program, whose environment array is `environment`.
+    ///
+    /// # Safety
+    /// Before the program's own code runs; the array ends in a null pointer.
+    pub unsafe fn begin(self, environment: *mut *mut u8) {
+        if let Some(given) = &self.given {
+            let name = c_string(super::base_name(given));
+            // The kernel calls a program that is executed by descriptor as it likes.
+            if !given.starts_with(b"/dev/fd/") || name.len() + 8 != given.len() + 1 {
+                const PR_SET_NAME: usize = 15;
+                // SAFETY: the name ends in NUL.
+                let _ = unsafe { syscall::call(nr::PRCTL, [PR_SET_NAME, name.as_ptr() as usize]) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { name_in_vector(environment, given) };
+        }
+        OWN.store(Box::into_raw(Box::new(self)), Release);
+    }
+}
+
+/// Lets AT_EXECFN name `given`.
+///
+/// # Safety
+/// As for `begin`.
+unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
+    const AT_EXECFN: usize = 31;
+    let Ok(kernels) = read_file(b"/proc/self/auxv\0") else {
+        return;
+    };
+    // SAFETY: on the stack the auxiliary vector follows the environment, which was shortened by null pointers; that this is it is seen from its first entry, before
+    // more of it is touched. No entry but the last begins with zero.
+    unsafe {
+        let mut at = environment.cast::<usize>();
+        while at.read() != 0 {
+            at = at.add(1);
+        }
+        while at.read() == 0 {
+            at = at.add(1);
+        }
+        let first = [at.read().to_ne_bytes(), at.add(1).read().to_ne_bytes()].concat();
+        if !kernels.starts_with(&first) {
+            return;
+        }
+        for entry in (0..kernels.len() / 16).map(|i| at.add(i * 2)) {
+            if entry.read() == AT_EXECFN {
+                entry.add(1).write(c_string(given).leak().as_ptr() as usize);
+            }
+        }
+    }
+}
