@@ -4,6 +4,7 @@ mod conformance;
 mod damage;
 mod fresh;
 mod limits;
+mod mapped;
 mod processes;
 mod random;
 mod tools;

@@ -1,6 +1,6 @@
 //! Every call that changes a file's bytes, as `programs/writing.c` makes them, each group in a process of its own.
 
-use culvert_e2e::{Case, Driver, on_each_driver};
+use culvert_e2e::{Case, on_each_driver};
 
 fn group(case: &Case, name: &str) {
     let writing = case.program("writing");
@@ -20,13 +20,5 @@ on_each_driver! {
     umask |case| group(&case, "umask");
     sendfile_splice_and_copies |case| group(&case, "transfer");
     mappings |case| group(&case, "map");
-    shared_mappings |case| {
-        if case.driver() == Some(Driver::Memory) {
-            let writing = case.program("writing");
-            let done = case.through_culvert(&["bash", "-c", &format!("cd $M && {writing} shared-map")]);
-            assert!(done.text().ends_with("refused ENODEV\n"), "{}", done.report());
-        } else {
-            group(&case, "shared-map");
-        }
-    };
+    shared_mappings |case| group(&case, "shared-map");
 }

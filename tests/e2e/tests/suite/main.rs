@@ -14,6 +14,7 @@ mod isolation;
 mod limits;
 mod locking;
 mod mapped;
+mod mapping;
 mod matrix;
 mod passthrough_paths;
 mod paths;
