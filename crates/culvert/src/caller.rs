@@ -32,13 +32,24 @@ impl Caller<'_> {
     /// Whether the mode bits in `attributes` allow `access`, as the kernel decides it (`generic_permission`, fs/namei.c): owner, else
     /// group, else others; the superuser may all but execute a file that nobody may execute. `EACCES` when not.
     pub fn may(&self, access: Access, attributes: &Attributes) -> Result<()> {
-        let mode = attributes.permissions;
+        let owner = (attributes.uid, attributes.gid);
+        self.may_as(access, owner, attributes.permissions, attributes.kind)
+    }
+
+    /// The same of something of type `kind` with the permission bits `mode` that belongs to `owner`: its user and group.
+    pub fn may_as(
+        &self,
+        access: Access,
+        (uid, gid): (u32, u32),
+        mode: u32,
+        kind: FileKind,
+    ) -> Result<()> {
         let class = match () {
-            () if self.uid == attributes.uid => mode >> 6,
-            () if self.in_group(attributes.gid) => mode >> 3,
+            () if self.uid == uid => mode >> 6,
+            () if self.in_group(gid) => mode >> 3,
             () => mode,
         };
-        let executable = attributes.kind == FileKind::Directory || mode & 0o111 != 0;
+        let executable = kind == FileKind::Directory || mode & 0o111 != 0;
         let granted = access.0 & !class & 0o7 == 0
             || self.is_superuser() && (access.0 & Access::EXECUTE.0 == 0 || executable);
         granted.then_some(()).ok_or(Errno::EACCES.into())

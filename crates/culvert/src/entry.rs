@@ -26,6 +26,15 @@ pub struct Walked {
     pub consumed: usize,
 }
 
+/// Where [`FileSystem::reach`](crate::FileSystem::reach) came.
+#[derive(Clone, Copy, Debug)]
+pub struct Reached {
+    /// What the last component is, a symbolic link itself; none when its directory has no such name.
+    pub entry: Option<Entry>,
+    /// The directory that the last component was looked for in.
+    pub parent: crate::Node,
+}
+
 /// One entry of a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry<'a> {

@@ -2,8 +2,8 @@
 
 use crate::{
     Access, Attributes, Backing, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink,
-    DirectorySink, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, OpenedDirectory,
-    RenameFlags, Result, SetAttributes, StatFs, Validity, Walked,
+    DirectorySink, Entry, Errno, Node, OpenFlags, Opened, OpenedDirectory, Reached, RenameFlags,
+    Result, SetAttributes, StatFs, Validity, Walked, derived,
 };
 use alloc::vec::Vec;
 
@@ -75,6 +75,17 @@ pub trait FileSystem: Send + Sync {
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
         derived::walk(lookup, |node| self.forget(node, 1), from, path)
+    }
+
+    /// [`FileSystem::walk`] to the last component of `path` or not at all, with the caller's right to search judged in `from` and in every directory
+    /// passed, so that the transport need not look at them one by one. None: the default; also for paths with links on the way, and whenever the driver
+    /// would rather be asked step by step. References as `walk` gives them.
+    ///
+    /// - `ENOENT`: a component before the last is missing. A missing last one is no error, see [`Reached::entry`].
+    /// - `ENOTDIR`, `EACCES`: as [`FileSystem::walk`].
+    fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        let _ = (caller, from, path);
+        None
     }
 
     /// The parent of directory `dir`; of the root the root. Gives no reference: the parent is valid while `dir` is.
@@ -451,77 +462,4 @@ pub trait FileSystem: Send + Sync {
     /// The mount ends in this process: it exits or execs, or the server unmounts. Open files may still be dropped after. A killed process does
     /// not come here.
     fn finish(&self) {}
-}
-
-/// What the defaults are made of: one place for drivers and layers.
-pub(crate) mod derived {
-    use super::*;
-
-    /// What a change that the driver does not have is answered with: `EROFS` when it is read-only, else `errno`.
-    pub(crate) fn lacks(capabilities: Capabilities, errno: Errno) -> Error {
-        match capabilities.read_only {
-            true => Errno::EROFS.into(),
-            false => errno.into(),
-        }
-    }
-
-    /// A walk by single lookups; `forget` gives back one reference on a directory passed.
-    pub(crate) fn walk(
-        lookup: impl Fn(Node, &[u8]) -> Result<Entry>,
-        forget: impl Fn(Node),
-        from: Node,
-        path: &[u8],
-    ) -> Result<Walked> {
-        let (mut dir, mut consumed) = (from, 0);
-        let passed = |dir| {
-            if dir != from {
-                forget(dir);
-            }
-        };
-        loop {
-            let rest = &path[consumed..];
-            let name = &rest[..rest.iter().position(|&b| b == b'/').unwrap_or(rest.len())];
-            let entry = lookup(dir, name).inspect_err(|_| passed(dir))?;
-            consumed += name.len();
-            if consumed == path.len() || entry.attributes.kind == FileKind::Symlink {
-                return Ok(Walked {
-                    entry: Some(entry),
-                    parent: dir,
-                    consumed,
-                });
-            }
-            passed(dir);
-            dir = entry.attributes.node;
-            consumed += 1;
-        }
-    }
-
-    /// Whether the mode bits, and a read-only file system, allow `access`.
-    pub(crate) fn access(
-        caller: &Caller<'_>,
-        attributes: &Attributes,
-        access: Access,
-        capabilities: Capabilities,
-    ) -> Result<()> {
-        use FileKind::{Directory, Regular, Symlink};
-        let stored = matches!(attributes.kind, Regular | Directory | Symlink);
-        if access.write() && stored && capabilities.read_only {
-            return Err(Errno::EROFS.into());
-        }
-        caller.may(access, attributes)
-    }
-
-    /// Offers an entry with what a lookup found; one that was not taken is no reference.
-    pub(crate) fn offer(
-        entry: DirectoryEntry<'_>,
-        found: Option<Entry>,
-        sink: &mut DirectoryPlusSink<'_>,
-        forget: impl Fn(Node),
-    ) -> bool {
-        let taken = sink(entry, found);
-        if let (false, Some(found)) = (taken, found) {
-            forget(found.attributes.node);
-        }
-        taken
-    }
 }

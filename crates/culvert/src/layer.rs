@@ -40,7 +40,7 @@ use crate::{
     Access, Attributes, Caching, Caller, Capabilities, DirectoryPlusSink, DirectorySink, Entry,
     File, FileSystem, Lock, LockKind, LockOwner, Mapping, Node, OpenFlags, Opened, OpenedDirectory,
     Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked,
-    Whence, filesystem::derived,
+    Whence, derived,
 };
 use alloc::vec::Vec;
 use core::{any::Any, task::Waker};

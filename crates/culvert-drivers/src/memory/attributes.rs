@@ -62,7 +62,11 @@ impl Core {
         if of.node() != node {
             return Err(Errno::ESTALE.into());
         }
-        if changes.uid.is_some() || changes.gid.is_some() {
+        let owner = changes.uid.is_some() || changes.gid.is_some();
+        if of.is_directory() && (owner || changes.permissions.is_some()) {
+            change.paths_change()?;
+        }
+        if owner {
             let (uid, gid) = split(of.get(inode::OWNER));
             let owner = join(changes.uid.unwrap_or(uid), changes.gid.unwrap_or(gid));
             change.set_word(of, inode::OWNER, owner)?;

@@ -4,6 +4,8 @@ use super::{
     image::{Image, damaged},
     layout::{self, BLOCK, header, inode},
     opened::Opened,
+    paths::Paths,
+    places::Places,
 };
 use crate::InUse;
 use alloc::{boxed::Box, vec::Vec};
@@ -35,6 +37,10 @@ pub struct Core {
     pub run_number: AtomicU32,
     /// See [`crate::Environment::in_use`].
     pub in_use: Option<InUse>,
+    /// Where inodes lie.
+    pub places: Places,
+    /// Where paths of directories lead.
+    pub paths: Paths,
     /// The clock.
     pub clock: culvert_sys::clock::Clock,
 }
@@ -46,10 +52,23 @@ pub struct Inode<'a> {
     pub number: u32,
     /// Where it lies in the shared file.
     pub offset: u64,
-    words: &'a [AtomicU64],
+    words: &'a [AtomicU64; WORDS],
 }
 
+/// Words of an inode.
+const WORDS: usize = layout::INODE as usize / 8;
+
 impl<'a> Inode<'a> {
+    /// The inode `number` whose words lie at `offset`.
+    #[inline(always)]
+    pub const fn new(number: u32, offset: u64, words: &'a [AtomicU64; WORDS]) -> Self {
+        Self {
+            number,
+            offset,
+            words,
+        }
+    }
+
     /// Word `index`.
     #[inline(always)]
     pub fn get(&self, index: u64) -> u64 {
@@ -138,33 +157,6 @@ impl Core {
     #[inline]
     pub fn header(&self, index: u64) -> Result<u64> {
         Ok(self.image.header(index)?.load(Acquire))
-    }
-
-    /// Inode `number`; `ESTALE` when there never was one.
-    #[inline(always)]
-    pub fn inode(&self, number: u32) -> Result<Inode<'_>> {
-        let chunk = u64::from(number) / layout::INODES_PER_BLOCK;
-        let (table, entry) = (chunk / 1024, chunk % 1024);
-        if table >= 1024 || number == 0 {
-            return Err(Errno::ESTALE.into());
-        }
-        let table = self.image.half(layout::INODE_TABLE * BLOCK + table * 4)?;
-        let table = u64::from(table.load(Acquire));
-        if table == 0 {
-            return Err(Errno::ESTALE.into());
-        }
-        let block = self.image.half(table * BLOCK + entry * 4)?.load(Acquire);
-        if block == 0 {
-            return Err(Errno::ESTALE.into());
-        }
-        let within = u64::from(number) % layout::INODES_PER_BLOCK * layout::INODE;
-        let offset = u64::from(block) * BLOCK + within;
-        let words = self.image.words(offset, layout::INODE / 8)?;
-        Ok(Inode {
-            number,
-            offset,
-            words,
-        })
     }
 
     /// The inode that `node` names: `ESTALE` when it names another one by now.

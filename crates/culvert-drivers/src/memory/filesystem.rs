@@ -8,12 +8,13 @@ use super::{
     layout::{self, BLOCK, flag, header, inode},
     map::block_of,
     names::entries,
+    paths::may_search,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
-    FileKind, FileSystem, Node, OpenFlags, Opened, RenameFlags, Result, SetAttributes, StatFs,
-    Walked,
+    FileKind, FileSystem, Node, OpenFlags, Opened, Reached, RenameFlags, Result, SetAttributes,
+    StatFs, Walked,
 };
 
 /// A file system in shared memory.
@@ -111,6 +112,35 @@ impl FileSystem for MemoryFs {
             caller.may(Access::EXECUTE, &entry.attributes)?;
             (dir, start) = (entry.attributes.node, end + 1);
         }
+    }
+
+    fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
+        let core = &self.core;
+        let (way, name) = match path.iter().rposition(|&byte| byte == b'/') {
+            Some(slash) => (path.get(..slash), path.get(slash + 1..)),
+            None => (None, Some(path)),
+        };
+        let name = name.unwrap_or_default();
+        let look = || {
+            let parent = match way {
+                Some(way) => match core.directory_at(caller, from, way)? {
+                    Some(parent) => parent,
+                    None => return Ok(None),
+                },
+                None => from,
+            };
+            let dir = core.directory(parent)?;
+            may_search(caller, &dir)?;
+            let entry = match core.find(&dir, name)? {
+                Some(found) => {
+                    let attributes = core.attributes(&core.inode(found.inode)?)?;
+                    Some(Entry { attributes })
+                }
+                None => None,
+            };
+            Ok(Some(Reached { entry, parent }))
+        };
+        core.steady(look).transpose()
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {

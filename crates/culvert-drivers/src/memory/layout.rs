@@ -59,6 +59,8 @@ pub mod header {
     pub const LOGGED: u64 = 80;
     /// The lock of those who clean up after dead owners of inode locks.
     pub const REPAIR: u64 = 88;
+    /// Incremented whenever a directory is removed, moved, or gets another owner or mode: what a path of directories means may have changed.
+    pub const PATHS: u64 = 96;
     /// Blocks of 16 slots, two to a word.
     pub const SLOT_CHUNKS: u64 = 128;
     /// Runs that use a named file system: 4 words each, a name ended by NUL.

@@ -25,6 +25,8 @@ mod names;
 mod opened;
 mod options;
 mod orphans;
+mod paths;
+mod places;
 mod prepare;
 mod ranges;
 mod returned;

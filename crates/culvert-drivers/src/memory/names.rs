@@ -114,6 +114,7 @@ impl<'a> Transaction<'a> {
             return Err(Errno::ENOTEMPTY.into());
         }
         self.remove_name(&dir, &found)?;
+        self.paths_change()?;
         let (links, parent) = split(dir.get(inode::LINKS));
         self.set_links(&dir, links.saturating_sub(1), parent)?;
         let now = core.now();
@@ -223,6 +224,9 @@ impl<'a> Transaction<'a> {
         to: &Inode<'_>,
         now: u64,
     ) -> Result<()> {
+        if moved.is_directory() {
+            self.paths_change()?;
+        }
         let (links, _) = split(moved.get(inode::LINKS));
         self.set_links(moved, links, to.number)?;
         if moved.is_directory() && from.number != to.number {

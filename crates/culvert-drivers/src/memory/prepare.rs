@@ -232,6 +232,8 @@ fn core_of(fd: Descriptor, path: Option<&[u8]>, environment: &Environment<'_>) -
         run: None,
         run_number: AtomicU32::new(0),
         in_use: None,
+        places: Default::default(),
+        paths: Default::default(),
         clock: Clock::new(),
     })
 }

@@ -7,7 +7,7 @@ use crate::description::{Held, Object};
 use crate::memory;
 use crate::paging::follow;
 use crate::process;
-use crate::resolver::{Inside, LastStep, MountId};
+use crate::resolver::{LastStep, MountId};
 use culvert::{Attributes, Errno, FileKind, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -81,7 +81,7 @@ fn change(
 }
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
-    on_path(call, at, None, |_, found: Inside<'_>| {
+    on_path(call, at, None, |_, found| {
         change(found.mount, existing(&found)?, &changes, right)
     })
 }

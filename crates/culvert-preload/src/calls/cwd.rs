@@ -90,7 +90,7 @@ pub fn chdir(call: &mut Call) -> Outcome {
         call,
         At::new(0, LastStep::Follow),
         Some(identity_of_here),
-        |_, mut found| {
+        |_, found| {
             let attributes = *existing(&found)?;
             let mounts = &process::get().mounts;
             let node = attributes.node;

@@ -95,16 +95,16 @@ pub(super) fn needs_care(path: &[u8]) -> bool {
 #[inline]
 fn odd_places(path: &[u8], at: usize) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let Some(window) = path[at..].first_chunk::<10>() else {
-        return 0; // the caller leaves room for a window
+    let word = |at: usize| {
+        let bytes = path.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes)) // the caller leaves room for a window
     };
-    let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| window[at + i]));
     // The top bit of each byte that equals `byte`, exactly: no carry passes from one byte to the next.
     let equals = |word: u64, byte: u8| {
         let rest = word ^ (u64::from(byte) * 0x0101_0101_0101_0101);
         !(((rest & LOW) + LOW) | rest | LOW)
     };
-    let (first, second, third) = (word(0), word(1), word(2));
+    let (first, second, third) = (word(at), word(at + 1), word(at + 2));
     let dots = equals(second, b'.') & (equals(third, b'.') | equals(third, b'/'));
     equals(first, b'/') & (equals(second, b'/') | dots)
 }

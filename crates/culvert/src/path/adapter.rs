@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
     FileKind, FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
-    SetAttributes, StatFs, filesystem::derived, sync::Mutex,
+    SetAttributes, StatFs, derived, sync::Mutex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 

@@ -3,7 +3,7 @@
 use super::{PathFileSystem, adapter::Shared, table::HIDDEN};
 use crate::{
     Access, Attributes, Caller, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags,
-    Result, SetAttributes, filesystem::derived,
+    Result, SetAttributes, derived,
 };
 use alloc::{format, sync::Arc, vec::Vec};
 

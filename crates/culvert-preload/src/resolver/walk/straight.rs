@@ -1,70 +1,91 @@
 //! Paths of plain names that lie in one mount as a whole, as most do: one call of its driver, and no walk.
 
 use super::{LONGEST_NAME, inside::run_end};
-use crate::resolver::scan::{component_at, is_dots};
-use crate::resolver::{Inside, Last, LastStep, MountId, MountTable, Place, References, Resolved};
+use crate::resolver::scan::{component_at, is_dots, needs_care};
+use crate::resolver::{Inside, Last, LastStep, MountId, MountTable, References};
 use alloc::borrow::Cow;
-use culvert::{Caller, Entry, FileKind, FileSystem, Node, Result};
+use culvert::{Caller, Entry, Errno, FileKind, FileSystem, Node, Reached, Result};
 
 impl MountTable {
-    /// What [`MountTable::walk`] would answer, where that is easy to say. None: walk.
+    /// What [`MountTable::walk`] would answer, where that is easy to say. None: walk. `base` is the directory that a relative path starts from, if
+    /// that is known to be in a mount.
     #[inline]
-    pub(super) fn straight<'p>(
+    pub fn straight<'p>(
         &'p self,
         caller: &Caller<'_>,
-        base: &Place,
+        base: Option<(MountId, Node)>,
         path: &'p [u8],
         step: LastStep,
-    ) -> Option<Result<Resolved<'p>>> {
-        // The directory of a name that is not there is found by walking; so are directories that may not be searched.
-        if step.wants_parent() || !caller.is_superuser() {
-            return None;
-        }
+    ) -> Option<Result<Inside<'p>>> {
         let (mount, dir, names) = match base {
             _ if path.first() == Some(&b'/') => {
                 let (mount, names) = self.deepest(path)?;
                 (mount, None, names)
             }
-            Place::Mount { mount, node } => (*mount, Some(*node), path),
-            Place::Host(_) => return None,
+            Some((mount, node)) => (mount, Some(node), path),
+            None => return None,
         };
-        if names.first().is_none_or(|&byte| byte == b'/') || self.has_children(mount) {
+        let odd = matches!(names, [] | [b'/', ..] | [.., b'/']) || needs_care(names);
+        if odd || names.len() > LONGEST_NAME || self.has_children(mount) {
             return None;
         }
         let driver = self.driver_if_open(mount)?;
-        if driver.backing().is_some() {
+        let dir = dir.unwrap_or_else(|| driver.root());
+        let Some(reached) = driver.reach(caller, dir, names) else {
+            return self.by_walk(driver, caller, mount, dir, names, step);
+        };
+        let reached = match &reached {
+            Ok(reached) => reached,
+            Err(_) => return reached.err().map(Err),
+        };
+        self.arrived(driver, mount, dir, reached, names, step)
+    }
+
+    /// The same by a driver that does not judge the right to search: only for who has it anyway.
+    fn by_walk<'p>(
+        &'p self,
+        driver: &dyn FileSystem,
+        caller: &Caller<'_>,
+        mount: MountId,
+        dir: Node,
+        names: &'p [u8],
+        step: LastStep,
+    ) -> Option<Result<Inside<'p>>> {
+        // The directory of a name that is not there is found by walking; so are directories that may not be searched.
+        if step.wants_parent() || !caller.is_superuser() || driver.backing().is_some() {
             return None;
         }
-        let dir = dir.unwrap_or_else(|| driver.root());
         let first = component_at(names, 0);
-        let plain = !is_dots(&names[..first.end]) && first.end <= LONGEST_NAME;
+        let plain = !is_dots(&names[..first.end]);
         if !plain || run_end(names, first, true) != names.len() {
             return None;
         }
-        if first.end == names.len() {
-            let found = driver.lookup(caller, dir, names);
-            return match &found {
-                Ok(entry) => self.arrived(driver, mount, dir, (dir, entry), (names, 0), step),
-                Err(_) => Some(found.map(|_| Resolved::Untouched)),
-            };
-        }
-        let walked = driver.walk(caller, dir, names);
-        let found = match &walked {
-            Ok(walked) => walked,
-            Err(_) => return Some(walked.map(|_| Resolved::Untouched)),
-        };
-        let entry = found.entry.as_ref()?;
-        if found.consumed != names.len() {
-            // A link on the way, or a driver that cannot take all at once.
-            driver.forget(entry.attributes.node, 1);
-            if found.parent != dir {
-                driver.forget(found.parent, 1);
+        let reached = if first.end == names.len() {
+            driver.lookup(caller, dir, names).map(|entry| Reached {
+                entry: Some(entry),
+                parent: dir,
+            })
+        } else {
+            match driver.walk(caller, dir, names) {
+                Ok(walked) => {
+                    let entry = walked.entry.as_ref()?;
+                    if walked.consumed != names.len() {
+                        // A link on the way, or a driver that cannot take all at once.
+                        give_back(driver, dir, walked.parent, Some(entry));
+                        return None;
+                    }
+                    Ok(Reached {
+                        entry: walked.entry,
+                        parent: walked.parent,
+                    })
+                }
+                Err(error) => Err(error),
             }
-            return None;
+        };
+        match &reached {
+            Ok(reached) => self.arrived(driver, mount, dir, reached, names, step),
+            Err(_) => reached.err().map(Err),
         }
-        let start = names.iter().rposition(|&byte| byte == b'/');
-        let name = (names, start.map_or(0, |slash| slash + 1));
-        self.arrived(driver, mount, dir, (found.parent, entry), name, step)
     }
 
     /// The answer, unless it is a link to be followed.
@@ -74,30 +95,42 @@ impl MountTable {
         driver: &dyn FileSystem,
         mount: MountId,
         dir: Node,
-        (parent, entry): (Node, &Entry),
-        (names, start): (&'p [u8], usize),
+        reached: &Reached,
+        names: &'p [u8],
         step: LastStep,
-    ) -> Option<Result<Resolved<'p>>> {
-        let node = entry.attributes.node;
-        if entry.attributes.kind == FileKind::Symlink && step.follows() {
-            driver.forget(node, 1);
-            if parent != dir {
-                driver.forget(parent, 1);
-            }
-            return None;
+    ) -> Option<Result<Inside<'p>>> {
+        let (parent, entry) = (reached.parent, reached.entry.as_ref());
+        let link = entry.is_some_and(|entry| entry.attributes.kind == FileKind::Symlink);
+        let missing = entry.is_none() && !step.wants_parent();
+        if missing || link && step.follows() {
+            give_back(driver, dir, parent, entry);
+            return missing.then(|| Err(Errno::ENOENT.into()));
         }
         let mut references = References::new(self);
-        references.push(mount, node);
+        if let Some(entry) = entry {
+            references.push(mount, entry.attributes.node);
+        }
         if parent != dir {
             references.push(mount, parent);
         }
-        Some(Ok(Resolved::Inside(Inside {
+        let start = names.iter().rposition(|&byte| byte == b'/');
+        Some(Ok(Inside {
             mount,
             parent,
-            last: Last::Name(Cow::Borrowed(&names[start..])),
-            entry: Some(*entry),
+            last: Last::Name(Cow::Borrowed(&names[start.map_or(0, |slash| slash + 1)..])),
+            entry: reached.entry,
             references,
             trailing_slash: false,
-        })))
+        }))
+    }
+}
+
+/// The references that come with an answer that is not used.
+fn give_back(driver: &dyn FileSystem, dir: Node, parent: Node, entry: Option<&Entry>) {
+    if let Some(entry) = entry {
+        driver.forget(entry.attributes.node, 1);
+    }
+    if parent != dir {
+        driver.forget(parent, 1);
     }
 }
