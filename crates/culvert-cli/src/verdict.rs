@@ -97,7 +97,7 @@ pub fn of_file(path: &Path) -> Kind {
         // A text without "#!" is run by the shell (execvp(3)).
         Format::Other if !head.contains(&0) => return Kind::Script("/bin/sh".into()),
         Format::Other => return Kind::Not("its format is unknown".into()),
-        Format::Elf(loader) => loader,
+        Format::Elf { loader, .. } => loader,
     };
     if let Some(why) = privileged(&file) {
         return Kind::Not(why.into());

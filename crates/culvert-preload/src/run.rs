@@ -18,6 +18,8 @@
 //!     command             a link to the culvert command, which a program starts as the pager
 //!     pager               the pager's socket; pager.lock is locked (flock) while there is one
 //!     exe/<path>          programs started from a mount, under the path they have there
+//!     interpreted/<path>  likewise copies of programs whose interpreter is on a mount
+//!     copies/D.I...       those copies, by the program's device, inode, time and size
 //! ```
 
 use crate::memory::c_string;

@@ -16,8 +16,13 @@ pub enum Loader {
 /// What the first bytes of a program file say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// An ELF program and what loads it.
-    Elf(Loader),
+    /// An ELF program.
+    Elf {
+        /// What loads it.
+        loader: Loader,
+        /// PT_INTERP: the path of its interpreter.
+        interpreter: Option<Vec<u8>>,
+    },
     /// `#!`: interpreter and the one argument.
     Script {
         /// Path of the interpreter.
@@ -37,44 +42,79 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     if let Some(rest) = head.strip_prefix(b"#!") {
         return script(&rest[..rest.len().min(HEAD - 2)]);
     }
-    if head.len() < 64 || head[..4] != *b"\x7fELF" {
+    let plain = |reason| Format::Elf {
+        loader: Loader::None(reason),
+        interpreter: None,
+    };
+    if head.len() >= 64 && head[..4] == *b"\x7fELF" && (head[4] != 2 || head[18..20] != [0x3e, 0]) {
+        return plain("it is not an x86-64 program");
+    }
+    let Some(elf) = Elf::of(head) else {
+        return Format::Other;
+    };
+    let mut header = [0u8; 56];
+    let Some(at) = elf.find(PT_INTERP, read_at) else {
+        // A program without PT_INTERP may be the dynamic loader itself, which loads others: it honours LD_AUDIT too.
+        return plain("it is statically linked");
+    };
+    if read_at(at, &mut header) != 56 {
         return Format::Other;
     }
-    if head[4] != 2 || head[18..20] != [0x3e, 0] {
-        return Format::Elf(Loader::None("it is not an x86-64 program"));
+    let (offset, length) = (u64_at(&header, 8), u64_at(&header, 32).min(4096) as usize);
+    let mut name = vec![0u8; length];
+    let got = read_at(offset, &mut name);
+    name.truncate(got);
+    if name.last() == Some(&0) {
+        name.pop();
     }
-    let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
-    let u64_of =
-        |bytes: &[u8], at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
-    let (table, size, count) = (u64_of(head, 32), u16_at(54), u16_at(56));
-    if size != 56 {
-        return Format::Other;
+    let base = super::base_name(&name);
+    let loader = if base.starts_with(b"ld-linux") {
+        Loader::Glibc
+    } else if base.starts_with(b"ld-musl") {
+        Loader::Musl
+    } else {
+        Loader::None("its dynamic loader is neither glibc's nor musl's")
+    };
+    Format::Elf {
+        loader,
+        interpreter: Some(name),
     }
-    for i in 0..u64::from(count.min(128)) {
-        let mut header = [0u8; 56];
-        if read_at(table.saturating_add(i * 56), &mut header) != 56 {
-            return Format::Other;
+}
+
+/// `p_type` of the interpreter's path.
+pub const PT_INTERP: u32 = 3;
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
+}
+
+/// Where an x86-64 ELF file's program headers lie.
+pub struct Elf {
+    table: u64,
+    count: u16,
+}
+
+impl Elf {
+    /// From the file's first bytes.
+    pub fn of(head: &[u8]) -> Option<Self> {
+        if head.len() < 64 || head[..4] != *b"\x7fELF" || head[54..56] != [56, 0] {
+            return None;
         }
-        const PT_INTERP: [u8; 4] = [3, 0, 0, 0];
-        if header[..4] != PT_INTERP {
-            continue;
-        }
-        let (offset, length) = (u64_of(&header, 8), u64_of(&header, 32).min(4096) as usize);
-        let mut name = vec![0u8; length];
-        let got = read_at(offset, &mut name);
-        name.truncate(got);
-        let name = name.strip_suffix(b"\0").unwrap_or(&name);
-        let base = name.rsplit(|&b| b == b'/').next().unwrap_or(name);
-        return Format::Elf(if base.starts_with(b"ld-linux") {
-            Loader::Glibc
-        } else if base.starts_with(b"ld-musl") {
-            Loader::Musl
-        } else {
-            Loader::None("its dynamic loader is neither glibc's nor musl's")
-        });
+        Some(Self {
+            table: u64_at(head, 32),
+            count: u16::from_le_bytes([head[56], head[57]]).min(128),
+        })
     }
-    // A program without PT_INTERP may be the dynamic loader itself, which loads others: it honours LD_AUDIT too.
-    Format::Elf(Loader::None("it is statically linked"))
+
+    /// Where in the file the first program header of `kind` lies.
+    pub fn find(&self, kind: u32, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Option<u64> {
+        (0..u64::from(self.count))
+            .map(|i| self.table.saturating_add(i * 56))
+            .find(|&at| {
+                let mut found = [0u8; 4];
+                read_at(at, &mut found) == 4 && found == kind.to_le_bytes()
+            })
+    }
 }
 
 /// The `#!` line as `load_script` (fs/binfmt_script.c) reads it.
@@ -150,7 +190,13 @@ mod tests {
     #[test]
     fn loaders_are_told_apart() {
         let this = std::fs::read("/proc/self/exe").unwrap();
-        assert_eq!(of(&this), Format::Elf(Loader::Glibc));
+        assert_eq!(
+            of(&this),
+            Format::Elf {
+                loader: Loader::Glibc,
+                interpreter: Some(b"/lib64/ld-linux-x86-64.so.2".to_vec()),
+            }
+        );
         assert_eq!(of(&this[..40]), Format::Other);
     }
 }

@@ -1,5 +1,6 @@
 //! A look into a program file before the kernel starts it.
 
+use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, format};
 use crate::process;
 use crate::shadow::{self, Descriptor};
@@ -42,6 +43,13 @@ impl Look {
         let mut head = [0u8; HEAD];
         let got = self.read_at(0, &mut head);
         format(&head[..got], &mut |offset, into| self.read_at(offset, into))
+    }
+
+    /// Where in the file the program header PT_INTERP lies.
+    pub fn interpreter_header(&self) -> Option<u64> {
+        let mut head = [0u8; HEAD];
+        let got = self.read_at(0, &mut head);
+        Elf::of(&head[..got])?.find(PT_INTERP, &mut |offset, into| self.read_at(offset, into))
     }
 
     /// Whether the caller may execute the file at `path` (NUL-terminated), which this is.

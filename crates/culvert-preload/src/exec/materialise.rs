@@ -3,7 +3,7 @@
 use crate::looked_at;
 use crate::memory::c_string;
 use crate::process;
-use crate::run::ShadowName;
+use crate::run::{ShadowName, stat_path};
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
 use culvert::Errno;
@@ -37,44 +37,61 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
         Ok(()) | Err(Errno::ETXTBSY) => {}
         Err(error) => return Err(error),
     }
-    let mut target = process.run.path.clone();
-    target.extend_from_slice(b"/exe");
+    name_in(b"exe", path, &process.run.shadow(name))
+}
+
+/// Gives the file `source` of the run directory (NUL-terminated) the name `path` below its directory `folder`, and returns that, NUL-terminated.
+pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut target = [&process::get().run.path[..], b"/", folder].concat();
+    let top = target.len();
     for part in path.split(|&b| b == b'/').filter(|part| !part.is_empty()) {
-        // SAFETY: the path ends in NUL. One that exists already is fine.
-        let _ = unsafe { syscall::call(nr::MKDIR, [c_string(&target).as_ptr() as usize, 0o700]) };
         target.push(b'/');
         target.extend_from_slice(part);
     }
     let link = |to: &[u8]| {
-        let shadow = process.run.shadow(name);
         // SAFETY: both paths end in NUL.
-        unsafe { syscall::call(nr::LINK, [shadow.as_ptr() as usize, to.as_ptr() as usize]) }
+        unsafe { syscall::call(nr::LINK, [source.as_ptr() as usize, to.as_ptr() as usize]) }
     };
     let place = c_string(&target);
-    match link(&place) {
-        Ok(_) => Ok(place),
-        // The program that had this path before may have been another one.
-        Err(Errno::EEXIST) => {
-            // SAFETY: gettid has no arguments.
-            let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
-            target.extend_from_slice(alloc::format!("\n{thread}").as_bytes());
-            let new = c_string(&target);
-            link(&new)?;
-            let paths = [new.as_ptr() as usize, place.as_ptr() as usize];
-            // SAFETY: both paths end in NUL. rename(2) leaves two links to one file as they are: the new one goes in any case.
-            let renamed = unsafe {
-                let renamed = syscall::call(nr::RENAME, paths);
-                let _ = syscall::call(nr::UNLINK, [paths[0]]);
-                renamed
-            };
-            renamed.map(|_| place)
+    let mut made = link(&place);
+    if let Err(Errno::ENOENT) = made {
+        let slashes = (top..target.len()).filter(|&at| target[at] == b'/');
+        for directory in slashes.map(|at| c_string(&target[..at])) {
+            // SAFETY: the path ends in NUL. One that exists already is fine.
+            let _ = unsafe { syscall::call(nr::MKDIR, [directory.as_ptr() as usize, 0o700]) };
         }
-        Err(error) => Err(error),
+        made = link(&place);
     }
+    match made {
+        Ok(_) => return Ok(place),
+        Err(Errno::EEXIST) => {}
+        Err(error) => return Err(error),
+    }
+    // The program that had this path before may have been another one.
+    if let (Ok(there), Ok(wanted)) = (stat_path(&place), stat_path(source))
+        && (there.st_dev, there.st_ino) == (wanted.st_dev, wanted.st_ino)
+    {
+        return Ok(place);
+    }
+    // SAFETY: gettid has no arguments.
+    let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
+    target.extend_from_slice(alloc::format!("\n{thread}").as_bytes());
+    let new = c_string(&target);
+    link(&new)?;
+    let paths = [new.as_ptr() as usize, place.as_ptr() as usize];
+    // SAFETY: both paths end in NUL. rename(2) leaves two links to one file as they are: the new one goes in any case.
+    let renamed = unsafe {
+        let renamed = syscall::call(nr::RENAME, paths);
+        let _ = syscall::call(nr::UNLINK, [paths[0]]);
+        renamed
+    };
+    renamed.map(|_| place)
 }
 
-/// The path below a mount that `path` of an executed shadow stands for.
+/// The path that `path` of an executed shadow, or of a copy of a program ([`super::interpreter`]), stands for.
 pub fn origin(path: &[u8]) -> Option<&[u8]> {
-    path.strip_prefix(&process::get().run.path[..])?
-        .strip_prefix(b"/exe")
+    let rest = path.strip_prefix(&process::get().run.path[..])?;
+    rest.strip_prefix(b"/exe")
+        .or_else(|| rest.strip_prefix(b"/interpreted"))
+        .filter(|path| matches!(path.first(), None | Some(b'/')))
 }

@@ -6,6 +6,7 @@
 mod environment;
 mod format;
 mod heritage;
+mod interpreter;
 mod loader;
 mod look;
 mod materialise;
@@ -95,6 +96,7 @@ fn prepare(
     let mut name = path.to_vec();
     // What /proc/self/exe is to show, where the kernel shows another name of the file.
     let mut shown = None;
+    let mut on_mount_path;
     let mut arguments = image.arguments.clone();
     // The kernel reads `#!` lines itself, unless the script or an interpreter lies on a mount.
     let mut ourselves = false;
@@ -105,21 +107,25 @@ fn prepare(
             Err(_) if depth > 0 && !ourselves => break Loader::None("its interpreter is missing"),
             program => program?,
         };
-        shown = None;
+        (shown, on_mount_path) = (None, None);
         let (host, on_mount) = match program {
             Program::Host(host) => (host, false),
             Program::Backed { host, seen } => {
                 shown = seen.filter(|seen| *seen != host[..host.len() - 1]);
                 (host, true)
             }
-            Program::Mount { path, name } => (materialise(&path, name)?, true),
+            Program::Mount { path, name } => {
+                let host = materialise(&path, name)?;
+                on_mount_path = Some(path);
+                (host, true)
+            }
         };
         ourselves |= on_mount && depth > 0;
         if ourselves || depth == 0 {
             image.path.clone_from(&host);
             image.arguments.clone_from(&arguments);
         }
-        let look = match Look::open(&host) {
+        let mut look = match Look::open(&host) {
             Ok(look) => look,
             // Executable but not readable: the kernel may still run it.
             Err(Errno::EACCES) => break Loader::None("it cannot be read"),
@@ -149,19 +155,35 @@ fn prepare(
                 arguments = start;
                 name = interpreter;
             }
-            Format::Elf(_) if look.is_privileged() => {
+            Format::Elf { .. } if look.is_privileged() => {
                 break Loader::None("it changes its user or group, or gains capabilities");
             }
-            Format::Elf(Loader::None(_)) if loader::is_dynamic_loader(&name) => {
+            Format::Elf {
+                loader: Loader::None(_),
+                ..
+            } if loader::is_dynamic_loader(&name) => {
                 loader::name_program(&mut image, locate)?;
                 room = static_tls::wanted(&look);
                 break Loader::Glibc;
             }
-            Format::Elf(Loader::Glibc) => {
-                room = static_tls::wanted(&look);
-                break Loader::Glibc;
+            Format::Elf {
+                loader,
+                interpreter,
+            } => {
+                if let Some(interpreter) = interpreter
+                    && let Some(own) = for_kernel(&interpreter, locate)
+                {
+                    let place = shown.as_deref().or(on_mount_path.as_deref());
+                    image.path = interpreter::with_interpreter(&look, &own, place)?;
+                    image.arguments.clone_from(&arguments);
+                    look = Look::open(&image.path)?;
+                    shown = None;
+                }
+                if loader == Loader::Glibc {
+                    room = static_tls::wanted(&look);
+                }
+                break loader;
             }
-            Format::Elf(loader) => break loader,
             Format::Other => break Loader::None("its format is unknown"),
         }
     };
@@ -190,6 +212,15 @@ fn prepare(
     image.environment.push(0);
     image.arguments.push(0);
     Ok((image, loader))
+}
+
+/// The path (NUL-terminated) by which the kernel finds the interpreter that a program calls `path`, if that is another one.
+fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
+    let host = match locate(path).ok()? {
+        Program::Host(host) | Program::Backed { host, .. } => host,
+        Program::Mount { path, name } => materialise(&path, name).ok()?,
+    };
+    (host[..host.len() - 1] != *path).then_some(host)
 }
 
 fn start(image: Box<Image>, loader: Loader) -> Errno {

@@ -1,0 +1,85 @@
+//! Programs whose interpreter (PT_INTERP) lies where only we find it, as all of a toolchain or of a store of packages do that brings its own C library.
+//!
+//! The kernel opens the interpreter by itself, so it is given a copy of the program that names another path: the text is put behind the file's end, and the header
+//! leads there. What is mapped stays the same, the text that ld.so reads (by `p_vaddr`) too. A copy is made once in a run for each state of a file.
+
+use super::Look;
+use super::materialise::name_in;
+use crate::memory::c_string;
+use crate::process;
+use crate::run::{descriptor_path, stat_descriptor};
+use crate::shadow::{self, Descriptor};
+use alloc::{format, vec, vec::Vec};
+use culvert::Errno;
+use culvert_sys::{nr, syscall};
+
+/// The path, NUL-terminated, of a copy of the program `look` whose interpreter is `interpreter` (NUL-terminated) and whose `/proc/self/exe` shows `shown`, by
+/// default where the program lies.
+pub fn with_interpreter(
+    look: &Look,
+    interpreter: &[u8],
+    shown: Option<&[u8]>,
+) -> Result<Vec<u8>, Errno> {
+    let found = stat_descriptor(look.file.0)?;
+    let copy = process::get().run.file(&format!(
+        "copies/{:x}.{:x}.{:x}.{:x}.{:x}",
+        found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec, found.st_size
+    ));
+    let path = match shown {
+        Some(path) => path.to_vec(),
+        None => descriptor_path(look.file.0)?,
+    };
+    match name_in(b"interpreted", &path, &copy) {
+        Err(Errno::ENOENT) => {
+            make(look, interpreter, found.st_size as u64, &copy)?;
+            name_in(b"interpreted", &path, &copy)
+        }
+        named => named,
+    }
+}
+
+fn make(look: &Look, interpreter: &[u8], size: u64, copy: &[u8]) -> Result<(), Errno> {
+    const O_RDWR_CREAT_EXCL: usize = 0o2 | 0o100 | 0o200;
+    let directory = process::get().run.file("copies");
+    // SAFETY: gettid has no arguments; the path ends in NUL, and one that exists already is fine.
+    let thread = unsafe {
+        let _ = syscall::call(nr::MKDIR, [directory.as_ptr() as usize, 0o700]);
+        syscall::raw(nr::GETTID, [0; 6])
+    };
+    let new = c_string(&[&copy[..copy.len() - 1], format!("-{thread}").as_bytes()].concat());
+    let paths = [new.as_ptr() as usize, copy.as_ptr() as usize];
+    // SAFETY: the paths end in NUL. A file of this name is left by a process that ended meanwhile.
+    unsafe {
+        let _ = syscall::call(nr::UNLINK, [paths[0]]);
+    }
+    let file = shadow::open(&new, O_RDWR_CREAT_EXCL, 0o700)?;
+    let written = write(look, interpreter, size, &file);
+    drop(file);
+    // SAFETY: as above.
+    let done = written.and_then(|()| unsafe { syscall::call(nr::RENAME, paths) });
+    if done.is_err() {
+        // SAFETY: as above.
+        let _ = unsafe { syscall::call(nr::UNLINK, [paths[0]]) };
+    }
+    done.map(|_| ())
+}
+
+/// Writes the program into `file`, its PT_INTERP changed (`Elf64_Phdr`: p_offset at 8, p_filesz at 32).
+fn write(look: &Look, interpreter: &[u8], size: u64, file: &Descriptor) -> Result<(), Errno> {
+    let header = look.interpreter_header().ok_or(Errno::ENOEXEC)?;
+    let mut block = vec![0u8; 1 << 18];
+    let mut at = 0;
+    let put =
+        |at: u64, bytes: &[u8]| shadow::write_all(file.0, at, bytes).map_err(|error| error.errno());
+    while at < size {
+        let count = look.read_at(at, &mut block);
+        if count == 0 {
+            return Err(Errno::EIO);
+        }
+        put(at, &block[..count])?;
+        at += count as u64;
+    }
+    put(at, interpreter)?;
+    put(header + 8, &at.to_le_bytes())?;
+    put(header + 32, &(interpreter.len() as u64).to_le_bytes())
+}
