@@ -15,6 +15,8 @@ pub enum Command {
     Run(Run),
     /// The second half of `culvert run`, in a process of that run.
     RunInside(Run),
+    /// What programs of the run in this directory, which is over, have stored in mappings goes to their files.
+    Recover(std::path::PathBuf),
     /// The pager of the run in this directory.
     RunPager(PathBuf),
     /// `culvert mount`.
@@ -139,6 +141,10 @@ where
             Some(crate::INSIDE) => Ok(
                 run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::RunInside)
             ),
+            Some(crate::RECOVER) => match parser.next().map_err(|error| bad(&error, ""))? {
+                Some(Value(directory)) => Ok(Command::Recover(directory.into())),
+                _ => Err(Failure::new("no run directory given")),
+            },
             Some(word) if word.as_bytes() == culvert_preload::paging::pager::WORD.to_bytes() => {
                 match parser.next().map_err(|error| bad(&error, ""))? {
                     Some(Value(directory)) => Ok(Command::RunPager(directory.into())),

@@ -30,6 +30,9 @@ use std::{
 /// The word with which culvert starts itself inside a run, to look for a program on a mount. Not for users.
 const INSIDE: &str = "run-inside";
 
+/// The word with which culvert starts itself to write back what programs of a run that is over have stored in mappings. Not for users.
+const RECOVER: &str = "run-recover";
+
 /// Called by the C library's start-up code.
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
 #[cfg_attr(test, allow(dead_code))]
@@ -52,6 +55,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Print(text) => print(&text),
         Command::Run(run) => Err(run::run(run)),
         Command::RunInside(run) => Err(run::continue_inside(run)),
+        Command::Recover(directory) => run_directory::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(mount),

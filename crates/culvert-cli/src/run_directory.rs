@@ -221,11 +221,53 @@ fn sweep(base: &Path, gate: impl AsFd) {
     {
         let directory = entry.path();
         let ours = is_identifier(entry.file_name().as_bytes());
-        if ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && !held(&directory) {
+        if ours
+            && entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && !held(&directory)
+            && is_recovered(&directory)
+        {
             remove(&directory, &mut files);
         }
     }
     let _ = flock(&gate, FlockOperation::Unlock);
+}
+
+/// Whether nothing is left in `directory` that its programs, which were killed, have stored in mappings and their files have not got. Another process
+/// sees to that: one serves one run.
+fn is_recovered(directory: &Path) -> bool {
+    let pending = || {
+        fs::read(directory.join("mappings")).is_ok_and(|table| {
+            culvert_preload::paging::records::is_anything_in(&table)
+        })
+    };
+    if !pending() {
+        return true;
+    }
+    let _ = std::process::Command::new("/proc/self/exe")
+        .arg(crate::RECOVER)
+        .arg(directory)
+        .env_remove("CULVERT_RUN")
+        .env_remove("LD_AUDIT")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .status();
+    !pending()
+}
+
+/// Writes back what programs of the run in `directory`, which is over, have stored in mappings. What cannot be written back stays there.
+pub fn recover(directory: &Path) -> Result<u8, Failure> {
+    let kept = |why: String| {
+        Failure::new(format!(
+            "what a killed program had stored in mapped files is kept in {}: {why}",
+            shown(directory)
+        ))
+        .advice("make the source of that run's mount available and run again, or remove the directory")
+    };
+    culvert_preload::start::outside(directory.as_os_str().as_bytes()).map_err(kept)?;
+    match culvert_preload::paging::recover_all() {
+        Ok(()) => Ok(0),
+        Err(error) => Err(kept(error.to_string())),
+    }
 }
 
 /// Whether `name` is one that [`identifier`] gives.

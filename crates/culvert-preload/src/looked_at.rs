@@ -253,8 +253,13 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
 
 /// The file of `name`, opened anew for reading and writing.
 pub fn writable(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
+    opened(name, O_RDWR)
+}
+
+/// The file of `name`, opened anew with the access mode `flags`.
+pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box<dyn File>> {
     let file_system = process::get().mounts.driver(MountId(name.mount))?;
-    match file_system.open(&process::caller(), name.node, OpenFlags(O_RDWR))? {
+    match file_system.open(&process::caller(), name.node, OpenFlags(flags))? {
         Opened::Driven(file) => Ok(file),
         Opened::Backed(fd) => {
             drop(Descriptor(fd));

@@ -13,7 +13,6 @@ use culvert_preload::{
         message::{Kind, Message},
         name_of, userfault,
     },
-    process,
     run::ShadowName,
 };
 use std::{
@@ -423,7 +422,7 @@ impl Worker {
 
 /// What the process that had `slot` has written to mappings comes into the files.
 fn recover(slot: u32) {
-    let _ = (slot, process::get());
+    culvert_preload::paging::recover(slot);
 }
 
 impl Model {

@@ -49,6 +49,7 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
 /// Runs `run`, which unmaps the program's memory from `start` on unless it fails. The pages of the shadow stay, so that what was stored in them is written
 /// back when nobody can store any more.
 pub(super) fn unmapping(start: usize, length: usize, run: impl FnOnce() -> Answer) -> Answer {
+    let _flushing = nodes::flushing();
     let stored = dirty::collect(&nodes::between(start, length));
     let answer = run();
     let _ = write_back(stored);
@@ -111,6 +112,7 @@ pub fn mremap(call: &mut Call) -> Outcome {
     if fixed {
         concerned.extend(nodes::between(target, new_length));
     }
+    let _flushing = nodes::flushing();
     let stored = dirty::collect(&concerned);
     let answer = native(call);
     if let Ok(new) = answer {
@@ -122,6 +124,10 @@ pub fn mremap(call: &mut Call) -> Outcome {
         }
         for region in moved {
             insert_moved(&region, old, new, (old_length, new_length));
+        }
+        if new != old {
+            nodes::rewatch(new, new_length);
+            nodes::rewatch(old, old_length);
         }
     }
     let _ = write_back(stored);
@@ -174,7 +180,10 @@ pub fn msync(call: &mut Call) -> Outcome {
     if !matches!(answer, Ok(_) | Err(Errno::ENOMEM)) {
         return done(answer);
     }
-    let mut result = write_back(dirty::collect(&regions));
+    let mut result = {
+        let _flushing = nodes::flushing();
+        write_back(dirty::collect(&regions))
+    };
     if flags & MS_SYNC != 0 {
         for region in &regions {
             if let Ok(file) = region.of.description.file()
@@ -202,6 +211,7 @@ pub fn remap_file_pages(call: &mut Call) -> Outcome {
             return done(Err(error));
         }
     }
+    let _flushing = nodes::flushing();
     let stored = dirty::collect(&regions);
     let answer = native(call);
     if answer.is_ok() {
@@ -211,6 +221,7 @@ pub fn remap_file_pages(call: &mut Call) -> Outcome {
                 ..region
             });
         }
+        nodes::rewatch(start, length);
     }
     let _ = write_back(stored);
     done(answer)

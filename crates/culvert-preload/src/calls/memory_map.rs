@@ -5,7 +5,7 @@ use super::{Answer, done, mappings};
 use crate::description::{Held, Object};
 use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
-use crate::paging::{self, regions::Region};
+use crate::paging::{self, dirty, regions::Region};
 use crate::process;
 use crate::shadow;
 use culvert::Errno;
@@ -161,6 +161,10 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
         end: start + nodes::pages(length),
         offset: offset as u64,
         written,
+        // Where something else was mapped, another thread may have stored already.
+        watched: written
+            && flags & MAP_FIXED == 0
+            && dirty::watch(start, nodes::pages(length)),
         of: node,
     });
     if protection & PROT_EXEC != 0 {

@@ -59,6 +59,7 @@ fn child(flags: CloneFlags) {
             driver.forked(flags.files());
         }
         crate::paging::pager::forked(flags.files());
+        crate::paging::dirty::forked();
     }
 }
 
@@ -152,6 +153,7 @@ pub fn execve(call: &mut Call) -> Outcome {
     if process::get().has_left() {
         return Outcome::Forward;
     }
+    crate::paging::executes();
     done(Err(exec::execute(
         path.bytes(),
         arguments,
@@ -185,6 +187,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
             Outcome::Forward
         };
     }
+    crate::paging::executes();
     if path.is_empty() {
         if flags & AT_EMPTY_PATH == 0 {
             return done(Err(Errno::ENOENT));

@@ -13,6 +13,7 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{self, Descriptor};
+use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File};
 use culvert_sys::{nr, syscall};
@@ -155,6 +156,33 @@ fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culve
 pub struct Change<'a> {
     description: &'a Description,
     shadow: Opened,
+    /// What the file is read by, where the description may not read it.
+    reader: Option<Reader>,
+}
+
+/// Another way to the file of a description that may only write it.
+enum Reader {
+    /// One that this process has mapped.
+    Mapped(Arc<nodes::Node>),
+    /// Opened anew.
+    Opened(Box<dyn File>),
+}
+
+impl Reader {
+    fn new(description: &Description) -> culvert::Result<Self> {
+        let name = description.name();
+        if let Some(node) = nodes::find(name) {
+            return Ok(Self::Mapped(node));
+        }
+        looked_at::opened(name, 0).map(Self::Opened)
+    }
+
+    fn file(&self) -> culvert::Result<&dyn File> {
+        match self {
+            Self::Mapped(node) => Ok(node.description.file()?),
+            Self::Opened(file) => Ok(&**file),
+        }
+    }
 }
 
 /// Before the file of `description` is changed, in `range` where that is known, under its [`lock`]: none when no shadow follows. `ENOSPC` when there is no
@@ -175,12 +203,17 @@ pub fn before(
     };
     let fd = shadow.number();
     looked_at::take_if_strangers(name, fd);
+    let reader = match description.readable() {
+        Ok(_) => None,
+        Err(_) => Some(Reader::new(description)?),
+    };
     let size = file.attributes()?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
     // Its length differs when a writer was killed in between, or somebody outside of the run was at it.
     if length != size {
         set_length(fd, size)?;
-        copy_in(&**file, fd, (length.min(size), size))?;
+        let file = reader.as_ref().map_or(Ok(&**file), Reader::file)?;
+        copy_in(file, fd, (length.min(size), size))?;
     }
     if let Some((start, end)) = range
         && start < end
@@ -207,6 +240,7 @@ pub fn before(
     Ok(Some(Change {
         description,
         shadow,
+        reader,
     }))
 }
 
@@ -279,7 +313,8 @@ impl Change<'_> {
         let fd = self.shadow.number();
         let size = file.attributes()?.size;
         grow_or_cut(fd, size)?;
-        copy_in(file, fd, (range.0, range.1.min(size)))?;
+        let reader = self.reader.as_ref().map_or(Ok(file), Reader::file)?;
+        copy_in(reader, fd, (range.0, range.1.min(size)))?;
         looked_at::mark_if_strangers(file, fd)
     }
 }

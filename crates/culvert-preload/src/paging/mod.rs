@@ -66,6 +66,7 @@ pub fn write_back(description: &Description) -> culvert::Result<()> {
     let name = description.name();
     let mut result = Ok(());
     if let Some(node) = nodes::find(name) {
+        let _flushing = nodes::flushing();
         let mut regions = nodes::all();
         regions.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, &node));
         for (node, dirty) in dirty::collect(&regions) {
@@ -80,6 +81,7 @@ pub fn write_back_all() {
     if !nodes::any() {
         return;
     }
+    let _flushing = nodes::flushing();
     for (node, dirty) in dirty::collect(&nodes::all()) {
         if let Err(error) = node.write_back(dirty) {
             crate::log!(
@@ -91,10 +93,21 @@ pub fn write_back_all() {
     }
 }
 
-/// This process ends by exit_group(2), or becomes another program.
+/// This process is about to become another program, which may fail, so that its records stay: they are an ended process's when it does not.
+pub fn executes() {
+    if process::vfork_child().is_none() {
+        write_back_all();
+    }
+}
+
+/// This process ends.
 pub fn ends() {
     if !nodes::any() || process::vfork_child().is_some() {
         return;
     }
     write_back_all();
+    // Other threads may store until the kernel has ended them: then somebody has to look.
+    if !culvert_intercept::multi_threaded() {
+        nodes::give_up_records();
+    }
 }

@@ -1,7 +1,7 @@
 //! What this process maps so that it can be written, or may become so.
 
 use super::bytes::write_back;
-use super::dirty::Dirty;
+use super::dirty::{self, Dirty};
 use super::follow::Opened;
 use super::records::{self, Record};
 use super::regions::{Region, Regions};
@@ -62,6 +62,14 @@ static CHANGES: Mutex<()> = Mutex::new(());
 /// Keeps other threads from changing what is mapped.
 pub fn changing() -> MutexGuard<'static, ()> {
     CHANGES.lock()
+}
+
+/// Held from the question what was stored until it is written back: taken after [`changing`].
+static FLUSHING: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from asking what was stored.
+pub fn flushing() -> MutexGuard<'static, ()> {
+    FLUSHING.lock()
 }
 
 /// Whether this process maps anything that is known here.
@@ -213,10 +221,33 @@ pub fn take(start: usize, length: usize) -> Vec<Mapped> {
     STATE.lock().regions.take(start, end)
 }
 
-/// Stores are allowed from `start` on.
+/// Stores are allowed from `start` on, and watched where they were not.
 pub fn allow(start: usize, length: usize) {
-    let end = start.saturating_add(pages(length));
-    STATE.lock().regions.allow(start, end);
+    for region in between(start, length) {
+        let watched = match region.written {
+            true => region.watched,
+            false => dirty::watch(region.start, region.end - region.start),
+        };
+        STATE
+            .lock()
+            .regions
+            .change(region.start, region.end, |region| {
+                region.written = true;
+                region.watched = watched;
+            });
+    }
+}
+
+/// What is mapped from `start` on is watched anew: moving a mapping, and making a process, ends that. What was stored before has been asked for, or is another
+/// process's to know.
+pub fn rewatch(start: usize, length: usize) {
+    for region in between(start, length) {
+        let watched = region.written && dirty::watch(region.start, region.end - region.start);
+        STATE
+            .lock()
+            .regions
+            .change(region.start, region.end, |region| region.watched = watched);
+    }
 }
 
 /// `length` in whole pages, as the kernel takes it.

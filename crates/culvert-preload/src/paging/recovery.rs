@@ -11,28 +11,28 @@ use culvert::{Errno, File};
 
 /// Writes back what the process that had the slot `slot`, and is gone, has stored.
 pub fn recover(slot: u32) {
-    recover_those(|said| said.owner == slot);
+    let _ = recover_those(|said| said.owner == slot);
 }
 
-/// The same of all processes that are gone; returns whether nothing is left of them.
-pub fn recover_dead() -> bool {
-    recover_those(|said| records::is_gone(said.owner))
+/// The same of all processes that are gone.
+pub fn recover_dead() {
+    let _ = recover_those(|said| records::is_gone(said.owner));
 }
 
 /// The same of the node of `name`, which is about to be used.
 pub fn recover_node(name: ShadowName) {
     if records::any(name) {
-        recover_those(|said| said.name == name && records::is_gone(said.owner));
+        let _ = recover_those(|said| said.name == name && records::is_gone(said.owner));
     }
 }
 
-/// The same of all processes of a run that nobody is part of any more.
-pub fn recover_all() -> bool {
+/// The same of all processes of a run that nobody is part of any more; an error of one of the files.
+pub fn recover_all() -> culvert::Result<()> {
     recover_those(|_| true)
 }
 
-fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> bool {
-    let mut all = true;
+fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> culvert::Result<()> {
+    let mut result = Ok(());
     // A slot, so that others see who has taken a record over.
     let _ = process::get().node_locks.owner();
     for (record, said) in records::all(wanted) {
@@ -42,17 +42,17 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> bool {
         match recover_range(said.name, said.range) {
             Ok(()) => record.free(),
             Err(error) => {
-                all = false;
                 record.give_back();
                 crate::log!(
                     "what a process that is gone has stored in node {:x} of mount {} cannot be written back: {error}",
                     said.name.node.0,
                     said.name.mount
                 );
+                result = Err(error);
             }
         }
     }
-    all
+    result
 }
 
 fn recover_range(name: ShadowName, range: (u64, u64)) -> culvert::Result<()> {

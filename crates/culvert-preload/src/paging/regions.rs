@@ -13,6 +13,8 @@ pub struct Region<T> {
     pub offset: u64,
     /// Stores were allowed at some time, and are recorded.
     pub written: bool,
+    /// The kernel knows which pages were stored into.
+    pub watched: bool,
     /// The file.
     pub of: T,
 }
@@ -75,10 +77,10 @@ impl<T: Clone> Regions<T> {
         }
     }
 
-    /// Allows stores between `start` and `end`.
-    pub fn allow(&mut self, start: usize, end: usize) {
+    /// Changes what is known of all between `start` and `end`.
+    pub fn change(&mut self, start: usize, end: usize, change: impl Fn(&mut Region<T>)) {
         for mut region in self.take(start, end) {
-            region.written = true;
+            change(&mut region);
             self.insert(region);
         }
     }
@@ -132,6 +134,7 @@ mod tests {
                     end,
                     offset,
                     written: false,
+                    watched: false,
                     of,
                 });
                 for (index, page) in model[start..end].iter_mut().enumerate() {
@@ -150,9 +153,10 @@ mod tests {
             end: 10,
             offset: 100,
             written: false,
+            watched: false,
             of: 1,
         });
-        regions.allow(3, 5);
+        regions.change(3, 5, |region| region.written = true);
         let written = |page| regions.between(page, page + 1)[0].written;
         assert!(written(3) && written(4) && !written(2) && !written(5));
         assert_eq!(regions.between(4, 6)[0].bytes(), (104, 105));
