@@ -236,9 +236,8 @@ fn sweep(base: &Path, gate: impl AsFd) {
 /// sees to that: one serves one run.
 fn is_recovered(directory: &Path) -> bool {
     let pending = || {
-        fs::read(directory.join("mappings")).is_ok_and(|table| {
-            culvert_preload::paging::records::is_anything_in(&table)
-        })
+        fs::read(directory.join("mappings"))
+            .is_ok_and(|table| culvert_preload::paging::records::is_anything_in(&table))
     };
     if !pending() {
         return true;
@@ -261,7 +260,9 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
             "what a killed program had stored in mapped files is kept in {}: {why}",
             shown(directory)
         ))
-        .advice("make the source of that run's mount available and run again, or remove the directory")
+        .advice(
+            "make the source of that run's mount available and run again, or remove the directory",
+        )
     };
     culvert_preload::start::outside(directory.as_os_str().as_bytes()).map_err(kept)?;
     match culvert_preload::paging::recover_all() {

@@ -162,9 +162,7 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
         offset: offset as u64,
         written,
         // Where something else was mapped, another thread may have stored already.
-        watched: written
-            && flags & MAP_FIXED == 0
-            && dirty::watch(start, nodes::pages(length)),
+        watched: written && flags & MAP_FIXED == 0 && dirty::watch(start, nodes::pages(length)),
         of: node,
     });
     if protection & PROT_EXEC != 0 {

@@ -140,8 +140,7 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
         ];
         let address = words.as_mut_ptr() as usize;
         // SAFETY: the structure is 12 words long, and the vector has the length that it says.
-        let count =
-            unsafe { syscall::call(nr::IOCTL, [map.0 as usize, PAGEMAP_SCAN, address]) }?;
+        let count = unsafe { syscall::call(nr::IOCTL, [map.0 as usize, PAGEMAP_SCAN, address]) }?;
         for run in runs.iter().take(count) {
             note(from, run[0].max(from))?;
             from = from.max(run[1]);

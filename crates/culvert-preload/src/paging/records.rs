@@ -200,7 +200,9 @@ pub fn is_anything_in(table: &[u8]) -> bool {
     let records = table.get(4096..).unwrap_or_default();
     records.chunks_exact(size_of::<Record>()).any(|record| {
         let word = |at: usize| {
-            let bytes = record.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+            let bytes = record
+                .get(at..at + 8)
+                .and_then(|bytes| bytes.try_into().ok());
             u64::from_ne_bytes(bytes.unwrap_or_default())
         };
         // The owner is the first half of its word; the range follows mount and node.
