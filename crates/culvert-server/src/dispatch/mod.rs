@@ -37,6 +37,7 @@ impl Session {
                 context.groups.extend(groups.iter());
             }
         }
+        check_names(&request.operation)?;
         let fs = &*self.filesystem;
         match &request.operation {
             Operation::Forget { forget } => {
@@ -235,6 +236,29 @@ impl Session {
                 attr: attributes::attr(found),
             },
         }
+    }
+}
+
+/// `ENAMETOOLONG`: drivers get names of up to 255 bytes (`NAME_MAX`); the kernel sends up to 1024 (`FUSE_NAME_MAX`, fs/fuse/fuse_i.h).
+fn check_names(operation: &Operation<'_>) -> Result<()> {
+    const NAME_MAX: usize = 255;
+    let names = match operation {
+        Operation::Lookup { name }
+        | Operation::Symlink { name, .. }
+        | Operation::Mknod { name, .. }
+        | Operation::Mkdir { name, .. }
+        | Operation::Unlink { name }
+        | Operation::Rmdir { name }
+        | Operation::Link { name, .. }
+        | Operation::Create { name, .. } => [*name; 2],
+        Operation::Rename { name, new_name, .. } | Operation::Rename2 { name, new_name, .. } => {
+            [*name, *new_name]
+        }
+        _ => return Ok(()),
+    };
+    match names.iter().any(|name| name.bytes().len() > NAME_MAX) {
+        true => Err(Errno::ENAMETOOLONG.into()),
+        false => Ok(()),
     }
 }
 

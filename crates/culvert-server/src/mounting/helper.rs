@@ -116,9 +116,12 @@ fn said(output: &Output, what: &str) -> Failed {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().next().unwrap_or("no reason given").to_owned();
     let failed = Failed::new(format!("{what}: {line}"));
-    match line.contains("allow_other") {
-        true => failed
-            .advise("users may say --allow-other only with user_allow_other in /etc/fuse.conf"),
+    if line.contains("allow_other") {
+        return failed
+            .advise("users may say --allow-other only with user_allow_other in /etc/fuse.conf");
+    }
+    match line.contains("/dev/fuse") {
+        true => failed.advise(NO_DEVICE),
         false => failed,
     }
 }
