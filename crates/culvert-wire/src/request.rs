@@ -108,8 +108,8 @@ messages! {
         CopyFileRange = 47 since 31 { copy: CopyFileRangeIn }
         /// syncfs(2).
         Syncfs = 50 since 34 { syncfs: SyncfsIn }
-        /// An unnamed file (`O_TMPFILE`); the name is there for the eye only.
-        Tmpfile = 51 since 37 { create: CreateIn, name: Name<'a> }
+        /// An unnamed file (`O_TMPFILE`). The name means nothing; Linux sends "/" (`vfs_tmpfile`, fs/namei.c).
+        Tmpfile = 51 since 37 { create: CreateIn, name: Text<'a> }
         /// statx(2).
         Statx = 52 since 39 { statx: StatxIn }
         /// copy_file_range(2); the answer counts in 64 bits.

@@ -66,7 +66,7 @@ impl Session {
         let caller = self.caller(context, header, 0)?;
         let opened = self.filesystem.open(&caller, node, flags)?;
         Ok(Answer::Opened {
-            open: self.opened(context, node, opened),
+            open: self.opened(context, node, opened, flags),
         })
     }
 
@@ -90,12 +90,18 @@ impl Session {
         }?;
         Ok(Answer::Created {
             entry: attributes::entry(&entry, self.numbers, self.validity),
-            open: self.opened(context, entry.attributes.node, opened),
+            open: self.opened(context, entry.attributes.node, opened, flags),
         })
     }
 
     /// Keeps what was opened; what the kernel is told of it.
-    fn opened(&self, context: &mut Context<'_>, node: Node, opened: Opened) -> OpenOut {
+    fn opened(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        opened: Opened,
+        flags: OpenFlags,
+    ) -> OpenOut {
         let (file, mut open_flags): (Box<dyn File>, u32) = match opened {
             Opened::Backed(fd) => {
                 let descriptor = unhindered(Descriptor::from_raw(fd));
@@ -116,7 +122,7 @@ impl Session {
         let mut backing_id = 0;
         let counted = self.protocol.flags.contains(InitFlags::PASSTHROUGH)
             && open_flags & OpenOut::DIRECT_IO == 0;
-        if counted && let Some(number) = self.backing(context, node, &*file) {
+        if counted && let Some(number) = self.backing(context, node, &*file, flags) {
             backing_id = number;
             // The two exclude each other (`fuse_file_io_open`, fs/fuse/iomode.c).
             open_flags = open_flags & !OpenOut::KEEP_CACHE | OpenOut::PASSTHROUGH;
@@ -136,9 +142,16 @@ impl Session {
     ///
     /// It then writes with the rights of the thread that registered the file: one without CAP_FSETID, so that a write clears set-user-ID for everybody (root's
     /// writes natively do not: too much is cleared rather than too little).
-    fn backing(&self, context: &mut Context<'_>, node: Node, file: &dyn File) -> Option<i32> {
+    fn backing(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        file: &dyn File,
+        flags: OpenFlags,
+    ) -> Option<i32> {
         const NOBODY: u32 = 65534;
-        let fd = file.descriptor();
+        // The kernel opens the backing file with O_APPEND too, and does not take it off when the program does (fcntl(2), F_SETFL).
+        let fd = file.descriptor().filter(|_| !flags.append());
         // SAFETY: the descriptor is the file's, which outlives this call.
         let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
         context.identity.user(NOBODY).ok()?;
@@ -195,7 +208,8 @@ impl Session {
             rest: &data[..data.len().min(reach(write.offset)?)],
             interrupted: context.interrupted,
         };
-        // Pages that the kernel writes back have their place, whatever the open's flags.
+        // At the end as the driver knows it: the kernel's size may be old, where others write too. (So RWF_NOAPPEND, which the request does not show, is
+        // not honoured.) Pages that the kernel writes back have their place, whatever the open's flags.
         let appends = write.flags & APPEND != 0 && write.write_flags & WriteIn::CACHE == 0;
         let count = match appends {
             true => open.file.append(&mut source)?.1,

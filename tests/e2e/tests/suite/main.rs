@@ -11,6 +11,7 @@ mod durability;
 mod fault;
 mod heritage;
 mod isolation;
+mod kernel_mount;
 mod limits;
 mod locking;
 mod mapped;
