@@ -2,8 +2,14 @@
 //!
 //! They need /dev/fuse and, but for the one of ordinary users, root.
 
-use culvert_e2e::{Case, Driver, User, world};
-use std::path::Path;
+use crate::suites::{PJDFSTEST, results};
+use culvert_e2e::{Case, Driver, Finished, User, suite, world};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 /// Whether kernel mounts can be tried here.
 fn possible() -> bool {
@@ -53,4 +59,390 @@ on_kernel_mounts! {
     bytes "writing" &["write", "vectors", "half", "open", "size", "limit", "umask", "transfer", "map", "shared-map"];
     locks "locking" &["record", "close", "numbers", "descriptions", "wait", "exec"];
     sharing "sharing" &["offset", "append", "readers", "heirs", "killed"];
+}
+
+/// Reads of an archive, with every kind of name, link and mode.
+#[test]
+fn archives_are_read() {
+    if !possible() {
+        return;
+    }
+    for user in [User::Me, User::Nobody] {
+        let case = Case::new(&format!("kernel-archive-{user:?}"), user).mount_of_tester(
+            "odd",
+            "tar.zst",
+            "mounts/kernel-archive",
+        );
+        let reading = case.program("reading");
+        let target = world().path("mounts/kernel-archive");
+        let mut scripts = vec![
+            format!("for g in read positioned seek directory stat mmap; do {reading} $g; done"),
+            // Times of access are the kernel's: natively they move.
+            "find . -type d -printf '%p %m %n %T@\\n' -o -printf '%p %y %m %s %n %l %T@\\n' | sort; find . -type f -readable -print0 | sort -z | xargs -0 cksum; ls -a dir; ls many | wc -l".into(),
+        ];
+        // Natively the mount is read-only and the file system below is not, so that without rights EACCES comes before EROFS.
+        if user == User::Me {
+            scripts.push(
+                "touch hello.txt; rm -r dir; mkdir x; echo y > hello.txt; chmod 700 dir; ln hello.txt h; mv dir other; head -c 5 sparse.bin".into(),
+            );
+        }
+        for script in scripts {
+            let script = format!("cd {} && {script}", target.display());
+            case.same_on_kernel_mount(&["bash", "-c", &script]);
+        }
+    }
+}
+
+/// pjdfstest has the same results on a kernel mount as natively.
+fn pjdfstest(driver: Driver, different: &[&str]) {
+    if !possible() {
+        return;
+    }
+    let case = Case::new(&format!("kernel-pjdfstest-{}", driver.name()), User::Me)
+        .directory(driver)
+        .limit(Duration::from_secs(180));
+    let program = suite("pjdfstest");
+    let script = format!(
+        "printf %s '{PJDFSTEST}' > conf && exec {} -c conf -s $W -p $M",
+        program.display()
+    );
+    let native = case.natively(&["bash", "-c", &script]);
+    let ours = case.through_kernel(&[], &["bash", "-c", &script]);
+    let (expected, met) = (results(&native), results(&ours));
+    assert!(expected.len() > 380, "{}", native.report());
+    let mut report = String::new();
+    for (name, (result, said)) in &expected {
+        let got = met.get(name);
+        if !different.contains(&name.as_str()) && got.map(|(result, _)| result) != Some(result) {
+            report += &format!("{name}: natively {result}, here {got:?}\n{said}");
+        }
+    }
+    assert!(report.is_empty(), "{report}\n{}", ours.report());
+}
+
+/// The test asks the C library for LINK_MAX, which guesses it from the device.
+const LINK_MAX: &str = "link::link_count_max";
+
+#[test]
+fn pjdfstest_on_passthrough() {
+    pjdfstest(Driver::Passthrough, &[LINK_MAX]);
+}
+
+#[test]
+fn pjdfstest_on_memory() {
+    pjdfstest(Driver::Memory, &[LINK_MAX]);
+}
+
+/// A mount by hand, with its directories; ends with the value.
+struct Mounted {
+    base: PathBuf,
+    target: PathBuf,
+}
+
+fn culvert(words: &[&str]) -> Finished {
+    let mut command = Command::new(&world().culvert);
+    command.args(words).env("HOME", world().path("home"));
+    culvert_e2e::run(command, &[])
+}
+
+fn shell(script: &str) -> Finished {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]);
+    culvert_e2e::run(command, &[])
+}
+
+impl Mounted {
+    /// Directories for a mount of this name, nothing mounted yet.
+    fn place(name: &str) -> Self {
+        let base = world().path("mounts").join(name);
+        for directory in ["source", "target"] {
+            fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
+            culvert_e2e::open_to_all(&base.join(directory));
+        }
+        culvert_e2e::open_to_all(&base);
+        let target = base.join("target");
+        Self { base, target }
+    }
+
+    /// The source, passed through.
+    fn new(name: &str, words: &[&str]) -> Self {
+        let place = Self::place(name);
+        let (source, target) = (place.text("source"), place.text("target"));
+        let mut all = vec!["mount"];
+        all.extend(words);
+        all.extend([source.as_str(), target.as_str()]);
+        let up = culvert(&all);
+        assert_eq!(up.status, "exit 0", "{}", up.report());
+        place
+    }
+
+    fn text(&self, below: &str) -> String {
+        self.base.join(below).to_str().expect("plain").to_owned()
+    }
+
+    /// The server's process.
+    fn server(&self) -> String {
+        let target = self.target.display();
+        let found = shell(&format!("pgrep -f 'culvert mount.*{target}$'"));
+        found.text().trim().to_owned()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        culvert(&["umount", "--lazy", &self.text("target")]);
+    }
+}
+
+/// What the kernel asked while `script` ran, counted by its own tracepoint; none where tracing is not to be had.
+fn requests(script: &str, program: &str) -> Option<Vec<(String, usize)>> {
+    let traced = shell(&format!(
+        "T=/sys/kernel/tracing; [ -d $T/events/fuse ] || mount -t tracefs tracefs $T 2>/dev/null; [ -d $T/events/fuse ] || exit 77
+         I=$T/instances/culvert-$$; mkdir $I || exit 77; trap 'rmdir $I' EXIT
+         {script} >/dev/null 2>&1
+         echo 1 > $I/events/fuse/fuse_request_send/enable
+         {program} >/dev/null || exit 1
+         echo 0 > $I/events/fuse/fuse_request_send/enable
+         grep -o '(FUSE_[A-Z_0-9]*)' $I/trace | sort | uniq -c"
+    ));
+    if traced.status == "exit 77" {
+        eprintln!("not tested: no tracefs");
+        return None;
+    }
+    assert_eq!(traced.status, "exit 0", "{}", traced.report());
+    let line = |line: &str| {
+        let (count, name) = line.trim().split_once(' ')?;
+        Some((
+            name.trim_matches(['(', ')']).to_owned(),
+            count.parse().ok()?,
+        ))
+    };
+    Some(traced.text().lines().filter_map(line).collect())
+}
+
+/// The counts are of everything that FUSE serves on this machine: only other mounts of these tests can be there, which run one after the other in this
+/// function.
+#[test]
+fn the_kernel_asks_no_more_than_it_must() {
+    if !possible() {
+        return;
+    }
+    let mount = Mounted::new("kernel-counts", &[]);
+    let place = mount.text("target");
+    let ours = |found: Vec<(String, usize)>, never: &[&str], what: &str| {
+        for name in never {
+            assert!(
+                found.iter().all(|(asked, _)| asked != name),
+                "{what}: {found:?}"
+            );
+        }
+    };
+    let warm = requests(
+        &format!("head -c 10000 /dev/zero > {place}/f; cat {place}/f"),
+        &format!("cat {place}/f"),
+    );
+    let Some(warm) = warm else { return };
+    // Other tests may run on mounts of their own meanwhile, and be counted: asked again, a quiet moment is found.
+    let quiet = (0..20).map(|_| requests("true", &format!("cat {place}/f")));
+    let least = quiet
+        .flatten()
+        .chain([warm])
+        .min_by_key(Vec::len)
+        .expect("asked");
+    ours(
+        least,
+        &["FUSE_READ", "FUSE_GETXATTR", "FUSE_FLUSH"],
+        "open, read, close",
+    );
+    let writing = format!("dd if=/dev/zero of={place}/w bs=4096 count=1000 status=none");
+    let count = |found: &Vec<(String, usize)>| found.iter().map(|(_, count)| count).sum::<usize>();
+    let writes = (0..10)
+        .filter_map(|_| requests("true", &writing))
+        .min_by_key(count)
+        .expect("asked");
+    let (asked, most) = (count(&writes), 12);
+    assert!(asked <= most, "1,000 writes: {writes:?}");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_said_with_what_to_do() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("kernel-wrong");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let refused = |words: &[&str], want: &[&str]| {
+        let mut all = vec!["mount"];
+        all.extend(words);
+        let done = culvert(&all);
+        assert_eq!(done.status, "exit 125", "{words:?} {}", done.report());
+        for want in want {
+            assert!(done.errors().contains(want), "{want}: {}", done.report());
+        }
+    };
+    fs::write(place.base.join("file"), "x").expect("ours");
+    refused(&[&source, &place.text("file")], &["not a directory"]);
+    refused(&[&source, &place.text("none")], &["No such file", "mkdir"]);
+    refused(&[&place.text("none"), &target], &["none", "No such file"]);
+    refused(
+        &["-t", "floppy", &source, &target],
+        &["no driver \"floppy\"", "passthrough"],
+    );
+    refused(&["-t", "archive", &source, &target], &["is a directory"]);
+    // A directory with something in it: a warning.
+    fs::write(place.target.join("hidden"), "x").expect("ours");
+    let up = culvert(&["mount", &source, &target]);
+    assert_eq!(up.status, "exit 0", "{}", up.report());
+    assert!(up.errors().contains("not empty"), "{}", up.report());
+    refused(&[&source, &target], &["mounted already", "culvert umount"]);
+    // In use.
+    let busy = shell(&format!(
+        "cd {target} && {} umount {target}",
+        world().culvert.display()
+    ));
+    assert!(busy.errors().contains("--lazy"), "{}", busy.report());
+    assert_eq!(culvert(&["umount", &target]).status, "exit 0");
+    let none = culvert(&["umount", &target]);
+    assert!(
+        none.errors().contains("nothing is mounted"),
+        "{}",
+        none.report()
+    );
+    // Without the device.
+    let without = format!(
+        "unshare -m bash -c 'mount -t tmpfs none /dev && {} mount {source} {target}'",
+        world().culvert.display()
+    );
+    let done = shell(&without);
+    assert!(done.errors().contains("culvert run"), "{}", done.report());
+}
+
+#[test]
+fn the_mount_ends_with_sigterm_and_can_be_ended_after_kill_9() {
+    if !possible() {
+        return;
+    }
+    for (signal, idle) in [
+        ("TERM", true),
+        ("TERM", false),
+        ("INT", true),
+        ("KILL", true),
+    ] {
+        let mount = Mounted::new("kernel-signals", &[]);
+        let (place, server) = (mount.text("target"), mount.server());
+        assert!(!server.is_empty());
+        fs::write(mount.target.join("f"), "content").expect("mounted");
+        let open = (!idle).then(|| fs::File::open(mount.target.join("f")).expect("there"));
+        // tail waits for a process that is not its child.
+        let ended = shell(&format!(
+            "kill -{signal} {server} && tail --pid={server} -f /dev/null"
+        ));
+        assert_eq!(ended.status, "exit 0", "{}", ended.report());
+        drop(open);
+        let gone = fs::read_dir(&mount.target);
+        match signal {
+            "KILL" => {
+                assert_eq!(gone.err().and_then(|error| error.raw_os_error()), Some(107));
+                let done = culvert(&["umount", &place]);
+                assert_eq!(done.status, "exit 0", "{}", done.report());
+            }
+            _ => assert_eq!(gone.expect("the directory below").count(), 0, "{signal}"),
+        }
+        assert_eq!(
+            fs::read(mount.base.join("source/f")).expect("written"),
+            b"content"
+        );
+    }
+}
+
+/// In the foreground the command is the server; messages come on standard error.
+#[test]
+fn foreground() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("kernel-foreground");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let done = shell(&format!(
+        "{culvert} mount -f --trace {source} {target} 2> {source}/log & until [ -e {target}/log ]; do :; done
+         cat {target}/log > /dev/null; {culvert} umount {target}; wait $!; echo $?; grep -c Lookup {source}/log",
+        culvert = world().culvert.display()
+    ));
+    assert!(done.text().starts_with("0\n"), "{}", done.report());
+}
+
+/// Two users on a mount of root's: each has his own rights, also by groups.
+#[test]
+fn each_caller_has_his_own_rights() {
+    if !possible() {
+        return;
+    }
+    let run = |name: &str, words: &[&str], native: bool| {
+        let mount = match native {
+            true => Mounted::place(name),
+            false => Mounted::new(name, words),
+        };
+        let place = match native {
+            true => mount.text("source"),
+            false => mount.text("target"),
+        };
+        shell(&format!(
+            "cd {place}; umask 022; as() {{ setpriv --reuid=$1 --regid=$1 --groups=$2 -- bash -c \"$3\" 2>&1; echo \"= $?\"; }}
+             chmod 1777 .
+             as 65534 65534 'echo mine > a; chmod 640 a; mkdir d; chmod 770 d; chgrp 4 d; ls -ln a'
+             as 2 2 'cat a; echo x > a; echo x > d/x; rm -f a; mv a b; chmod 777 a; chown 2 a; ls d; touch own; ln -s a l; ls -ln own'
+             chgrp 4 a; chmod 660 a; chgrp 4 d
+             as 2 2,4 'cat a; echo more >> a; echo x > d/x; stat -c \"%u %g %a\" d/x; chmod g-w a; ln a hard; touch -d @0 a; rm -f own'
+             chmod 2775 d; as 2 2,4 'touch d/new; mkdir d/sub; stat -c \"%u %g %a %n\" d/new d/sub'
+             cp /bin/true s; chown 65534:4 s; chmod 6775 s; as 2 2,4 'echo >> s'; stat -c %a s; chmod 6775 s; as 65534 65534,4 'chmod 6755 s'; stat -c %a s
+             setfacl -m u:2:r a; chmod o= a; setfacl -d -m u:2:rw d 2>&1; as 2 2 'cat a; echo x > a'; as 65534 65534,4 'umask 077; touch d/acl; getfacl -cn d/acl'
+             mkdir -m 711 p; echo hidden > p/h; as 2 2 'ls p; cat p/h'; chmod 700 p; as 2 2 'cat p/h; cd p'
+             ls -ln . | cut -d' ' -f1,3,4"
+        ))
+    };
+    let native = run("kernel-rights-native", &[], true);
+    for (name, words) in [
+        ("kernel-rights", &["--allow-other"][..]),
+        ("kernel-rights-driven", &["--allow-other", "-o", "driven"]),
+        (
+            "kernel-rights-cached",
+            &["--allow-other", "--without", "passthrough"],
+        ),
+    ] {
+        let ours = run(name, words, false);
+        assert_eq!(ours.text(), native.text(), "{name} {}", ours.report());
+    }
+    // Without --allow-other nobody else may look at all.
+    let mount = Mounted::new("kernel-own", &[]);
+    let other = format!(
+        "setpriv --reuid=2 --regid=2 --clear-groups ls {}",
+        mount.text("target")
+    );
+    assert!(shell(&other).errors().contains("Permission denied"));
+}
+
+/// An ordinary user mounts by fusermount3.
+#[test]
+fn without_privilege() {
+    if !possible() || !culvert_e2e::installed("fusermount3") {
+        return;
+    }
+    let place = Mounted::place("kernel-user");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let culvert = world().culvert.display();
+    let as_user = |script: &str| {
+        // The device may be for root alone here: one for all is bound over it, where only this test sees it.
+        shell(&format!(
+            "unshare -m bash -c 'mknod {source}.dev c 10 229 && chmod 666 {source}.dev && mount --bind {source}.dev /dev/fuse && chown 65534 {source} {target}
+             exec setpriv --reuid=65534 --regid=65534 --clear-groups -- bash -c \"$0\"' '{script}'; rm -f {source}.dev"
+        ))
+    };
+    let done = as_user(&format!(
+        "{culvert} mount {source} {target} && echo hello > {target}/f && cat {target}/f && stat -c %u {target}/f && mkdir {target}/d && mv {target}/f {target}/d && ls {target}/d; {culvert} umount {target}; ls -A {target}; cat {source}/d/f"
+    ));
+    assert_eq!(done.text(), "hello\n65534\nf\nhello\n", "{}", done.report());
+    let done = as_user(&format!(
+        "PATH=/nowhere exec {culvert} mount {source} {target}"
+    ));
+    assert!(done.errors().contains("fuse3"), "{}", done.report());
 }

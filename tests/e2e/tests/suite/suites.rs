@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// pjdfstest changes to two users without rights; Debian has these two. Features that Linux file systems need not have are named. The
 /// nap must be longer than a tick of the kernel's clock for times of files.
-const PJDFSTEST: &str = r#"
+pub const PJDFSTEST: &str = r#"
 [features]
 posix_fallocate = {}
 rename_ctime = {}
@@ -48,7 +48,7 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
 ];
 
 /// Result of each test, and what was said below it.
-fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
+pub fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
     let mut last = String::new();
     for line in done.text().lines() {
