@@ -82,7 +82,9 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, call);
     }
-    if let Some(start) = map_kernel_file(held, access, call)? {
+    if !process::get().is_confined()
+        && let Some(start) = map_kernel_file(held, access, call)?
+    {
         return Ok(start);
     }
     let changes = !held.file_system()?.capabilities().immutable;
