@@ -12,6 +12,8 @@ use culvert::{Errno, Result};
 /// Blocks asked from the kernel at once, at least and at most.
 const LEAST_GROWTH: u64 = 512;
 const MOST_GROWTH: u64 = 4096;
+/// Blocks by which `size=` may be passed where that is needed ([`Transaction::beyond`]).
+const BEYOND: u64 = 8;
 /// Words of the bitmap that are searched for a long run before the file grows.
 const LONG_SEARCH: u64 = 512;
 
@@ -56,7 +58,10 @@ impl Transaction<'_> {
         let grown = self.header(header::GROWN)?;
         let returned = self.header(header::RETURNED)?;
         let taken = grown.saturating_sub(returned) + self.header(header::EXTERNAL)?;
-        let room = self.header(header::LIMIT)?.saturating_sub(taken);
+        let mut room = self.header(header::LIMIT)?.saturating_sub(taken);
+        if self.beyond {
+            room = room.max(BEYOND);
+        }
         let mut count = (grown / 4).clamp(LEAST_GROWTH, MOST_GROWTH).max(wanted);
         if returned > 0 && room > 0 && self.take_returned(count.min(room))? {
             return Ok(());
@@ -97,7 +102,7 @@ impl Transaction<'_> {
     /// A run of free blocks, now used: up to `most`, at least one. `ENOSPC` when there are none.
     pub fn allocate(&mut self, mut most: u64) -> Result<Run> {
         let free = self.header(header::FREE)?;
-        if self.header(header::EXTERNAL)? != 0 {
+        if self.header(header::EXTERNAL)? != 0 && !self.beyond {
             // Files of their own may take what blocks of the image that are free would.
             most = most.min(self.core.room_outside()?);
             if most == 0 {

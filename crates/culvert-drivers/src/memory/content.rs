@@ -390,6 +390,7 @@ impl Core {
         if of.is_external() {
             return self.finish_external(of);
         }
+        self.forget_move(of);
         let (start, count) = split(of.get(inode::RESERVE));
         let intent = of.get(inode::INTENT);
         if intent != 0
@@ -500,8 +501,8 @@ impl Core {
         Ok(())
     }
 
-    /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs now. The content of inode `mine` is locked by the caller.
-    fn make_room(&self, mine: u32) -> Result<()> {
+    /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs now. The content of inode `mine` (0: of none) is locked by the caller.
+    pub(super) fn make_room(&self, mine: u32) -> Result<()> {
         self.reclaim()?;
         for number in 1..self.inode_end()? {
             let Ok(other) = self.inode(number) else {

@@ -43,9 +43,26 @@ impl MemoryFs {
         dir: Node,
         name: &[u8],
         mode: u32,
-        content: impl FnOnce(&mut super::transaction::Transaction<'_>, &Inode<'_>) -> Result<()>,
+        content: impl Fn(&mut super::transaction::Transaction<'_>, &Inode<'_>) -> Result<()>,
     ) -> Result<Entry> {
         self.writable()?;
+        match self.make_once(caller, dir, name, mode, &content) {
+            Err(error) if error.errno() == Errno::ENOSPC => {
+                self.core.make_room(0)?;
+                self.make_once(caller, dir, name, mode, &content)
+            }
+            made => made,
+        }
+    }
+
+    fn make_once(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        content: &dyn Fn(&mut super::transaction::Transaction<'_>, &Inode<'_>) -> Result<()>,
+    ) -> Result<Entry> {
         let mut change = self.core.change()?;
         let parent = change.core.directory(dir)?;
         if self.core.find(&parent, name)?.is_some() {

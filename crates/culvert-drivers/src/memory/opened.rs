@@ -107,6 +107,7 @@ impl Core {
 
     fn lengthen(&self, opened: &mut Opened) -> Result<()> {
         let mut change = self.change()?;
+        change.beyond = true;
         let block = change.allocate_zeroed()?;
         match opened.blocks.last() {
             Some(last) => change.set(last * BLOCK, block)?,

@@ -59,6 +59,7 @@ impl Core {
         let chunk = number / layout::SLOTS_PER_BLOCK;
         let place = header::SLOT_CHUNKS * 8 + chunk * 4;
         if change.get_half(place)? == 0 {
+            change.beyond = true;
             let block = change.allocate_zeroed()?;
             change.set_half(place, block as u32)?;
         }

@@ -25,6 +25,8 @@ pub struct Transaction<'a> {
     pub later: u32,
     /// Blocks of pointers that may still be visited: fewer than there are blocks, unless they hold each other.
     pub visits: u64,
+    /// What it needs, it needs even where `size=` is reached: nobody could open files otherwise, not even to remove them.
+    pub beyond: bool,
     /// Files of inodes that are given back, to be removed once that is final.
     pub removed: Vec<String>,
     _guard: Guard<'a>,
@@ -43,6 +45,7 @@ impl Core {
             sequence,
             later: 0,
             visits: 0,
+            beyond: false,
             removed: Vec::new(),
             _guard: guard,
         })

@@ -54,9 +54,12 @@ fn append(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
 /// Whether attributes of this name are kept: `system.` ones are access control lists, which this driver has not.
 fn kept(name: &[u8]) -> Result<()> {
     let known = [&b"user."[..], b"security.", b"trusted."];
-    match known.iter().any(|prefix| name.starts_with(prefix)) {
-        true => Ok(()),
-        false => Err(Errno::EOPNOTSUPP.into()),
+    match known.iter().find(|prefix| name.starts_with(prefix)) {
+        // `xattr_resolve_name`, fs/xattr.c; the length is that of XATTR_NAME_MAX.
+        Some(prefix) if name.len() == prefix.len() => Err(Errno::EINVAL.into()),
+        Some(_) if name.len() > 255 => Err(Errno::ERANGE.into()),
+        Some(_) => Ok(()),
+        None => Err(Errno::EOPNOTSUPP.into()),
     }
 }
 

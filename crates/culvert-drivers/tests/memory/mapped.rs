@@ -129,6 +129,58 @@ fn it_is_full_where_it_is_full() {
 }
 
 #[test]
+fn what_nobody_maps_any_more_makes_room_for_names_and_who_is_late_gets_in() {
+    let run = Run::new();
+    let (mount, fs) = run.fresh(&[("size", "8m")]);
+    let me = caller();
+    let file = create(&*fs, b"mapped", &vec![1; 4 * MIB]);
+    let mapped = Mapped::new(&*file, 4 * MIB, true).unwrap();
+    drop(file);
+    fs.unlink(&me, fs.root(), b"mapped").unwrap();
+    let other = create(&*fs, b"other", b"");
+    while other.append(&mut &vec![2; MIB][..]).is_ok() {}
+    let long = [b'x'; 4000];
+    let link = |name: &str| fs.symlink(&me, fs.root(), name.as_bytes(), &long).map(drop);
+    let mut number = 0;
+    let refused = loop {
+        number += 1;
+        if let Err(error) = link(&format!("link {number}")) {
+            break error.errno();
+        }
+        assert!(number < 3000, "never full");
+    };
+    assert_eq!(refused, Errno::ENOSPC);
+    // Another process, when all is full: it can at least look and remove.
+    let late = run.open(&mount).unwrap();
+    let node = late
+        .lookup(&me, late.root(), b"other")
+        .unwrap()
+        .attributes
+        .node;
+    drop(driven(late.open(&me, node, OpenFlags::READ_WRITE).unwrap()));
+    drop(mapped);
+    link("fits").unwrap();
+    drop(other);
+    run.assert_consistent(&mount);
+}
+
+#[test]
+fn names_of_attributes_are_what_the_kernel_takes() {
+    let run = Run::new();
+    let (_, fs) = run.fresh(&[]);
+    let set = |name: &[u8]| {
+        let set = fs.set_xattr(&caller(), fs.root(), name, b"value", 0);
+        set.map_err(|error| error.errno())
+    };
+    let name = |length: usize| [b"user.", &vec![b'x'; length - 5][..]].concat();
+    assert_eq!(set(b"user."), Err(Errno::EINVAL));
+    assert_eq!(set(b"other.name"), Err(Errno::EOPNOTSUPP));
+    assert_eq!(set(&name(256)), Err(Errno::ERANGE));
+    assert_eq!(set(&name(255)), Ok(()));
+    assert_eq!(fs.get_xattr(fs.root(), &name(255)).unwrap(), b"value");
+}
+
+#[test]
 fn who_had_it_open_before_sees_what_is_stored() {
     let run = Run::new();
     let (mount, fs) = run.fresh(&[]);

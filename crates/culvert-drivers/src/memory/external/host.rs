@@ -105,6 +105,30 @@ pub fn write(fd: i32, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
     (done, Ok(()))
 }
 
+/// copy_file_range(2) of `length` bytes between files: how many were copied before the kernel had enough of it.
+pub fn copy(from: (i32, u64), to: (i32, u64), length: u64) -> u64 {
+    let mut done = 0;
+    while done < length {
+        let (mut source, mut target) = (from.1 + done, to.1 + done);
+        let arguments = [
+            from.0 as usize,
+            (&raw mut source) as usize,
+            to.0 as usize,
+            (&raw mut target) as usize,
+            (length - done) as usize,
+            0,
+        ];
+        // SAFETY: the kernel reads and writes the two offsets, which are ours.
+        match unsafe { syscall::call(nr::COPY_FILE_RANGE, arguments) } {
+            Ok(0) => break,
+            Ok(count) => done += count as u64,
+            Err(Errno::EINTR) => {}
+            Err(_) => break,
+        }
+    }
+    done
+}
+
 /// pread(2).
 pub fn read(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     loop {

@@ -164,6 +164,14 @@ impl Core {
         }
     }
 
+    /// Removes what the content of `of` was being moved to by a process that died. The caller alone has the content.
+    pub fn forget_move(&self, of: &Inode<'_>) {
+        if let Some(directory) = &self.files {
+            // What stays is found by the next move or recovery.
+            let _ = host::remove_at(directory.fd(), name_of(of).as_bytes());
+        }
+    }
+
     /// Removes files whose inodes are gone, or were not moved after all: those who did that were killed.
     pub fn remove_dangling(&self) -> Result<()> {
         let Some(directory) = &self.files else {
