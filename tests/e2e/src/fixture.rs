@@ -25,6 +25,7 @@ impl Tree {
     /// - `odd`: every kind of name, link, mode, time and size;
     /// - `real`: real headers, sources and documents;
     /// - `programs`: executables of every kind, a Python package, a jar, a git repository, a database;
+    /// - those of [`crate::environments`];
     /// - `small`: one file `only` and one directory `sub`, to be mounted beside or in others.
     pub(crate) fn make(name: &str, owner: Option<u32>, directory: &Path, base: &Path) -> Self {
         let path = directory.join("tree");
@@ -36,7 +37,13 @@ impl Tree {
             "real" => real(&path),
             "programs" => programs(&path),
             "small" => small(&path),
-            _ => panic!("there is no tree called {name}"),
+            _ => {
+                let Some(script) = crate::environments::script(name) else {
+                    panic!("there is no tree called {name}");
+                };
+                let at = base.join("mnt");
+                shell(&path, &format!("AT={}; {script}", at.display()));
+            }
         }
         if let Some(owner) = owner {
             shell(&path, &format!("chown -hR {owner}:{owner} ."));

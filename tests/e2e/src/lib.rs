@@ -14,6 +14,7 @@
 
 mod case;
 mod driver;
+mod environments;
 mod fixture;
 mod process;
 mod suites;
@@ -21,6 +22,7 @@ mod world;
 
 pub use case::{Case, User, installed};
 pub use driver::Driver;
+pub use environments::can_be_made;
 pub use fixture::Tree;
 pub use process::{Finished, run, run_within};
 pub use suites::{sources, suite};

@@ -7,32 +7,23 @@ use super::Look;
 use super::materialise::name_in;
 use crate::memory::c_string;
 use crate::process;
-use crate::run::{descriptor_path, stat_descriptor};
+use crate::run::stat_descriptor;
 use crate::shadow::{self, Descriptor};
 use alloc::{format, vec, vec::Vec};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 
-/// The path, NUL-terminated, of a copy of the program `look` whose interpreter is `interpreter` (NUL-terminated) and whose `/proc/self/exe` shows `shown`, by
-/// default where the program lies.
-pub fn with_interpreter(
-    look: &Look,
-    interpreter: &[u8],
-    shown: Option<&[u8]>,
-) -> Result<Vec<u8>, Errno> {
+/// The path, NUL-terminated, of a copy of the program `look`, which programs see at `path`, whose interpreter is `interpreter` (NUL-terminated).
+pub fn with_interpreter(look: &Look, interpreter: &[u8], path: &[u8]) -> Result<Vec<u8>, Errno> {
     let found = stat_descriptor(look.file.0)?;
     let copy = process::get().run.file(&format!(
         "copies/{:x}.{:x}.{:x}.{:x}.{:x}",
         found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec, found.st_size
     ));
-    let path = match shown {
-        Some(path) => path.to_vec(),
-        None => descriptor_path(look.file.0)?,
-    };
-    match name_in(b"interpreted", &path, &copy) {
+    match name_in(b"interpreted", path, &copy) {
         Err(Errno::ENOENT) => {
             make(look, interpreter, found.st_size as u64, &copy)?;
-            name_in(b"interpreted", &path, &copy)
+            name_in(b"interpreted", path, &copy)
         }
         named => named,
     }

@@ -144,7 +144,8 @@ fn prepare(
                 if !look.is_executable(&host) {
                     return Err(Errno::EACCES);
                 }
-                ourselves |= on_mount;
+                // The kernel would tell the interpreter another name than the program gave.
+                ourselves |= on_mount || host[..host.len() - 1] != name;
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
                 list.push(c_string(&name));
@@ -173,11 +174,14 @@ fn prepare(
                 if let Some(interpreter) = interpreter
                     && let Some(own) = for_kernel(&interpreter, locate)
                 {
-                    let place = shown.as_deref().or(on_mount_path.as_deref());
-                    image.path = interpreter::with_interpreter(&look, &own, place)?;
+                    let place = match shown.or(on_mount_path) {
+                        Some(path) => path,
+                        None => crate::run::descriptor_path(look.file.0)?,
+                    };
+                    image.path = interpreter::with_interpreter(&look, &own, &place)?;
+                    shown = Some(place);
                     image.arguments.clone_from(&arguments);
                     look = Look::open(&image.path)?;
-                    shown = None;
                 }
                 if loader == Loader::Glibc {
                     room = static_tls::wanted(&look);

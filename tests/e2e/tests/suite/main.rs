@@ -21,6 +21,7 @@ mod passthrough_paths;
 mod paths;
 mod permissions;
 mod programs;
+mod programs_on_mount;
 mod reading;
 mod sharing;
 mod sockets;

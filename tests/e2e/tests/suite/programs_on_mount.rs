@@ -1,0 +1,73 @@
+//! Programs, libraries and interpreters that live on a mount.
+
+use culvert_e2e::{Case, as_each_user, can_be_made, installed, on_each_driver};
+use std::time::Duration;
+
+/// Runs `script` in the directory mounted, where `bin` holds the programs `own` (shows what it knows of its own file), `again` and `again-static`.
+fn same(case: &Case, script: &str) {
+    let [own, again, fixed] =
+        ["own_file", "start_again", "start_again-static"].map(|name| case.program(name));
+    case.good(&format!(
+        "cd $M; mkdir bin lib; cp {own} bin/own; cp {again} bin/again; cp {fixed} bin/again-static; {script}"
+    ));
+}
+
+on_each_driver! {
+    a_program_knows_its_own_file |case| same(&case,
+        "bin/own; ln -s bin/own link; ./link a; $M/bin/own | head -n 3; PATH=bin own; (exec -a other bin/own b); (cd bin; ./own | head -n 2); cd /; $M/link c d | grep -v size");
+
+    a_program_starts_itself |case| same(&case,
+        "bin/again; echo $?; bin/again-static; echo $?; cd bin; for f in own again-static; do $M/bin/again by $f ''; $M/bin/again by . $f; done | grep -v comm; printf '#!/bin/echo -n x\\n' > s; chmod +x s; ./again by . s; ./again by s ''; ./again by . missing; ./again by . ''; chmod -x own; ./again by own ''; true");
+
+    libraries_are_found |case| same(&case,
+        "echo 'int answer(void) { return 42; }' | cc -shared -fPIC -o lib/libanswer.so -xc -; printf '#include <stdio.h>\\nint answer(void); int main(void) { printf(\"%d\\\\n\", answer()); return 0; }' > use.c
+         cc -o bin/origin use.c -Llib -lanswer -Wl,-rpath,'$ORIGIN/../lib'; cc -o bin/rpath use.c -Llib -lanswer -Wl,-rpath,$M/lib; cc -o bin/none use.c -Llib -lanswer; ln -s bin/origin o
+         bin/origin; ./o; (cd bin; ./origin); bin/rpath; LD_LIBRARY_PATH=$M/lib bin/none; LD_LIBRARY_PATH=lib bin/none; (cd lib; LD_LIBRARY_PATH=: ../bin/none); LD_PRELOAD=$M/lib/libanswer.so bin/none; bin/none; /lib64/ld-linux-x86-64.so.2 bin/origin; ldd bin/rpath | grep -c $M/lib/libanswer.so");
+
+    scripts_and_their_interpreters |case| same(&case,
+        "printf '#!%s/bin/own  -x\\n' $M > s; cp /bin/echo bin/echo; printf '#!%s/bin/echo -n b \\n' $M > bin/t; printf '#!bin/echo rel\\n' > r; printf '#!%s/bin/t more\\n' $M > n; printf '#!/bin/echo out\\n' > o; chmod +x s bin/t r n o
+         ./s a; bin/t 1 2; echo; $M/bin/t; echo; (cd bin; ./t 5; PATH=. t 6; (exec -a other ./t 7)); echo; ./r z; (cd bin; ../r z; echo $?); ./n q; env -i ./n w; ./o; $M/o e; find . -name o -exec {} \\;");
+
+    an_interpreter_of_programs_on_the_mount |case| same(&case,
+        "cp /lib64/ld-linux-x86-64.so.2 lib/; cp /lib/x86_64-linux-gnu/libc.so.6 lib; printf 'int main(void) { return 7; }' | cc -o bin/own7 -xc - -Wl,--dynamic-linker=$M/lib/ld-linux-x86-64.so.2 -Wl,-rpath,$M/lib
+         bin/own7; echo $?; (cd bin; env -i ./own7; echo $?); cp bin/own7 $W; $W/own7; echo $?; printf '#!'$W'/own7\\n' > s; chmod +x s; ./s; echo $?; lib/ld-linux-x86-64.so.2 bin/again | head -n 1
+         printf '#include <stdio.h>\\nint main(void) { char t[4096] = \"\"; return readlink(\"/proc/self/exe\", t, 4095) < 0 || puts(t) < 0; }' | cc -w -include unistd.h -o bin/exe -xc - -Wl,--dynamic-linker=$M/lib/ld-linux-x86-64.so.2; bin/exe; cp bin/exe e; ./e; cp e $W; $W/e; rm lib/ld*; bin/own7 2>/dev/null; echo $?");
+
+    a_program_changed_in_place_is_the_new_one |case| same(&case,
+        "cp /bin/echo e; ./e one; cp /bin/true e; ./e not; cp /bin/echo e; ./e two; printf 'echo script $1' > e; ./e three; cp /bin/echo e; chmod -x e; ./e 2>/dev/null; echo $?; chmod +x e; ./e four; rm e; ./e 2>/dev/null; echo $?; cp /bin/echo e; mv e f; ./f five; cp /bin/true e; mv e f; ./f not; cat /bin/echo > f; ./f six");
+
+    set_user_id_bits_mean_nothing_new |case| same(&case,
+        "cp /usr/bin/id .; chmod u+s id; ./id -u; ./id -ru; chmod 6755 id; ./id -un");
+}
+
+/// An environment seen at `$M`, from an archive of this kind.
+fn environment(case: Case, tree: &str, kind: &str, script: &str) {
+    if can_be_made(tree) {
+        case.limit(Duration::from_secs(120))
+            .mount(tree, kind, "mnt")
+            .good(script);
+    }
+}
+
+as_each_user! {
+    a_python_virtual_environment |case| environment(case.variable("PYTHONDONTWRITEBYTECODE", "1"), "venv", "tar.zst",
+        "$M/bin/python -c 'import sys, os, numpy as n; print(sys.executable, sys.prefix, n.__file__, os.readlink(\"/proc/self/exe\")); a = n.arange(12.0).reshape(3, 4); print(a @ a.T, n.linalg.svd(a)[1].round(6))'
+         $M/bin/tool a b; . $M/bin/activate; type -P python3; cd /; tool; python3 -c 'import own; own.main(); import subprocess, sys; print(subprocess.run([sys.executable, \"-c\", \"import own; own.main()\"], capture_output=True, text=True).stdout)'
+         printf 'import multiprocessing as m, own\\nif __name__ == \"__main__\":\\n    for way in \"fork\", \"spawn\":\\n        with m.get_context(way).Pool(2) as p:\\n            print(p.map(own.fast.twice, range(5)))\\n' > $W/p.py; python3 $W/p.py");
+
+    a_java_development_kit |case| environment(case, "jdk", "zip",
+        "cd $W; printf 'public class H { static native int twice(int x); public static void main(String[] a) throws Exception { System.load(System.getProperty(\"user.dir\") + \"/libtwice.so\"); String home = System.getProperty(\"java.home\"); System.out.println(twice(21) + home + ProcessHandle.current().info().command().get()); if (a.length == 0) System.exit(new ProcessBuilder(home + \"/bin/java\", \"-cp\", \".\", \"H\", \"x\").inheritIO().start().waitFor()); } }' > H.java
+         printf '#include <jni.h>\\nJNIEXPORT jint JNICALL Java_H_twice(JNIEnv *e, jclass c, jint x) { return 2 * x; }' | cc -shared -fPIC -I$M/include -I$M/include/linux -o libtwice.so -xc -
+         $M/bin/javac H.java && $M/bin/java -cp . H 2>/dev/null; JAVA_HOME=$M $M/bin/jar cf h.jar H.class; $M/bin/java -Xshare:off -cp h.jar H x 2>/dev/null; $M/bin/java --list-modules");
+
+    a_c_toolchain |case| environment(case, "toolchain", "tar",
+        "cd $W; export PATH=$M/usr/bin:$PATH LD_LIBRARY_PATH=$M/usr/lib/x86_64-linux-gnu; gcc() { gcc-12 --sysroot=$M \"$@\"; }; type -P gcc-12 ld; gcc -print-prog-name=cc1; gcc -print-prog-name=as
+         printf '#include <stdio.h>\\n#include <math.h>\\nint b(int); int main(int c, char **v) { printf(\"hello %%d %%.3f\\\\n\", b(c), sqrt(c + 1)); return 0; }' > a.c; echo 'int b(int x) { return x * 7; }' > b.c
+         gcc -O2 -o h a.c b.c -lm && ./h && gcc -c a.c b.c && ar rcs l.a b.o && gcc -o h2 a.o l.a -lm && ./h2 x; gcc -flto -O2 -o h3 a.c b.c -lm && ./h3 x y; gcc -shared -fPIC -o libb.so b.c; gcc -o h4 a.c -L. -lb -lm -Wl,-rpath,. && ./h4; gcc -static -o h5 a.c b.c -lm && ./h5; gcc -M a.c | tr ' ' '\\n' | sort | head -n 5; objdump -d h | grep -c call; echo bad | gcc -xc - 2>&1 | head -n 2
+         gcc -o h6 a.c b.c -lm -Wl,--dynamic-linker=$M/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 && ./h6");
+
+    a_native_module_of_node |case| if installed("node") && std::path::Path::new("/usr/include/node/node_api.h").exists() {
+        case.directory(culvert_e2e::Driver::Memory).good(
+            "cd $M; printf '#include <node_api.h>\\nstatic napi_value init(napi_env e, napi_value x) { napi_value n; napi_create_int32(e, 42, &n); napi_set_named_property(e, x, \"answer\", n); return x; }\\nNAPI_MODULE(fast, init)\\n' | cc -shared -fPIC -I/usr/include/node -o fast.node -xc -; cp $(type -P node) own-node; ./own-node -p 'require(\"./fast.node\").answer + process.execPath + process.argv0 + require(\"child_process\").execFileSync(process.execPath, [\"-p\", \"1+1\"])'");
+    };
+}
