@@ -1,5 +1,7 @@
 //! One differential test.
 
+mod kernel;
+
 use crate::driver::Driver;
 use crate::process::{Finished, LIMIT, run_within};
 use crate::world::{Native, World, world};
@@ -329,66 +331,6 @@ impl Case {
         let done = run_within(self.command(None, &words), &self.input, self.limit);
         self.nothing_strayed(&done);
         done
-    }
-
-    /// Runs `argv` on a kernel mount of the one directory or archive (`culvert mount`), which ends with it. `words` are more options of the mount.
-    pub fn through_kernel(&self, words: &[&str], argv: &[&str]) -> Finished {
-        let [mount] = &self.mounts[..] else {
-            panic!("one mount is needed");
-        };
-        let plain = |path: &Path| path.to_str().expect("plain").to_owned();
-        let target = plain(&mount.target);
-        fs::create_dir_all(&target).expect("the base directory is ours");
-        let (source, options) = match &mount.source {
-            Source::Archive {
-                archive, options, ..
-            } => (plain(archive), options.trim_start_matches(':')),
-            Source::Directory { driver, holder } => {
-                let tree = holder.join("culvert");
-                self.fresh(&tree);
-                match driver {
-                    Driver::Memory => ("memory".to_owned(), ""),
-                    Driver::Driven => (plain(&tree), "driven"),
-                    _ => (plain(&tree), "rw"),
-                }
-            }
-        };
-        let mut all = vec!["mount", "--allow-other", "-o", "suid,dev"];
-        all.extend(words);
-        if !options.is_empty() {
-            all.extend(["-o", options]);
-        }
-        all.extend([source.as_str(), target.as_str()]);
-        let culvert = |words: &[&str]| {
-            let mut command = Command::new(&self.world.culvert);
-            command.args(words);
-            run_within(command, &[], self.limit)
-        };
-        let up = culvert(&all);
-        assert_eq!(up.status, "exit 0", "{}", up.report());
-        // What is in memory is the server's, who is root.
-        if self.user == User::Nobody && matches!(mount.source, Source::Directory { .. }) {
-            std::os::unix::fs::chown(&target, Some(NOBODY), Some(NOBODY)).expect("we are root");
-        }
-        let done = run_within(self.command(None, argv), &self.input, self.limit);
-        let down = culvert(&["umount", &target]);
-        if down.status != "exit 0" {
-            culvert(&["umount", "--lazy", &target]);
-            panic!(
-                "in use after the program: {}\n{}",
-                down.report(),
-                done.report()
-            );
-        }
-        done
-    }
-
-    /// Runs `argv` natively and on a kernel mount, and demands the same result.
-    #[track_caller]
-    pub fn same_on_kernel_mount(&self, argv: &[&str]) -> Finished {
-        let native = self.natively(argv);
-        let ours = self.through_kernel(&[], argv);
-        self.compare(native, ours, argv)
     }
 
     /// A directory served by us is written in its source, never in the empty directory that its target is.
