@@ -71,11 +71,16 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
+    #[inline]
     fn remaining(&self) -> usize {
-        self.spans.iter().map(|s| s.length).sum::<usize>() - self.done
+        match self.spans {
+            [one] => one.length - self.done,
+            spans => spans.iter().map(|s| s.length).sum::<usize>() - self.done,
+        }
     }
 
     /// The rest of the current span.
+    #[inline]
     fn here(&mut self) -> Option<Span> {
         while let Some(first) = self.spans.first() {
             if self.done < first.length {

@@ -502,17 +502,15 @@ fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
 }
 
 /// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.
+#[inline]
 fn names_hidden(interest: Interest, call: &Call) -> bool {
-    let arguments: &[usize] = match interest {
-        Interest::Descriptor0 => &[0],
-        Interest::Descriptors01 => &[0, 1],
-        Interest::Descriptors02 => &[0, 2],
-        _ => return false,
-    };
-    let table = &process::get().table;
-    arguments
-        .iter()
-        .any(|&index| table.is_internal(call.args[index] as i32))
+    let hidden = |index: usize| process::get().table.is_internal(call.args[index] as i32);
+    match interest {
+        Interest::Descriptor0 => hidden(0),
+        Interest::Descriptors01 => hidden(0) || hidden(1),
+        Interest::Descriptors02 => hidden(0) || hidden(2),
+        _ => false,
+    }
 }
 
 /// The table as a page of documentation (Markdown).

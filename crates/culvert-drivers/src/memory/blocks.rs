@@ -9,9 +9,8 @@ use super::{
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Result};
 
-/// Blocks asked from the kernel at once, at least and at most.
-const LEAST_GROWTH: u64 = 512;
-const MOST_GROWTH: u64 = 4096;
+/// Blocks asked from the kernel at once: it clears them, and what is written next should find them in the processor's cache still.
+const GROWTH: u64 = 128;
 /// Blocks by which `size=` may be passed where that is needed ([`Transaction::beyond`]).
 const BEYOND: u64 = 8;
 /// Words of the bitmap that are searched for a long run before the file grows.
@@ -62,7 +61,7 @@ impl Transaction<'_> {
         if self.beyond {
             room = room.max(BEYOND);
         }
-        let mut count = (grown / 4).clamp(LEAST_GROWTH, MOST_GROWTH).max(wanted);
+        let mut count = wanted.max(GROWTH);
         if returned > 0 && room > 0 && self.take_returned(count.min(room))? {
             return Ok(());
         }
@@ -115,7 +114,7 @@ impl Transaction<'_> {
             found = self.find_run(most, long, LONG_SEARCH)?;
         }
         if found.is_none() {
-            if let Err(error) = self.grow(most.min(LEAST_GROWTH))
+            if let Err(error) = self.grow(most.min(GROWTH))
                 && (error.errno() != Errno::ENOSPC || free == 0)
             {
                 return Err(error);

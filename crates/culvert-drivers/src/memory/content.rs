@@ -15,8 +15,8 @@ use culvert::{Errno, Result, Sink, Source};
 
 /// Largest size of a file.
 pub const LARGEST: u64 = i64::MAX as u64;
-/// Most blocks that are set aside for a file that grows.
-const MOST_AHEAD: u64 = 512;
+/// Most blocks that are set aside for a file that grows: as many as the shared file grows by at once.
+const MOST_AHEAD: u64 = 128;
 
 /// From so many bytes on the kernel writes them where there were no blocks before.
 const FRESH: u64 = 64 << 10;

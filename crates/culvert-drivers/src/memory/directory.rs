@@ -95,11 +95,16 @@ pub fn tag(seed: u64, name: &[u8]) -> u32 {
         sip_round(&mut state);
         state[0] ^= word;
     }
-    let mut last = [0u8; 8];
-    for (to, from) in last.iter_mut().zip(chunks.remainder()) {
-        *to = *from;
-    }
-    let last = u64::from_le_bytes(last) | (name.len() as u64) << 56;
+    let rest = chunks.remainder().len() as u32;
+    let last = match name.last_chunk::<8>() {
+        // The rest is the upper end of the last eight bytes.
+        Some(last) if rest > 0 => u64::from_le_bytes(*last) >> (64 - 8 * rest),
+        Some(_) => 0,
+        None => {
+            let bytes = name.iter().rev();
+            bytes.fold(0, |word, &byte| word << 8 | u64::from(byte))
+        }
+    } | (name.len() as u64) << 56;
     state[3] ^= last;
     sip_round(&mut state);
     state[0] ^= last;

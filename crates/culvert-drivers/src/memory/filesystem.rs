@@ -138,7 +138,8 @@ impl FileSystem for MemoryFs {
             None => (None, Some(path)),
         };
         let name = name.unwrap_or_default();
-        let look = || {
+        let mut entry = None;
+        let found = core.steady(|| {
             let parent = match way {
                 Some(way) => match core.directory_at(caller, from, way)? {
                     Some(parent) => parent,
@@ -148,16 +149,19 @@ impl FileSystem for MemoryFs {
             };
             let dir = core.directory(parent)?;
             may_search(caller, &dir)?;
-            let entry = match core.find(&dir, name)? {
-                Some(found) => {
-                    let attributes = core.attributes(&core.inode(found.inode)?)?;
-                    Some(Entry { attributes })
-                }
+            // Made where it stays: it is large.
+            entry = match core.find(&dir, name)? {
+                Some(found) => Some(Entry {
+                    attributes: core.attributes(&core.inode(found.inode)?)?,
+                }),
                 None => None,
             };
-            Ok(Some(Reached { entry, parent }))
-        };
-        core.steady(look).transpose()
+            Ok(Some(parent))
+        });
+        match found {
+            Ok(parent) => parent.map(|parent| Ok(Reached { entry, parent })),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {

@@ -27,7 +27,7 @@ const PORTIONS: u64 = 1 << 17;
 /// The shared file.
 pub struct Image {
     fd: Held,
-    windows: Box<[AtomicUsize]>,
+    windows: Box<[AtomicUsize; WINDOWS]>,
     present: Box<[AtomicU64]>,
     /// How many blocks may be touched: what the header says, checked against the file.
     grown: AtomicU64,
@@ -56,7 +56,7 @@ impl Image {
     pub fn new(fd: Held) -> Self {
         Self {
             fd,
-            windows: (0..WINDOWS).map(|_| AtomicUsize::new(0)).collect(),
+            windows: Box::new([const { AtomicUsize::new(0) }; WINDOWS]),
             present: (0..PORTIONS / 64).map(|_| AtomicU64::new(0)).collect(),
             grown: AtomicU64::new(0),
         }

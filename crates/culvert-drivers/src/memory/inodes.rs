@@ -72,7 +72,7 @@ impl Core {
 impl<'a> Transaction<'a> {
     /// Changes word `index` of an inode.
     pub fn set_word(&mut self, of: &Inode<'_>, index: u64, value: u64) -> Result<()> {
-        self.set(of.at(index), value)
+        self.set_at(of.word(index), of.at(index), value)
     }
 
     /// A new inode without a name, in directory `parent` (none: the root), owned as `inode_init_owner` (fs/inode.c) has it. `ENOSPC` when there is none left.

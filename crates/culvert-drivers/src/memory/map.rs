@@ -35,7 +35,7 @@ impl Core {
         if depth == 0 {
             return Ok(if index == 0 { top } else { 0 });
         }
-        if top == 0 || depth > DEEPEST || index >= reach(depth) {
+        if top == 0 || depth > DEEPEST || index >> (10 * depth) != 0 {
             return Ok(0);
         }
         let mut pointer = top;

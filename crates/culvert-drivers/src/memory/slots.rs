@@ -8,7 +8,7 @@ use super::{
     host,
     layout::{self, BLOCK, header, slot},
 };
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use culvert::{Errno, Error, Result};
 
 impl Core {
@@ -109,6 +109,8 @@ impl Core {
 
     /// Whether any slot lists inode `number` as open.
     pub fn is_listed(&self, number: u32) -> Result<bool> {
+        // The loss of the last name is to be seen before the lists are looked at: who opens does the opposite (see `opened`).
+        fence(SeqCst);
         for slot in 0..self.slots()? {
             if let Some(words) = self.slot(slot)?
                 && self.lists(words, number)?

@@ -21,6 +21,7 @@ pub struct Transaction<'a> {
     logged: u64,
     count: &'a AtomicU64,
     sequence: &'a AtomicU64,
+    log: &'a [AtomicU64],
     /// An orphan to give back once the transaction is final; 0: none.
     pub later: u32,
     /// Blocks of pointers that may still be visited: fewer than there are blocks, unless they hold each other.
@@ -37,12 +38,18 @@ impl Core {
     pub fn change(&self) -> Result<Transaction<'_>> {
         let count = self.image.header(header::LOGGED)?;
         let sequence = self.image.header(header::SEQUENCE)?;
+        let (log, blocks) = self
+            .image
+            .span(layout::LOG, layout::LOG_ENTRIES * 16 / BLOCK)?;
+        // SAFETY: blocks that lie behind one another, mapped for as long as `self` lives, only ever touched as atomics.
+        let log = unsafe { core::slice::from_raw_parts(log.cast(), (blocks * BLOCK / 8) as usize) };
         let guard = self.lock()?;
         Ok(Transaction {
             core: self,
             logged: 0,
             count,
             sequence,
+            log,
             later: 0,
             visits: 0,
             beyond: false,
@@ -83,6 +90,12 @@ impl Transaction<'_> {
     #[inline]
     pub fn set(&mut self, offset: u64, value: u64) -> Result<()> {
         let word = self.core.image.word(offset)?;
+        self.set_at(word, offset, value)
+    }
+
+    /// The same where `word`, which lies at `offset`, is at hand.
+    #[inline]
+    pub fn set_at(&mut self, word: &AtomicU64, offset: u64, value: u64) -> Result<()> {
         let at = self.logged;
         if at >= layout::LOG_ENTRIES {
             return Err(culvert::Error::because(
@@ -94,8 +107,8 @@ impl Transaction<'_> {
             let even = self.sequence.load(Relaxed);
             self.sequence.store(even | 1, Release);
         }
-        let entry = self.core.image.words(layout::LOG * BLOCK + at * 16, 2)?;
-        let [place, old, ..] = entry else {
+        let entry = self.log.get(at as usize * 2..at as usize * 2 + 2);
+        let Some([place, old]) = entry else {
             return Err(damaged("no log"));
         };
         place.store(offset, Relaxed);
@@ -148,7 +161,9 @@ impl Transaction<'_> {
         if self.logged > 0 {
             self.logged = 0;
             self.count.store(0, Release);
-            self.sequence.fetch_add(1, AcqRel);
+            // Odd, and nobody else's while the lock is held.
+            let odd = self.sequence.load(Relaxed);
+            self.sequence.store(odd.wrapping_add(1), Release);
         }
     }
 

@@ -5,6 +5,7 @@ mod damage;
 mod fresh;
 mod limits;
 mod mapped;
+mod paths;
 mod processes;
 mod random;
 mod tools;

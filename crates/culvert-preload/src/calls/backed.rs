@@ -9,7 +9,7 @@ use super::Answer;
 use super::path::{At, open_restricted, stat_at};
 use crate::memory::{self, Path, c_string};
 use crate::process;
-use crate::resolver::{LastStep, MountId, Restrictions};
+use crate::resolver::{LastStep, MountId, Restrictions, last_slash};
 use crate::shadow::Descriptor;
 use alloc::{format, vec::Vec};
 use core::mem::MaybeUninit;
@@ -253,7 +253,7 @@ pub fn by_name(call: &Call, at: At, directory: i32, path: Path<'_>) -> Option<Op
     let process = process::get();
     let mount = process.backed_directory(directory)?;
     let links = process.mounts.direct(mount)?.links;
-    let is_name = !matches!(path.bytes(), b"" | b"..") && !path.contains(&b'/');
+    let is_name = !matches!(path.bytes(), b"" | b"..") && last_slash(path.bytes()).is_none();
     if !is_name
         || at.restrictions != Restrictions(0)
         || call.number == nr::CHDIR

@@ -71,11 +71,16 @@ fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span]) -> Answer {
         .map_err(|error| report(held, "read", &error))
 }
 
+#[inline]
 fn total(spans: &[Span]) -> usize {
-    spans.iter().map(|span| span.length).sum()
+    match spans {
+        [one] => one.length,
+        spans => spans.iter().map(|span| span.length).sum(),
+    }
 }
 
 /// What a positioned call checks: EINVAL for a negative offset, or an end past the largest (`rw_verify_area`, fs/read_write.c).
+#[inline]
 fn area(offset: i64, length: usize) -> Result<(), Errno> {
     match offset >= 0 && offset.checked_add_unsigned(length as u64).is_some() {
         true => Ok(()),

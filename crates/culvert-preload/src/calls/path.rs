@@ -12,7 +12,7 @@ use crate::resolver::{
 use crate::run;
 use crate::shadow::Descriptor;
 use alloc::vec::Vec;
-use culvert::{Errno, FileKind};
+use culvert::{Errno, FileKind, Node};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, raw::general, syscall};
 
@@ -304,22 +304,35 @@ fn find_straight<'p>(
     if restrictions != Restrictions(0) || process.has_left() {
         return None;
     }
-    let base = match path.first()? {
-        b'/' if crate::exec::origin(path.bytes()).is_some() => return None,
-        b'/' => None,
-        _ if directory == AT_FDCWD => process.with_working_directory(|here| match here {
-            Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
-            _ => None,
-        }),
-        _ => match process.table.get(directory) {
-            Some(held) if held.kind == FileKind::Directory => Some((held.mount, held.node)),
-            _ => None,
-        },
+    let (mount, dir, names) = match path.first()? {
+        b'/' => {
+            let (mount, names) = process.mounts.deepest(path.bytes())?;
+            if crate::exec::origin(path.bytes()).is_some() {
+                return None;
+            }
+            (mount, None, names)
+        }
+        _ => {
+            let (mount, node) = directory_inside(process, directory)?;
+            (mount, Some(node), path.bytes())
+        }
     };
     crate::looked_at::bring_all();
-    process
-        .mounts
-        .straight(&process::caller(), base, path.bytes(), last)
+    let mounts = &process.mounts;
+    mounts.straight_in(&process::caller(), mount, dir, names, last)
+}
+
+/// The directory of a driver's that descriptor `directory`, or the working directory, is.
+#[inline]
+fn directory_inside(process: &Process, directory: i32) -> Option<(MountId, Node)> {
+    if directory == AT_FDCWD {
+        return process.with_working_directory(|here| match here {
+            Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
+            _ => None,
+        });
+    }
+    let held = process.table.get(directory)?;
+    (held.kind == FileKind::Directory).then_some((held.mount, held.node))
 }
 
 /// The errno of a failed look at a path; its cause goes to the log.

@@ -9,19 +9,33 @@ use culvert::Node;
 const INLINE: usize = 3;
 
 /// References that a walk was given, or that an open file or the working directory keeps: each goes back to its driver when this is dropped.
-#[derive(Default)]
 pub struct References<'t> {
     table: Option<&'t MountTable>,
-    first: [Option<(MountId, Node)>; INLINE],
+    /// How many of `first` there are.
+    count: usize,
+    first: [(MountId, Node); INLINE],
     more: Vec<(MountId, Node)>,
+}
+
+impl Default for References<'_> {
+    fn default() -> Self {
+        Self::of(None)
+    }
 }
 
 impl<'t> References<'t> {
     /// None yet, of mounts in `table`.
-    pub fn new(table: &'t MountTable) -> Self {
+    #[inline]
+    pub const fn new(table: &'t MountTable) -> Self {
+        Self::of(Some(table))
+    }
+
+    #[inline]
+    const fn of(table: Option<&'t MountTable>) -> Self {
         Self {
-            table: Some(table),
-            first: [None; INLINE],
+            table,
+            count: 0,
+            first: [(MountId(0), Node(0)); INLINE],
             more: Vec::new(),
         }
     }
@@ -29,8 +43,11 @@ impl<'t> References<'t> {
     /// Takes over one reference on `node`.
     #[inline]
     pub fn push(&mut self, mount: MountId, node: Node) {
-        match self.first.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = Some((mount, node)),
+        match self.first.get_mut(self.count) {
+            Some(place) => {
+                *place = (mount, node);
+                self.count += 1;
+            }
             None => self.more.push((mount, node)),
         }
     }
@@ -50,11 +67,14 @@ impl<'t> References<'t> {
         node: Node,
     ) -> References<'o> {
         let mut taken = References::new(table);
-        let wanted = Some((mount, node));
-        if let Some(place) = self.first.iter_mut().find(|place| **place == wanted) {
-            taken.first[0] = place.take();
-        } else if let Some(at) = self.more.iter().position(|held| Some(*held) == wanted) {
-            taken.first[0] = Some(self.more.swap_remove(at));
+        let wanted = (mount, node);
+        if let Some(at) = self.inline().iter().position(|held| *held == wanted) {
+            self.count -= 1;
+            self.first.swap(at, self.count);
+            taken.push(mount, node);
+        } else if let Some(at) = self.more.iter().position(|held| *held == wanted) {
+            self.more.swap_remove(at);
+            taken.push(mount, node);
         }
         taken
     }
@@ -62,12 +82,17 @@ impl<'t> References<'t> {
     /// Takes over those of `others`, from the same table.
     pub fn join(&mut self, mut others: References<'t>) {
         self.table = self.table.or(others.table);
-        for place in &mut others.first {
-            if let Some((mount, node)) = place.take() {
-                self.push(mount, node);
-            }
+        for &(mount, node) in others.inline() {
+            self.push(mount, node);
         }
+        others.count = 0;
         self.more.append(&mut others.more);
+    }
+
+    /// Those kept without memory of their own.
+    #[inline]
+    fn inline(&self) -> &[(MountId, Node)] {
+        &self.first[..self.count.min(INLINE)]
     }
 }
 
@@ -75,9 +100,9 @@ impl Drop for References<'_> {
     #[inline]
     fn drop(&mut self) {
         let Some(table) = self.table else { return };
-        for (mount, node) in self.first.iter().flatten().chain(&self.more) {
-            if let Some(driver) = table.driver_if_open(*mount) {
-                driver.forget(*node, 1);
+        for &(mount, node) in self.inline().iter().chain(&self.more) {
+            if let Some(driver) = table.driver_if_open(mount) {
+                driver.forget(node, 1);
             }
         }
     }
@@ -86,7 +111,7 @@ impl Drop for References<'_> {
 impl fmt::Debug for References<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_list()
-            .entries(self.first.iter().flatten().chain(&self.more))
+            .entries(self.inline().iter().chain(&self.more))
             .finish()
     }
 }

@@ -31,6 +31,28 @@ pub(super) fn component_at(text: &[u8], start: usize) -> Component {
     }
 }
 
+/// Where the last slash of `path` is.
+#[inline]
+pub fn last_slash(path: &[u8]) -> Option<usize> {
+    let mut end = path.len();
+    while let Some(chunk) = path[..end].last_chunk::<8>() {
+        let found = equals(u64::from_le_bytes(*chunk), b'/');
+        if found != 0 {
+            return Some(end - 1 - found.leading_zeros() as usize / 8);
+        }
+        end -= 8;
+    }
+    path[..end].iter().rposition(|&byte| byte == b'/')
+}
+
+/// The top bit of each byte of `word` that equals `byte`, exactly: no carry passes from one byte to the next.
+#[inline]
+const fn equals(word: u64, byte: u8) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let rest = word ^ (byte as u64 * 0x0101_0101_0101_0101);
+    !(((rest & LOW) + LOW) | rest | LOW)
+}
+
 /// Where the name that begins at `start` ends.
 #[inline]
 pub(super) fn end_of_name(text: &[u8], start: usize) -> usize {
@@ -94,15 +116,9 @@ pub(super) fn needs_care(path: &[u8]) -> bool {
 /// Of the eight places from `at` on, those where a slash is followed by a slash, `..` or `./`: the top bit of each byte.
 #[inline]
 fn odd_places(path: &[u8], at: usize) -> u64 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let word = |at: usize| {
         let bytes = path.get(at..).and_then(|rest| rest.first_chunk::<8>());
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes)) // the caller leaves room for a window
-    };
-    // The top bit of each byte that equals `byte`, exactly: no carry passes from one byte to the next.
-    let equals = |word: u64, byte: u8| {
-        let rest = word ^ (u64::from(byte) * 0x0101_0101_0101_0101);
-        !(((rest & LOW) + LOW) | rest | LOW)
     };
     let (first, second, third) = (word(at), word(at + 1), word(at + 2));
     let dots = equals(second, b'.') & (equals(third, b'.') | equals(third, b'/'));
@@ -181,8 +197,26 @@ impl<'t> Tracker<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::needs_care;
+    use super::{last_slash, needs_care};
     use std::vec::Vec;
+
+    #[test]
+    fn the_last_slash_is_found_wherever_it_is() {
+        for length in 0..40 {
+            for first in 0..=length {
+                for second in first..=length {
+                    let mut path = std::vec![b'.'; length];
+                    for at in [first, second] {
+                        if let Some(byte) = path.get_mut(at) {
+                            *byte = b'/';
+                        }
+                    }
+                    let plainly = path.iter().rposition(|&byte| byte == b'/');
+                    assert_eq!(last_slash(&path), plainly, "{path:?}");
+                }
+            }
+        }
+    }
 
     /// What `needs_care` means, a component at a time; `..name` counts, as documented.
     fn plainly(path: &[u8]) -> bool {

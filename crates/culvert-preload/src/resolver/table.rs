@@ -192,15 +192,21 @@ impl MountTable {
     }
 
     /// The deepest mount that the canonical `path` is in, by text, and the rest of the path below its root, without leading slash.
+    #[inline]
     pub fn deepest<'p>(&self, path: &'p [u8]) -> Option<(MountId, &'p [u8])> {
-        let mut best: Option<(MountId, usize)> = None;
+        let mut best: Option<(usize, usize)> = None;
         for (index, mount) in self.mounts.iter().enumerate() {
             let length = mount.target.len();
-            if is_below(path, &mount.target) && best.is_none_or(|(_, longest)| longest <= length) {
-                best = Some((MountId(index as u16), length));
+            if best.is_none_or(|(_, longest)| longest <= length) && is_below(path, &mount.target) {
+                best = Some((index, length));
             }
         }
-        best.map(|(id, length)| (id, path[length..].strip_prefix(b"/").unwrap_or(b"")))
+        let (index, length) = best?;
+        let rest = match path.get(length..) {
+            Some([b'/', rest @ ..]) => rest,
+            _ => b"",
+        };
+        Some((MountId(index as u16), rest))
     }
 
     /// The directory that the kernel names by the canonical `path` (getcwd, `/proc/self/fd/N`): a target's own directory is the mount's root.

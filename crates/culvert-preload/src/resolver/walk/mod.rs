@@ -38,14 +38,10 @@ impl MountTable {
         if path.len() > LONGEST_PATH {
             return Err(Errno::ENAMETOOLONG.into());
         }
-        if restrictions == Restrictions(0) {
-            let base = match base {
-                Place::Mount { mount, node } => Some((*mount, *node)),
-                Place::Host(_) => None,
-            };
-            if let Some(answer) = self.straight(caller, base, path, last) {
-                return answer.map(Resolved::Inside);
-            }
+        if restrictions == Restrictions(0)
+            && let Some(answer) = self.straight(caller, base, path, last)
+        {
+            return answer.map(Resolved::Inside);
         }
         let absolute = path[0] == b'/';
         let mut walker = Walker {

@@ -1,19 +1,17 @@
 //! Paths of plain names that lie in one mount as a whole, as most do: one call of its driver, and no walk.
 
 use super::{LONGEST_NAME, inside::run_end};
-use crate::resolver::scan::{component_at, is_dots, needs_care};
-use crate::resolver::{Inside, Last, LastStep, MountId, MountTable, References};
+use crate::resolver::scan::{component_at, is_dots, last_slash, needs_care};
+use crate::resolver::{Inside, Last, LastStep, MountId, MountTable, Place, References};
 use alloc::borrow::Cow;
 use culvert::{Caller, Entry, Errno, FileKind, FileSystem, Node, Reached, Result};
 
 impl MountTable {
-    /// What [`MountTable::walk`] would answer, where that is easy to say. None: walk. `base` is the directory that a relative path starts from, if
-    /// that is known to be in a mount.
-    #[inline]
-    pub fn straight<'p>(
+    /// What [`MountTable::walk`] would answer, where that is easy to say. None: walk. `base` is the directory that a relative path starts from.
+    pub(super) fn straight<'p>(
         &'p self,
         caller: &Caller<'_>,
-        base: Option<(MountId, Node)>,
+        base: &Place,
         path: &'p [u8],
         step: LastStep,
     ) -> Option<Result<Inside<'p>>> {
@@ -22,9 +20,22 @@ impl MountTable {
                 let (mount, names) = self.deepest(path)?;
                 (mount, None, names)
             }
-            Some((mount, node)) => (mount, Some(node), path),
-            None => return None,
+            Place::Mount { mount, node } => (*mount, Some(*node), path),
+            Place::Host(_) => return None,
         };
+        self.straight_in(caller, mount, dir, names, step)
+    }
+
+    /// The same for `names` from directory `dir` of `mount`, or from its root.
+    #[inline]
+    pub fn straight_in<'p>(
+        &'p self,
+        caller: &Caller<'_>,
+        mount: MountId,
+        dir: Option<Node>,
+        names: &'p [u8],
+        step: LastStep,
+    ) -> Option<Result<Inside<'p>>> {
         let odd = matches!(names, [] | [b'/', ..] | [.., b'/']) || needs_care(names);
         if odd || names.len() > LONGEST_NAME || self.has_children(mount) {
             return None;
@@ -113,7 +124,7 @@ impl MountTable {
         if parent != dir {
             references.push(mount, parent);
         }
-        let start = names.iter().rposition(|&byte| byte == b'/');
+        let start = last_slash(names);
         Some(Ok(Inside {
             mount,
             parent,
