@@ -13,6 +13,7 @@ pub mod backing;
 pub mod calls;
 pub mod description;
 pub mod descriptors;
+pub mod dispatch;
 pub mod exec;
 mod holders;
 pub mod log;

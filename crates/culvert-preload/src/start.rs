@@ -8,7 +8,7 @@ use crate::process::{self, Process};
 use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
 use crate::shadow;
-use crate::{calls, table};
+use crate::{calls, dispatch};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::sync::atomic::AtomicI32;
 use culvert::Errno;
@@ -207,8 +207,8 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
     process::set(enter(carried, library, interrupted)?);
     process::get().table.hide_internal();
     let config = Config {
-        handler: table::dispatch,
-        interest: table::interest,
+        handler: dispatch::dispatch,
+        interest: dispatch::interest,
         fork: calls::process::FORK_HOOKS,
         patch: process::get().flags & NO_PATCH == 0,
         cache_directories: Box::leak(Box::new([&*process::get().run.site_tables().leak()])),

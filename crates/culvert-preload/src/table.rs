@@ -2,7 +2,6 @@
 
 use crate::calls;
 use crate::calls::path::At;
-use crate::process;
 use crate::resolver::LastStep;
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
@@ -70,7 +69,7 @@ table! {
     PWRITE64 pwrite64 => Handled(Interest::Descriptor0, calls::io::pwrite64);
     READV readv => Handled(Interest::Descriptor0, calls::io::readv);
     WRITEV writev => Handled(Interest::Descriptor0, calls::io::writev);
-    ACCESS access => Handled(Interest::Always, calls::stat::access);
+    ACCESS access => Handled(Interest::Always, calls::access::access);
     PIPE pipe => Forwarded("makes a descriptor of the kernel's own");
     SELECT select => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
     SCHED_YIELD sched_yield => Forwarded("processes, threads and signals are the kernel's");
@@ -318,7 +317,7 @@ table! {
     SYMLINKAT symlinkat => Handled(Interest::Always, calls::changes::symlink);
     READLINKAT readlinkat => Handled(Interest::Always, calls::stat::readlinkat);
     FCHMODAT fchmodat => Handled(Interest::Always, calls::attributes::fchmodat);
-    FACCESSAT faccessat => Handled(Interest::Always, calls::stat::faccessat);
+    FACCESSAT faccessat => Handled(Interest::Always, calls::access::faccessat);
     PSELECT6 pselect6 => Engine("signals are virtualised; forwarded with the real mask");
     PPOLL ppoll => Engine("signals are virtualised; forwarded with the real mask");
     UNSHARE unshare => Handled(Interest::Always, calls::process::unshare);
@@ -399,7 +398,7 @@ table! {
     CLOSE_RANGE close_range => Handled(Interest::Always, calls::descriptor::close_range);
     OPENAT2 openat2 => Handled(Interest::Always, calls::open::openat2);
     PIDFD_GETFD pidfd_getfd => Handled(Interest::Always, calls::descriptor::pidfd_getfd);
-    FACCESSAT2 faccessat2 => Handled(Interest::Always, calls::stat::faccessat);
+    FACCESSAT2 faccessat2 => Handled(Interest::Always, calls::access::faccessat);
     PROCESS_MADVISE process_madvise => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
     EPOLL_PWAIT2 epoll_pwait2 => Engine("signals are virtualised; forwarded with the real mask");
     MOUNT_SETATTR mount_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EINVAL, "no kernel mount to change");
@@ -430,87 +429,6 @@ table! {
     OPEN_TREE_ATTR open_tree_attr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to clone");
     FILE_GETATTR file_getattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no inode flags");
     FILE_SETATTR file_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no inode flags");
-}
-
-/// One more than the highest number that the dispatch knows.
-const NUMBERS: usize = 512;
-
-/// From number to row (index plus one; zero: no such call when this was written).
-static INDEX: [u16; NUMBERS] = {
-    let mut index = [0; NUMBERS];
-    let mut i = 0;
-    while i < TABLE.len() {
-        index[TABLE[i].number] = i as u16 + 1;
-        i += 1;
-    }
-    index
-};
-
-fn row(number: usize) -> Option<&'static Row> {
-    let index = *INDEX.get(number)?;
-    TABLE.get(usize::from(index).wrapping_sub(1))
-}
-
-/// When the engine is to offer a call. Constant once the process has joined its run.
-pub fn interest(number: usize) -> Interest {
-    // Foreign descriptors of these matter only when one may be on the empty directory under a mount.
-    if matches!(number, nr::FSTAT | nr::GETDENTS | nr::GETDENTS64) && !process::get().targets_exist
-    {
-        return Interest::Descriptor0;
-    }
-    match row(number).map(|row| row.treatment) {
-        Some(Treatment::Handled(interest, _)) => interest,
-        Some(Treatment::Refused(..) | Treatment::RefusedInside(..)) => Interest::Always,
-        Some(Treatment::RefusedOn(..)) => Interest::Descriptor0,
-        _ => Interest::Never,
-    }
-}
-
-/// Answers a call.
-pub fn dispatch(call: &mut Call) -> Outcome {
-    match row(call.number).map(|row| &row.treatment) {
-        Some(Treatment::Handled(interest, function)) => match names_hidden(*interest, call) {
-            false => match function(call) {
-                Outcome::Return(STALE) => again(call, *function),
-                outcome => outcome,
-            },
-            true => calls::done(Err(Errno::EBADF)),
-        },
-        Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
-        Some(Treatment::RefusedInside(at, errno, _)) => {
-            calls::path::refuse_inside(call, *at, *errno)
-        }
-        Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
-        _ => Outcome::Forward,
-    }
-}
-
-const STALE: isize = Errno::ESTALE.negated();
-
-/// A node that was found by its name and removed by another process before the operation on it began: nothing was done, and the name is to be looked up
-/// again (`retry_estale`, include/linux/namei.h, which tries once; here the others run at the same speed).
-#[cold]
-fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
-    const TRIES: usize = 8;
-    for _ in 1..TRIES {
-        match function(call) {
-            Outcome::Return(STALE) => {}
-            outcome => return outcome,
-        }
-    }
-    calls::done(Err(Errno::ESTALE))
-}
-
-/// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.
-#[inline]
-fn names_hidden(interest: Interest, call: &Call) -> bool {
-    let hidden = |index: usize| process::get().table.is_internal(call.args[index] as i32);
-    match interest {
-        Interest::Descriptor0 => hidden(0),
-        Interest::Descriptors01 => hidden(0) || hidden(1),
-        Interest::Descriptors02 => hidden(0) || hidden(2),
-        _ => false,
-    }
 }
 
 /// The table as a page of documentation (Markdown).
@@ -564,6 +482,7 @@ pub fn document() -> alloc::string::String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::row;
 
     /// Numbers 335 to 423 were never given out on x86-64.
     #[test]

@@ -6,7 +6,8 @@
 //! none. With `links=backing` the kernel follows all links in the source, as the user asked.
 
 use super::Answer;
-use super::path::{At, open_restricted, stat_at};
+use super::host::{open_restricted, stat_at};
+use super::path::At;
 use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::{LastStep, MountId, Restrictions, last_slash};

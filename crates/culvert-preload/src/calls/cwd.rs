@@ -4,7 +4,8 @@
 //! In a mount that is a tree of the kernel's own, the kernel's is the real one.
 
 use super::backed::Backed;
-use super::path::{At, native, on_path, open_restricted};
+use super::host::open_restricted;
+use super::path::{At, native, on_path};
 use super::stat::existing;
 use super::{Answer, descriptor, done, granted};
 use crate::memory::Path;

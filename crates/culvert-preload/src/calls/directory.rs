@@ -38,7 +38,7 @@ pub fn getdents(call: &mut Call) -> Outcome {
         return if culvert_intercept::descriptors::get(fd as i32) == crate::descriptors::LISTING {
             done(list_descriptors(call))
         } else {
-            super::path::list_foreign(call)
+            super::targets::list_foreign(call)
         };
     };
     done(list(

@@ -1,5 +1,6 @@
 //! The system calls, one module for each family. Which function answers which call is in [`crate::table`].
 
+pub mod access;
 pub mod attributes;
 pub mod backed;
 pub mod backed_open;
@@ -8,6 +9,7 @@ pub mod cwd;
 pub mod descriptor;
 pub mod directory;
 pub mod file;
+pub mod host;
 pub mod io;
 pub mod locks;
 pub mod mappings;
@@ -16,8 +18,10 @@ pub mod open;
 pub mod path;
 pub mod proc_files;
 pub mod process;
+pub mod shown;
 pub mod socket;
 pub mod stat;
+pub mod targets;
 pub mod transfer;
 pub mod two_paths;
 pub mod unix_sockets;

@@ -149,7 +149,8 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
             Err(errno) => return done(Err(errno)),
         }
     }
-    let certain = creates && process.targets_open && super::path::parent_is_target(directory, path);
+    let certain =
+        creates && process.targets_open && super::targets::parent_is_target(directory, path);
     let answer = if certain {
         Err(Errno::ENOENT)
     } else {
@@ -177,7 +178,7 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
                     .ok()
                     .and_then(|found| process.mounts.is_target(found.st_dev, found.st_ino))
             {
-                return match super::path::adopt_target(fd as i32, mount) {
+                return match super::targets::adopt_target(fd as i32, mount) {
                     Ok(()) => done(Ok(fd)),
                     Err(errno) => done(Err(errno)),
                 };

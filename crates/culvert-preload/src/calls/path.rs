@@ -1,20 +1,17 @@
 //! What all calls that take a path have in common: is it ours, where does it lead, and what if the kernel does not find it.
 
 use super::backed::{self, Backed};
+use super::host::{AT_SYMLINK_NOFOLLOW, Kernel, stat_at};
+use super::targets::{parent_is_target, target_at};
 use super::{Answer, done};
-use crate::description::{Held, Object};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, Here, Process};
-use crate::resolver::{
-    Host, HostFile, HostKind, Inside, LastStep, Magic, MountId, Place, Quick, Resolved,
-    Restrictions,
-};
+use crate::resolver::{Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
 use crate::run;
-use crate::shadow::Descriptor;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node};
 use culvert_intercept::{Call, Outcome};
-use culvert_sys::{nr, raw::general, syscall};
+use culvert_sys::syscall;
 
 /// AT_FDCWD.
 pub const AT_FDCWD: i32 = -100;
@@ -75,158 +72,6 @@ pub enum Found<'p> {
     Kernel,
 }
 
-/// The real file system, for the resolver.
-pub struct Kernel;
-
-impl Host for Kernel {
-    fn lstat(&self, path: &[u8]) -> Result<HostFile, Errno> {
-        let (directory, path) = backed::native_place(path);
-        let found = stat_at(directory, Path::of(&path), AT_SYMLINK_NOFOLLOW)?;
-        let kind = match FileKind::of_mode(found.st_mode) {
-            Some(FileKind::Directory) => HostKind::Directory,
-            Some(FileKind::Symlink) => HostKind::Symlink,
-            _ => HostKind::Other,
-        };
-        Ok(HostFile {
-            kind,
-            dev: found.st_dev,
-            ino: found.st_ino,
-        })
-    }
-
-    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let (directory, path) = backed::native_place(path);
-        run::read_link_at(directory, &path)
-    }
-
-    fn magic(&self, path: &[u8]) -> Magic {
-        let mut parts = path
-            .split(|&b| b == b'/')
-            .filter(|part| !part.is_empty())
-            .skip(1);
-        let number = |part: Option<&[u8]>| core::str::from_utf8(part?).ok()?.parse::<i32>().ok();
-        // SAFETY: getpid has no arguments.
-        let me = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as i32;
-        if number(parts.next()) != Some(me) {
-            return Magic::No;
-        }
-        let mut what = parts.next();
-        if what == Some(b"task") {
-            parts.next();
-            what = parts.next();
-        }
-        match what {
-            Some(b"cwd") => match process::get().with_working_directory(|here| here.cloned()) {
-                Some(Here::Place(place @ Place::Mount { .. })) => Magic::Directory(place),
-                Some(here @ Here::Backed(_)) => match place_of_here(here) {
-                    Ok(place) => Magic::Directory(place),
-                    Err(_) => Magic::Kernel,
-                },
-                _ => Magic::No,
-            },
-            Some(b"exe") => own_executable().unwrap_or(Magic::No),
-            Some(b"fd") => {
-                match number(parts.next()).map(|fd| (fd, process::get().table.get(fd))) {
-                    Some((_, Some(held))) if held.kind == FileKind::Directory => {
-                        Magic::Directory(Place::Mount {
-                            mount: held.mount,
-                            node: held.node,
-                        })
-                    }
-                    Some((_, Some(held))) => Magic::File {
-                        mount: held.mount,
-                        node: held.node,
-                    },
-                    Some((fd, None)) => match process::get().table.backed(fd) {
-                        Some(mount) => crate::backing::directory(mount, fd)
-                            .map_or(Magic::Kernel, |path| Magic::Directory(Place::Host(path))),
-                        None => Magic::Kernel,
-                    },
-                    None => Magic::Kernel,
-                }
-            }
-            _ => Magic::No,
-        }
-    }
-
-    fn link_free(&self, path: &[u8]) -> bool {
-        const RESOLVE_NO_SYMLINKS: u64 = 4;
-        const O_PATH: u64 = 0o10000000;
-        match open_restricted(
-            AT_FDCWD,
-            Path::of(&c_string(path)),
-            O_PATH,
-            0,
-            RESOLVE_NO_SYMLINKS,
-        ) {
-            Ok(_) => true,
-            Err(error) => matches!(error, Errno::ENOENT | Errno::ENOTDIR),
-        }
-    }
-}
-
-/// openat2(2), close-on-exec.
-pub fn open_restricted(
-    directory: i32,
-    path: Path<'_>,
-    flags: u64,
-    mode: u64,
-    resolve: u64,
-) -> Result<Descriptor, Errno> {
-    const O_CLOEXEC: u64 = 0o2000000;
-    let how = [flags | O_CLOEXEC, mode, resolve];
-    let arguments = [
-        directory as usize,
-        path.address(),
-        how.as_ptr() as usize,
-        24,
-    ];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| Descriptor(fd as i32))
-}
-
-const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-
-/// newfstatat(2).
-pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<general::stat, Errno> {
-    let mut out = core::mem::MaybeUninit::<general::stat>::zeroed();
-    let arguments = [
-        directory as usize,
-        path.address(),
-        out.as_mut_ptr() as usize,
-        flags,
-    ];
-    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
-    unsafe {
-        syscall::call(nr::NEWFSTATAT, arguments)?;
-        Ok(out.assume_init())
-    }
-}
-
-/// `/proc/self/exe` of a program that was started from a mount.
-fn own_executable() -> Option<Magic> {
-    let path = run::read_link(b"/proc/self/exe\0").ok()?;
-    let original = crate::exec::origin(&path)?;
-    match process::get().mounts.walk(
-        &Kernel,
-        &process::caller(),
-        &Place::Host(b"/".to_vec()),
-        original,
-        LastStep::Follow,
-        Restrictions(0),
-    ) {
-        Ok(Resolved::Inside(Inside {
-            mount,
-            entry: Some(entry),
-            ..
-        })) => Some(Magic::File {
-            mount,
-            node: entry.attributes.node,
-        }),
-        _ => None,
-    }
-}
-
 /// The directory that a descriptor argument stands for; none for a foreign one. ENOTDIR when it is a file of ours.
 fn place_of(fd: i32) -> Result<Option<Place>, Errno> {
     match process::get().table.get(fd) {
@@ -248,7 +93,7 @@ fn foreign_place(process: &Process, fd: i32) -> Option<Place> {
 }
 
 /// The place of a working directory, for a walk.
-fn place_of_here(here: Here) -> Result<Place, Errno> {
+pub(super) fn place_of_here(here: Here) -> Result<Place, Errno> {
     match here {
         Here::Place(place) => Ok(place),
         Here::Backed(mount) => {
@@ -497,31 +342,12 @@ pub fn look_again<'p>(
     resolved(mounts.after_miss(&Kernel, &caller, &start, path, last, restrictions))
 }
 
-/// Whether the kernel would create or remove a name in the empty directory under a mount, reached by a link outside.
-pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
-    let trimmed = &path[..path
-        .iter()
-        .rposition(|&b| b != b'/')
-        .map_or(0, |end| end + 1)];
-    let parent: Vec<u8> = match trimmed.iter().rposition(|&b| b == b'/') {
-        Some(slash) => c_string(&trimmed[..slash + 1]),
-        None => c_string(b"."),
-    };
-    target_at(directory, Path::of(&parent)).is_some()
-}
-
 /// Whether the kernel finds a symbolic link at `path` below `directory`.
 pub fn is_link(directory: i32, path: Path<'_>) -> bool {
     const S_IFMT: u32 = 0o170000;
     const S_IFLNK: u32 = 0o120000;
     stat_at(directory, path, AT_SYMLINK_NOFOLLOW)
         .is_ok_and(|found| found.st_mode & S_IFMT == S_IFLNK)
-}
-
-/// The mount whose target the kernel finds at `path` below `directory`.
-fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
-    let found = stat_at(directory, path, 0).ok()?;
-    process::get().mounts.is_target(found.st_dev, found.st_ino)
 }
 
 /// Tells the `(st_dev, st_ino)` of what a successful native call has found.
@@ -629,84 +455,4 @@ pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
             Err(Errno::ENOENT)
         }
     })
-}
-
-/// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through a link outside.
-pub fn list_foreign(call: &mut Call) -> Outcome {
-    let process = process::get();
-    let fd = call.args[0] as i32;
-    if !process.targets_exist {
-        return Outcome::Forward;
-    }
-    let Ok(found) = run::stat_descriptor(fd) else {
-        return Outcome::Forward;
-    };
-    let Some(mount) = process.mounts.is_target(found.st_dev, found.st_ino) else {
-        return Outcome::Forward;
-    };
-    match adopt_target(fd, mount) {
-        Ok(()) => super::directory::getdents(call),
-        Err(errno) => done(Err(errno)),
-    }
-}
-
-/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the mount's root.
-pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
-    use crate::description::Description;
-    use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
-    const F_GETFL: usize = 3;
-    let process = process::get();
-    let file_system = process::file_system(mount)?;
-    if let Some(backing) = file_system.backing() {
-        return backed::take_over(fd, mount, backing);
-    }
-    let root = file_system.root();
-    // SAFETY: F_GETFL only reads.
-    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
-    let object = if flags & crate::description::O_PATH != 0 {
-        Object::Path
-    } else {
-        Object::Directory
-    };
-    let keep = flags & (O_ACCMODE | O_NONBLOCK | crate::description::O_PATH | 0o200000);
-    let description = Description::new(mount, root, FileKind::Directory, object, keep);
-    let new = process.table.add(description, 0, true)?;
-    let on_exec = if crate::descriptors::close_on_exec(fd)? {
-        0o2000000
-    } else {
-        0
-    };
-    let reference = process.table.reference(new).ok_or(Errno::EBADF)?;
-    // SAFETY: replaces the program's descriptor by our placeholder's dup at the same number.
-    let moved = unsafe { syscall::call(nr::DUP3, [new as usize, fd as usize, on_exec]) };
-    if moved.is_ok() {
-        process.table.install(fd, reference);
-    }
-    process.table.remove(new);
-    drop(crate::shadow::Descriptor(new));
-    moved.map(|_| ())
-}
-
-/// The path that the kernel's link to a description of ours would show.
-pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
-    let mounts = &process::get().mounts;
-    let path = match &held.opened_as {
-        Some((parent, name)) => mounts
-            .path_of_node(held.mount, *parent)
-            .map(|parent| [&parent[..], b"/", name].concat()),
-        None => mounts.path_of_node(held.mount, held.node),
-    };
-    path.map_err(|error| error.errno())
-}
-
-/// What readlink gives for a magic link to something of ours.
-pub fn magic_text(magic: &Magic) -> Result<Vec<u8>, Errno> {
-    let mounts = &process::get().mounts;
-    match magic {
-        Magic::Directory(place) => mounts.path_of(place).map_err(|error| error.errno()),
-        Magic::File { mount, node } => mounts
-            .path_of_node(*mount, *node)
-            .map_err(|error| error.errno()),
-        _ => Err(Errno::EINVAL),
-    }
 }

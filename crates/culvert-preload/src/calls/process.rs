@@ -221,7 +221,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     return Err(Errno::EACCES);
                 }
                 Ok(Program::Mount {
-                    path: super::path::shown_path(&held)?,
+                    path: super::shown::shown_path(&held)?,
                     name: ShadowName {
                         mount: held.mount.0,
                         node: held.node,

@@ -1,7 +1,9 @@
 //! stat and its relatives, access, readlink, statfs.
 
-use super::path::{At, Found, adopt_target, find, magic_text, on_path};
-use super::{Answer, descriptor, done, granted};
+use super::path::{At, Found, find, on_path};
+use super::shown::magic_text;
+use super::targets::adopt_target;
+use super::{Answer, descriptor, done};
 use crate::description::Held;
 use crate::memory::{self, PathBuffer};
 use crate::process::{self, Here};
@@ -11,10 +13,9 @@ use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 
-const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-const AT_EACCESS: usize = 0x200;
+pub(super) const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_NO_AUTOMOUNT: usize = 0x800;
-const AT_EMPTY_PATH: usize = 0x1000;
+pub(super) const AT_EMPTY_PATH: usize = 0x1000;
 const AT_STATX_SYNC_TYPE: usize = 0x6000;
 
 /// `st_dev` of a mount: anonymous (major 0), with minors that the kernel's own counter never reaches.
@@ -182,7 +183,7 @@ fn fstat_foreign(call: &mut Call) -> Outcome {
     }
 }
 
-const fn last_step(flags: usize) -> LastStep {
+pub(super) const fn last_step(flags: usize) -> LastStep {
     if flags & AT_SYMLINK_NOFOLLOW != 0 {
         LastStep::NoFollow
     } else {
@@ -191,12 +192,12 @@ const fn last_step(flags: usize) -> LastStep {
 }
 
 /// Whether the path argument is empty (or null, which AT_EMPTY_PATH allows since 6.11).
-fn is_empty(address: usize) -> bool {
+pub(super) fn is_empty(address: usize) -> bool {
     address == 0 || memory::get::<u8>(address) == Ok(0)
 }
 
 /// The attributes of what an empty path means: the descriptor itself, or the working directory. None: foreign.
-fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
+pub(super) fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
     if fd == super::path::AT_FDCWD {
         let here = process::get().with_working_directory(|here| here.cloned());
         let Some(Here::Place(Place::Mount { mount, node })) = here else {
@@ -284,74 +285,6 @@ fn identity_of_statx(call: &Call) -> Option<(u64, u64)> {
     ))
 }
 
-/// What access(2) says of something in a mount.
-fn accessible(found: &Inside<'_>, mode: usize, effective: bool) -> Answer {
-    let attributes = existing(found)?;
-    check_access(found.mount, attributes, mode, effective)
-}
-
-fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective: bool) -> Answer {
-    let mode = mode as u32;
-    if mode == 0 {
-        return Ok(0);
-    }
-    let file_system = process::file_system(mount)?;
-    let read_only = file_system.capabilities().read_only;
-    let on_disk = matches!(
-        attributes.kind,
-        FileKind::Regular | FileKind::Directory | FileKind::Symlink
-    );
-    let real;
-    let effective_caller = process::caller();
-    let caller = if effective {
-        &effective_caller
-    } else {
-        real = process::real_caller();
-        &real
-    };
-    if mode & 2 != 0 && read_only && on_disk {
-        return Err(Errno::EROFS);
-    }
-    granted(file_system, caller, attributes, mode).map(|()| 0)
-}
-
-/// access(2)
-pub fn access(call: &mut Call) -> Outcome {
-    if call.args[1] & !7 != 0 {
-        return Outcome::Forward;
-    }
-    on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
-        accessible(&found, call.args[1], false)
-    })
-}
-
-/// faccessat(2) and faccessat2(2)
-pub fn faccessat(call: &mut Call) -> Outcome {
-    let [fd, path, mode, ..] = call.args;
-    let flags = if call.number == nr::FACCESSAT2 {
-        call.args[3]
-    } else {
-        0
-    };
-    if mode & !7 != 0 || flags & !(AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
-    }
-    let effective = flags & AT_EACCESS != 0;
-    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
-        return match empty_path(fd as i32) {
-            Some(found) => {
-                done(found.and_then(|(mount, attributes)| {
-                    check_access(mount, &attributes, mode, effective)
-                }))
-            }
-            None => Outcome::Forward,
-        };
-    }
-    on_path(call, At::below(0, last_step(flags)), None, |call, found| {
-        accessible(&found, call.args[2], effective)
-    })
-}
-
 fn give_link(found: &Inside<'_>, buffer: usize, size: usize) -> Answer {
     let attributes = existing(found)?;
     if attributes.kind != FileKind::Symlink {
@@ -416,7 +349,7 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
         super::proc_files::descriptor_link(path.bytes()).and_then(|fd| process::get().table.get(fd))
     {
         return done(
-            super::path::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
+            super::shown::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
         );
     }
     if let Some(text) = super::proc_files::descriptor_link(path.bytes()).and_then(backed_link) {

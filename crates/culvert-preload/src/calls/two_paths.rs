@@ -2,8 +2,10 @@
 
 use super::backed::{Backed, Name};
 use super::changes::{make, may_remove, of_target};
-use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again, parent_is_target, stat_at};
+use super::host::stat_at;
+use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again};
 use super::stat::existing;
+use super::targets::parent_is_target;
 use super::{Answer, descriptor, done};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;

@@ -1,0 +1,167 @@
+//! The kernel's own file system, as the resolver looks at it, and the calls that such looks are made of.
+
+use super::backed;
+use super::path::{AT_FDCWD, place_of_here};
+use crate::memory::{Path, c_string};
+use crate::process::{self, Here};
+use crate::resolver::{
+    Host, HostFile, HostKind, Inside, LastStep, Magic, Place, Resolved, Restrictions,
+};
+use crate::run;
+use crate::shadow::Descriptor;
+use alloc::vec::Vec;
+use culvert::{Errno, FileKind};
+use culvert_sys::{nr, raw::general, syscall};
+
+/// The real file system, for the resolver.
+pub struct Kernel;
+
+impl Host for Kernel {
+    fn lstat(&self, path: &[u8]) -> Result<HostFile, Errno> {
+        let (directory, path) = backed::native_place(path);
+        let found = stat_at(directory, Path::of(&path), AT_SYMLINK_NOFOLLOW)?;
+        let kind = match FileKind::of_mode(found.st_mode) {
+            Some(FileKind::Directory) => HostKind::Directory,
+            Some(FileKind::Symlink) => HostKind::Symlink,
+            _ => HostKind::Other,
+        };
+        Ok(HostFile {
+            kind,
+            dev: found.st_dev,
+            ino: found.st_ino,
+        })
+    }
+
+    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
+        let (directory, path) = backed::native_place(path);
+        run::read_link_at(directory, &path)
+    }
+
+    fn magic(&self, path: &[u8]) -> Magic {
+        let mut parts = path
+            .split(|&b| b == b'/')
+            .filter(|part| !part.is_empty())
+            .skip(1);
+        let number = |part: Option<&[u8]>| core::str::from_utf8(part?).ok()?.parse::<i32>().ok();
+        // SAFETY: getpid has no arguments.
+        let me = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as i32;
+        if number(parts.next()) != Some(me) {
+            return Magic::No;
+        }
+        let mut what = parts.next();
+        if what == Some(b"task") {
+            parts.next();
+            what = parts.next();
+        }
+        match what {
+            Some(b"cwd") => match process::get().with_working_directory(|here| here.cloned()) {
+                Some(Here::Place(place @ Place::Mount { .. })) => Magic::Directory(place),
+                Some(here @ Here::Backed(_)) => match place_of_here(here) {
+                    Ok(place) => Magic::Directory(place),
+                    Err(_) => Magic::Kernel,
+                },
+                _ => Magic::No,
+            },
+            Some(b"exe") => own_executable().unwrap_or(Magic::No),
+            Some(b"fd") => {
+                match number(parts.next()).map(|fd| (fd, process::get().table.get(fd))) {
+                    Some((_, Some(held))) if held.kind == FileKind::Directory => {
+                        Magic::Directory(Place::Mount {
+                            mount: held.mount,
+                            node: held.node,
+                        })
+                    }
+                    Some((_, Some(held))) => Magic::File {
+                        mount: held.mount,
+                        node: held.node,
+                    },
+                    Some((fd, None)) => match process::get().table.backed(fd) {
+                        Some(mount) => crate::backing::directory(mount, fd)
+                            .map_or(Magic::Kernel, |path| Magic::Directory(Place::Host(path))),
+                        None => Magic::Kernel,
+                    },
+                    None => Magic::Kernel,
+                }
+            }
+            _ => Magic::No,
+        }
+    }
+
+    fn link_free(&self, path: &[u8]) -> bool {
+        const RESOLVE_NO_SYMLINKS: u64 = 4;
+        const O_PATH: u64 = 0o10000000;
+        match open_restricted(
+            AT_FDCWD,
+            Path::of(&c_string(path)),
+            O_PATH,
+            0,
+            RESOLVE_NO_SYMLINKS,
+        ) {
+            Ok(_) => true,
+            Err(error) => matches!(error, Errno::ENOENT | Errno::ENOTDIR),
+        }
+    }
+}
+
+/// openat2(2), close-on-exec.
+pub fn open_restricted(
+    directory: i32,
+    path: Path<'_>,
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+) -> Result<Descriptor, Errno> {
+    const O_CLOEXEC: u64 = 0o2000000;
+    let how = [flags | O_CLOEXEC, mode, resolve];
+    let arguments = [
+        directory as usize,
+        path.address(),
+        how.as_ptr() as usize,
+        24,
+    ];
+    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
+    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| Descriptor(fd as i32))
+}
+
+/// AT_SYMLINK_NOFOLLOW.
+pub const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+
+/// newfstatat(2).
+pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<general::stat, Errno> {
+    let mut out = core::mem::MaybeUninit::<general::stat>::zeroed();
+    let arguments = [
+        directory as usize,
+        path.address(),
+        out.as_mut_ptr() as usize,
+        flags,
+    ];
+    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
+    unsafe {
+        syscall::call(nr::NEWFSTATAT, arguments)?;
+        Ok(out.assume_init())
+    }
+}
+
+/// `/proc/self/exe` of a program that was started from a mount.
+fn own_executable() -> Option<Magic> {
+    let path = run::read_link(b"/proc/self/exe\0").ok()?;
+    let original = crate::exec::origin(&path)?;
+    match process::get().mounts.walk(
+        &Kernel,
+        &process::caller(),
+        &Place::Host(b"/".to_vec()),
+        original,
+        LastStep::Follow,
+        Restrictions(0),
+    ) {
+        Ok(Resolved::Inside(Inside {
+            mount,
+            entry: Some(entry),
+            ..
+        })) => Some(Magic::File {
+            mount,
+            node: entry.attributes.node,
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,88 @@
+//! The empty directories under mounts, where the kernel finds one by a link that text did not show.
+
+use super::host::stat_at;
+use super::{backed, done};
+use crate::description::Object;
+use crate::memory::{Path, c_string};
+use crate::process;
+use crate::resolver::MountId;
+use crate::run;
+use alloc::vec::Vec;
+use culvert::{Errno, FileKind};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+/// Whether the kernel would create or remove a name in the empty directory under a mount, reached by a link outside.
+pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
+    let trimmed = &path[..path
+        .iter()
+        .rposition(|&b| b != b'/')
+        .map_or(0, |end| end + 1)];
+    let parent: Vec<u8> = match trimmed.iter().rposition(|&b| b == b'/') {
+        Some(slash) => c_string(&trimmed[..slash + 1]),
+        None => c_string(b"."),
+    };
+    target_at(directory, Path::of(&parent)).is_some()
+}
+
+/// The mount whose target the kernel finds at `path` below `directory`.
+pub fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
+    let found = stat_at(directory, path, 0).ok()?;
+    process::get().mounts.is_target(found.st_dev, found.st_ino)
+}
+
+/// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through a link outside.
+pub fn list_foreign(call: &mut Call) -> Outcome {
+    let process = process::get();
+    let fd = call.args[0] as i32;
+    if !process.targets_exist {
+        return Outcome::Forward;
+    }
+    let Ok(found) = run::stat_descriptor(fd) else {
+        return Outcome::Forward;
+    };
+    let Some(mount) = process.mounts.is_target(found.st_dev, found.st_ino) else {
+        return Outcome::Forward;
+    };
+    match adopt_target(fd, mount) {
+        Ok(()) => super::directory::getdents(call),
+        Err(errno) => done(Err(errno)),
+    }
+}
+
+/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the mount's root.
+pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
+    use crate::description::Description;
+    use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
+    const F_GETFL: usize = 3;
+    let process = process::get();
+    let file_system = process::file_system(mount)?;
+    if let Some(backing) = file_system.backing() {
+        return backed::take_over(fd, mount, backing);
+    }
+    let root = file_system.root();
+    // SAFETY: F_GETFL only reads.
+    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
+    let object = if flags & crate::description::O_PATH != 0 {
+        Object::Path
+    } else {
+        Object::Directory
+    };
+    let keep = flags & (O_ACCMODE | O_NONBLOCK | crate::description::O_PATH | 0o200000);
+    let description = Description::new(mount, root, FileKind::Directory, object, keep);
+    let new = process.table.add(description, 0, true)?;
+    let on_exec = if crate::descriptors::close_on_exec(fd)? {
+        0o2000000
+    } else {
+        0
+    };
+    let reference = process.table.reference(new).ok_or(Errno::EBADF)?;
+    // SAFETY: replaces the program's descriptor by our placeholder's dup at the same number.
+    let moved = unsafe { syscall::call(nr::DUP3, [new as usize, fd as usize, on_exec]) };
+    if moved.is_ok() {
+        process.table.install(fd, reference);
+    }
+    process.table.remove(new);
+    drop(crate::shadow::Descriptor(new));
+    moved.map(|_| ())
+}

@@ -1,0 +1,90 @@
+//! From a call's number to who answers it, by [`crate::table`].
+
+use crate::calls;
+use crate::process;
+use crate::table::{Row, TABLE, Treatment};
+use culvert::Errno;
+use culvert_intercept::{Call, Interest, Outcome};
+use culvert_sys::nr;
+
+/// One more than the highest number that the dispatch knows.
+const NUMBERS: usize = 512;
+
+/// From number to row (index plus one; zero: no such call when this was written).
+static INDEX: [u16; NUMBERS] = {
+    let mut index = [0; NUMBERS];
+    let mut i = 0;
+    while i < TABLE.len() {
+        index[TABLE[i].number] = i as u16 + 1;
+        i += 1;
+    }
+    index
+};
+
+/// What happens to the call of this number.
+pub fn row(number: usize) -> Option<&'static Row> {
+    let index = *INDEX.get(number)?;
+    TABLE.get(usize::from(index).wrapping_sub(1))
+}
+
+/// When the engine is to offer a call. Constant once the process has joined its run.
+pub fn interest(number: usize) -> Interest {
+    // Foreign descriptors of these matter only when one may be on the empty directory under a mount.
+    if matches!(number, nr::FSTAT | nr::GETDENTS | nr::GETDENTS64) && !process::get().targets_exist
+    {
+        return Interest::Descriptor0;
+    }
+    match row(number).map(|row| row.treatment) {
+        Some(Treatment::Handled(interest, _)) => interest,
+        Some(Treatment::Refused(..) | Treatment::RefusedInside(..)) => Interest::Always,
+        Some(Treatment::RefusedOn(..)) => Interest::Descriptor0,
+        _ => Interest::Never,
+    }
+}
+
+/// Answers a call.
+pub fn dispatch(call: &mut Call) -> Outcome {
+    match row(call.number).map(|row| &row.treatment) {
+        Some(Treatment::Handled(interest, function)) => match names_hidden(*interest, call) {
+            false => match function(call) {
+                Outcome::Return(STALE) => again(call, *function),
+                outcome => outcome,
+            },
+            true => calls::done(Err(Errno::EBADF)),
+        },
+        Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
+        Some(Treatment::RefusedInside(at, errno, _)) => {
+            calls::path::refuse_inside(call, *at, *errno)
+        }
+        Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
+        _ => Outcome::Forward,
+    }
+}
+
+const STALE: isize = Errno::ESTALE.negated();
+
+/// A node that was found by its name and removed by another process before the operation on it began: nothing was done, and the name is to be looked up
+/// again (`retry_estale`, include/linux/namei.h, which tries once; here the others run at the same speed).
+#[cold]
+fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
+    const TRIES: usize = 8;
+    for _ in 1..TRIES {
+        match function(call) {
+            Outcome::Return(STALE) => {}
+            outcome => return outcome,
+        }
+    }
+    calls::done(Err(Errno::ESTALE))
+}
+
+/// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.
+#[inline]
+fn names_hidden(interest: Interest, call: &Call) -> bool {
+    let hidden = |index: usize| process::get().table.is_internal(call.args[index] as i32);
+    match interest {
+        Interest::Descriptor0 => hidden(0),
+        Interest::Descriptors01 => hidden(0) || hidden(1),
+        Interest::Descriptors02 => hidden(0) || hidden(2),
+        _ => false,
+    }
+}
