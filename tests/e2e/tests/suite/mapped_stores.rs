@@ -1,0 +1,82 @@
+//! Files whose bytes only their driver has, mapped so that they can be written: against the kernel line by line, and with writers that are killed.
+//!
+//! `CULVERT_MAPPING_KILLS` (24 for each driver) and `CULVERT_MAPPING_SEED` (1) for longer trials by hand.
+
+use culvert_e2e::{Case, Driver, User, open_to_all, run_within, world};
+use std::fs;
+use std::os::unix::fs::chown;
+use std::process::Command;
+use std::time::Duration;
+
+/// `programs/mapped_stores.c` says what it sees, and leaves the same files.
+fn agrees(driver: Driver, user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let name = format!("mapped-stores-{}-{user:?}", driver.name());
+    let case = Case::new(&name, user).directory(driver);
+    let program = case.program("mapped_stores");
+    case.good(&format!("umask 022; exec {program} $M"));
+}
+
+/// `programs/killed_mappings.py` on a mount with `options`.
+fn survives(options: &str, user: User) {
+    let world = world();
+    if (user == User::Nobody && !world.is_root()) || world.only_native {
+        return;
+    }
+    let asked = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.into());
+    let rounds = asked("CULVERT_MAPPING_KILLS", "24");
+    let seed = asked("CULVERT_MAPPING_SEED", "1");
+    let place = std::env::temp_dir().join(format!(
+        "culvert-e2e-{}-killed-mappings-{options}-{user:?}",
+        std::process::id()
+    ));
+    fs::create_dir_all(&place).expect("the temporary directory can be written");
+    open_to_all(&place);
+    let script = world.program("killed_mappings.py");
+    let mut words = vec!["python3", "-B"];
+    if user == User::Nobody {
+        chown(&place, Some(65534), Some(65534)).expect("we are root");
+        let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        words.splice(0..0, as_nobody);
+    }
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(&script).arg(&world.culvert);
+    command.arg(options).arg(&place).args([&rounds, &seed]);
+    command.env("TMPDIR", &place).current_dir("/");
+    let rounds: u64 = rounds.parse().expect("CULVERT_MAPPING_KILLS is a number");
+    let done = run_within(command, b"", Duration::from_secs(60 + rounds * 2));
+    fs::remove_dir_all(&place).expect("what the trial left can be removed");
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+}
+
+#[test]
+fn without_a_descriptor_as_self() {
+    agrees(Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn without_a_descriptor_as_nobody() {
+    agrees(Driver::NoDescriptor, User::Nobody);
+}
+
+#[test]
+fn below_a_layer_as_self() {
+    agrees(Driver::Layered, User::Me);
+}
+
+#[test]
+fn below_a_layer_as_nobody() {
+    agrees(Driver::Layered, User::Nobody);
+}
+
+#[test]
+fn what_a_killed_process_had_stored_is_in_the_file() {
+    survives("driven,descriptor=no", User::Nobody);
+}
+
+#[test]
+fn below_a_layer_too() {
+    survives("layer=fault,descriptor=no", User::Me);
+}
