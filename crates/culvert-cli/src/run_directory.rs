@@ -7,7 +7,8 @@ use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use std::{
-    fs, io,
+    fs,
+    io::{self, IsTerminal},
     os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
     os::unix::ffi::OsStrExt,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
@@ -59,6 +60,7 @@ pub fn create() -> Result<Held, Failure> {
         Mode::empty(),
     )
     .map_err(|error| failed(&base, error.into()))?;
+    recover_left(&base);
     sweep(&base, gate.as_fd());
     // While we hold the gate shared nobody sweeps, so a directory is never seen without its lock.
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
@@ -207,6 +209,20 @@ fn usable(base: &Path) -> Result<bool, String> {
         .contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
+/// Writes back what killed programs of earlier runs have stored in mappings, before this run's programs look at the files. Also while another run is made, which has
+/// nothing to do with these; where two are at it, both do the same.
+fn recover_left(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let directory = entry.path();
+        if is_identifier(entry.file_name().as_bytes())
+            && directory.join("mappings").exists()
+            && !held(&directory)
+        {
+            is_recovered(&directory);
+        }
+    }
+}
+
 /// Removes run directories that no process holds any more, as long as it is quick. Whatever goes wrong is left for the next run.
 fn sweep(base: &Path, gate: impl AsFd) {
     if flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -242,6 +258,11 @@ fn is_recovered(directory: &Path) -> bool {
     if !pending() {
         return true;
     }
+    // Who only sees the output of a program is not told of another one; the log says it in any case.
+    let told = match io::stderr().is_terminal() {
+        true => std::process::Stdio::inherit(),
+        false => std::process::Stdio::null(),
+    };
     let _ = std::process::Command::new("/proc/self/exe")
         .arg(crate::RECOVER)
         .arg(directory)
@@ -249,13 +270,18 @@ fn is_recovered(directory: &Path) -> bool {
         .env_remove("LD_AUDIT")
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
+        .stderr(told)
         .status();
     !pending()
 }
 
 /// Writes back what programs of the run in `directory`, which is over, have stored in mappings. What cannot be written back stays there.
 pub fn recover(directory: &Path) -> Result<u8, Failure> {
+    if let Some(log) = std::env::var_os("CULVERT_LOG") {
+        culvert_preload::log::open(log.as_bytes());
+    }
     let kept = |why: String| {
+        culvert_preload::log!("kept in {}: {why}", shown(directory));
         Failure::new(format!(
             "what a killed program had stored in mapped files is kept in {}: {why}",
             shown(directory)

@@ -98,7 +98,7 @@ pub fn fallocate(call: &mut Call) -> Outcome {
                 // Collapsing and inserting move what lies behind.
                 _ => (offset, i64::MAX as u64),
             };
-            change.after(changed);
+            change.after(changed).map_err(failed)?;
         }
         Ok(0)
     })())
@@ -153,7 +153,9 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
         let change = follow::before(&held, None).map_err(failed)?;
         file.set_attributes(&changes).map_err(failed)?;
         if let Some(change) = change {
-            change.after((length as u64, length as u64));
+            change
+                .after((length as u64, length as u64))
+                .map_err(failed)?;
         }
         Ok(0)
     })())

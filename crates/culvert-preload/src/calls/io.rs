@@ -171,7 +171,7 @@ fn put(
         };
         let change = follow::before(held, None).map_err(failed)?;
         let (at, count) = file.append(&mut UserSource::new(spans)).map_err(failed)?;
-        finish(change, at, count);
+        finish(change, at, count).map_err(failed)?;
         (at, count)
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
@@ -179,7 +179,7 @@ fn put(
         let change = follow::before(held, Some(range)).map_err(failed)?;
         let mut source = UserSource::new(spans);
         let count = file.write_at(offset, &mut source).map_err(failed)?;
-        finish(change, offset, count);
+        finish(change, offset, count).map_err(failed)?;
         (offset, count)
     };
     if let Some(data_only) = manner.sync
@@ -191,10 +191,8 @@ fn put(
 }
 
 /// The shadow follows a write of `count` bytes at `at`.
-pub(super) fn finish(change: Option<Change<'_>>, at: u64, count: usize) {
-    if let Some(change) = change {
-        change.after((at, at + count as u64));
-    }
+pub(super) fn finish(change: Option<Change<'_>>, at: u64, count: usize) -> culvert::Result<()> {
+    change.map_or(Ok(()), |change| change.after((at, at + count as u64)))
 }
 
 fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> Answer {

@@ -127,7 +127,7 @@ impl<'a> End<'a> {
             let range = (at, at.saturating_add(source.len() as u64));
             let change = follow::before(held, Some(range)).map_err(failed)?;
             let count = file.write_at(at, &mut source).map_err(failed)?;
-            finish(change, at, count);
+            finish(change, at, count).map_err(failed)?;
             return Ok(count);
         }
         write_foreign(self.fd, bytes, self.at())
@@ -351,7 +351,7 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
             .readable()?
             .copy_range(at, target.writable()?, to_at, count);
         if let (Ok(moved), Some(change)) = (&copied, change) {
-            change.after((to_at, to_at + moved));
+            change.after((to_at, to_at + moved)).map_err(failed)?;
         }
         copied
     };

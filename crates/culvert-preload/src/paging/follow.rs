@@ -118,7 +118,13 @@ pub fn start(description: &Description, strangers: bool) -> culvert::Result<Open
     let decides = shadow::is_followed(&found) && (strangers || records::any(name));
     if !decides && !is_current(file, &found)? {
         equalise(file, fd, !shadow::is_filled(&found) && found.st_size == 0)
-            .map_err(|error| no_room(name, error))?;
+            .map_err(|error| {
+                // What it took is needed elsewhere.
+                if !shadow::is_filled(&found) {
+                    let _ = set_length(fd, 0);
+                }
+                no_room(name, error)
+            })?;
         shadow::mark_followed(fd, &file.attributes()?)?;
         looked_at::mark_equal(file, fd)?;
     }
@@ -263,7 +269,7 @@ pub fn resizing<R>(
     if let Some(shadow) = shadow
         && let Err(error) = grow_or_cut(shadow.number(), size)
     {
-        does_not_follow(name, &error.into());
+        return Err(does_not_follow(name, &error.into()).errno());
     }
     Ok(result)
 }
@@ -284,12 +290,13 @@ fn grow_or_cut(fd: i32, size: u64) -> Result<(), Errno> {
     }
 }
 
-fn does_not_follow(name: ShadowName, error: &culvert::Error) {
+fn does_not_follow(name: ShadowName, error: &culvert::Error) -> culvert::Error {
     crate::log!(
         "the shadow of node {:x} of mount {} does not follow: {error}",
         name.node.0,
         name.mount
     );
+    Errno::EIO.into()
 }
 
 impl Change<'_> {
@@ -302,10 +309,11 @@ impl Change<'_> {
     }
 
     /// The file has changed in `range`, perhaps in its length too; the same lock is still held.
-    pub fn after(self, range: (u64, u64)) {
-        if let Err(error) = self.follow(range) {
-            does_not_follow(self.description.name(), &error);
-        }
+    ///
+    /// An error says that the file has the bytes and its shadow has not: the call must fail, for what is mapped shows something else.
+    pub fn after(self, range: (u64, u64)) -> culvert::Result<()> {
+        self.follow(range)
+            .map_err(|error| does_not_follow(self.description.name(), &error))
     }
 
     fn follow(&self, range: (u64, u64)) -> culvert::Result<()> {

@@ -8,6 +8,9 @@ use std::os::unix::fs::chown;
 use std::process::Command;
 use std::time::Duration;
 
+/// Where programs are that every user may run.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+
 /// `programs/mapped_stores.c` says what it sees, and leaves the same files.
 fn agrees(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {
@@ -44,7 +47,8 @@ fn survives(options: &str, user: User) {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).arg(&script).arg(&world.culvert);
     command.arg(options).arg(&place).args([&rounds, &seed]);
-    command.env("TMPDIR", &place).current_dir("/");
+    command.env_clear().current_dir("/");
+    command.env("PATH", PATH).env("TMPDIR", &place);
     let rounds: u64 = rounds.parse().expect("CULVERT_MAPPING_KILLS is a number");
     let done = run_within(command, b"", Duration::from_secs(60 + rounds * 2));
     fs::remove_dir_all(&place).expect("what the trial left can be removed");
