@@ -117,14 +117,13 @@ pub fn start(description: &Description, strangers: bool) -> culvert::Result<Open
     // While it is mapped so that it can be written, or strangers may write, what it holds is the truth.
     let decides = shadow::is_followed(&found) && (strangers || records::any(name));
     if !decides && !is_current(file, &found)? {
-        equalise(file, fd, !shadow::is_filled(&found) && found.st_size == 0)
-            .map_err(|error| {
-                // What it took is needed elsewhere.
-                if !shadow::is_filled(&found) {
-                    let _ = set_length(fd, 0);
-                }
-                no_room(name, error)
-            })?;
+        equalise(file, fd, !shadow::is_filled(&found) && found.st_size == 0).map_err(|error| {
+            // What it took is needed elsewhere.
+            if !shadow::is_filled(&found) {
+                let _ = set_length(fd, 0);
+            }
+            no_room(name, error)
+        })?;
         shadow::mark_followed(fd, &file.attributes()?)?;
         looked_at::mark_equal(file, fd)?;
     }

@@ -41,7 +41,12 @@ fn survives(options: &str, user: User) {
     let mut words = vec!["python3", "-B"];
     if user == User::Nobody {
         chown(&place, Some(65534), Some(65534)).expect("we are root");
-        let as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let as_nobody = [
+            "setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ];
         words.splice(0..0, as_nobody);
     }
     let mut command = Command::new(words[0]);
