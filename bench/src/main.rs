@@ -8,6 +8,7 @@
 mod compare;
 mod figure;
 mod fixture;
+mod mapping;
 mod measure;
 mod plot;
 mod publish;

@@ -4,14 +4,14 @@ use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
-use crate::writing;
+use crate::{mapping, writing};
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 10] = [
+pub const GROUPS: [(&str, Group); 11] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -22,6 +22,7 @@ pub const GROUPS: [(&str, Group); 10] = [
     ("disk", writing::on_disk),
     ("memory", writing::memory),
     ("programs", writing::programs),
+    ("mapping", mapping::mapping),
 ];
 
 /// Measures the groups named, or all.

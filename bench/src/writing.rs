@@ -14,16 +14,16 @@ const AGAIN: &str = "native again";
 const MEMORY: &str = "`memory`";
 
 /// Whoever measures: an ordinary user, so that nothing is bound by the right of root.
-struct Worker {
+pub struct Worker {
     /// Words that make a command his.
-    before: String,
+    pub before: String,
     /// His directory.
-    directory: String,
+    pub directory: String,
 }
 
 impl Worker {
     /// One in `directory`, whose programs use at most so many `files`.
-    fn new(directory: &str, files: u32) -> Self {
+    pub fn new(directory: &str, files: u32) -> Self {
         let home = format!("{directory}/home");
         sh(&format!(
             "for d in source target native home; do mkdir -p {directory}/$d; done"
@@ -42,7 +42,8 @@ impl Worker {
         }
     }
 
-    fn native(&self, column: &'static str) -> Way {
+    /// Without Culvert.
+    pub fn native(&self, column: &'static str) -> Way {
         Way {
             column,
             before: self.before.clone(),
@@ -51,7 +52,7 @@ impl Worker {
     }
 
     /// Through `culvert run` with `arguments` that mount something at the target.
-    fn through(&self, place: &Place, column: &'static str, arguments: &str) -> Way {
+    pub fn through(&self, place: &Place, column: &'static str, arguments: &str) -> Way {
         Way {
             column,
             before: format!("{} {} run {arguments} --", self.before, place.culvert),
