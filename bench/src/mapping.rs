@@ -92,7 +92,7 @@ pub fn mapping(place: &Place) -> Vec<Figure> {
     let ways = ways(place, &worker, fuse.as_ref());
     let mut figures = Vec::new();
 
-    for row in compare(&ways, &program, "bytes", "", 5) {
+    for row in compare(&ways, &program, "bytes", "", 3) {
         // No digit more than is shown, so that what is as fast as the FUSE mount is not missed by a hair.
         let fuse = (speed_of_fuse(&row) * 100.0).floor() / 100.0;
         let (what, unit) = match row.name.as_str() {
@@ -113,7 +113,7 @@ pub fn mapping(place: &Place) -> Vec<Figure> {
             }
         }));
     }
-    for row in compare(&ways, &program, "forks", "", 5) {
+    for row in compare(&ways, &program, "forks", "", 3) {
         figures.extend(row.figures(
             GROUP,
             "`fork` of a process with 1 GB mapped and filled",
@@ -174,7 +174,7 @@ fn foreign(place: &Place, worker: &Worker, program: &str) -> Vec<Figure> {
     ];
     ways.retain(Way::works);
     let mut figures = Vec::new();
-    for row in compare(&ways, program, "foreign", "", 7) {
+    for row in compare(&ways, program, "foreign", "", 5) {
         let what = match row.name.as_str() {
             "anonymous" => "anonymous memory mapped and unmapped",
             _ => "a file outside mapped and unmapped",
@@ -185,7 +185,7 @@ fn foreign(place: &Place, worker: &Worker, program: &str) -> Vec<Figure> {
     sh(&format!(
         "printf 'b=$(date +%%s%%N); for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; e=$(date +%%s%%N); echo start $(((e - b) / 10))\\n' > {script}"
     ));
-    for row in compare(&ways, "sh", &script, "", 7) {
+    for row in compare(&ways, "sh", &script, "", 5) {
         figures.extend(
             row.figures(GROUP, "`/bin/true` started by a shell", "ns", |_| {
                 Judged::SpeedStated
