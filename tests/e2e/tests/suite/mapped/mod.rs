@@ -54,7 +54,7 @@ fn in_cell(name: &str, number: usize, body: fn(Trial)) {
     let short = name.rsplit("::").next().unwrap_or(name);
     let case = Case::new(&format!("mapped-{short}-{number}"), user)
         .directory(driver)
-        .limit(Duration::from_secs(if full() { 3600 } else { 120 }));
+        .limit(Duration::from_secs(if full() { 6 * 3600 } else { 120 }));
     body(Trial { case, natively });
 }
 
