@@ -65,10 +65,10 @@ impl Backings {
         if let Entry::Occupied(mut known) = nodes.entry(node) {
             let open = known.get_mut();
             open.count -= 1;
-            if open.count == 0 {
-                if let Mode::Backing(number) = known.remove().mode {
-                    transport.release_backing(number);
-                }
+            if open.count == 0
+                && let Mode::Backing(number) = known.remove().mode
+            {
+                transport.release_backing(number);
             }
         }
     }

@@ -67,7 +67,7 @@ fn kind_of_mount(target: &Path) -> Option<String> {
     let table = fs::read("/proc/self/mountinfo").ok()?;
     let target = target.as_os_str().as_encoded_bytes();
     let lines = table.split(|&byte| byte == b'\n');
-    lines.filter_map(|line| kind_in(line, target)).last()
+    lines.rev().find_map(|line| kind_in(line, target))
 }
 
 /// The type in a line of mountinfo, if its mount point is `target`.
