@@ -109,6 +109,18 @@ pub fn close(fd: i32) {
     let _ = unsafe { syscall::call(nr::CLOSE, [fd as usize]) };
 }
 
+/// Closes all descriptors of this process but those that are `kept`.
+pub fn close_all_but(kept: impl Fn(i32) -> bool) -> std::io::Result<()> {
+    let mut open = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let name = entry?.file_name();
+        open.extend(name.to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    // The directory's own is closed by now, and its number perhaps nobody's.
+    open.into_iter().filter(|&fd| !kept(fd)).for_each(close);
+    Ok(())
+}
+
 /// Zeroed memory that children share.
 pub fn shared_memory(length: usize) -> Result<usize, Errno> {
     const READ_WRITE: usize = 3;

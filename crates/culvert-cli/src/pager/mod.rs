@@ -12,7 +12,10 @@ mod worker;
 
 use crate::failure::Failure;
 use culvert_preload::paging::pager::{LISTENING, LOCK};
-use std::{os::unix::ffi::OsStrExt, path::Path};
+use std::{
+    os::{fd::AsRawFd, unix::ffi::OsStrExt},
+    path::Path,
+};
 use table::Table;
 
 /// How many workers may die of nothing that could be left alone before the pager gives up.
@@ -23,15 +26,17 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
     settle();
     // Keeps the run directory while there are pages in it that must still be brought to files.
     let held = std::fs::File::open(directory.join("lock"));
-    if let Ok(lock) = &held {
+    let lock = held.as_ref().map_or(-1, |lock| {
         let _ = rustix::fs::flock(lock, rustix::fs::FlockOperation::LockShared);
-    }
+        lock.as_raw_fd()
+    });
     kernel::set_nonblocking(LISTENING);
     let failed = |what: &str, error: culvert_sys::Errno| Failure::new(format!("{what}: {error}"));
     let table = Table::new().map_err(|error| failed("no memory for the pager", error))?;
     let epoll = kernel::epoll().map_err(|error| failed("no epoll for the pager", error))?;
     let guardian = std::process::id();
-    for _ in 0..DEATHS {
+    let (mut deaths, mut followed) = (0, false);
+    while deaths < DEATHS {
         // SAFETY: the guardian has one thread.
         match unsafe { kernel::fork_with_descriptors() } {
             Ok(0) => {
@@ -40,28 +45,34 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
                     culvert_preload::log!("the pager cannot join its run: {why}");
                     kernel::end(1);
                 }
-                worker::work(table, epoll, guardian);
+                worker::work(table, epoll, guardian, followed);
             }
             Ok(worker) => match kernel::wait_for(worker) {
-                Ok(0) => break,
-                Ok(status) => {
-                    const SIGKILL: i32 = 9;
-                    // Killed by somebody: what it was at is not to blame.
-                    if status & 0x7f == SIGKILL {
-                        for fault in &table.faults {
-                            fault
-                                .connection
-                                .store(0, std::sync::atomic::Ordering::Release);
-                        }
-                    }
-                }
+                Ok(0) => return Ok(0),
+                Ok(status) => deaths += usize::from(!was_killed(status, table)),
                 Err(error) => return Err(failed("the pager has lost its worker", error)),
             },
             Err(error) => return Err(failed("no worker for the pager", error)),
         }
+        followed = true;
+        // What the dead one had open of its own; record locks of its slot go with it.
+        let _ = kernel::close_all_but(|fd| fd <= LOCK || fd == epoll || fd == lock || table.has(fd));
     }
-    kernel::close(LOCK);
-    Ok(0)
+    Err(Failure::new("the pager's workers die"))
+}
+
+/// Whether somebody has killed the worker: then what it was at is not to blame.
+fn was_killed(status: i32, table: &Table) -> bool {
+    const SIGKILL: i32 = 9;
+    let killed = status & 0x7f == SIGKILL;
+    if killed {
+        for fault in &table.faults {
+            fault
+                .connection
+                .store(0, std::sync::atomic::Ordering::Release);
+        }
+    }
+    killed
 }
 
 /// Gives up what was inherited from the program that happened to start this one.

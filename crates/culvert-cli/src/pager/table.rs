@@ -106,6 +106,12 @@ impl Table {
         Some(index)
     }
 
+    /// Whether descriptor `fd` is one of a connection.
+    pub fn has(&self, fd: i32) -> bool {
+        self.known_connections()
+            .any(|(_, socket, userfault, _)| socket == fd || userfault == Some(fd))
+    }
+
     /// All connections: index, socket, userfaultfd, slot.
     pub fn known_connections(
         &self,

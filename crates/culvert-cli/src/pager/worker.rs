@@ -61,7 +61,9 @@ struct Known {
 }
 
 /// Serves until nobody is connected.
-pub fn work(table: &'static Table, epoll: i32, guardian: u32) -> ! {
+///
+/// `follows`: this is not the first worker.
+pub fn work(table: &'static Table, epoll: i32, guardian: u32, follows: bool) -> ! {
     // A driver that panics is a worker that dies, not one with a thread less.
     std::panic::set_hook(Box::new(|what| {
         culvert_preload::log!("the pager panics: {what}");
@@ -78,6 +80,9 @@ pub fn work(table: &'static Table, epoll: i32, guardian: u32) -> ! {
         let guardian = kernel::process(guardian)?;
         kernel::watch(epoll, guardian, GUARDIAN << 32, true)
     });
+    if worker.model().connections.is_empty() && follows {
+        worker.end();
+    }
     if let Err(error) = watched {
         culvert_preload::log!("the pager cannot wait for anything: {error}");
         kernel::end(1);
@@ -148,11 +153,15 @@ impl Worker {
     }
 
     fn watch(&self, index: usize, connection: &Connection) {
-        let index = index as u64;
+        self.watch_faults(index, connection);
+        self.listen_to(index, connection.socket);
+    }
+
+    fn watch_faults(&self, index: usize, connection: &Connection) {
         if let Some(userfault) = connection.userfault {
-            let _ = kernel::watch(self.epoll, userfault, USERFAULT << 32 | index, false);
+            let data = USERFAULT << 32 | index as u64;
+            let _ = kernel::watch(self.epoll, userfault, data, false);
         }
-        let _ = kernel::watch(self.epoll, connection.socket, SOCKET << 32 | index, true);
     }
 
     /// The life of thread `thread`.
@@ -196,18 +205,22 @@ impl Worker {
         let connection = model.connections.get_mut(&index).ok_or(Errno::EPIPE)?;
         (connection.slot, connection.userfault) = (message.slot, userfault);
         self.table.name_connection(index, userfault, message.slot);
-        self.watch(index, connection);
+        // Not the socket: this very message is still to be taken from it.
+        self.watch_faults(index, connection);
         Ok(())
     }
 
-    /// A message, or the end, of connection `index`. A message is taken from the socket when what it asks for is done, so that a successor finds it again.
+    /// A message, or the end, of connection `index`. A message is taken from the socket when it is answered, so that a successor finds it again.
     fn message(&self, index: usize) {
         let Some(socket) = self.model().connections.get(&index).map(|it| it.socket) else {
             return;
         };
-        let Ok(Some((message, fd))) = Message::receive(socket, message::PEEK) else {
-            return self.gone(index);
+        let arrived = match Message::receive(socket, message::PEEK) {
+            Ok(Some(arrived)) => arrived,
+            Err(Errno::EAGAIN) => return self.listen_to(index, socket),
+            Ok(None) | Err(_) => return self.gone(index),
         };
+        let (message, fd) = arrived;
         let hello = message.kind == Kind::Hello as u32;
         fd.into_iter().filter(|_| !hello).for_each(kernel::close);
         let answer = match message.kind {
@@ -220,13 +233,17 @@ impl Worker {
             }
             _ => Some(Err(Errno::EBADMSG)),
         };
+        if let Some(answer) = answer {
+            let errno = answer.err().map_or(0, |error| error.raw());
+            let _ = message::answer(socket, message.number, errno);
+        }
         if let Ok(Some((_, Some(fd)))) = Message::receive(socket, 0) {
             kernel::close(fd);
         }
-        if let Some(answer) = answer {
-            let errno = answer.err().map_or(0, |error| error.raw());
-            let _ = message::answer(socket, errno);
-        }
+        self.listen_to(index, socket);
+    }
+
+    fn listen_to(&self, index: usize, socket: i32) {
         let _ = kernel::watch(self.epoll, socket, SOCKET << 32 | index as u64, true);
     }
 
@@ -390,13 +407,14 @@ impl Worker {
         model.forget_files();
         let empty = model.connections.is_empty();
         drop(model);
-        if empty && !kernel::somebody_waits(LISTENING, LINGER) {
+        if empty {
             self.end();
         }
     }
 
-    /// Ends, unless somebody has come meanwhile: whoever connects too late finds no socket, or a connection that ends at once, and starts another pager.
+    /// Ends, unless somebody comes in time: whoever connects too late finds no socket, or a connection that ends at once, and starts another pager.
     fn end(&self) {
+        let _ = kernel::somebody_waits(LISTENING, LINGER);
         let model = self.model();
         if !model.connections.is_empty() || kernel::somebody_waits(LISTENING, 0) {
             return;

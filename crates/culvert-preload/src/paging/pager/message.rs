@@ -16,7 +16,7 @@ pub enum Kind {
     Detach = 4,
 }
 
-/// A message. All but [`Kind::Detach`] are answered by an errno, 0 for success.
+/// A message. All but [`Kind::Detach`] are answered by their number and an errno, 0 for success; perhaps more than once, where the one who answered died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Message {
@@ -34,8 +34,8 @@ pub struct Message {
     pub node: u64,
     /// Its mount.
     pub mount: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Which message of its connection it is, for the answer.
+    pub number: u32,
 }
 
 const BYTES: usize = size_of::<Message>();
@@ -43,6 +43,7 @@ const SCM_RIGHTS: i32 = 1;
 const SOL_SOCKET: i32 = 1;
 const MSG_CMSG_CLOEXEC: usize = 0x4000_0000;
 const MSG_NOSIGNAL: usize = 0x4000;
+const MSG_DONTWAIT: usize = 0x40;
 /// MSG_PEEK: what is received stays to be received.
 pub const PEEK: usize = 2;
 
@@ -112,7 +113,7 @@ impl Message {
             offset: 0,
             node: 0,
             mount: 0,
-            reserved: 0,
+            number: 0,
         }
     }
 
@@ -134,7 +135,7 @@ impl Message {
         .map(|_| ())
     }
 
-    /// Receives one, with the descriptor that came along. None: the other side is gone.
+    /// Receives one that is there, with the descriptor that came along. None: the other side is gone. EAGAIN: there is none.
     pub fn receive(socket: i32, flags: usize) -> Result<Option<(Self, Option<i32>)>, Errno> {
         let mut bytes = [0u8; BYTES];
         let mut control = Control::default();
@@ -143,7 +144,7 @@ impl Message {
             &mut control,
             size_of::<Control>(),
             |header| -> Result<(usize, usize), Errno> {
-                let got = call_with(nr::RECVMSG, socket, header, flags | MSG_CMSG_CLOEXEC)?;
+                let got = call_with(nr::RECVMSG, socket, header, flags | MSG_CMSG_CLOEXEC | MSG_DONTWAIT)?;
                 Ok((got, header.control_length))
             },
         )?;
@@ -163,14 +164,14 @@ impl Message {
     }
 }
 
-/// Answers a message.
-pub fn answer(socket: i32, errno: i32) -> Result<(), Errno> {
-    let bytes = errno.to_ne_bytes();
+/// Answers message `number`.
+pub fn answer(socket: i32, number: u32, errno: i32) -> Result<(), Errno> {
+    let words = [number, errno as u32];
     let arguments = [
         socket as usize,
-        bytes.as_ptr() as usize,
-        bytes.len(),
-        MSG_NOSIGNAL,
+        words.as_ptr() as usize,
+        size_of_val(&words),
+        MSG_NOSIGNAL | MSG_DONTWAIT,
         0,
         0,
     ];
@@ -178,23 +179,23 @@ pub fn answer(socket: i32, errno: i32) -> Result<(), Errno> {
     unsafe { syscall::call(nr::SENDTO, arguments) }.map(|_| ())
 }
 
-/// Waits for the answer to a message. EPIPE: the pager is gone.
-pub fn answered(socket: i32) -> Result<i32, Errno> {
-    let mut bytes = [0u8; 4];
+/// Waits for the answer to message `number`. EPIPE: the pager is gone.
+pub fn answered(socket: i32, number: u32) -> Result<i32, Errno> {
+    let mut words = [0u32; 2];
     loop {
         let arguments = [
             socket as usize,
-            bytes.as_mut_ptr() as usize,
-            bytes.len(),
+            words.as_mut_ptr() as usize,
+            size_of_val(&words),
             0,
             0,
             0,
         ];
         // SAFETY: the buffer is given with its length.
         match unsafe { syscall::call(nr::RECVFROM, arguments) } {
-            Ok(4) => return Ok(i32::from_ne_bytes(bytes)),
+            Ok(8) if words[0] == number => return Ok(words[1] as i32),
+            Ok(8) | Err(Errno::EINTR) => {}
             Ok(_) => return Err(Errno::EPIPE),
-            Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
         }
     }

@@ -41,6 +41,8 @@ struct State {
     /// Where that of the userfaultfd stands, and whether the kernel's accesses are caught too.
     userfault: Option<(&'static AtomicI32, bool)>,
     ranges: Vec<Range>,
+    /// How many messages were sent.
+    sent: u32,
     /// There is no pager, for a reason that stays.
     impossible: bool,
 }
@@ -49,6 +51,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     socket: None,
     userfault: None,
     ranges: Vec::new(),
+    sent: 0,
     impossible: false,
 });
 
@@ -251,11 +254,9 @@ impl State {
             slot: process::get().node_locks.owner(),
             ..Message::new(Kind::Hello)
         };
-        hello.send(socket.0, userfault)?;
-        check(message::answered(socket.0)?)?;
-        for range in &self.ranges {
-            range.message().send(socket.0, None)?;
-            check(message::answered(socket.0)?)?;
+        self.exchange(socket.0, hello, userfault)?;
+        for i in 0..self.ranges.len() {
+            self.exchange(socket.0, self.ranges[i].message(), None)?;
         }
         let place = process::get()
             .table
@@ -279,16 +280,24 @@ impl State {
         let mut last = Errno::EPIPE;
         for _ in 0..3 {
             let socket = self.connect()?;
-            let answer = message
-                .send(socket, None)
-                .and_then(|()| message::answered(socket));
-            match answer {
-                Ok(errno) => return check(errno),
-                Err(error) => last = error,
+            match self.exchange(socket, *message, None) {
+                Err(error @ (Errno::EPIPE | Errno::ECONNRESET)) => last = error,
+                other => return other,
             }
             self.disconnect();
         }
         Err(last)
+    }
+
+    /// Sends a message and waits for its answer. EPIPE, ECONNRESET: the pager is gone.
+    fn exchange(&mut self, socket: i32, message: Message, fd: Option<i32>) -> Result<(), Errno> {
+        self.sent = self.sent.wrapping_add(1);
+        let message = Message {
+            number: self.sent,
+            ..message
+        };
+        message.send(socket, fd)?;
+        check(message::answered(socket, message.number)?)
     }
 
     fn attach(&mut self, range: &Range) -> Result<(), Errno> {
