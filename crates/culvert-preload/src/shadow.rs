@@ -4,6 +4,7 @@
 //! processes of the run, and marked by the sticky bit.
 
 use crate::description::{Description, Object};
+use crate::paging::pager::fill;
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
 use culvert::{Errno, File, Sink};
@@ -22,7 +23,7 @@ pub fn is_filled(found: &culvert_sys::raw::general::stat) -> bool {
 
 /// Whether it also follows its file.
 pub fn is_followed(found: &culvert_sys::raw::general::stat) -> bool {
-    found.st_mode & (FILLED | FOLLOWED) == FILLED | FOLLOWED
+    found.st_mode & FOLLOWED != 0 && (is_filled(found) || fill::is_partly(found))
 }
 
 /// A descriptor that is closed when dropped.
@@ -140,8 +141,12 @@ fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culv
     let _lock = process::get()
         .node_locks
         .lock(crate::resolver::MountId(name.mount), name.node);
-    if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
+    let found = stat_descriptor(writable.0)?;
+    if is_filled(&found) {
         return Ok(());
+    }
+    if fill::is_partly(&found) {
+        return fill::complete(file, writable.0);
     }
     let attributes = file.attributes()?;
     let mut sink = ToDescriptor {
@@ -174,6 +179,20 @@ fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culv
 /// Says that a shadow holds the bytes of a file with these attributes.
 fn mark_filled(shadow: &Descriptor, attributes: &culvert::Attributes) -> Result<(), Errno> {
     mark(shadow.0, attributes, FILLED)
+}
+
+/// Says that a shadow that may have holes has none any more.
+pub fn mark_complete(fd: i32) -> Result<(), Errno> {
+    let mode = stat_descriptor(fd)?.st_mode & 0o7777 & !fill::PARTLY | FILLED;
+    // SAFETY: sets the mode of our own file.
+    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+}
+
+/// Says that a shadow may have holes, and follows its file where that `changes`.
+pub fn mark_partly(fd: i32, changes: bool) -> Result<(), Errno> {
+    let mode = 0o600 | fill::PARTLY | if changes { FOLLOWED } else { 0 };
+    // SAFETY: sets the mode of our own file.
+    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
 }
 
 /// Says that it does, and follows it.

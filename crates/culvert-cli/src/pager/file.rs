@@ -84,11 +84,11 @@ impl File {
             .ahead
             .lock()
             .map_or((at, at + PAGE), |mut ahead| ahead.window(at));
-        match fill::holes(&*self.file, &self.shadow, (from, to), length) {
+        match fill::holes(&*self.file, self.shadow.0, (from, to)) {
             Ok(()) => Ok(Some((from, to))),
             // What was asked for may be readable though what lies around it is not.
             Err(_) if (from, to) != (at, at + PAGE) => {
-                fill::holes(&*self.file, &self.shadow, (at, at + PAGE), length)?;
+                fill::holes(&*self.file, self.shadow.0, (at, at + PAGE))?;
                 Ok(Some((at, at + PAGE)))
             }
             Err(error) => Err(error),
@@ -107,8 +107,7 @@ impl File {
         let Some(_lock) = self.lock(0) else {
             return Ok(());
         };
-        let length = length_of(&self.shadow)?;
-        fill::holes(&*self.file, &self.shadow, (0, length), length)
+        fill::complete(&*self.file, self.shadow.0)
     }
 
     fn lock(&self, slot: u32) -> Option<NodeLock<'static>> {

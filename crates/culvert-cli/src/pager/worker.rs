@@ -8,6 +8,7 @@ use super::{
 };
 use culvert::Errno;
 use culvert_preload::{
+    paging,
     paging::pager::{
         LISTENING, message,
         message::{Kind, Message},
@@ -393,7 +394,7 @@ impl Worker {
         let Some(connection) = connection else {
             return;
         };
-        recover(connection.slot);
+        paging::recover(connection.slot);
         for known in connection.ranges.values() {
             self.table.ranges[known.index].connection.store(0, Release);
         }
@@ -436,11 +437,6 @@ impl Worker {
             }
         }
     }
-}
-
-/// What the process that had `slot` has written to mappings comes into the files.
-fn recover(slot: u32) {
-    culvert_preload::paging::recover(slot);
 }
 
 impl Model {

@@ -5,6 +5,7 @@
 use super::{Answer, done};
 use crate::paging::dirty::{self, Dirty};
 use crate::paging::nodes::{self, Mapped, Node};
+use crate::paging::pager::{self, Part};
 use crate::paging::regions::Region;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
@@ -60,12 +61,13 @@ pub(super) fn unmapping(start: usize, length: usize, run: impl FnOnce() -> Answe
 /// munmap(2)
 pub fn munmap(call: &mut Call) -> Outcome {
     let [start, length, ..] = call.args;
-    if nodes::between(start, length).is_empty() {
+    if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
     done(unmapping(start, length, || {
         let answer = native(call)?;
+        pager::unmapped(start, length);
         nodes::take(start, length);
         Ok(answer)
     }))
@@ -95,7 +97,9 @@ pub fn mremap(call: &mut Call) -> Outcome {
     const MREMAP_DONTUNMAP: usize = 4;
     let [old, old_length, new_length, flags, target, _] = call.args;
     let fixed = flags & MREMAP_FIXED != 0;
-    let concerned = |start, length| !nodes::between(start, length).is_empty();
+    let concerned = |start, length| {
+        !nodes::between(start, length).is_empty() || pager::is_lazy(start, length)
+    };
     if !concerned(old, old_length.max(1)) && !(fixed && concerned(target, new_length)) {
         return Outcome::Forward;
     }
@@ -114,9 +118,15 @@ pub fn mremap(call: &mut Call) -> Outcome {
     }
     let _flushing = nodes::flushing();
     let stored = dirty::collect(&concerned);
-    let answer = native(call);
+    let lazy = pager::between(old, nodes::pages(old_length.max(1)));
+    // What is put where others may look already is filled before: a moved mapping has lost its registration.
+    if fixed && let Err(error) = fill(&lazy) {
+        return done(Err(error));
+    }
+    let mut answer = native(call);
     if let Ok(new) = answer {
         if fixed {
+            pager::unmapped(target, new_length);
             nodes::take(target, new_length);
         }
         if flags & MREMAP_DONTUNMAP == 0 && old_length != 0 {
@@ -125,7 +135,16 @@ pub fn mremap(call: &mut Call) -> Outcome {
         for region in moved {
             insert_moved(&region, old, new, (old_length, new_length));
         }
-        if new != old {
+        if flags & MREMAP_DONTUNMAP == 0 && old_length != 0 {
+            pager::unmapped(old, old_length);
+        }
+        if let Err(error) = attach_moved(&lazy, old, new, (old_length, new_length)) {
+            // SAFETY: what the call made, which nobody knows yet.
+            let _ = unsafe { syscall::call(culvert_sys::nr::MUNMAP, [new, new_length]) };
+            answer = Err(error);
+        }
+        // After that: the pager's registration has replaced the one that watches stores.
+        if new != old || !lazy.is_empty() {
             nodes::rewatch(new, new_length);
             nodes::rewatch(old, old_length);
         }
@@ -133,6 +152,41 @@ pub fn mremap(call: &mut Call) -> Outcome {
     let _ = write_back(stored);
     nodes::release();
     done(answer)
+}
+
+fn fill(parts: &[Part]) -> Result<(), Errno> {
+    for part in parts {
+        pager::fill_all(part.name).map_err(|error| {
+            crate::log!(
+                "node {:x} of mount {}, which is mapped and moved, cannot be filled: {error}",
+                part.name.node.0,
+                part.name.mount
+            );
+            Errno::ENOMEM
+        })?;
+    }
+    Ok(())
+}
+
+/// The parts that were at `old` and are filled on demand are at `new` now: the pager hears of it, or they are filled.
+fn attach_moved(
+    parts: &[Part],
+    old: usize,
+    new: usize,
+    lengths: (usize, usize),
+) -> Result<(), Errno> {
+    let (old_length, new_length) = (nodes::pages(lengths.0), nodes::pages(lengths.1));
+    for part in parts {
+        let start = part.start - old;
+        let end = match start + part.length {
+            end if end >= old_length => new_length,
+            end => end.min(new_length),
+        };
+        if start < end && !pager::mapped(part.name, new + start, end - start, part.offset) {
+            fill(&[*part])?;
+        }
+    }
+    Ok(())
 }
 
 /// `region`, which was part of `lengths.0` bytes at `old`, is part of `lengths.1` bytes at `new`.
@@ -163,6 +217,10 @@ pub fn madvise(call: &mut Call) -> Outcome {
     if answer.is_ok() {
         for region in nodes::between(start, length) {
             region.of.punch(region.bytes());
+        }
+        // Pages that were filled in between have the old bytes.
+        if pager::is_lazy(start, length) {
+            return done(native(call));
         }
     }
     done(answer)

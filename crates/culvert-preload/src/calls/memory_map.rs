@@ -4,9 +4,11 @@ use super::transfer::kernel_has_not;
 use super::{Answer, done, mappings};
 use crate::description::{Held, Object};
 use crate::memory::{Span, UserSink};
+use crate::paging::pager;
 use crate::paging::nodes::{self, Mapped};
 use crate::paging::{self, dirty, regions::Region};
 use crate::process;
+use crate::run::stat_descriptor;
 use crate::shadow;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
@@ -32,13 +34,17 @@ pub fn mmap(call: &mut Call) -> Outcome {
         0 => kernel_has_not(fd),
         _ => None,
     };
-    let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED && nodes::any();
+    let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED
+        && (nodes::any() || pager::is_lazy(call.args[0], length));
     if held.is_none() && !replaces {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
     let run = || {
         let mut region = None;
+        if replaces {
+            pager::unmapped(call.args[0], length);
+        }
         let start = match &held {
             Some(held) => map(held, fd as i32, call, &mut region),
             None => mappings::native(call),
@@ -61,7 +67,7 @@ pub fn mmap(call: &mut Call) -> Outcome {
 }
 
 fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
-    let [address, length, protection, flags, _, offset] = call.args;
+    let [_, length, protection, flags, _, offset] = call.args;
     if offset % 4096 != 0 || !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
         return Err(Errno::EINVAL);
     }
@@ -104,24 +110,11 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     }
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
-        true => crate::looked_at::keep_equal(held).map(shadow::Mappable::Other),
+        true => crate::looked_at::keep_equal(held, on_demand(call)).map(shadow::Mappable::Other),
         false => shadow::mappable(held, fd),
     }
     .map_err(|error| super::io::report(held, "mmap", &error))?;
-    // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
-    let start = unsafe {
-        syscall::call(
-            nr::MMAP,
-            [
-                address,
-                length,
-                protection,
-                flags,
-                shadow.number() as usize,
-                offset,
-            ],
-        )
-    };
+    let start = map_shadow(held, shadow.number(), call);
     shadow.close(held);
     let start = start?;
     if protection & PROT_EXEC != 0 {
@@ -130,9 +123,53 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     Ok(start)
 }
 
+/// Whether pages of the mapping that `call` makes may be filled when they are touched. Not what is populated or locked at once: the kernel would
+/// put zeroes into the holes before anybody is asked.
+fn on_demand(call: &Call) -> bool {
+    const MAP_LOCKED: usize = 0x2000;
+    const MAP_POPULATE: usize = 0x8000;
+    call.args[2] & PROT_EXEC == 0 && call.args[3] & (MAP_LOCKED | MAP_POPULATE) == 0
+}
+
+/// Maps the shadow `fd`, as the program asked for it. One that may have holes can be touched when the pager knows of it, not before (mlockall(2), MCL_FUTURE).
+fn map_shadow(held: &Held, fd: i32, call: &Call) -> Answer {
+    let [address, length, protection, flags, _, offset] = call.args;
+    let map = |protection| {
+        let arguments = [address, length, protection, flags, fd as usize, offset];
+        // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
+        unsafe { syscall::call(nr::MMAP, arguments) }
+    };
+    if !pager::fill::is_partly(&stat_descriptor(fd)?) {
+        return map(protection);
+    }
+    let name = held.name();
+    let fill = || pager::fill_all(name).map_err(|error| super::io::report(held, "mmap", &error));
+    if !on_demand(call) {
+        fill()?;
+        return map(protection);
+    }
+    const PROT_NONE: usize = 0;
+    let start = map(PROT_NONE)?;
+    let ready = match pager::mapped(name, start, length, offset as u64) {
+        true => Ok(()),
+        false => fill(),
+    };
+    // SAFETY: the mapping was made above, and nobody knows it yet.
+    let ready = ready.and_then(|()| unsafe {
+        syscall::call(nr::MPROTECT, [start, length, protection]).map(|_| ())
+    });
+    if let Err(error) = ready {
+        pager::unmapped(start, length);
+        // SAFETY: as above.
+        let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
+        return Err(error);
+    }
+    Ok(start)
+}
+
 /// A shared mapping that can be written, or can be made so (mprotect(2)).
 fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
-    let [address, length, protection, flags, _, offset] = call.args;
+    let [_, length, protection, _, _, offset] = call.args;
     let table = &process::get().table;
     let failed = |error: culvert::Error| match super::io::report(held, "mmap", &error) {
         Errno::EMFILE | Errno::ENFILE => Errno::ENOMEM,
@@ -145,7 +182,7 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
     }
     let name = held.name();
     paging::recover_node(name);
-    let opened = crate::looked_at::follow(held).map_err(failed)?;
+    let opened = crate::looked_at::follow(held, on_demand(call)).map_err(failed)?;
     crate::descriptors::note_node(name);
     let node = nodes::enter(description, opened);
     let written = protection & PROT_WRITE != 0;
@@ -154,10 +191,7 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
         node.record((offset as u64, end))?;
     }
     let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
-    let fd = shadow.number() as usize;
-    // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
-    let start =
-        unsafe { syscall::call(nr::MMAP, [address, length, protection, flags, fd, offset]) }?;
+    let start = map_shadow(held, shadow.number(), call)?;
     *region = Some(Region {
         start,
         end: start + nodes::pages(length),

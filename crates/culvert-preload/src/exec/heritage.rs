@@ -53,7 +53,7 @@ pub fn fill_inherited(process: &Process) -> Result<(), Errno> {
             given_to_strangers();
             let given = match description.writable() {
                 Ok(_) => looked_at::give_to_stranger(&description),
-                Err(_) => looked_at::keep_equal(&description).map(drop),
+                Err(_) => looked_at::keep_equal(&description, false).map(drop),
             };
             given.map_err(|error| crate::calls::io::report(&description, "exec", &error))?;
         } else if let Object::File(file) = &description.object {

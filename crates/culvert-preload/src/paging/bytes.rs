@@ -1,5 +1,6 @@
 //! Bytes between a driver's file and its shadow. All under the node's lock.
 
+use super::pager::fill;
 use crate::shadow;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result, Whence};
@@ -52,6 +53,7 @@ pub fn make_room(fd: i32, length: u64) -> core::result::Result<(), Errno> {
 
 /// Copies `range` of `file` into the shadow, up to where the file ends.
 pub fn copy_in(file: &dyn File, fd: i32, range: (u64, u64)) -> Result<()> {
+    fill::ensure_ends(file, fd, range)?;
     let length = range.1.saturating_sub(range.0).min(CHUNK as u64) as usize;
     let mut buffer = vec![0u8; length];
     let mut at = range.0;
@@ -141,7 +143,11 @@ pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) 
         .size
         .min(crate::run::stat_descriptor(fd)?.st_size as u64);
     let mut wrote = false;
-    for &(start, end) in ranges {
+    let mut there = Vec::new();
+    for &range in ranges {
+        there.extend(fill::present(fd, range)?);
+    }
+    for (start, end) in there {
         let range = (start, end.min(size));
         if range.0 >= range.1 {
             continue;

@@ -5,7 +5,7 @@
 //! word and the bytes in the shadow.
 
 use super::bytes::{PAGE, copy_in, equalise, set_length};
-use super::{nodes, records};
+use super::{nodes, pager, records};
 use crate::description::{Description, Object};
 use crate::looked_at;
 use crate::node_locks::NodeLock;
@@ -97,7 +97,13 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
 
 /// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and
 /// what they wrote counts.
-pub fn start(description: &Description, strangers: bool) -> culvert::Result<Opened> {
+///
+/// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has none.
+pub fn start(
+    description: &Description,
+    strangers: bool,
+    on_demand: bool,
+) -> culvert::Result<Opened> {
     let (name, file) = (description.name(), description.file()?);
     let locks = &process::get().node_locks;
     let group = locks.mapped(description.mount, description.node);
@@ -108,6 +114,14 @@ pub fn start(description: &Description, strangers: bool) -> culvert::Result<Open
         None => Opened::Own(name, Some(shadow::open_shadow(name, O_RDWR)?)),
     };
     let fd = opened.number();
+    let is_fresh = |found: &culvert_sys::raw::general::stat| {
+        !shadow::is_filled(found) && !pager::fill::is_partly(found) && found.st_size == 0
+    };
+    // Before the lock, for which the pager may be waiting.
+    let lazy = on_demand
+        && !strangers
+        && is_fresh(&stat_descriptor(fd)?)
+        && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(description.mount, description.node);
     group.followed.store(1, Release);
     if strangers {
@@ -116,10 +130,18 @@ pub fn start(description: &Description, strangers: bool) -> culvert::Result<Open
     let found = stat_descriptor(fd)?;
     // While it is mapped so that it can be written, or strangers may write, what it holds is the truth.
     let decides = shadow::is_followed(&found) && (strangers || records::any(name));
-    if !decides && !is_current(file, &found)? {
-        equalise(file, fd, !shadow::is_filled(&found) && found.st_size == 0).map_err(|error| {
+    if decides || is_current(file, &found)? {
+        if !on_demand {
+            pager::fill::complete(file, fd)?;
+        }
+    } else if lazy && is_fresh(&found) {
+        set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;
+        looked_at::mark_equal(file, fd)?;
+        shadow::mark_partly(fd, true)?;
+    } else {
+        equalise(file, fd, is_fresh(&found)).map_err(|error| {
             // What it took is needed elsewhere.
-            if !shadow::is_filled(&found) {
+            if !shadow::is_filled(&found) && !pager::fill::is_partly(&found) {
                 let _ = set_length(fd, 0);
             }
             no_room(name, error)
@@ -223,6 +245,8 @@ pub fn before(
     if let Some((start, end)) = range
         && start < end
     {
+        // Room that is made for a page that is missing would look like a page of zeroes.
+        pager::fill::ensure(&**file, fd, (start, end))?;
         const FALLOC_FL_KEEP_SIZE: usize = 1;
         let arguments = [
             fd as usize,
@@ -277,7 +301,8 @@ pub fn resizing<R>(
 fn grow_or_cut(fd: i32, size: u64) -> Result<(), Errno> {
     let old = stat_descriptor(fd)?.st_size as u64;
     let end = old.next_multiple_of(PAGE).min(size);
-    if end > old {
+    // A page that is missing is the file's when it is filled.
+    if end > old && !pager::fill::is_missing(fd, old)? {
         let zeroes = [0u8; PAGE as usize];
         set_length(fd, end)?;
         let tail = (end - old) as usize;
@@ -321,6 +346,7 @@ impl Change<'_> {
         let size = file.attributes()?.size;
         grow_or_cut(fd, size)?;
         let reader = self.reader.as_ref().map_or(Ok(file), Reader::file)?;
+        pager::fill::ensure(reader, fd, range)?;
         copy_in(reader, fd, (range.0, range.1.min(size)))?;
         looked_at::mark_if_strangers(file, fd)
     }

@@ -20,7 +20,7 @@ use crate::calls::Answer;
 use crate::description::Description;
 use crate::memory::Span;
 use crate::process;
-use crate::run::ShadowName;
+use crate::run::stat_descriptor;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 pub use recovery::{recover, recover_all, recover_dead, recover_node};
@@ -33,16 +33,27 @@ pub fn read(description: &Description, offset: u64, spans: &[Span]) -> Option<An
     }
     let name = description.name();
     match records::any(name) && !process::get().is_confined() {
-        true => read_shadow(name, offset, spans).transpose(),
+        true => read_shadow(description, offset, spans).transpose(),
         false => None,
     }
 }
 
 #[cold]
-fn read_shadow(name: ShadowName, offset: u64, spans: &[Span]) -> Result<Option<usize>, Errno> {
-    let Some(shadow) = follow::followed(name)? else {
+fn read_shadow(
+    description: &Description,
+    offset: u64,
+    spans: &[Span],
+) -> Result<Option<usize>, Errno> {
+    let Some(shadow) = follow::followed(description.name())? else {
         return Ok(None);
     };
+    if pager::fill::is_partly(&stat_descriptor(shadow.number())?) {
+        let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
+        let range = (offset, offset.saturating_add(length));
+        let _lock = follow::lock(description);
+        pager::fill::ensure(description.file()?, shadow.number(), range)
+            .map_err(|error| error.errno())?;
+    }
     let arguments = [
         shadow.number() as usize,
         spans.as_ptr() as usize,

@@ -7,7 +7,7 @@ use super::records::{self, Record};
 use super::regions::{Region, Regions};
 use crate::description::Description;
 use crate::process;
-use crate::run::ShadowName;
+use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
@@ -123,6 +123,8 @@ impl Node {
         match unsafe { self.record.load(Acquire).as_ref() } {
             Some(record) => record.widen(range),
             None => {
+                // Who brings what we have stored to the file if we are killed. Without one the next user of the file does.
+                super::pager::introduce();
                 let record = records::add(self.name, range)?;
                 let added = core::ptr::from_ref(record).cast_mut();
                 if let Err(first) =
@@ -172,6 +174,7 @@ impl Node {
         });
         // A driver without holes gets the zeroes.
         if !punched {
+            self.store_zeroes(range);
             let zeroes = Dirty {
                 ranges: alloc::vec![range],
                 exact: false,
@@ -182,6 +185,26 @@ impl Node {
                     self.name.node.0,
                     self.name.mount
                 );
+            }
+        }
+    }
+
+    /// A hole of a shadow that is not filled yet means bytes that are missing: zeroes are pages there.
+    fn store_zeroes(&self, range: (u64, u64)) {
+        let Ok(Some(shadow)) = super::follow::followed(self.name) else {
+            return;
+        };
+        let fd = shadow.number();
+        let partly = stat_descriptor(fd).is_ok_and(|found| super::pager::fill::is_partly(&found));
+        if partly {
+            let zeroes = [0u8; super::bytes::PAGE as usize];
+            let mut at = range.0;
+            while at < range.1 {
+                let length = (range.1 - at).min(super::bytes::PAGE) as usize;
+                if crate::shadow::write_all(fd, at, &zeroes[..length]).is_err() {
+                    return;
+                }
+                at += length as u64;
             }
         }
     }

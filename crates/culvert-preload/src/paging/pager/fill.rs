@@ -2,7 +2,6 @@
 //!
 //! Only on a file system that gives a page at a time: one with huge pages makes more than was written, and that would look filled (`is_fit`).
 
-use crate::description::{Description, Object};
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
@@ -24,17 +23,6 @@ pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
     found.st_mode & PARTLY != 0
 }
 
-/// Marks `shadow` as one that may have holes.
-pub(super) fn mark(shadow: &Descriptor) -> Result<(), Errno> {
-    let found = stat_descriptor(shadow.0)?;
-    if is_partly(&found) {
-        return Ok(());
-    }
-    let mode = found.st_mode as usize & 0o7777 | PARTLY as usize;
-    // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [shadow.0 as usize, mode]) }.map(|_| ())
-}
-
 /// The file behind a shadow, open for reading.
 pub fn open(name: ShadowName) -> culvert::Result<Box<dyn File>> {
     let file_system = process::file_system(MountId(name.mount))?;
@@ -50,50 +38,100 @@ pub fn open(name: ShadowName) -> culvert::Result<Box<dyn File>> {
     }
 }
 
-/// The file of `description`, for which there is a shadow.
-pub fn file_of(description: &Description) -> Option<&dyn File> {
-    match &description.object {
-        Object::File(file) => Some(&**file),
-        _ => None,
-    }
-}
-
 /// Fills what is missing of `shadow` in the range, where it is one that may have holes. Under the node's lock.
 ///
 /// The driver's error; then what was filled is right, and the rest is still missing.
-pub fn ensure(file: &dyn File, shadow: &Descriptor, range: (u64, u64)) -> culvert::Result<()> {
-    let found = stat_descriptor(shadow.0)?;
+pub fn ensure(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
+    let found = stat_descriptor(shadow)?;
     if !is_partly(&found) {
         return Ok(());
     }
-    holes(file, shadow, range, found.st_size as u64)
+    holes(file, shadow, range)
 }
 
-/// Fills all of the shadow of `name`.
+/// The same of the first and the last page of a range, which are about to be written in part: a hole would become a page with zeroes around.
+pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
+    if range.0 >= range.1 || !is_partly(&stat_descriptor(shadow)?) {
+        return Ok(());
+    }
+    holes(file, shadow, (range.0, range.0 + 1))?;
+    holes(file, shadow, (range.1 - 1, range.1))
+}
+
+/// Fills all that is missing of a shadow that may have holes, and marks it filled. Under the node's lock.
+pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
+    if is_partly(&stat_descriptor(shadow)?) {
+        holes(file, shadow, (0, u64::MAX))?;
+        crate::shadow::mark_complete(shadow)?;
+    }
+    Ok(())
+}
+
+/// Whether the page of byte `at` is missing.
+pub fn is_missing(shadow: i32, at: u64) -> Result<bool, Errno> {
+    let page = at & !(PAGE - 1);
+    Ok(is_partly(&stat_descriptor(shadow)?) && next_hole(shadow, page, page + 1)?.is_some())
+}
+
+/// What of `range` is there. Of a shadow that is filled a hole is there, too.
+pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno> {
+    let found = stat_descriptor(shadow)?;
+    if !is_partly(&found) {
+        return Ok(vec![range]);
+    }
+    let end = range.1.min(found.st_size as u64);
+    let (mut at, mut pieces) = (range.0, Vec::new());
+    while at < end {
+        let (from, to) = next_hole(shadow, at, end)?.unwrap_or((end, end));
+        if at < from {
+            pieces.push((at, from));
+        }
+        at = to;
+    }
+    Ok(pieces)
+}
+
+/// Fills all of the shadow of `name`, and marks it so.
 pub(super) fn all(name: ShadowName) -> culvert::Result<()> {
     let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
     let result = {
         let _lock = process::get()
             .node_locks
             .lock(MountId(name.mount), name.node);
-        ensure(&*file, &shadow, (0, u64::MAX))
+        complete(&*file, shadow.0)
     };
     process::get().table.posix_locks.close(name, shadow);
     result
 }
 
-/// Fills the holes of `shadow`, `size` bytes long, in the range. Under the node's lock.
-pub fn holes(
-    file: &dyn File,
-    shadow: &Descriptor,
-    range: (u64, u64),
-    size: u64,
-) -> culvert::Result<()> {
-    let end = range.1.min(size);
-    let mut at = range.0 & !(PAGE - 1);
-    let mut buffer: Vec<u8> = Vec::new();
+/// Fills the holes of `shadow` in the pages of the range. Under the node's lock. Its times, which say whether others have changed it, stay.
+pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
+    let found = stat_descriptor(shadow)?;
+    let end = range.1.min(found.st_size as u64);
+    let end = end.next_multiple_of(PAGE).min(found.st_size as u64);
+    let at = range.0 & !(PAGE - 1);
+    if next_hole(shadow, at, end)?.is_none() {
+        return Ok(());
+    }
+    let result = fill_between(file, shadow, at, end);
+    let times = [
+        [found.st_atime as usize, found.st_atime_nsec as usize],
+        [found.st_mtime as usize, found.st_mtime_nsec as usize],
+    ];
+    // SAFETY: sets the times of our own file.
+    let _ = unsafe {
+        syscall::call(
+            nr::UTIMENSAT,
+            [shadow as usize, 0, times.as_ptr() as usize, 0],
+        )
+    };
+    result
+}
+
+fn fill_between(file: &dyn File, shadow: i32, start: u64, end: u64) -> culvert::Result<()> {
+    let (mut at, mut buffer) = (start, Vec::<u8>::new());
     while at < end {
-        let Some((from, to)) = next_hole(shadow.0, at, end)? else {
+        let Some((from, to)) = next_hole(shadow, at, end)? else {
             return Ok(());
         };
         at = from;
@@ -105,7 +143,7 @@ pub fn holes(
             let got = read_all(file, at, &mut buffer[..want])?;
             // Somebody outside the run has shortened the file: what is past its end is no part of it.
             buffer[got..want].fill(0);
-            crate::shadow::write_all(shadow.0, at, &buffer[..want])?;
+            crate::shadow::write_all(shadow, at, &buffer[..want])?;
             at += want as u64;
         }
     }
@@ -118,6 +156,9 @@ pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno
     let seek = |offset: u64, whence| unsafe {
         syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence])
     };
+    if at >= end {
+        return Ok(None);
+    }
     let from = match seek(at, SEEK_HOLE) {
         Ok(from) if (from as u64) < end => from as u64,
         Ok(_) | Err(Errno::ENXIO) => return Ok(None),

@@ -17,7 +17,7 @@ use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicI32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
@@ -55,14 +55,17 @@ static STATE: Mutex<State> = Mutex::new(State {
     impossible: false,
 });
 
+/// Whether there ever was such a range.
+static ANY: AtomicBool = AtomicBool::new(false);
+
 /// This process's userfaultfd, made at first need: the one with which all its mappings are registered. None: the kernel gives none.
 pub fn userfault() -> Option<i32> {
     STATE.lock().userfault().map(|(fd, _)| fd)
 }
 
-/// Whether the pages of `name` may be filled when they are touched: the pager can read the file. `shadow` has the file's length, and is marked
-/// as one that may have holes; `size` is that length. False: the caller fills it.
-pub fn lazy(name: ShadowName, shadow: &Descriptor, size: u64) -> bool {
+/// Whether the pages of `name`, `size` bytes long, may be filled when they are touched: the pager can read the file. False: the caller fills the shadow. Not to be
+/// called with a node's lock, for which the pager may be waiting.
+pub fn lazy(name: ShadowName, size: u64) -> bool {
     if size <= SMALL || !possible() {
         return false;
     }
@@ -84,7 +87,7 @@ pub fn lazy(name: ShadowName, shadow: &Descriptor, size: u64) -> bool {
         );
         return false;
     }
-    fill::mark(shadow).is_ok()
+    true
 }
 
 /// Registers `length` bytes at `start`, which were just mapped from byte `offset` of the shadow of `name` on. False: nothing is registered, and the caller fills
@@ -101,7 +104,10 @@ pub fn mapped(name: ShadowName, start: usize, length: usize, offset: u64) -> boo
     state.cut(range.start, length);
     let done = state.attach(&range);
     match done {
-        Ok(()) => state.ranges.push(range),
+        Ok(()) => {
+            state.ranges.push(range);
+            ANY.store(true, Relaxed);
+        }
         Err(error) => crate::log!(
             "a mapping of node {:x} of mount {} is filled at once: {error}",
             name.node.0,
@@ -127,12 +133,47 @@ pub fn unmapped(start: usize, length: usize) {
     }
 }
 
-/// Whether any page in the range may be missing.
-pub fn is_lazy(start: usize, length: usize) -> bool {
+/// A part of the program's memory, whose missing pages the pager fills.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// First address.
+    pub start: usize,
+    /// Bytes.
+    pub length: usize,
+    /// The file.
+    pub name: ShadowName,
+    /// Its byte at `start`.
+    pub offset: u64,
+}
+
+/// The parts between `start` and `length` bytes from there.
+pub fn between(start: usize, length: usize) -> Vec<Part> {
+    if !ANY.load(Relaxed) {
+        return Vec::new();
+    }
     let (start, end) = (start as u64, (start as u64).saturating_add(length as u64));
     let state = STATE.lock();
-    let mut ranges = state.ranges.iter();
-    ranges.any(|range| range.start < end && start < range.start + range.length)
+    let ranges = state.ranges.iter();
+    let parts = ranges.filter_map(|range| {
+        let (from, to) = (range.start.max(start), (range.start + range.length).min(end));
+        (from < to).then(|| Part {
+            start: from as usize,
+            length: (to - from) as usize,
+            name: range.name,
+            offset: range.offset + (from - range.start),
+        })
+    });
+    parts.collect()
+}
+
+/// Whether any page in the range may be missing.
+pub fn is_lazy(start: usize, length: usize) -> bool {
+    !between(start, length).is_empty()
+}
+
+/// What is missing of the file of `name` is filled, because a mapping of it cannot be registered.
+pub fn fill_all(name: ShadowName) -> culvert::Result<()> {
+    fill::all(name)
 }
 
 /// Tells the pager of this process, so that what it has written is brought to the files when it is gone, however it ends. False: there is no pager.
