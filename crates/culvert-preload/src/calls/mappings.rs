@@ -77,6 +77,13 @@ pub fn munmap(call: &mut Call) -> Outcome {
 pub fn mprotect(call: &mut Call) -> Outcome {
     const PROT_WRITE: usize = 2;
     let [start, length, protection, ..] = call.args;
+    let lazy = match protection & PROT_WRITE {
+        0 => Vec::new(),
+        _ => pager::between(start, nodes::pages(length)),
+    };
+    if lazy.iter().any(|part| part.read_only) {
+        return done(Err(Errno::EACCES));
+    }
     if protection & PROT_WRITE == 0 || nodes::between(start, length).is_empty() {
         return Outcome::Forward;
     }
@@ -182,8 +189,13 @@ fn attach_moved(
             end if end >= old_length => new_length,
             end => end.min(new_length),
         };
-        if start < end && !pager::mapped(part.name, new + start, end - start, part.offset) {
-            fill(&[*part])?;
+        let moved = Part {
+            start: new + start,
+            length: end.saturating_sub(start),
+            ..*part
+        };
+        if moved.length != 0 && !pager::mapped(&moved) {
+            fill(&[moved])?;
         }
     }
     Ok(())

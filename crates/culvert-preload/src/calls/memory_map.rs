@@ -114,7 +114,7 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
         false => shadow::mappable(held, fd),
     }
     .map_err(|error| super::io::report(held, "mmap", &error))?;
-    let start = map_shadow(held, shadow.number(), call);
+    let start = map_shadow(held, shadow.number(), shared, call);
     shadow.close(held);
     let start = start?;
     if protection & PROT_EXEC != 0 {
@@ -131,26 +131,37 @@ fn on_demand(call: &Call) -> bool {
     call.args[2] & PROT_EXEC == 0 && call.args[3] & (MAP_LOCKED | MAP_POPULATE) == 0
 }
 
-/// Maps the shadow `fd`, as the program asked for it. One that may have holes can be touched when the pager knows of it, not before (mlockall(2), MCL_FUTURE).
-fn map_shadow(held: &Held, fd: i32, call: &Call) -> Answer {
+/// Maps the shadow `fd`, as the program asked for it; `read_only`: it must never become writable. One that may have holes can be touched when the pager knows of it, not before (mlockall(2), MCL_FUTURE).
+fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
     let [address, length, protection, flags, _, offset] = call.args;
-    let map = |protection| {
+    let map = |fd: i32, protection| {
         let arguments = [address, length, protection, flags, fd as usize, offset];
         // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
         unsafe { syscall::call(nr::MMAP, arguments) }
     };
     if !pager::fill::is_partly(&stat_descriptor(fd)?) {
-        return map(protection);
+        return map(fd, protection);
     }
     let name = held.name();
     let fill = || pager::fill_all(name).map_err(|error| super::io::report(held, "mmap", &error));
     if !on_demand(call) {
         fill()?;
-        return map(protection);
+        return map(fd, protection);
     }
     const PROT_NONE: usize = 0;
-    let start = map(PROT_NONE)?;
-    let ready = match pager::mapped(name, start, length, offset as u64) {
+    const O_RDWR: u32 = 2;
+    let writable = shadow::open_shadow(name, O_RDWR)?;
+    let start = map(writable.0, PROT_NONE);
+    process::get().table.posix_locks.close(name, writable);
+    let start = start?;
+    let part = pager::Part {
+        start,
+        length,
+        name,
+        offset: offset as u64,
+        read_only,
+    };
+    let ready = match pager::mapped(&part) {
         true => Ok(()),
         false => fill(),
     };
@@ -191,7 +202,7 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
         node.record((offset as u64, end))?;
     }
     let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
-    let start = map_shadow(held, shadow.number(), call)?;
+    let start = map_shadow(held, shadow.number(), false, call)?;
     *region = Some(Region {
         start,
         end: start + nodes::pages(length),

@@ -246,7 +246,8 @@ pub fn before(
         && start < end
     {
         // Room that is made for a page that is missing would look like a page of zeroes.
-        pager::fill::ensure(&**file, fd, (start, end))?;
+        let file = reader.as_ref().map_or(Ok(&**file), Reader::file)?;
+        pager::fill::ensure(file, fd, (start, end))?;
         const FALLOC_FL_KEEP_SIZE: usize = 1;
         let arguments = [
             fd as usize,

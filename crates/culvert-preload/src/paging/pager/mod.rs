@@ -33,6 +33,8 @@ struct Range {
     length: u64,
     name: ShadowName,
     offset: u64,
+    /// The program's descriptor does not allow to write through it: the kernel's does, without which it takes no registration (`VM_MAYWRITE`, UFFDIO_REGISTER).
+    read_only: bool,
 }
 
 struct State {
@@ -92,14 +94,16 @@ pub fn lazy(name: ShadowName, size: u64) -> bool {
 
 /// Registers `length` bytes at `start`, which were just mapped from byte `offset` of the shadow of `name` on. False: nothing is registered, and the caller fills
 /// the shadow before anybody knows of the mapping.
-pub fn mapped(name: ShadowName, start: usize, length: usize, offset: u64) -> bool {
-    let length = (length as u64).next_multiple_of(userfault::PAGE);
+pub fn mapped(part: &Part) -> bool {
+    let length = (part.length as u64).next_multiple_of(userfault::PAGE);
     let range = Range {
-        start: start as u64,
+        start: part.start as u64,
         length,
-        name,
-        offset,
+        name: part.name,
+        offset: part.offset,
+        read_only: part.read_only,
     };
+    let name = part.name;
     let mut state = STATE.lock();
     state.cut(range.start, length);
     let done = state.attach(&range);
@@ -144,6 +148,8 @@ pub struct Part {
     pub name: ShadowName,
     /// Its byte at `start`.
     pub offset: u64,
+    /// It must not become writable (mprotect(2), EACCES), though the kernel would allow it.
+    pub read_only: bool,
 }
 
 /// The parts between `start` and `length` bytes from there.
@@ -161,6 +167,7 @@ pub fn between(start: usize, length: usize) -> Vec<Part> {
             length: (to - from) as usize,
             name: range.name,
             offset: range.offset + (from - range.start),
+            read_only: range.read_only,
         })
     });
     parts.collect()
