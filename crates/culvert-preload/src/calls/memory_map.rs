@@ -180,7 +180,7 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
 
 /// A shared mapping that can be written, or can be made so (mprotect(2)).
 fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
-    let [_, length, protection, _, _, offset] = call.args;
+    let [_, length, protection, flags, _, offset] = call.args;
     let table = &process::get().table;
     let failed = |error: culvert::Error| match super::io::report(held, "mmap", &error) {
         Errno::EMFILE | Errno::ENFILE => Errno::ENOMEM,
