@@ -30,6 +30,8 @@ const OWNER_MASK: u32 = OWNER - 1;
 const SLOTS: u32 = BY_THREAD - 1;
 /// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
 const PATIENCE: usize = 20_000_000;
+/// Sleeps until a waiter that can do without the lock goes on.
+const LONG: u32 = 50;
 
 /// What else the processes of a run tell each other.
 #[repr(C)]
@@ -170,7 +172,7 @@ impl NodeLocks {
         NodeLock { word }
     }
 
-    /// Locks the word of `node`, unless `other` has it: None then.
+    /// Locks the word of `node`, unless `other` has it, or whoever has it keeps it for a second (it may wait for us): None then.
     pub fn lock_unless(&self, mount: MountId, node: Node, other: u32) -> Option<NodeLock<'_>> {
         let word = self.word(mount, node);
         let me = self.owner();
@@ -191,14 +193,15 @@ impl NodeLocks {
     /// the owner cannot take the word again and again before the sleeper has run. The mark of one that was killed meanwhile is
     /// harmless: whoever sleeps out his patience may take a free word.
     ///
-    /// False: `other`, not 0, has it.
+    /// False: `other`, not 0, has it, or the wait has lasted [`LONG`] times [`PATIENCE`].
     #[cold]
     fn wait(&self, word: &AtomicU32, me: u32, other: u32) -> bool {
         let mut slept = false;
+        let mut waits = 0;
         loop {
             let now = word.load(Relaxed);
             let owner = now & OWNER_MASK;
-            if owner != 0 && owner == other {
+            if other != 0 && (owner == other || waits > LONG) {
                 return false;
             }
             if owner == 0 && (slept || now & STARVING == 0) {
@@ -234,6 +237,7 @@ impl NodeLocks {
                 )
             };
             slept = true;
+            waits += u32::from(woken == Err(Errno::ETIMEDOUT));
             if woken == Err(Errno::ETIMEDOUT)
                 && owner != 0
                 && !self.lives(owner)

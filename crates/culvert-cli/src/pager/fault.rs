@@ -39,8 +39,8 @@ pub fn refuse(userfault: i32, address: u64) {
     let _ = userfault::wake(userfault, address, userfault::PAGE);
 }
 
-/// The process that waits for the page has the file's lock (a read or write of the file, from or into this very mapping), so nobody else changes the file: the
-/// page is put into the shadow if it is still missing, in one step.
+/// The process that waits for the page has the file's lock (a read or write of the file, from or into this very mapping), or the one that has it waits for a page
+/// itself: the page is put into the shadow in one step if it is still missing. Whoever changes bytes of the file has filled their pages before.
 fn without_lock(userfault: i32, file: &File, at: u64, address: u64) -> culvert::Result<()> {
     let page = file.page(at)?;
     match userfault::copy(userfault, address, &page) {
