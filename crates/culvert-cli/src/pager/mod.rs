@@ -56,7 +56,8 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
         }
         followed = true;
         // What the dead one had open of its own; record locks of its slot go with it.
-        let _ = kernel::close_all_but(|fd| fd <= LOCK || fd == epoll || fd == lock || table.has(fd));
+        let _ =
+            kernel::close_all_but(|fd| fd <= LOCK || fd == epoll || fd == lock || table.has(fd));
     }
     Err(Failure::new("the pager's workers die"))
 }

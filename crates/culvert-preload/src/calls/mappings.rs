@@ -104,9 +104,8 @@ pub fn mremap(call: &mut Call) -> Outcome {
     const MREMAP_DONTUNMAP: usize = 4;
     let [old, old_length, new_length, flags, target, _] = call.args;
     let fixed = flags & MREMAP_FIXED != 0;
-    let concerned = |start, length| {
-        !nodes::between(start, length).is_empty() || pager::is_lazy(start, length)
-    };
+    let concerned =
+        |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
     if !concerned(old, old_length.max(1)) && !(fixed && concerned(target, new_length)) {
         return Outcome::Forward;
     }

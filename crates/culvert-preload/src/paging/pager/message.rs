@@ -144,7 +144,12 @@ impl Message {
             &mut control,
             size_of::<Control>(),
             |header| -> Result<(usize, usize), Errno> {
-                let got = call_with(nr::RECVMSG, socket, header, flags | MSG_CMSG_CLOEXEC | MSG_DONTWAIT)?;
+                let got = call_with(
+                    nr::RECVMSG,
+                    socket,
+                    header,
+                    flags | MSG_CMSG_CLOEXEC | MSG_DONTWAIT,
+                )?;
                 Ok((got, header.control_length))
             },
         )?;

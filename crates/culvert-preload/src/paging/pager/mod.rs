@@ -161,7 +161,10 @@ pub fn between(start: usize, length: usize) -> Vec<Part> {
     let state = STATE.lock();
     let ranges = state.ranges.iter();
     let parts = ranges.filter_map(|range| {
-        let (from, to) = (range.start.max(start), (range.start + range.length).min(end));
+        let (from, to) = (
+            range.start.max(start),
+            (range.start + range.length).min(end),
+        );
         (from < to).then(|| Part {
             start: from as usize,
             length: (to - from) as usize,
