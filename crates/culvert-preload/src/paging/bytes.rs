@@ -38,6 +38,13 @@ pub fn set_length(fd: i32, length: u64) -> core::result::Result<(), Errno> {
 
 /// Makes a file of the run directory at least so long, with room for all of it, so that no look at a mapping of it can meet a page for which there is none.
 pub fn make_room(fd: i32, length: u64) -> core::result::Result<(), Errno> {
+    if crate::process::get().is_confined() {
+        // A filter that lets programs read files may end them for what comes below; others have made room, or there is none.
+        return match crate::run::stat_descriptor(fd)?.st_size as u64 >= length {
+            true => Ok(()),
+            false => Err(Errno::ENOSPC),
+        };
+    }
     crate::process::limits::without_file_size(length, || {
         // SAFETY: touches no memory of ours.
         let made = unsafe { syscall::call(nr::FALLOCATE, [fd as usize, 0, 0, length as usize]) };
