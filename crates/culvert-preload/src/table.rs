@@ -323,7 +323,7 @@ table! {
     UNSHARE unshare => Handled(Interest::Always, calls::process::unshare);
     SET_ROBUST_LIST set_robust_list => Forwarded("processes, threads and signals are the kernel's");
     GET_ROBUST_LIST get_robust_list => Forwarded("processes, threads and signals are the kernel's");
-    SPLICE splice => Handled(Interest::Descriptors02, calls::transfer::splice);
+    SPLICE splice => Handled(Interest::Descriptors02, calls::splice::splice);
     TEE tee => Handled(Interest::Descriptors01, calls::transfer::only_pipes);
     SYNC_FILE_RANGE sync_file_range => Handled(Interest::Descriptor0, calls::file::sync);
     VMSPLICE vmsplice => Handled(Interest::Descriptor0, calls::transfer::only_pipes);

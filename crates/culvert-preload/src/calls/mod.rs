@@ -20,6 +20,7 @@ pub mod proc_files;
 pub mod process;
 pub mod shown;
 pub mod socket;
+pub mod splice;
 pub mod stat;
 pub mod targets;
 pub mod transfer;

@@ -1,4 +1,4 @@
-//! Moving bytes between files inside one call: sendfile, copy_file_range, splice and the calls that only know pipes.
+//! Moving bytes between files inside one call: sendfile, copy_file_range and the calls that only know pipes.
 //!
 //! Where both ends are the kernel's, or can be made so ([`kernel_has_not`]), the kernel does it.
 
@@ -15,13 +15,9 @@ use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
 /// Bytes moved at a time.
-const CHUNK: usize = 64 << 10;
-/// SPLICE_F_NONBLOCK.
-const SPLICE_F_NONBLOCK: usize = 2;
+pub(super) const CHUNK: usize = 64 << 10;
 /// O_APPEND.
-const O_APPEND: u32 = 0o2000;
-/// What one buffer of a pipe holds: a page (pipe(7)).
-const PIPE_BUFFER: usize = 4096;
+pub(super) const O_APPEND: u32 = 0o2000;
 
 /// The description behind a descriptor whose bytes only its driver can move; one whose back end is a file of the kernel's is made the kernel's.
 pub fn kernel_has_not(fd: usize) -> Option<Held> {
@@ -37,19 +33,19 @@ pub fn kernel_has_not(fd: usize) -> Option<Held> {
 }
 
 /// One end of a transfer.
-struct End<'a> {
+pub(super) struct End<'a> {
     /// The description, where a driver serves it.
     held: Option<&'a Held>,
     fd: usize,
     /// Where the program keeps the offset; 0: the description's own.
     address: usize,
     /// The first byte; none for a foreign description without an offset of ours: the kernel moves that one itself.
-    start: Option<u64>,
-    moved: u64,
+    pub(super) start: Option<u64>,
+    pub(super) moved: u64,
 }
 
 impl<'a> End<'a> {
-    fn new(held: Option<&'a Held>, fd: usize, address: usize) -> Result<Self, Errno> {
+    pub(super) fn new(held: Option<&'a Held>, fd: usize, address: usize) -> Result<Self, Errno> {
         let start = match (address, held) {
             (0, Some(held)) => Some(held.at_offset(fd as i32, |offset| *offset)?),
             (0, None) => None,
@@ -77,12 +73,12 @@ impl<'a> End<'a> {
         Ok(end)
     }
 
-    fn at(&self) -> Option<u64> {
+    pub(super) fn at(&self) -> Option<u64> {
         self.start.map(|start| start + self.moved)
     }
 
     /// Fills `buffer`; a wait that a signal ends is to be made again, which is seen only when nothing was moved.
-    fn read(&self, buffer: &mut [u8]) -> Answer {
+    pub(super) fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             looked_at::before(held);
             let span = Span {
@@ -118,7 +114,7 @@ impl<'a> End<'a> {
         }
     }
 
-    fn write(&self, bytes: &[u8]) -> Answer {
+    pub(super) fn write(&self, bytes: &[u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             let mut source = &bytes[..bytes.len().min(room(at)?.min(usize::MAX as u64) as usize)];
             let file = held.writable()?;
@@ -134,7 +130,7 @@ impl<'a> End<'a> {
     }
 
     /// Leaves the offset behind what was moved.
-    fn finish(&self) -> Result<(), Errno> {
+    pub(super) fn finish(&self) -> Result<(), Errno> {
         let Some(at) = self.at() else { return Ok(()) };
         match (self.address, self.held) {
             (0, Some(held)) => held.at_offset(self.fd as i32, |offset| *offset = at),
@@ -144,8 +140,9 @@ impl<'a> End<'a> {
     }
 }
 
-/// Moves up to `count` bytes; an error counts only when nothing was moved.
-fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize, once: bool) -> Answer {
+/// Moves up to `count` bytes between files that both can be sought in, so that what was read and not written is still there; an error counts only when
+/// nothing was moved.
+fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Answer {
     let count = count.min(MAX_RW_COUNT);
     let mut buffer = vec![0u8; count.min(CHUNK)];
     let mut moved = 0;
@@ -171,7 +168,7 @@ fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize, once: bool) -> Answe
         }
         from.moved += sent as u64;
         moved += sent;
-        if sent < got || once {
+        if sent < got {
             break;
         }
     }
@@ -181,7 +178,7 @@ fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize, once: bool) -> Answe
 }
 
 /// write(2) to a foreign descriptor; as [`End::read`] about signals.
-fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer {
+pub(super) fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer {
     let args = [
         fd,
         bytes.as_ptr() as usize,
@@ -202,17 +199,8 @@ fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer {
     }
 }
 
-/// Writes what a foreign pipe takes at once; EAGAIN when that is nothing.
-fn write_at_once(fd: usize, bytes: &[u8]) -> Answer {
-    const RWF_NOWAIT: usize = 8;
-    let vector = [bytes.as_ptr() as usize, bytes.len()];
-    let arguments = [fd, vector.as_ptr() as usize, 1, usize::MAX, 0, RWF_NOWAIT];
-    // SAFETY: one vector over the slice.
-    unsafe { syscall::call(nr::PWRITEV2, arguments) }
-}
-
 /// The access mode and status flags of a descriptor, ours or not; EBADF for O_PATH.
-fn flags(held: Option<&Held>, fd: usize) -> Result<u32, Errno> {
+pub(super) fn flags(held: Option<&Held>, fd: usize) -> Result<u32, Errno> {
     const F_GETFL: usize = 3;
     let flags = match held {
         Some(held) => held.flags(fd as i32)?,
@@ -267,7 +255,7 @@ pub fn sendfile(call: &mut Call) -> Outcome {
             return Err(Errno::EINVAL);
         }
         let mut to = End::new(target.as_ref(), out, 0)?;
-        pump(&mut from, &mut to, count, false)
+        pump(&mut from, &mut to, count)
     })())
 }
 
@@ -305,7 +293,7 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
         if let Some(moved) = copy_inside(&mut from, &mut to, count)? {
             return Ok(moved);
         }
-        pump(&mut from, &mut to, count, false)
+        pump(&mut from, &mut to, count)
     })())
 }
 
@@ -385,80 +373,6 @@ fn kind(held: Option<&Held>, fd: usize) -> Result<FileKind, Errno> {
                 .unwrap_or(FileKind::Socket),
         ),
     }
-}
-
-/// splice(2): from a driven file into a pipe by writing, from a pipe into one by reading (`do_splice`, fs/splice.c).
-pub fn splice(call: &mut Call) -> Outcome {
-    let [input, input_offset, out, output_offset, count, flags] = call.args;
-    let (source, target) = (kernel_has_not(input), kernel_has_not(out));
-    if source.is_none() && target.is_none() {
-        return Outcome::Forward;
-    }
-    done((|| {
-        let to_flags = may_move((source.as_ref(), input), (target.as_ref(), out))?;
-        match (&source, &target) {
-            (Some(held), None) if is_pipe(out) => {
-                if output_offset != 0 {
-                    return Err(Errno::ESPIPE);
-                }
-                // Waits for room once, then moves what fits.
-                let wait = flags & SPLICE_F_NONBLOCK == 0;
-                let mut from = End::new(Some(held), input, input_offset)?;
-                into_pipe(&mut from, out, count, wait)
-            }
-            (None, Some(target)) if is_pipe(input) => {
-                if input_offset != 0 {
-                    return Err(Errno::ESPIPE);
-                }
-                if to_flags & O_APPEND != 0 {
-                    return Err(Errno::EINVAL);
-                }
-                let mut to = End::new(Some(target), out, output_offset)?;
-                if flags & SPLICE_F_NONBLOCK != 0 && is_empty(input) {
-                    return Err(Errno::EAGAIN);
-                }
-                let count = count.min(room(to.at().unwrap_or(0))?.min(CHUNK as u64) as usize);
-                let mut from = End::new(None, input, 0)?;
-                pump(&mut from, &mut to, count, true)
-            }
-            _ => Err(Errno::EINVAL),
-        }
-    })())
-}
-
-fn into_pipe(from: &mut End<'_>, out: usize, count: usize, mut wait: bool) -> Answer {
-    let mut buffer = vec![0u8; count.min(CHUNK)];
-    let got = from.read(&mut buffer)?;
-    let mut sent = 0;
-    while sent < got {
-        let bytes = &buffer[sent..got];
-        let wrote = match core::mem::take(&mut wait) {
-            true => write_foreign(out, &bytes[..bytes.len().min(PIPE_BUFFER)], None),
-            false => write_at_once(out, bytes),
-        };
-        match wrote {
-            Ok(wrote) => sent += wrote,
-            Err(error) if sent == 0 => return Err(error),
-            Err(_) => break,
-        }
-    }
-    from.moved = sent as u64;
-    from.finish()?;
-    Ok(sent)
-}
-
-fn is_pipe(fd: usize) -> bool {
-    crate::run::stat_descriptor(fd as i32).is_ok_and(|found| found.st_mode & 0o170000 == 0o010000)
-}
-
-/// Whether a pipe has nothing to read, while somebody may still write to it.
-fn is_empty(fd: usize) -> bool {
-    const POLLIN_HUP: u16 = 1 | 16;
-    // `struct pollfd`: the descriptor, then wanted and found events.
-    let mut poll = [fd as u32, u32::from(POLLIN_HUP)];
-    // SAFETY: one `struct pollfd`; no wait.
-    let found = unsafe { syscall::call(nr::POLL, [poll.as_mut_ptr() as usize, 1, 0]) };
-    found == Ok(0)
 }
 
 /// tee(2), vmsplice(2): only pipes, so never ours.

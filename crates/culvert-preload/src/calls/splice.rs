@@ -1,0 +1,271 @@
+//! splice(2) between a pipe and a driven file, by reading and writing; with the checks, and their order, of `__do_splice` and `do_splice` (fs/splice.c).
+
+use super::io::room;
+use super::transfer::{CHUNK, End, O_APPEND, flags, kernel_has_not, write_foreign};
+use super::{Answer, RESTART, done};
+use crate::description::{Held, Object};
+use crate::memory::{self, MAX_RW_COUNT};
+use crate::shadow::Descriptor;
+use alloc::vec;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+/// SPLICE_F_MOVE, NONBLOCK, MORE and GIFT (`SPLICE_F_ALL`).
+const KNOWN_FLAGS: u32 = 15;
+/// SPLICE_F_NONBLOCK.
+const NONBLOCK: u32 = 2;
+/// O_NONBLOCK.
+const O_NONBLOCK: u32 = 0o4000;
+/// What one buffer of a pipe holds: a page (pipe(7)).
+const PIPE_BUFFER: usize = 4096;
+
+/// splice(2)
+pub fn splice(call: &mut Call) -> Outcome {
+    let [input, input_offset, out, output_offset, count, call_flags] = call.args;
+    let (source, target) = (kernel_has_not(input), kernel_has_not(out));
+    if source.is_none() && target.is_none() {
+        return Outcome::Forward;
+    }
+    done((|| {
+        // An `unsigned int`: the upper half of a sixth argument may be anything.
+        let call_flags = call_flags as u32;
+        if count == 0 {
+            return Ok(0);
+        }
+        if call_flags & !KNOWN_FLAGS != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let (input_flags, out_flags) =
+            (flags(source.as_ref(), input)?, flags(target.as_ref(), out)?);
+        let from_pipe = source.is_none() && is_pipe(input);
+        let to_pipe = target.is_none() && is_pipe(out);
+        if from_pipe && input_offset != 0 || to_pipe && output_offset != 0 {
+            return Err(Errno::ESPIPE);
+        }
+        for address in [output_offset, input_offset] {
+            if address != 0 {
+                memory::get::<i64>(address)?;
+            }
+        }
+        if input_flags & 3 == 1 || out_flags & 3 == 0 {
+            return Err(Errno::EBADF);
+        }
+        match (&source, &target) {
+            (Some(held), None) if to_pipe => {
+                let wait = call_flags & NONBLOCK == 0 && out_flags & O_NONBLOCK == 0;
+                let mut from = end(held, input, input_offset, count)?;
+                into_pipe(&mut from, out, count, wait)
+            }
+            (None, Some(held)) if from_pipe => {
+                if out_flags & O_APPEND != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                let wait = call_flags & NONBLOCK == 0 && input_flags & O_NONBLOCK == 0;
+                let mut to = end(held, out, output_offset, count)?;
+                out_of_pipe(input, &mut to, count, wait)
+            }
+            _ => Err(Errno::EINVAL),
+        }
+    })())
+}
+
+/// The driven end: EINVAL where the area is none (`rw_verify_area`), or the file is no regular one, which has no way to splice.
+fn end<'a>(held: &'a Held, fd: usize, address: usize, count: usize) -> Result<End<'a>, Errno> {
+    let end = End::new(Some(held), fd, address)?;
+    let last = end
+        .at()
+        .and_then(|at| at.checked_add(count as u64))
+        .is_some_and(|last| last <= i64::MAX as u64);
+    match held.object {
+        Object::File(_) if last => Ok(end),
+        Object::Broken => Err(Errno::EIO),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Waits for room once, then moves what fits.
+fn into_pipe(from: &mut End<'_>, out: usize, count: usize, mut wait: bool) -> Answer {
+    let mut buffer = vec![0u8; count.min(CHUNK)];
+    let got = from.read(&mut buffer)?;
+    let mut sent = 0;
+    while sent < got {
+        let bytes = &buffer[sent..got];
+        let wrote = match core::mem::take(&mut wait) {
+            true => write_foreign(out, &bytes[..bytes.len().min(PIPE_BUFFER)], None),
+            false => write_at_once(out, bytes),
+        };
+        match wrote {
+            Ok(wrote) => sent += wrote,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    from.moved = sent as u64;
+    from.finish()?;
+    Ok(sent)
+}
+
+/// Moves what a pipe holds into a file. As in `iter_file_splice_write`, only what was written leaves the pipe: bytes that the file has no room for are
+/// still there. So the pipe is looked at by tee(2), and read only when the file has them.
+fn out_of_pipe(input: usize, to: &mut End<'_>, count: usize, mut wait: bool) -> Answer {
+    let count = count.min(MAX_RW_COUNT);
+    let between = Pipe::new().inspect_err(|error| {
+        crate::log!("splice from a pipe wants two descriptors for a moment: {error:?}");
+    })?;
+    let mut buffer = vec![0u8; count.min(CHUNK)];
+    let mut taken = vec![0u8; buffer.len()];
+    let mut moved = 0;
+    let mut failed = None;
+    while moved < count {
+        let want = buffer.len().min(count - moved);
+        let got = match between.look(input, &mut buffer[..want], core::mem::take(&mut wait)) {
+            Ok(got) => got,
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        };
+        let at = to.at().unwrap_or(0);
+        let wrote = match room(at) {
+            _ if got == 0 => break,
+            Ok(room) => to.write(&buffer[..got.min(room.min(usize::MAX as u64) as usize)]),
+            Err(error) => Err(error),
+        };
+        let wrote = match wrote {
+            Ok(wrote) => wrote,
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        };
+        let took = between.take(input, &mut taken[..wrote])?;
+        // Somebody else read the pipe between the look and the taking: what was taken is what belongs here.
+        if taken[..took] != buffer[..took] {
+            write_all(to, &taken[..took])?;
+        }
+        to.moved += took as u64;
+        moved += took;
+        if took < wrote || wrote < got {
+            break;
+        }
+    }
+    to.finish()?;
+    match failed {
+        Some(error) if moved == 0 => Err(error),
+        _ => Ok(moved),
+    }
+}
+
+/// Writes all of `bytes` over bytes that the file has.
+fn write_all(to: &mut End<'_>, bytes: &[u8]) -> Result<(), Errno> {
+    let before = to.moved;
+    let mut result = Ok(());
+    let mut left = bytes;
+    while !left.is_empty() {
+        match to.write(left) {
+            Ok(wrote) if wrote > 0 => {
+                to.moved += wrote as u64;
+                left = &left[wrote.min(left.len())..];
+            }
+            Ok(_) => result = Err(Errno::EIO),
+            Err(error) => result = Err(error),
+        }
+        if result.is_err() {
+            break;
+        }
+    }
+    to.moved = before;
+    result
+}
+
+/// A pipe of our own for the time of one call.
+struct Pipe {
+    read: Descriptor,
+    write: Descriptor,
+}
+
+impl Pipe {
+    fn new() -> Result<Self, Errno> {
+        const O_CLOEXEC: usize = 0o2000000;
+        let mut ends = [0i32; 2];
+        // SAFETY: pipe2 writes two numbers.
+        unsafe { syscall::call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC]) }
+            // splice(2) knows no want of descriptors.
+            .map_err(|_| Errno::ENOMEM)?;
+        Ok(Self {
+            read: Descriptor(ends[0]),
+            write: Descriptor(ends[1]),
+        })
+    }
+
+    /// Copies what `input` holds to `buffer`, and leaves it there; waits for the first byte if told to.
+    fn look(&self, input: usize, buffer: &mut [u8], wait: bool) -> Answer {
+        let how = if wait { 0 } else { NONBLOCK as usize };
+        let to = self.write.0 as usize;
+        // SAFETY: four numbers.
+        match unsafe {
+            culvert_intercept::wait::interruptible(nr::TEE, [input, to, buffer.len(), how, 0, 0])
+        } {
+            Ok(result) => {
+                let got = Errno::check(result)?;
+                self.empty(&mut buffer[..got])?;
+                Ok(got)
+            }
+            Err(_) => Err(RESTART),
+        }
+    }
+
+    /// Takes what `buffer` has room for from `input`; less where it has less by now.
+    fn take(&self, input: usize, buffer: &mut [u8]) -> Answer {
+        let mut taken = 0;
+        while taken < buffer.len() {
+            let rest = &mut buffer[taken..];
+            let arguments = [
+                input,
+                0,
+                self.write.0 as usize,
+                0,
+                rest.len(),
+                NONBLOCK as usize,
+            ];
+            // SAFETY: numbers only; our pipe is empty, so that it has room.
+            match unsafe { syscall::call(nr::SPLICE, arguments) } {
+                Ok(0) | Err(_) => break,
+                Ok(got) => {
+                    self.empty(&mut rest[..got])?;
+                    taken += got;
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Reads what was just put into our pipe, to the last byte.
+    fn empty(&self, mut buffer: &mut [u8]) -> Result<(), Errno> {
+        while !buffer.is_empty() {
+            let arguments = [
+                self.read.0 as usize,
+                buffer.as_mut_ptr() as usize,
+                buffer.len(),
+            ];
+            // SAFETY: the buffer is given with its length. Nobody waits: the bytes are there, and nobody else has the pipe.
+            let read = unsafe { syscall::call(nr::READ, arguments) }?;
+            buffer = &mut buffer[read..];
+        }
+        Ok(())
+    }
+}
+
+/// Writes what a foreign pipe takes at once; EAGAIN when that is nothing.
+fn write_at_once(fd: usize, bytes: &[u8]) -> Answer {
+    const RWF_NOWAIT: usize = 8;
+    let vector = [bytes.as_ptr() as usize, bytes.len()];
+    let arguments = [fd, vector.as_ptr() as usize, 1, usize::MAX, 0, RWF_NOWAIT];
+    // SAFETY: one vector over the slice.
+    unsafe { syscall::call(nr::PWRITEV2, arguments) }
+}
+
+fn is_pipe(fd: usize) -> bool {
+    crate::run::stat_descriptor(fd as i32).is_ok_and(|found| found.st_mode & 0o170000 == 0o010000)
+}
