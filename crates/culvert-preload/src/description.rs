@@ -243,8 +243,11 @@ impl Description {
 
     /// F_SETFL.
     pub fn set_flags(&self, fd: i32, flags: u32) -> Result<(), Errno> {
-        if matches!(self.object, Object::Path) {
-            return Err(Errno::EBADF);
+        match self.object {
+            Object::Path => return Err(Errno::EBADF),
+            // `setfl`, fs/fcntl.c: only what has mappings of its own can be read past them.
+            Object::Directory if flags & O_DIRECT != 0 => return Err(Errno::EINVAL),
+            _ => {}
         }
         if self.is_shared() {
             const F_SETFL: usize = 4;

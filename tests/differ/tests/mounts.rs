@@ -13,25 +13,9 @@ const STEPS: usize = 60;
 /// Seeds whose programs show a difference that is known and not yet repaired: kind of mount, seed, what differs.
 const KNOWN: &[(&str, u64, &str)] = &[
     (
-        "passthrough",
-        12,
-        "bind over a file through a link outside: EACCES where natively EADDRINUSE",
-    ),
-    (
-        "bound",
-        12,
-        "bind over a file through a link outside: EACCES where natively EADDRINUSE",
-    ),
-    ("bound", 28, "list: ENOENT where natively ENOTDIR"),
-    (
         "driven",
         9,
         "fsetxattr of AT_FDCWD, which Linux 6.13 and later take for the working directory, is not seen on the mount",
-    ),
-    (
-        "driven",
-        12,
-        "bind over a file through a link outside: EACCES where natively EADDRINUSE",
     ),
     (
         "driven",
@@ -39,11 +23,6 @@ const KNOWN: &[(&str, u64, &str)] = &[
         "the position of a directory as a spawned child sees it",
     ),
     ("memory", 9, "a socket gets a higher number than the lowest"),
-    (
-        "memory",
-        12,
-        "bind over a file through a link outside: EACCES where natively EADDRINUSE",
-    ),
     (
         "memory",
         29,

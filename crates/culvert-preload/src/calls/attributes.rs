@@ -86,11 +86,28 @@ fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Out
     })
 }
 
+/// The same with times, which the kernel looks at when it has found the file (`vfs_utimes`, fs/utimes.c).
+fn times_of_node(call: &mut Call, at: At, times: Result<Times, Errno>) -> Outcome {
+    on_path(call, at, None, |_, found: Inside<'_>| {
+        let attributes = existing(&found)?;
+        let (changes, right) = times?;
+        change(found.mount, attributes, &changes, right)
+    })
+}
+
 fn on_descriptor(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
     change(held.mount, &super::stat::described(held)?, changes, right)
+}
+
+fn times_of_descriptor(held: &Held, times: Result<Times, Errno>) -> Answer {
+    if matches!(held.object, Object::Path) {
+        return Err(Errno::EBADF);
+    }
+    let (changes, right) = times?;
+    on_descriptor(held, &changes, right)
 }
 
 fn last_step(flags: usize) -> LastStep {
@@ -108,15 +125,23 @@ fn by_empty_path(
     changes: &SetAttributes,
     right: Right,
 ) -> Option<Outcome> {
+    on_empty_path(call, flags, || Ok((*changes, right)))
+}
+
+fn on_empty_path(
+    call: &Call,
+    flags: usize,
+    wanted: impl FnOnce() -> Result<Times, Errno>,
+) -> Option<Outcome> {
     let [fd, path, ..] = call.args;
     if flags & AT_EMPTY_PATH == 0 || (path != 0 && memory::get::<u8>(path) != Ok(0)) {
         return None;
     }
     Some(match descriptor(fd) {
-        Some(held) => done(
-            super::stat::described(&held)
-                .and_then(|attributes| change(held.mount, &attributes, changes, right)),
-        ),
+        Some(held) => done(super::stat::described(&held).and_then(|attributes| {
+            let (changes, right) = wanted()?;
+            change(held.mount, &attributes, &changes, right)
+        })),
         None => Outcome::Forward,
     })
 }
@@ -236,8 +261,11 @@ fn now() -> Timespec {
     }
 }
 
-/// Two times, as changes and the right they need; an error as utimensat(2) gives it.
-fn times(access: (i64, u64), modification: (i64, u64)) -> Result<(SetAttributes, Right), Errno> {
+/// Two times as changes, and the right that these need.
+type Times = (SetAttributes, Right);
+
+/// Two times; an error as utimensat(2) gives it.
+fn times(access: (i64, u64), modification: (i64, u64)) -> Result<Times, Errno> {
     let one = |(seconds, nanoseconds): (i64, u64)| match nanoseconds {
         UTIME_NOW => Ok(Some(now())),
         UTIME_OMIT => Ok(None),
@@ -287,17 +315,18 @@ pub fn utimensat(call: &mut Call) -> Outcome {
     if access.1 == UTIME_OMIT && modification.1 == UTIME_OMIT {
         return Outcome::Forward; // nothing to do, whatever the path (utimensat(2))
     }
-    let Ok((changes, right)) = times(access, modification) else {
-        return Outcome::Forward;
-    };
-    if path == 0 {
+    let times = times(access, modification);
+    const AT_FDCWD: i32 = -100;
+    if path == 0 && fd as i32 != AT_FDCWD {
         return match descriptor(fd) {
-            Some(held) => done(on_descriptor(&held, &changes, right)),
+            // `do_utimes_fd`: a descriptor by itself has no flags.
+            Some(_) if flags != 0 => done(Err(Errno::EINVAL)),
+            Some(held) => done(times_of_descriptor(&held, times)),
             None => Outcome::Forward,
         };
     }
-    by_empty_path(call, flags, &changes, right)
-        .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, right))
+    on_empty_path(call, flags, || times)
+        .unwrap_or_else(|| times_of_node(call, At::below(0, last_step(flags)), times))
 }
 
 /// utime(2), utimes(2), futimesat(2)

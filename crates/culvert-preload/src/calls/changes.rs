@@ -2,7 +2,9 @@
 //! fs/namei.c), a read-only mount's EROFS in its place among them.
 
 use super::backed;
-use super::path::{At, Found, find, find_by_walking, is_link, on_path};
+use super::path::{
+    At, Found, find, find_by_walking, is_link, look_again, on_path, parent_is_target, stat_at,
+};
 use super::stat::existing;
 use super::unix_sockets;
 use super::{Answer, allowed, done};
@@ -14,6 +16,7 @@ use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
 
 const AT_FDCWD: i32 = super::path::AT_FDCWD;
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 
 /// A name that may be made.
 pub struct Making<'a> {
@@ -336,6 +339,17 @@ fn on_socket_path(
             return Outcome::Forward;
         }
         found = find_by_walking(AT_FDCWD, path, last, Restrictions(0));
+    }
+    if matches!(found, Ok(Found::Kernel)) && !path.is_empty() {
+        // Nothing by that name natively, or only the empty directory under a mount: a link outside may lead into one.
+        let certain = process::get().targets_open && parent_is_target(AT_FDCWD, path.bytes());
+        let missing = || {
+            let found = stat_at(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
+            matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
+        };
+        if certain || missing() {
+            found = look_again(AT_FDCWD, path, last, Restrictions(0), certain);
+        }
     }
     let replaced = match found {
         Ok(Found::Inside(found)) => return done(inside(call, found, given)),

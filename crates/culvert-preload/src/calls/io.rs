@@ -43,6 +43,14 @@ pub fn report(description: &Description, what: &str, error: &culvert::Error) -> 
     }
 }
 
+/// What a read may come to before it is looked at where it begins: EBADF.
+fn may_read(held: &Held) -> Result<(), Errno> {
+    match held.readable() {
+        Err(Errno::EISDIR) => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
 fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     let file = held.readable()?;
     looked_at::before(held);
@@ -266,9 +274,10 @@ pub fn pread64(call: &mut Call) -> Outcome {
     };
     done(
         area(offset as i64, 0)
+            .and_then(|()| may_read(&held))
+            .and_then(|()| area(offset as i64, length))
             .and_then(|()| held.readable())
-            .and_then(|_| area(offset as i64, length))
-            .and_then(|()| span(base, length))
+            .and_then(|_| span(base, length))
             .and_then(|span| read_at(&held, offset as i64, &[span])),
     )
 }
@@ -294,9 +303,12 @@ pub fn readv(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     };
     done(
-        held.readable()
-            .and_then(|_| spans(vector, count))
-            .and_then(|spans| read_at_offset(&held, fd as i32, &spans)),
+        may_read(&held)
+            .and_then(|()| spans(vector, count))
+            .and_then(|spans| match total(&spans) {
+                0 => Ok(0),
+                _ => read_at_offset(&held, fd as i32, &spans),
+            }),
     )
 }
 
@@ -321,9 +333,12 @@ pub fn preadv(call: &mut Call) -> Outcome {
     };
     done(
         area(offset as i64, 0)
-            .and_then(|()| held.readable())
-            .and_then(|_| spans(vector, count))
-            .and_then(|spans| read_at(&held, offset as i64, &spans)),
+            .and_then(|()| may_read(&held))
+            .and_then(|()| spans(vector, count))
+            .and_then(|spans| match total(&spans) {
+                0 => Ok(0),
+                _ => read_at(&held, offset as i64, &spans),
+            }),
     )
 }
 
@@ -354,24 +369,22 @@ pub fn preadv2(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     };
     let read = |spans: &[Span]| {
-        if total(spans) != 0 {
-            // What has no flags of its own knows none (`do_loop_readv_writev`, fs/read_write.c).
-            if !matches!(held.object, Object::File(_)) && flags & !RWF_HIPRI != 0 {
-                return Err(Errno::EOPNOTSUPP);
-            }
-            Manner::new(0, flags)?;
+        if total(spans) == 0 {
+            return Ok(0);
         }
+        // What has no flags of its own knows none (`do_loop_readv_writev`, fs/read_write.c).
+        if !matches!(held.object, Object::File(_)) && flags & !RWF_HIPRI != 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Manner::new(0, flags)?;
         match offset as i64 {
             -1 => read_at_offset(&held, fd as i32, spans),
             offset => read_at(&held, offset, spans),
         }
     };
-    if matches!(held.object, Object::Directory) {
-        return done(spans(vector, count).and_then(|spans| read(&spans)));
-    }
     done(
-        held.readable()
-            .and_then(|_| spans(vector, count))
+        may_read(&held)
+            .and_then(|()| spans(vector, count))
             .and_then(|spans| read(&spans)),
     )
 }

@@ -105,6 +105,13 @@ pub(super) fn place_of_here(here: Here) -> Result<Place, Errno> {
     }
 }
 
+/// Whether `fd` is open on something that no path begins at, whatever its name leads to by now.
+fn is_no_directory(fd: i32) -> bool {
+    const S_IFMT: u32 = 0o170000;
+    const S_IFDIR: u32 = 0o040000;
+    run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
+}
+
 /// Where a path starts: `Err` is the call's answer, `Ok(None)` a directory that cannot be named.
 fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
     if directory == AT_FDCWD {
@@ -118,6 +125,7 @@ fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
     }
     match process.table.backed(directory) {
         Some(mount) => crate::backing::directory(mount, directory).map(|p| Some(Place::Host(p))),
+        None if is_no_directory(directory) => Err(Errno::ENOTDIR),
         None => Ok(foreign_place(process, directory)),
     }
 }

@@ -39,6 +39,39 @@ enum Side<'p> {
 }
 
 impl<'p> Given<'p> {
+    /// Where the last component begins, slashes behind it left out.
+    fn last_component(&self) -> (&'p [u8], &'p [u8]) {
+        let path = self.path.bytes();
+        let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+        let start = path[..end]
+            .iter()
+            .rposition(|&b| b == b'/')
+            .map_or(0, |at| at + 1);
+        path[..end].split_at(start)
+    }
+
+    /// Whether the path ends in `.` or `..`.
+    fn is_no_name(self) -> bool {
+        matches!(self.last_component().1, b"." | b"..")
+    }
+
+    /// The mount in which the directory before the last component lies; none: outside.
+    fn mount_of_parent(self) -> Result<Option<MountId>, Errno> {
+        let (parent, _) = self.last_component();
+        let parent = c_string(if parent.is_empty() { b"." } else { parent });
+        let given = Given {
+            directory: self.directory,
+            path: Path::of(&parent),
+            last: LastStep::Follow,
+        };
+        let mount = match given.find(true)?.existing(LastStep::Follow)? {
+            Side::Inside(found) => Some(found.mount),
+            Side::Backed(place) => Some(place.mount),
+            Side::Host(..) | Side::Outside(_) => None,
+        };
+        Ok(mount)
+    }
+
     /// Where the path leads, by a walk if `walking`, else by text where that will do.
     fn find(self, walking: bool) -> Result<Side<'p>, Errno> {
         let Self {
@@ -74,7 +107,41 @@ impl<'p> Given<'p> {
     }
 }
 
+/// The same for what lies outside by its text, where the other path lies in a mount: a link outside may lead there, even where the kernel finds a file
+/// on the way because the mount is bound in its place.
+fn beside<'p>(side: Side<'p>, other: &Side<'_>, last: LastStep) -> Result<Side<'p>, Errno> {
+    let (Side::Host(directory, path), Side::Backed(_) | Side::Inside(_)) = (&side, other) else {
+        return Ok(side);
+    };
+    Ok(
+        match look_again(*directory, *path, last, Restrictions(0), true)? {
+            Found::Inside(found) => Side::Inside(found),
+            Found::Backed(place) => Side::Backed(place),
+            _ => side,
+        },
+    )
+}
+
 impl Side<'_> {
+    /// The mount whose target it is.
+    fn target(&self) -> Option<MountId> {
+        match self {
+            Self::Inside(found) => matches!(found.last, Last::MountPoint).then_some(found.mount),
+            Self::Backed(place) => place.path().is_empty().then_some(place.mount),
+            Self::Host(..) | Self::Outside(_) => None,
+        }
+    }
+
+    /// The mount in which the directory of the name lies. None: outside of all; so does that of a mount's target, but for mounts in mounts.
+    fn mount_of_parent(&self) -> Option<MountId> {
+        match self {
+            _ if self.target().is_some() => None,
+            Self::Inside(found) => Some(found.mount),
+            Self::Backed(place) => Some(place.mount),
+            Self::Host(..) | Self::Outside(_) => None,
+        }
+    }
+
     /// The directory and path for the kernel, of one outside all mounts.
     fn host(&self) -> Option<(i32, Path<'_>)> {
         match self {
@@ -98,6 +165,18 @@ impl Side<'_> {
             Self::Backed(_) | Self::Outside(_) => {}
         }
         Ok(self)
+    }
+
+    /// What is wrong with one in a backing tree, where [`Side::existing`] leaves that to the kernel.
+    fn missing(&self) -> Option<Errno> {
+        let Self::Backed(place) = self else {
+            return None;
+        };
+        let path = match place.path() {
+            path if path.is_empty() => Path::of(b".\0"),
+            path => path,
+        };
+        stat_at(place.base, path, AT_SYMLINK_NOFOLLOW).err()
     }
 
     /// Whether only a walk can tell what it is.
@@ -145,23 +224,38 @@ pub fn rename(call: &mut Call) -> Outcome {
 
 /// None: a path must be walked first.
 fn rename_given(
-    (from, to): (Given<'_>, Result<Given<'_>, Errno>),
+    (given_from, given_to): (Given<'_>, Result<Given<'_>, Errno>),
     flags: u32,
     walking: bool,
 ) -> Option<Answer> {
-    let from = match from.find(walking) {
+    let from = match given_from.find(walking) {
         Ok(from) => from,
         Err(errno) => return Some(Err(errno)),
     };
-    let to = match to.and_then(|to| to.find(walking)) {
+    let to = match given_to.and_then(|to| to.find(walking)) {
         Ok(to) => to,
         Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
+    };
+    let both = beside(from, &to, LastStep::Parent)
+        .and_then(|from| beside(to, &from, LastStep::Parent).map(|to| (from, to)));
+    let (from, to) = match both {
+        Ok(both) => both,
+        Err(errno) => return Some(Err(errno)),
     };
     if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
         return None;
     }
     if let (Some(from), Some(to)) = (from.host(), to.host()) {
         return Some(rename_natively(from, to, flags));
+    }
+    if given_from.is_no_name() || given_to.is_ok_and(Given::is_no_name) {
+        return Some(Err(no_name(given_from, given_to, flags)));
+    }
+    match (from.target(), to.target()) {
+        (None, None) => {}
+        (from, to) if from == to && flags & RenameFlags::NO_REPLACE == 0 => return Some(Ok(0)),
+        (from, to) if from == to => return Some(Err(Errno::EEXIST)),
+        _ => return Some(Err(mixed(&from, &to))),
     }
     Some(match (&from, &to) {
         (Side::Backed(from), Side::Backed(to)) if from.mount == to.mount => {
@@ -170,8 +264,21 @@ fn rename_given(
         (Side::Inside(from), Side::Inside(to)) if from.mount == to.mount => {
             rename_inside(from, to, flags)
         }
-        _ => Err(mixed(&from).or_else(|| mixed(&to)).unwrap_or(Errno::EXDEV)),
+        _ => Err(mixed(&from, &to)),
     })
+}
+
+/// What a rename comes to when a path ends in `.` or `..`: that is no name, but the directory before it is looked at first.
+fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
+    let mounts = from
+        .mount_of_parent()
+        .and_then(|from| Ok((from, to?.mount_of_parent()?)));
+    match mounts {
+        Err(errno) => errno,
+        Ok((from, to)) if from != to => Errno::EXDEV,
+        Ok(_) if !from.is_no_name() && flags & RenameFlags::NO_REPLACE != 0 => Errno::EEXIST,
+        Ok(_) => Errno::EBUSY,
+    }
 }
 
 fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
@@ -205,18 +312,17 @@ fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answe
     Some(unsafe { syscall::call(nr::RENAMEAT2, args) })
 }
 
-/// What is wrong with one side of a rename between two file systems, before that they are two: a parent that is missing, or a mount's target.
-fn mixed(side: &Side<'_>) -> Option<Errno> {
-    match side {
-        Side::Inside(found) => {
-            matches!(found.last, Last::MountPoint).then(|| of_target(found.mount, Errno::EBUSY))
-        }
-        Side::Backed(place) => place
-            .path()
-            .is_empty()
-            .then(|| of_target(place.mount, Errno::EBUSY)),
-        Side::Host(..) | Side::Outside(_) => host_error(side),
-    }
+/// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is missing, then that the parents lie in two; a mount's target
+/// lies in the directory above.
+fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
+    let missing = host_error(from).or_else(|| host_error(to));
+    missing.unwrap_or(match (from.mount_of_parent(), to.mount_of_parent()) {
+        (None, None) => from
+            .target()
+            .or(to.target())
+            .map_or(Errno::EXDEV, |mount| of_target(mount, Errno::EBUSY)),
+        _ => Errno::EXDEV,
+    })
 }
 
 /// What is wrong with the directory of a name outside all mounts.
@@ -332,7 +438,15 @@ fn link_given(
         };
     }
     let source = from.find(walking).and_then(|it| it.existing(from.last));
-    let both = source.and_then(|source| Ok((source, find_target()?)));
+    let both = source.and_then(|source| match find_target() {
+        Ok(target) => Ok((source, target)),
+        Err(errno) => Err(source.missing().unwrap_or(errno)),
+    });
+    let both = both.and_then(|(source, target)| {
+        let source = beside(source, &target, from.last)?;
+        let target = beside(target, &source, LastStep::Parent)?;
+        Ok((source, target))
+    });
     let (source, target) = match both {
         Ok(both) => both,
         Err(errno) => return Some(Err(errno)),
@@ -365,15 +479,10 @@ fn link_given(
         (Side::Inside(source), _) => existing(source)
             .and_then(|_| makeable(&target))
             .and(Err(Errno::EXDEV)),
-        (Side::Backed(source), _) => {
-            let path = match source.path() {
-                path if path.is_empty() => Path::of(b".\0"),
-                path => path,
-            };
-            stat_at(source.base, path, AT_SYMLINK_NOFOLLOW)
-                .and_then(|_| makeable(&target))
-                .and(Err(Errno::EXDEV))
-        }
+        (Side::Backed(_), _) => match source.missing() {
+            Some(errno) => Err(errno),
+            None => makeable(&target).and(Err(Errno::EXDEV)),
+        },
     })
 }
 
