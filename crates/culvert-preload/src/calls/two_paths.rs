@@ -64,12 +64,28 @@ impl<'p> Given<'p> {
             path: Path::of(&parent),
             last: LastStep::Follow,
         };
-        let mount = match given.find(true)?.existing(LastStep::Follow)? {
-            Side::Inside(found) => Some(found.mount),
-            Side::Backed(place) => Some(place.mount),
-            Side::Host(..) | Side::Outside(_) => None,
+        let (mount, mode) = match given.find(true)? {
+            Side::Inside(found) => {
+                let kind = existing(&found)?.kind;
+                return match kind {
+                    FileKind::Directory => Ok(Some(found.mount)),
+                    _ => Err(Errno::ENOTDIR),
+                };
+            }
+            Side::Backed(place) => {
+                let path = match place.path() {
+                    path if path.is_empty() => Path::of(b".\0"),
+                    path => path,
+                };
+                (Some(place.mount), stat_at(place.base, path, 0)?.st_mode)
+            }
+            Side::Host(directory, path) => (None, stat_at(directory, path, 0)?.st_mode),
+            Side::Outside(path) => (None, stat_at(AT_FDCWD, Path::of(&path), 0)?.st_mode),
         };
-        Ok(mount)
+        match FileKind::of_mode(mode) {
+            Some(FileKind::Directory) => Ok(mount),
+            _ => Err(Errno::ENOTDIR),
+        }
     }
 
     /// Where the path leads, by a walk if `walking`, else by text where that will do.
@@ -325,9 +341,12 @@ fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
     })
 }
 
-/// What is wrong with the directory of a name outside all mounts.
+/// What is wrong with the directory of a name that the kernel looks up.
 fn host_error(side: &Side<'_>) -> Option<Errno> {
-    let (directory, path) = side.host()?;
+    let (directory, path) = match side {
+        Side::Backed(place) => (place.base, place.path()),
+        _ => side.host()?,
+    };
     let trimmed = &path[..path
         .iter()
         .rposition(|&b| b != b'/')
