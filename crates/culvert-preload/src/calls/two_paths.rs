@@ -125,17 +125,15 @@ impl<'p> Given<'p> {
 
 /// The same for what lies outside by its text, where the other path lies in a mount: a link outside may lead there, even where the kernel finds a file
 /// on the way because the mount is bound in its place.
-fn beside<'p>(side: Side<'p>, other: &Side<'_>, last: LastStep) -> Result<Side<'p>, Errno> {
+fn beside<'p>(side: Side<'p>, other: &Side<'_>, last: LastStep) -> Side<'p> {
     let (Side::Host(directory, path), Side::Backed(_) | Side::Inside(_)) = (&side, other) else {
-        return Ok(side);
+        return side;
     };
-    Ok(
-        match look_again(*directory, *path, last, Restrictions(0), true)? {
-            Found::Inside(found) => Side::Inside(found),
-            Found::Backed(place) => Side::Backed(place),
-            _ => side,
-        },
-    )
+    match look_again(*directory, *path, last, Restrictions(0), true) {
+        Ok(Found::Inside(found)) => Side::Inside(found),
+        Ok(Found::Backed(place)) => Side::Backed(place),
+        _ => side,
+    }
 }
 
 impl Side<'_> {
@@ -252,12 +250,8 @@ fn rename_given(
         Ok(to) => to,
         Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
     };
-    let both = beside(from, &to, LastStep::Parent)
-        .and_then(|from| beside(to, &from, LastStep::Parent).map(|to| (from, to)));
-    let (from, to) = match both {
-        Ok(both) => both,
-        Err(errno) => return Some(Err(errno)),
-    };
+    let from = beside(from, &to, LastStep::Parent);
+    let to = beside(to, &from, LastStep::Parent);
     if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
         return None;
     }
@@ -461,15 +455,12 @@ fn link_given(
         Ok(target) => Ok((source, target)),
         Err(errno) => Err(source.missing().unwrap_or(errno)),
     });
-    let both = both.and_then(|(source, target)| {
-        let source = beside(source, &target, from.last)?;
-        let target = beside(target, &source, LastStep::Parent)?;
-        Ok((source, target))
-    });
     let (source, target) = match both {
         Ok(both) => both,
         Err(errno) => return Some(Err(errno)),
     };
+    let source = beside(source, &target, from.last);
+    let target = beside(target, &source, LastStep::Parent);
     if !same_tree(&source, &target) && (source.is_open() || target.is_open()) {
         return None;
     }
