@@ -14,11 +14,6 @@ const STEPS: usize = 60;
 const KNOWN: &[(&str, u64, &str)] = &[
     (
         "driven",
-        9,
-        "fsetxattr of AT_FDCWD, which Linux 6.13 and later take for the working directory, is not seen on the mount",
-    ),
-    (
-        "driven",
         29,
         "the position of a directory as a spawned child sees it",
     ),

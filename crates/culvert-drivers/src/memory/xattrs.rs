@@ -51,7 +51,8 @@ fn append(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     to.extend_from_slice(value);
 }
 
-/// Whether attributes of this name are kept: `system.` ones are access control lists, which this driver has not.
+/// Whether attributes of this name are kept: `system.` ones are access control lists, which this driver has not. A prefix alone is no name
+/// (`xattr_resolve_name`, fs/xattr.c).
 fn kept(name: &[u8]) -> Result<()> {
     let known = [&b"user."[..], b"security.", b"trusted."];
     match known.iter().find(|prefix| name.starts_with(prefix)) {

@@ -146,10 +146,12 @@ impl Side<'_> {
         }
     }
 
-    /// The mount in which the directory of the name lies. None: outside of all; so does that of a mount's target, but for mounts in mounts.
+    /// The mount in which the directory of the name lies. None: outside of all.
     fn mount_of_parent(&self) -> Option<MountId> {
+        if let Some(mount) = self.target() {
+            return process::get().mounts.parent(mount);
+        }
         match self {
-            _ if self.target().is_some() => None,
             Self::Inside(found) => Some(found.mount),
             Self::Backed(place) => Some(place.mount),
             Self::Host(..) | Self::Outside(_) => None,
@@ -326,11 +328,11 @@ fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answe
 /// lies in the directory above.
 fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
     let missing = host_error(from).or_else(|| host_error(to));
-    missing.unwrap_or(match (from.mount_of_parent(), to.mount_of_parent()) {
-        (None, None) => from
-            .target()
-            .or(to.target())
-            .map_or(Errno::EXDEV, |mount| of_target(mount, Errno::EBUSY)),
+    let target = from.target().or(to.target());
+    missing.unwrap_or(match target {
+        Some(mount) if from.mount_of_parent() == to.mount_of_parent() => {
+            of_target(mount, Errno::EBUSY)
+        }
         _ => Errno::EXDEV,
     })
 }

@@ -1,14 +1,14 @@
 //! Extended attributes.
 
-use super::path::{At, on_path};
+use super::path::{AT_FDCWD, At, on_path};
 use super::stat::existing;
-use super::{Answer, descriptor, done};
+use super::{Answer, allowed, descriptor, done};
 use crate::description::{Held, Object};
 use crate::memory;
-use crate::process;
-use crate::resolver::{LastStep, MountId};
+use crate::process::{self, Here};
+use crate::resolver::{LastStep, MountId, Place};
 use alloc::{vec, vec::Vec};
-use culvert::{Errno, Node};
+use culvert::{Errno, FileKind, Node};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 
@@ -64,6 +64,39 @@ fn visible(mut names: Vec<u8>) -> Vec<u8> {
     names
 }
 
+/// `xattr_permission`, fs/xattr.c: what belongs to users wants the right to read or write the file, and is kept for files and directories only; in a
+/// directory where only owners remove names only its owner writes it. Whatever else changes is the superuser's.
+fn permitted(
+    file_system: &dyn culvert::FileSystem,
+    node: Node,
+    name: &[u8],
+    writes: bool,
+) -> Result<(), Errno> {
+    if file_system.capabilities().checks_permissions {
+        return Ok(());
+    }
+    let caller = process::caller();
+    if !name.starts_with(b"user.") {
+        return match writes && name.starts_with(b"security.") && !caller.is_superuser() {
+            true => Err(Errno::EPERM),
+            false => Ok(()),
+        };
+    }
+    let attributes = file_system
+        .attributes(node)
+        .map_err(|error| error.errno())?;
+    let sticky = attributes.mode() & 0o1000 != 0;
+    let owner = caller.is_superuser() || caller.uid == attributes.uid;
+    match attributes.kind {
+        FileKind::Directory if writes && sticky && !owner => Err(Errno::EPERM),
+        FileKind::Directory | FileKind::Regular => {
+            allowed(file_system, &attributes, if writes { 2 } else { 4 })
+        }
+        _ if writes => Err(Errno::EPERM),
+        _ => Err(Errno::ENODATA),
+    }
+}
+
 fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) -> Answer {
     let file_system = process::file_system(mount)?;
     let read_only = file_system.capabilities().read_only;
@@ -80,6 +113,7 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
             if is_hidden(&name[..length]) {
                 return Err(Errno::ENODATA);
             }
+            permitted(file_system, node, &name[..length], false)?;
             give(
                 &file_system
                     .get_xattr(node, &name[..length])
@@ -99,6 +133,7 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
             if is_hidden(&name[..length]) {
                 return Err(Errno::EPERM);
             }
+            permitted(file_system, node, &name[..length], true)?;
             set(
                 file_system,
                 node,
@@ -112,6 +147,7 @@ fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) ->
             if is_hidden(&name[..length]) {
                 return Err(Errno::EPERM);
             }
+            permitted(file_system, node, &name[..length], true)?;
             file_system
                 .remove_xattr(&process::caller(), node, &name[..length])
                 .map(|()| 0)
@@ -173,9 +209,31 @@ fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
 /// The f-forms.
 pub fn by_descriptor(call: &mut Call) -> Outcome {
     let Some(held) = descriptor(call.args[0]) else {
-        return Outcome::Forward;
+        return match call.args[0] as i32 {
+            AT_FDCWD => of_working_directory(call),
+            _ => Outcome::Forward,
+        };
     };
     done(by_held(&held, of_number(call.number), &call.args[1..]))
+}
+
+/// fgetxattr and fsetxattr of AT_FDCWD: since Linux 6.13 that is the working directory (`path_getxattrat`, fs/xattr.c), before it is EBADF. The other two
+/// say so still.
+fn of_working_directory(call: &Call) -> Outcome {
+    let request = of_number(call.number);
+    let here = process::get().with_working_directory(|here| match here {
+        Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
+        _ => None,
+    });
+    let (Some((mount, node)), Request::Get | Request::Set) = (here, request) else {
+        return Outcome::Forward;
+    };
+    let asked = [AT_FDCWD as usize, c"user.culvert".as_ptr() as usize, 0, 0];
+    // SAFETY: the name ends in NUL; nothing is written into a buffer of no size.
+    if unsafe { culvert_sys::syscall::call(nr::FGETXATTR, asked) } == Err(Errno::EBADF) {
+        return done(Err(Errno::EBADF));
+    }
+    done(perform(mount, node, request, &call.args[1..]))
 }
 
 /// getxattrat(2) and its kin (since 6.13).
