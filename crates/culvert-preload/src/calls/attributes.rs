@@ -88,7 +88,7 @@ fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Out
 
 /// The same with times, which the kernel looks at when it has found the file (`vfs_utimes`, fs/utimes.c).
 fn times_of_node(call: &mut Call, at: At, times: Result<Times, Errno>) -> Outcome {
-    on_path(call, at, None, |_, found: Inside<'_>| {
+    on_path(call, at, None, |_, found| {
         let attributes = existing(&found)?;
         let (changes, right) = times?;
         change(found.mount, attributes, &changes, right)
