@@ -2,10 +2,10 @@
 //! fs/namei.c), a read-only mount's EROFS in its place among them.
 
 use super::backed;
-use super::path::{
-    At, Found, find, find_by_walking, is_link, look_again, on_path, parent_is_target, stat_at,
-};
+use super::host::stat_at;
+use super::path::{At, Found, find, find_by_walking, is_link, look_again, on_path};
 use super::stat::existing;
+use super::targets::parent_is_target;
 use super::unix_sockets;
 use super::{Answer, allowed, done};
 use crate::memory::{Path, PathBuffer, c_string};
