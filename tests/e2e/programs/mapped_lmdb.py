@@ -68,8 +68,9 @@ def main(directory, rounds=4, seed=1):
         assert size == SIZE if writemap == "w" else size < SIZE, size
         for _ in range(int(rounds)):
             words = [sys.executable, __file__]
+            # Not buffered: `communicate` does not know of what `readline` has read ahead.
             workers = [
-                subprocess.Popen([*words, what, path, writemap], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                subprocess.Popen([*words, what, path, writemap], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
                 for what in ("write", "write", "read")
             ]
             committed = []

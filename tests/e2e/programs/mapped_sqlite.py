@@ -74,7 +74,8 @@ def read(path):
 
 def start(path, what, who):
     words = [sys.executable, __file__, what, path, str(who)]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # Not buffered: `communicate` does not know of what `readline` has read ahead.
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
 
 def kill_in_the_middle(path, rounds, draw):
