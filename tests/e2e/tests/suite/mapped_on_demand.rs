@@ -9,7 +9,9 @@ fn agrees(driver: Driver, user: User) {
     let name = format!("mapped-on-demand-{}-{user:?}", driver.name());
     let case = Case::new(&name, user).directory(driver);
     let program = case.program("mapped_on_demand");
-    case.good(&format!("umask 022; for seed in 1 2 3; do {program} $M $seed || exit 1; rm $M/large; done"));
+    case.good(&format!(
+        "umask 022; for seed in 1 2 3; do {program} $M $seed || exit 1; rm $M/large; done"
+    ));
 }
 
 #[test]
