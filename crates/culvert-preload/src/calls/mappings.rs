@@ -106,7 +106,8 @@ pub fn mremap(call: &mut Call) -> Outcome {
     let fixed = flags & MREMAP_FIXED != 0;
     let concerned =
         |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
-    if !concerned(old, old_length.max(1)) && !(fixed && concerned(target, new_length)) {
+    let replaces = fixed && concerned(target, new_length);
+    if !replaces && !concerned(old, old_length.max(1)) {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();

@@ -105,12 +105,15 @@ pub fn equalise(file: &dyn File, fd: i32, fresh: bool) -> Result<()> {
     Ok(())
 }
 
+/// Is told a place, the file's bytes there and the shadow's.
+pub type Differs<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<()> + 'a;
+
 /// Calls `differs` with the place of each page, or run of pages, in which file and shadow differ, the file's bytes and the shadow's.
 pub fn each_difference(
     file: &dyn File,
     fd: i32,
     range: (u64, u64),
-    differs: &mut dyn FnMut(u64, &[u8], &[u8]) -> Result<()>,
+    differs: &mut Differs<'_>,
 ) -> Result<()> {
     let length = range.1.saturating_sub(range.0).min(CHUNK as u64) as usize;
     let (mut ours, mut theirs) = (vec![0u8; length], vec![0u8; length]);
