@@ -120,7 +120,7 @@ pub fn start(
     // Before the lock, for which the pager may be waiting.
     let lazy = on_demand
         && !strangers
-        && is_fresh(&stat_descriptor(fd)?)
+        && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && pager::fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(description.mount, description.node);
     group.followed.store(1, Release);

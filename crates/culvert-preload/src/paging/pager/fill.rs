@@ -18,6 +18,12 @@ const STEP: u64 = 1 << 20;
 const SEEK_DATA: usize = 3;
 const SEEK_HOLE: usize = 4;
 
+/// Whether the file system of a shadow with this `struct stat` gives pages one at a time: tmpfs says the size of huge ones where it gives them
+/// (`shmem_getattr`, mm/shmem.c).
+pub fn is_fit(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_blksize as u64 == PAGE
+}
+
 /// Whether a shadow with this `struct stat` may have holes.
 pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
     found.st_mode & PARTLY != 0
