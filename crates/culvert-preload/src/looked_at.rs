@@ -26,13 +26,18 @@ fn any_strangers() -> bool {
 
 /// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that may only be read. `on_demand`: as [`follow::start`].
 pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<Descriptor> {
-    drop(follow(description, on_demand)?);
+    follow(description, on_demand, |_| Ok(()))?;
     Ok(open_shadow(description.name(), 0)?)
 }
 
-/// The same; returns a descriptor of it that may be written, too.
-pub fn follow(description: &Description, on_demand: bool) -> culvert::Result<follow::Opened> {
-    follow::start(description, strangers_have(description.name()), on_demand)
+/// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written, too.
+pub fn follow<R>(
+    description: &Description,
+    on_demand: bool,
+    then: impl FnOnce(follow::Opened) -> culvert::Result<R>,
+) -> culvert::Result<R> {
+    let strangers = strangers_have(description.name());
+    follow::start(description, strangers, on_demand, then)
 }
 
 /// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the same size and time of modification, and was not changed since a
@@ -101,7 +106,7 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     }
     // Only what strangers had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime), and
     // perhaps old bytes, which must not come into the file.
-    follow::start(description, strangers, false).map(drop)
+    follow::start(description, strangers, false, |_| Ok(()))
 }
 
 /// The file that says that strangers were given the shadow of `name`.

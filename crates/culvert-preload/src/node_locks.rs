@@ -329,6 +329,11 @@ impl NodeLocks {
         Err(Errno::EAGAIN)
     }
 
+    /// Whether [`NodeLocks::owner`] names a thread so, of a process without a slot.
+    pub fn is_thread(owner: u32) -> bool {
+        owner & BY_THREAD != 0
+    }
+
     /// Whether the process that [`NodeLocks::owner`] names so is there. This process must have a slot itself, else everybody lives.
     pub fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {

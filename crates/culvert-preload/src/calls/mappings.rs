@@ -90,7 +90,7 @@ pub fn mprotect(call: &mut Call) -> Outcome {
     let _changing = nodes::changing();
     let regions = nodes::between(start, length);
     for region in regions.iter().filter(|region| !region.written) {
-        if let Err(error) = region.of.record(region.bytes()) {
+        if let Err(error) = region.of.record_locked(region.bytes()) {
             return done(Err(error));
         }
     }

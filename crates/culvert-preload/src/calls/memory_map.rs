@@ -193,14 +193,20 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
     }
     let name = held.name();
     paging::recover_node(name);
-    let opened = crate::looked_at::follow(held, on_demand(call)).map_err(failed)?;
-    crate::descriptors::note_node(name);
-    let node = nodes::enter(description, opened);
     let written = protection & PROT_WRITE != 0;
     if written {
-        let end = (offset as u64).saturating_add(nodes::pages(length) as u64);
-        node.record((offset as u64, end))?;
+        pager::introduce();
     }
+    let enter = |opened| {
+        let node = nodes::enter(description, opened);
+        if written {
+            let end = (offset as u64).saturating_add(nodes::pages(length) as u64);
+            node.record((offset as u64, end))?;
+        }
+        Ok(node)
+    };
+    let node = crate::looked_at::follow(held, on_demand(call), enter).map_err(failed)?;
+    crate::descriptors::note_node(name);
     let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
     let start = map_shadow(held, shadow.number(), false, call)?;
     *region = Some(Region {

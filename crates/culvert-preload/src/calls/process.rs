@@ -47,7 +47,6 @@ fn child(flags: CloneFlags) {
     if !flags.vm() {
         process::forget_pid();
         process::get().table.posix_locks.forget_all();
-        crate::paging::nodes::forked();
         if flags.files() {
             process::share_descriptor_table();
         }
@@ -59,6 +58,8 @@ fn child(flags: CloneFlags) {
             driver.forked(flags.files());
         }
         crate::paging::pager::forked(flags.files());
+        // With a connection of its own.
+        crate::paging::nodes::forked();
         crate::paging::dirty::forked();
     }
 }

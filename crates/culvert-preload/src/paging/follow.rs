@@ -98,12 +98,14 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
 /// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and
 /// what they wrote counts.
 ///
-/// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has none.
-pub fn start(
+/// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has none. `then` is run before the lock is given back: who is going to
+/// store into it records that there, since without a record the next one makes it equal to its file again.
+pub fn start<R>(
     description: &Description,
     strangers: bool,
     on_demand: bool,
-) -> culvert::Result<Opened> {
+    then: impl FnOnce(Opened) -> culvert::Result<R>,
+) -> culvert::Result<R> {
     let (name, file) = (description.name(), description.file()?);
     let locks = &process::get().node_locks;
     let group = locks.mapped(description.mount, description.node);
@@ -149,7 +151,7 @@ pub fn start(
         shadow::mark_followed(fd, &file.attributes()?)?;
         looked_at::mark_equal(file, fd)?;
     }
-    Ok(opened)
+    then(opened)
 }
 
 fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {

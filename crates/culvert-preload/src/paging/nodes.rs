@@ -117,14 +117,20 @@ pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
 }
 
 impl Node {
-    /// Notes in the run that `range` of it can be written from now on.
+    /// [`Node::record`] by somebody who has not got the node's lock.
+    pub fn record_locked(&self, range: (u64, u64)) -> Result<(), Errno> {
+        super::pager::introduce();
+        let _lock = super::follow::lock(&self.description);
+        self.record(range)
+    }
+
+    /// Notes in the run that `range` of it can be written from now on. The first time under the node's lock, and after `pager::introduce` (who brings
+    /// what we have stored to the file if we are killed; else the next user of the file does).
     pub fn record(&self, range: (u64, u64)) -> Result<(), Errno> {
         // SAFETY: null, or a record in memory that is mapped for ever.
         match unsafe { self.record.load(Acquire).as_ref() } {
             Some(record) => record.widen(range),
             None => {
-                // Who brings what we have stored to the file if we are killed. Without one the next user of the file does.
-                super::pager::introduce();
                 let record = records::add(self.name, range)?;
                 let added = core::ptr::from_ref(record).cast_mut();
                 if let Err(first) =
@@ -340,7 +346,7 @@ pub fn forked() {
             (range.0.min(bytes.0), range.1.max(bytes.1))
         });
         if range.0 < range.1
-            && let Err(error) = node.record(range)
+            && let Err(error) = node.record_locked(range)
         {
             crate::log!(
                 "what this process stores in node {:x} of mount {} is lost if it is killed: {error}",

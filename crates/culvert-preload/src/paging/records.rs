@@ -3,7 +3,7 @@
 //! A record is there before the mapping and goes after its bytes have been written back, so that those of a process that was killed say where bytes may be
 //! that the driver has not got. Whose it is says a slot ([`crate::node_locks`]); whether that process lives, the kernel.
 
-use crate::node_locks::Mapped;
+use crate::node_locks::{Mapped, NodeLocks};
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::ShadowName;
@@ -25,7 +25,7 @@ pub struct Record {
 }
 
 /// The owner of records whose process is gone and whose slot another one has by now. No slot: those end below.
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// How many there can be at once in a run: 256 KiB of them.
 const RECORDS: usize = 8192;
@@ -213,6 +213,11 @@ pub fn is_anything_in(table: &[u8]) -> bool {
 /// Whether the process of `owner` is gone.
 pub fn is_gone(owner: u32) -> bool {
     owner == NOBODY || !process::get().node_locks.lives(owner)
+}
+
+/// The same of one that has closed its connection to the pager: a thread's number is given back later than that.
+pub(super) fn has_ended(owner: u32) -> bool {
+    NodeLocks::is_thread(owner) || is_gone(owner)
 }
 
 /// The slot `slot` begins anew: what records it has are those of a process that is gone.

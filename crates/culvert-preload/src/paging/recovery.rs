@@ -9,9 +9,12 @@ use crate::resolver::MountId;
 use crate::run::ShadowName;
 use culvert::{Errno, File};
 
-/// Writes back what the process that had the slot `slot`, and is gone, has stored.
+/// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have executed another program, which has the slot again, with
+/// records of its own.
 pub fn recover(slot: u32) {
-    let _ = recover_those(|said| said.owner == slot);
+    let _ = recover_those(|said| {
+        said.owner == records::NOBODY || said.owner == slot && records::has_ended(slot)
+    });
 }
 
 /// The same of all processes that are gone.

@@ -60,6 +60,27 @@ fn survives(options: &str, user: User) {
     assert_eq!(done.status, "exit 0", "{}", done.report());
 }
 
+/// `programs/mapped_together.c`.
+fn together(user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let case =
+        Case::new(&format!("mapped-together-{user:?}"), user).directory(Driver::NoDescriptor);
+    let program = case.program("mapped_together");
+    case.good(&format!("exec {program} $M/file 6"));
+}
+
+#[test]
+fn who_maps_at_the_same_time_undoes_no_store() {
+    together(User::Me);
+}
+
+#[test]
+fn who_maps_at_the_same_time_undoes_no_store_as_nobody() {
+    together(User::Nobody);
+}
+
 #[test]
 fn without_a_descriptor_as_self() {
     agrees(Driver::NoDescriptor, User::Me);
