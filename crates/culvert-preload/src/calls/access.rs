@@ -48,7 +48,7 @@ pub fn access(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
-        accessible(&found, call.args[1], false)
+        accessible(found, call.args[1], false)
     })
 }
 
@@ -75,6 +75,6 @@ pub fn faccessat(call: &mut Call) -> Outcome {
         };
     }
     on_path(call, At::below(0, last_step(flags)), None, |call, found| {
-        accessible(&found, call.args[2], effective)
+        accessible(found, call.args[2], effective)
     })
 }

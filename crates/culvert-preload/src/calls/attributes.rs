@@ -82,14 +82,14 @@ fn change(
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
     on_path(call, at, None, |_, found| {
-        change(found.mount, existing(&found)?, &changes, right)
+        change(found.mount, existing(found)?, &changes, right)
     })
 }
 
 /// The same with times, which the kernel looks at when it has found the file (`vfs_utimes`, fs/utimes.c).
 fn times_of_node(call: &mut Call, at: At, times: Result<Times, Errno>) -> Outcome {
     on_path(call, at, None, |_, found| {
-        let attributes = existing(&found)?;
+        let attributes = existing(found)?;
         let (changes, right) = times?;
         change(found.mount, attributes, &changes, right)
     })
@@ -237,7 +237,7 @@ pub fn truncate(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     on_path(call, At::new(0, LastStep::Follow), None, |_, found| {
-        let attributes = existing(&found)?;
+        let attributes = existing(found)?;
         match attributes.kind {
             FileKind::Regular => {}
             FileKind::Directory => return Err(Errno::EISDIR),

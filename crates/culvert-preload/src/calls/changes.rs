@@ -76,7 +76,7 @@ pub fn mkdir(call: &mut Call) -> Outcome {
     };
     let mode = call.args[at.path + 1];
     on_path(call, at, None, |_, found| {
-        let making = make(&found, true)?;
+        let making = make(found, true)?;
         making.made(making.file_system.mkdir(
             &process::caller(),
             making.parent,
@@ -100,7 +100,7 @@ pub fn mknod(call: &mut Call) -> Outcome {
         _ => return Outcome::Forward,
     }
     on_path(call, at, None, |_, found| {
-        let making = make(&found, false)?;
+        let making = make(found, false)?;
         let kind = if mode as u32 & 0o170000 == 0 {
             0o100000
         } else {
@@ -135,7 +135,7 @@ pub fn symlink(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     on_path(call, at, None, |_, found| {
-        let making = make(&found, false)?;
+        let making = make(found, false)?;
         making.made(making.file_system.symlink(
             &process::caller(),
             making.parent,
@@ -239,14 +239,14 @@ fn remove_directory(found: &Inside<'_>) -> Answer {
 /// unlink(2)
 pub fn unlink(call: &mut Call) -> Outcome {
     on_path(call, At::new(0, LastStep::Parent), None, |_, found| {
-        remove_file(&found)
+        remove_file(found)
     })
 }
 
 /// rmdir(2)
 pub fn rmdir(call: &mut Call) -> Outcome {
     on_path(call, At::new(0, LastStep::Parent), None, |_, found| {
-        remove_directory(&found)
+        remove_directory(found)
     })
 }
 
@@ -255,10 +255,10 @@ pub fn unlinkat(call: &mut Call) -> Outcome {
     const AT_REMOVEDIR: usize = 0x200;
     match call.args[2] {
         0 => on_path(call, At::below(0, LastStep::Parent), None, |_, found| {
-            remove_file(&found)
+            remove_file(found)
         }),
         AT_REMOVEDIR => on_path(call, At::below(0, LastStep::Parent), None, |_, found| {
-            remove_directory(&found)
+            remove_directory(found)
         }),
         _ => Outcome::Forward,
     }

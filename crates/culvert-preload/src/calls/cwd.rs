@@ -92,7 +92,7 @@ pub fn chdir(call: &mut Call) -> Outcome {
         At::new(0, LastStep::Follow),
         Some(identity_of_here),
         |_, found| {
-            let attributes = *existing(&found)?;
+            let attributes = *existing(found)?;
             let mounts = &process::get().mounts;
             let node = attributes.node;
             let reference = found.references.take(mounts, found.mount, node);

@@ -358,7 +358,7 @@ pub fn inotify_add_watch(call: &mut Call) -> Outcome {
         LastStep::Follow
     };
     super::path::on_path(call, At::new(1, last), None, |call, found| {
-        let attributes = existing(&found)?;
+        let attributes = existing(found)?;
         if call.args[2] & IN_ONLYDIR != 0 && attributes.kind != FileKind::Directory {
             return Err(Errno::ENOTDIR);
         }

@@ -141,7 +141,7 @@ pub fn stat(call: &mut Call) -> Outcome {
         call,
         At::new(0, LastStep::Follow),
         Some(|call| identity_in(call.args[1])),
-        |call, found| give_stat(call.args[1], found.mount, existing(&found)?),
+        |call, found| give_stat(call.args[1], found.mount, existing(found)?),
     )
 }
 
@@ -151,7 +151,7 @@ pub fn lstat(call: &mut Call) -> Outcome {
         call,
         At::new(0, LastStep::NoFollow),
         Some(|call| identity_in(call.args[1])),
-        |call, found| give_stat(call.args[1], found.mount, existing(&found)?),
+        |call, found| give_stat(call.args[1], found.mount, existing(found)?),
     )
 }
 
@@ -241,7 +241,7 @@ pub fn newfstatat(call: &mut Call) -> Outcome {
         call,
         At::below(0, last_step(flags)),
         Some(|call| identity_in(call.args[2])),
-        |call, found| give_stat(call.args[2], found.mount, existing(&found)?),
+        |call, found| give_stat(call.args[2], found.mount, existing(found)?),
     )
 }
 
@@ -267,7 +267,7 @@ pub fn statx(call: &mut Call) -> Outcome {
         call,
         At::below(0, last_step(flags)),
         Some(identity_of_statx),
-        |call, found| give_statx(call.args[4], found.mount, existing(&found)?),
+        |call, found| give_statx(call.args[4], found.mount, existing(found)?),
     )
 }
 
@@ -363,7 +363,7 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
     {
         return done(give_text(&text, buffer, size));
     }
-    on_path(call, at, None, |_, found| give_link(&found, buffer, size))
+    on_path(call, at, None, |_, found| give_link(found, buffer, size))
 }
 
 /// What the link of descriptor `fd` in `/proc/self/fd` shows when it was opened through a mount with a backing tree: the path in the mount.
@@ -409,7 +409,7 @@ fn give_statfs(mount: MountId, buffer: usize) -> Answer {
 /// statfs(2)
 pub fn statfs(call: &mut Call) -> Outcome {
     on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
-        existing(&found)?;
+        existing(found)?;
         give_statfs(found.mount, call.args[1])
     })
 }

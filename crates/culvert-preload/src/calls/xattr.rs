@@ -192,7 +192,7 @@ pub fn by_path(call: &mut Call) -> Outcome {
     on_path(call, At::new(0, last), None, |call, found| {
         perform(
             found.mount,
-            existing(&found)?.node,
+            existing(found)?.node,
             of_number(call.number),
             &call.args[1..],
         )
@@ -277,6 +277,6 @@ pub fn at(call: &mut Call) -> Outcome {
         LastStep::Follow
     };
     on_path(call, At::below(0, last), None, |_, found| {
-        perform(found.mount, existing(&found)?.node, request, &arguments)
+        perform(found.mount, existing(found)?.node, request, &arguments)
     })
 }

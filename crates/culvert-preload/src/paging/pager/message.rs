@@ -158,7 +158,10 @@ impl Message {
         match got.0 {
             0 => Ok(None),
             // SAFETY: every pattern of bits is a message.
-            BYTES => Ok(Some((unsafe { core::mem::transmute(bytes) }, fd))),
+            BYTES => Ok(Some((
+                unsafe { core::mem::transmute::<[u8; BYTES], Message>(bytes) },
+                fd,
+            ))),
             _ => {
                 if let Some(fd) = fd {
                     drop(crate::shadow::Descriptor(fd));
