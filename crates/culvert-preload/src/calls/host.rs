@@ -90,6 +90,10 @@ impl Host for Kernel {
     fn link_free(&self, path: &[u8]) -> bool {
         const RESOLVE_NO_SYMLINKS: u64 = 4;
         const O_PATH: u64 = 0o10000000;
+        if process::get().is_confined() {
+            // Asked step by step, by calls that a filter lets through where it lets the program's own.
+            return false;
+        }
         match open_restricted(
             AT_FDCWD,
             Path::of(&c_string(path)),
