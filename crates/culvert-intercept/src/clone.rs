@@ -103,8 +103,20 @@ struct Kept {
 fn new_kept() -> *mut Kept {
     let length = size_of::<Kept>().next_multiple_of(4096);
     // SAFETY: a fresh mapping, readable and writable, private and anonymous.
-    unsafe { syscall::call(nr::MMAP, [0, length, 3, 0x22, usize::MAX, 0]) }
-        .map_or(null_mut(), |address| address as *mut Kept)
+    unsafe {
+        syscall::call(
+            nr::MMAP,
+            [
+                culvert_sys::place::hint(length),
+                length,
+                3,
+                0x22,
+                usize::MAX,
+                0,
+            ],
+        )
+    }
+    .map_or(null_mut(), |address| address as *mut Kept)
 }
 
 /// What the call asks for; `None` when the kernel will refuse it.

@@ -299,7 +299,7 @@ fn make() -> Option<&'static ThreadBlock> {
         let base = syscall::call(
             nr::MMAP,
             [
-                0,
+                culvert_sys::place::hint(length),
                 length,
                 PROT_READ_WRITE,
                 MAP_PRIVATE_ANONYMOUS_NORESERVE,

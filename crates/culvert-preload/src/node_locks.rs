@@ -96,7 +96,14 @@ impl NodeLocks {
             const MAP_SHARED: usize = 1;
             syscall::call(
                 nr::MMAP,
-                [0, LENGTH, READ_WRITE, MAP_SHARED, file.0 as usize, 0],
+                [
+                    culvert_sys::place::hint(LENGTH),
+                    LENGTH,
+                    READ_WRITE,
+                    MAP_SHARED,
+                    file.0 as usize,
+                    0,
+                ],
             )
         }
     }

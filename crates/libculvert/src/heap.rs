@@ -1,14 +1,13 @@
 //! The heap of code inside hooks: dlmalloc over pages from the kernel, apart from the program's own malloc.
 
 use core::alloc::{GlobalAlloc, Layout};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::{nr, place, sync::Mutex, syscall};
 use dlmalloc::{Allocator, Dlmalloc};
 
 struct Pages;
 
 const PROT_READ_WRITE: usize = 3;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-const MREMAP_MAYMOVE: usize = 1;
 const PAGE: usize = 4096;
 
 // SAFETY: whole pages from the kernel, given back whole or in part.
@@ -19,7 +18,7 @@ unsafe impl Allocator for Pages {
             syscall::call(
                 nr::MMAP,
                 [
-                    0,
+                    place::hint(size),
                     size,
                     PROT_READ_WRITE,
                     MAP_PRIVATE_ANONYMOUS,
@@ -33,10 +32,10 @@ unsafe impl Allocator for Pages {
         }
     }
 
-    fn remap(&self, address: *mut u8, old: usize, new: usize, may_move: bool) -> *mut u8 {
-        let flags = if may_move { MREMAP_MAYMOVE } else { 0 };
+    fn remap(&self, address: *mut u8, old: usize, new: usize, _may_move: bool) -> *mut u8 {
+        // Never moved: the kernel would choose the place. dlmalloc copies instead.
         // SAFETY: dlmalloc owns the mapping.
-        unsafe { syscall::call(nr::MREMAP, [address as usize, old, new, flags]) }
+        unsafe { syscall::call(nr::MREMAP, [address as usize, old, new, 0]) }
             .map_or(core::ptr::null_mut(), |at| at as *mut u8)
     }
 

@@ -348,7 +348,7 @@ impl Mapped {
             syscall::call(
                 nr::MMAP,
                 [
-                    0,
+                    culvert_sys::place::hint(length),
                     length,
                     linux::PROT_READ as usize,
                     linux::MAP_SHARED as usize,

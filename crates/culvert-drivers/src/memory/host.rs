@@ -174,7 +174,7 @@ pub fn map(fd: i32, offset: u64, length: u64) -> Result<*mut u8, Errno> {
     const MADV_DONTDUMP: usize = 16;
     let protection = (linux::PROT_READ | linux::PROT_WRITE) as usize;
     let arguments = [
-        0,
+        culvert_sys::place::hint(length as usize),
         length as usize,
         protection,
         linux::MAP_SHARED as usize,

@@ -61,7 +61,14 @@ fn map(create: bool) -> Result<Table, Errno> {
             let made = unsafe {
                 const READ_WRITE: usize = 3;
                 const MAP_SHARED: usize = 1;
-                let arguments = [0, LENGTH, READ_WRITE, MAP_SHARED, file.0 as usize, 0];
+                let arguments = [
+                    culvert_sys::place::hint(LENGTH),
+                    LENGTH,
+                    READ_WRITE,
+                    MAP_SHARED,
+                    file.0 as usize,
+                    0,
+                ];
                 syscall::call(nr::MMAP, arguments)?
             };
             match ADDRESS.compare_exchange(0, made, AcqRel, Acquire) {
