@@ -174,6 +174,10 @@ fn prepare(
                 if let Some(interpreter) = interpreter
                     && let Some(own) = for_kernel(&interpreter, locate)
                 {
+                    // Of the copy the kernel would not say so.
+                    if !look.is_executable(&host) {
+                        return Err(Errno::EACCES);
+                    }
                     let place = match shown.or(on_mount_path) {
                         Some(path) => path,
                         None => crate::run::descriptor_path(look.file.0)?,

@@ -71,3 +71,13 @@ as_each_user! {
             "cd $M; printf '#include <node_api.h>\\nstatic napi_value init(napi_env e, napi_value x) { napi_value n; napi_create_int32(e, 42, &n); napi_set_named_property(e, x, \"answer\", n); return x; }\\nNAPI_MODULE(fast, init)\\n' | cc -shared -fPIC -I/usr/include/node -o fast.node -xc -; cp $(type -P node) own-node; ./own-node -p 'require(\"./fast.node\").answer + process.execPath + process.argv0 + require(\"child_process\").execFileSync(process.execPath, [\"-p\", \"1+1\"])'");
     };
 }
+
+/// The kernel is given a copy of such a program, which must not run where the program itself would not.
+#[test]
+fn one_without_the_right_to_execute_whose_interpreter_is_there() {
+    let case = culvert_e2e::Case::new("programs-on-mount::refused", culvert_e2e::User::Me);
+    case.directory(culvert_e2e::Driver::Passthrough).good(
+        "cd $M; cp /lib64/ld-linux-x86-64.so.2 ld.so; echo 'int main(void) { return 0; }' | cc -o p -xc - -Wl,--dynamic-linker=$M/ld.so
+         ./p; echo $?; chmod 644 p; ./p 2>/dev/null; echo $?",
+    );
+}
