@@ -2,6 +2,7 @@
 #include "probe.h"
 #include <setjmp.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 #define PAGE 4096
 
@@ -364,13 +365,41 @@ static void together(void)
     }
 }
 
+/* Files that were mapped once, more than half as many as RLIMIT_NOFILE allows. */
+static void descriptors(void)
+{
+    enum { FILES = 40 };
+    int fds[FILES];
+    char name[8], bytes[6] = "";
+    struct rlimit limit = { 64, 64 };
+    SHOW(setrlimit(RLIMIT_NOFILE, &limit));
+    for (int at = 0; at < FILES; at++) {
+        snprintf(name, sizeof name, "d%d", at);
+        fds[at] = must_open(name, O_RDWR | O_CREAT);
+        write(fds[at], "hello", 5);
+        char *map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[at], 0);
+        if (map == MAP_FAILED)
+            die("mmap");
+        *map = 'H';
+        munmap(map, PAGE);
+    }
+    int right = 0;
+    for (int at = 0; at < FILES; at++) {
+        right += pwrite(fds[at], "L", 1, 3) == 1 && pread(fds[at], bytes, 5, 0) == 5 && strcmp(bytes, "HelLo") == 0;
+        close(fds[at]);
+        snprintf(name, sizeof name, "d%d", at);
+        unlink(name);
+    }
+    printf("right %d\n", right);
+}
+
 int main(int count, char **words)
 {
     struct sigaction action = {.sa_handler = on_bus};
     sigaction(SIGBUS, &action, NULL);
     const struct { const char *name; void (*run)(void); } groups[] = {
         {"sizes", sizes}, {"agree", agree}, {"refused", refused}, {"holes", holes},
-        {"names", names}, {"processes", processes}, {"children", children}, {"together", together},
+        {"names", names}, {"processes", processes}, {"children", children}, {"together", together}, {"descriptors", descriptors},
     };
     for (size_t at = 0; at < sizeof groups / sizeof *groups; at++)
         if (count > 1 && strcmp(words[1], groups[at].name) == 0) {

@@ -2,13 +2,14 @@
 
 use super::{
     core::{Core, Inode, unpack_time},
+    external::is_scarce,
     layout::{flag, inode},
 };
 use crate::Held;
 use alloc::sync::Arc;
 use core::{any::Any, sync::atomic::Ordering::*};
 use culvert::{
-    Attributes, File, Mapping, Node, OpenFlags, Result, SetAttributes, Sink, Source, Whence,
+    Attributes, Errno, File, Mapping, Node, OpenFlags, Result, SetAttributes, Sink, Source, Whence,
 };
 use culvert_sys::{raw::general as linux, sync::OnceCell};
 
@@ -59,14 +60,18 @@ impl MemoryFile {
             false => linux::O_RDONLY,
         };
         let keeper = self.core.keeper;
-        let open = || self.core.open_external(&self.inode, flags);
-        if keeper.table() != 0 {
-            // Kept, it would be known where the memory is, but open only here.
-            return run(open()?.raw());
+        let own_table = keeper.table() == 0;
+        if let Some(own) = self.own.get().filter(|_| own_table) {
+            return run(own.raw());
+        }
+        let file = self.core.open_external(&self.inode, flags)?;
+        // In another table: kept, it would be known where the memory is, but open only here.
+        if !own_table || is_scarce(file.raw()) {
+            return run(file.raw());
         }
         let own = self
             .own
-            .get_or_try_init(|| open().map(|own| keeper.keep(own)))?;
+            .get_or_try_init(|| Ok::<_, Errno>(keeper.keep(file)))?;
         run(own.raw())
     }
 
@@ -254,9 +259,9 @@ impl File for MemoryFile {
         if self.core.keeper.table() != 0 || offset >= size {
             return None;
         }
-        let fd = self.with_own(Ok).ok()?;
+        self.with_own(|_| Ok(())).ok()?;
         Some(Mapping {
-            fd,
+            fd: self.own.get()?.raw(),
             offset,
             length: size - offset,
         })

@@ -1,6 +1,6 @@
 //! Mappings of files that change, as `programs/mapping.c` makes them, each group in a process of its own.
 
-use culvert_e2e::{Case, on_each_driver};
+use culvert_e2e::{Case, Driver, User, on_each_driver};
 
 fn group(case: &Case, name: &str) {
     let mapping = case.program("mapping");
@@ -16,4 +16,11 @@ on_each_driver! {
     files_open_elsewhere |case| group(&case, "processes");
     children |case| group(&case, "children");
     stores_and_calls_at_the_same_time |case| group(&case, "together");
+}
+
+/// A mapped file of `memory` is a file of the kernel's, too, for which there must be a descriptor left.
+#[test]
+fn few_descriptors_for_mapped_files() {
+    let case = Case::new("mapping::few_descriptors_for_mapped_files", User::Me).directory(Driver::Memory);
+    group(&case, "descriptors");
 }

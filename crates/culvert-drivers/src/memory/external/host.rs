@@ -194,6 +194,23 @@ pub fn is_held(fd: Descriptor) -> bool {
     }
 }
 
+/// Whether the new descriptor `fd` tells that the process has so many that none should be kept beside those that the program knows of: more than an eighth of what
+/// `RLIMIT_NOFILE` allows. A handful is never too many.
+pub fn is_scarce(fd: i32) -> bool {
+    const HANDFUL: i32 = 8;
+    const RLIMIT_NOFILE: usize = 7;
+    if fd < HANDFUL {
+        return false;
+    }
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: prlimit64 of this process writes two words.
+    let asked = unsafe {
+        let to = limits.as_mut_ptr() as usize;
+        syscall::call(nr::PRLIMIT64, [0, RLIMIT_NOFILE, 0, to])
+    };
+    asked.is_ok() && fd as u64 >= limits[0] / 8
+}
+
 /// The names in `directory`.
 pub fn list(directory: i32) -> Result<alloc::vec::Vec<alloc::vec::Vec<u8>>, Errno> {
     let here = open_at(directory, b".", linux::O_DIRECTORY)?;

@@ -20,7 +20,7 @@ use alloc::{format, string::String, vec::Vec};
 use culvert::{Attributes, Errno, Error, Result};
 use culvert_sys::raw::general as linux;
 
-pub use host::{is_held, open_at};
+pub use host::{is_held, is_scarce, open_at};
 
 /// What the name of the directory has more than that of the image. Names of file systems do not end so.
 pub const SUFFIX: &[u8] = b".files";
@@ -181,9 +181,14 @@ impl Core {
             let Some((number, generation)) = parse(&name) else {
                 continue;
             };
-            let found = self.inode(number).ok();
-            let found = found.filter(|of| (of.get(inode::STATE) >> 32) as u32 == generation);
-            let Some(of) = found.filter(|of| !of.has(flag::FREE)) else {
+            let found = {
+                // What a transaction says that is not final may be undone: the inode would be back, without its bytes.
+                let _lock = self.lock()?;
+                let found = self.inode(number).ok();
+                let found = found.filter(|of| (of.get(inode::STATE) >> 32) as u32 == generation);
+                found.filter(|of| !of.has(flag::FREE))
+            };
+            let Some(of) = found else {
                 host::remove_at(directory.fd(), &name)?;
                 continue;
             };
