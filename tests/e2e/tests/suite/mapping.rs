@@ -21,6 +21,7 @@ on_each_driver! {
 /// A mapped file of `memory` is a file of the kernel's, too, for which there must be a descriptor left.
 #[test]
 fn few_descriptors_for_mapped_files() {
-    let case = Case::new("mapping::few_descriptors_for_mapped_files", User::Me).directory(Driver::Memory);
+    let case =
+        Case::new("mapping::few_descriptors_for_mapped_files", User::Me).directory(Driver::Memory);
     group(&case, "descriptors");
 }
