@@ -4,11 +4,41 @@ use super::attributes::attributes;
 use super::filesystem::PassthroughFs;
 use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
 use super::nodes::Object;
-use culvert::{Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result};
+use culvert::{
+    Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result, Timespec,
+};
 use culvert_sys::nr;
 
 /// Flags of open(2) that say how, and not what or where: the others are the callers' here.
 const KEPT: u32 = !(O_CREAT | O_EXCL | kernel::O_DIRECTORY | O_PATH);
+
+/// What was made and removed again before anybody could look at it. No inode has this number.
+pub(super) const GONE: Node = Node(u64::MAX);
+
+/// The entry of [`GONE`].
+fn gone(kind: FileKind) -> Entry {
+    let (uid, gid) = kernel::effective_ids();
+    let never = Timespec::default();
+    Entry {
+        attributes: Attributes {
+            node: GONE,
+            inode: GONE.0,
+            kind,
+            permissions: 0,
+            links: 0,
+            uid,
+            gid,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            block_size: 4096,
+            atime: never,
+            mtime: never,
+            ctime: never,
+            btime: None,
+        },
+    }
+}
 
 impl PassthroughFs {
     /// Opens what `object` is.
@@ -98,18 +128,49 @@ impl PassthroughFs {
         Ok((entry, self.opened(entry.attributes.node, file)))
     }
 
-    /// Makes a name by `call` and finds what it is.
+    /// Makes a name for something new of this `kind` by `call` and finds what it is.
+    ///
+    /// It was made, whatever another process has done to the name since: if it is gone or names something of another kind by now, the answer is
+    /// [`GONE`], which no operation finds any more.
     pub(super) fn make(
         &self,
         dir: Node,
         name: &[u8],
+        kind: FileKind,
         call: impl FnOnce(i32, &Name) -> Result<()>,
     ) -> Result<Entry> {
         self.writable()?;
         let object = self.directory(dir)?;
         let name = Name::new(name)?;
         call(object.fd(), &name)?;
-        self.find(dir, &object, &name)
+        match self.find(dir, &object, &name) {
+            Ok(entry) if entry.attributes.kind == kind => Ok(entry),
+            Ok(another) => {
+                self.nodes.forget(another.attributes.node, 1);
+                Ok(gone(kind))
+            }
+            Err(error) if error.errno() == Errno::ENOENT => Ok(gone(kind)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes another name for `node`.
+    pub(super) fn add_name(&self, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        self.writable()?;
+        let object = self.object(node)?;
+        if object.kind == FileKind::Directory {
+            return Err(Errno::EPERM.into());
+        }
+        let place = self.directory(dir)?;
+        kernel::link(object.fd(), place.fd(), &Name::new(name)?)?;
+        // Not what the new name says, which may be another's by now.
+        let status = kernel::status(object.fd(), None)?;
+        match self.nodes.refer(&status) {
+            Some(node) => Ok(Entry {
+                attributes: attributes(node, &status)?,
+            }),
+            None => self.entry(kernel::reopen(object.fd(), O_PATH)?, Some(dir)),
+        }
     }
 
     /// Removes a name.

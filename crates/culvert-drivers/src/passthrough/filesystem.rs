@@ -291,7 +291,7 @@ impl FileSystem for PassthroughFs {
     }
 
     fn mkdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        self.make(dir, name, |dir, name| {
+        self.make(dir, name, FileKind::Directory, |dir, name| {
             kernel::name_call(nr::MKDIRAT, dir, name, [mode as usize, 0])
         })
     }
@@ -306,7 +306,9 @@ impl FileSystem for PassthroughFs {
     ) -> Result<Entry> {
         // mknod(2) takes a device number of 32 bits (`new_decode_dev`, include/linux/kdev_t.h).
         let device = u32::try_from(rdev).map_err(|_| Errno::EINVAL)?;
-        self.make(dir, name, |dir, name| {
+        // None: the kernel's EINVAL.
+        let kind = FileKind::of_mode(mode).unwrap_or(FileKind::Regular);
+        self.make(dir, name, kind, |dir, name| {
             kernel::name_call(nr::MKNODAT, dir, name, [mode as usize, device as usize])
         })
     }
@@ -318,15 +320,13 @@ impl FileSystem for PassthroughFs {
         name: &[u8],
         target: &[u8],
     ) -> Result<Entry> {
-        self.make(dir, name, |dir, name| kernel::symlink(target, dir, name))
+        self.make(dir, name, FileKind::Symlink, |dir, name| {
+            kernel::symlink(target, dir, name)
+        })
     }
 
     fn link(&self, _caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        let object = self.object(node)?;
-        if object.kind == FileKind::Directory {
-            return Err(Errno::EPERM.into());
-        }
-        self.make(dir, name, |dir, name| kernel::link(object.fd(), dir, name))
+        self.add_name(node, dir, name)
     }
 
     fn unlink(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {

@@ -4,6 +4,7 @@
 //! they are. The kernel opens nothing by inode number for ordinary users, so the tree is searched. That happens once for each, and never for trees that
 //! the transport serves by their own descriptors.
 
+use super::changes::GONE;
 use super::filesystem::PassthroughFs;
 use super::kernel::{self, Name};
 use super::listing::entries;
@@ -25,7 +26,7 @@ impl PassthroughFs {
     /// What `node` is: as the transport knows it, or by a search. `ESTALE` when it is nowhere.
     pub(super) fn object(&self, node: Node) -> Result<Arc<Object>> {
         match self.nodes.get(node) {
-            Err(error) if error.errno() == Errno::ESTALE => self.search(node),
+            Err(error) if error.errno() == Errno::ESTALE && node != GONE => self.search(node),
             found => found,
         }
     }

@@ -113,7 +113,11 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
                     )
                 });
             if let Err(error) = listed {
-                let errno = super::io::report(held, "getdents64", &error);
+                let errno = match super::io::report(held, "getdents64", &error) {
+                    // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).
+                    Errno::ESTALE => Errno::ENOENT,
+                    errno => errno,
+                };
                 if used == 0 {
                     failure = Some(errno);
                 }

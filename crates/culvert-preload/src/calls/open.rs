@@ -301,7 +301,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         let mode = process::limits::creation_mode(file_system, mode & 0o7777);
         let (entry, opened) = file_system
             .create(&caller, found.parent, name, to_driver(flags), mode)
-            .map_err(|error| error.errno())?;
+            .map_err(|error| appeared(&found, name, error.errno()))?;
         return give_new(&mut found, entry.attributes, opened, flags);
     };
     let attributes = entry.attributes;
@@ -378,6 +378,27 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         FileKind::Socket => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),
+    }
+}
+
+/// What a create says that failed by `errno`. A link or a FIFO may have got the name since it was looked up: it is to be looked up again (`ESTALE`), and
+/// followed or opened as it would have been.
+#[cold]
+fn appeared(found: &Inside<'_>, name: &[u8], errno: Errno) -> Errno {
+    if !matches!(errno, Errno::ELOOP | Errno::ENXIO) {
+        return errno;
+    }
+    let Ok(file_system) = process::file_system(found.mount) else {
+        return errno;
+    };
+    match file_system.lookup(&process::caller(), found.parent, name) {
+        Ok(entry) => {
+            file_system.forget(entry.attributes.node, 1);
+            Errno::ESTALE
+        }
+        // Gone again.
+        Err(error) if error.errno() == Errno::ENOENT => Errno::ESTALE,
+        Err(_) => errno,
     }
 }
 

@@ -24,6 +24,7 @@ mod paths;
 mod permissions;
 mod programs;
 mod programs_on_mount;
+mod races;
 mod reading;
 mod sharing;
 mod sockets;
