@@ -5,6 +5,7 @@ use crate::{
     failure::{reason, shown},
     run, run_directory,
 };
+use culvert_preload::paging::pager::userfault;
 use culvert_sys::{nr, syscall};
 use std::{
     ffi::CStr,
@@ -296,34 +297,25 @@ fn user_namespaces() -> Check {
     }
 }
 
+/// Whether pages of mapped files can be filled when they are touched (`culvert_preload::paging::pager`).
 fn user_faults() -> Check {
     const NAME: &str = "userfaultfd";
-    const USER_MODE_ONLY: usize = 1;
-    const CLOEXEC: usize = 0o2000000;
-    let open = |flags: usize| {
-        // SAFETY: plain flags.
-        unsafe { syscall::call(nr::USERFAULTFD, [flags]).map(close) }
-    };
-    // Mapped files are filled when they are mapped; only lazy paging, of a later version, asks for it.
-    match (open(CLOEXEC), open(CLOEXEC | USER_MODE_ONLY)) {
-        (Ok(()), _) => check(
+    const CONSEQUENCE: &str = "files whose bytes only a driver has are filled before they are mapped, not on demand: mapping a large one reads all of it";
+    const NEEDED: &str = "needs root or CAP_SYS_PTRACE, /dev/userfaultfd that may be opened, or vm.unprivileged_userfaultfd=1";
+    let limited = |found: String| check(NAME, Verdict::Limited, found, CONSEQUENCE);
+    match (userfault::create(), userfault::open_full()) {
+        (Ok((_, true)), _) => check(
             NAME,
             Verdict::Good,
-            "available (not used by this version)",
+            "available: large mapped files are filled on demand",
             "",
         ),
-        (_, Ok(())) => check(
-            NAME,
-            Verdict::Good,
-            "faults of user mode only (not used by this version)",
-            "",
-        ),
-        (Err(error), _) => check(
-            NAME,
-            Verdict::Good,
-            format!("{error} (not used by this version)"),
-            "",
-        ),
+        (
+            _,
+            Err(error @ (culvert::Errno::EPERM | culvert::Errno::EACCES | culvert::Errno::ENOENT)),
+        ) => limited(format!("not permitted ({error}): {NEEDED}")),
+        (_, Err(error)) => limited(format!("{error}")),
+        (_, Ok(_)) => limited("the kernel has no UFFDIO_POISON, which came with Linux 6.6".into()),
     }
 }
 

@@ -35,7 +35,13 @@ pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, add
 
 /// Whoever touches the page gets SIGBUS.
 pub fn refuse(userfault: i32, address: u64) {
-    let _ = userfault::poison(userfault, address);
+    match userfault::poison(userfault, address) {
+        // Somebody has filled it meanwhile, or the process, or its mapping, is gone.
+        Ok(()) | Err(Errno::EEXIST | Errno::ENOENT | Errno::ESRCH | Errno::EFAULT) => {}
+        Err(error) => {
+            culvert_preload::log!("the page at {address:x} cannot be made SIGBUS: {error}")
+        }
+    }
     let _ = userfault::wake(userfault, address, userfault::PAGE);
 }
 

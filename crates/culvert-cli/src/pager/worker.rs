@@ -76,19 +76,22 @@ pub fn work(table: &'static Table, epoll: i32, guardian: u32, follows: bool) -> 
         model: Mutex::default(),
     };
     worker.take_over();
-    let watched = kernel::watch(epoll, LISTENING, LISTEN << 32, true);
-    let watched = watched.and_then(|()| {
-        let guardian = kernel::process(guardian)?;
-        kernel::watch(epoll, guardian, GUARDIAN << 32, true)
-    });
-    if worker.model().connections.is_empty() && follows {
-        worker.end();
-    }
-    if let Err(error) = watched {
+    if let Err(error) = kernel::watch(epoll, LISTENING, LISTEN << 32, true) {
         culvert_preload::log!("the pager cannot wait for anything: {error}");
         kernel::end(1);
     }
+    let watched = kernel::process(guardian)
+        .and_then(|guardian| kernel::watch(epoll, guardian, GUARDIAN << 32, true));
+    // It may have died before it could be watched, and its number may be another's.
+    let last = watched.is_err() || std::os::unix::process::parent_id() != guardian;
+    if worker.model().connections.is_empty() && follows {
+        worker.end();
+    }
     std::thread::scope(|scope| {
+        if last {
+            // While the others serve: the lock of a file may be with somebody who waits for a page.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || worker.guardian_died());
+        }
         for thread in 1..THREADS {
             let worker = &worker;
             let _ = std::thread::Builder::new().spawn_scoped(scope, move || worker.events(thread));

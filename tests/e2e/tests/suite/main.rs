@@ -15,6 +15,7 @@ mod kernel_mount;
 mod limits;
 mod locking;
 mod mapped;
+mod mapped_lazily;
 mod mapped_on_demand;
 mod mapped_stores;
 mod mapping;

@@ -12,6 +12,7 @@ const IOCTL_REGISTER: usize = 0xc020_aa00;
 const IOCTL_UNREGISTER: usize = 0x8010_aa01;
 const IOCTL_WAKE: usize = 0x8010_aa02;
 const IOCTL_COPY: usize = 0xc028_aa03;
+const IOCTL_WRITEPROTECT: usize = 0xc018_aa06;
 const IOCTL_POISON: usize = 0xc020_aa08;
 /// `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd`.
 const IOCTL_NEW: usize = 0xaa00;
@@ -54,7 +55,9 @@ pub fn create() -> Result<(Descriptor, bool), Errno> {
     Ok((made, false))
 }
 
-fn open_full() -> Result<Descriptor, Errno> {
+/// A userfaultfd that catches the kernel's accesses too, without features yet. EPERM, EACCES, ENOENT: this user gets none, neither by userfaultfd(2) nor by
+/// `/dev/userfaultfd`.
+pub fn open_full() -> Result<Descriptor, Errno> {
     // SAFETY: makes descriptors.
     unsafe {
         if let Ok(made) = syscall::call(nr::USERFAULTFD, [O_CLOEXEC_NONBLOCK]) {
@@ -100,10 +103,20 @@ pub fn copy(fd: i32, start: u64, bytes: &[u8]) -> Result<(), Errno> {
     control(fd, IOCTL_COPY, &mut words)
 }
 
-/// Accesses to the page at `start` are SIGBUS, until the process unmaps it or gives it back by madvise(MADV_DONTNEED).
+/// Accesses to the page at `start` are SIGBUS, until the process unmaps it or gives it back by madvise(MADV_DONTNEED). EEXIST: a page is there.
 pub fn poison(fd: i32, start: u64) -> Result<(), Errno> {
+    const DONT_WAKE: u64 = 2;
     // `struct uffdio_poison`: range, mode, updated.
-    control(fd, IOCTL_POISON, &mut [start, PAGE, 0, 0])
+    let put = || control(fd, IOCTL_POISON, &mut [start, PAGE, 0, 0]);
+    match put() {
+        // What notes stores has left its mark where the page would be, and no mark is overwritten by another (`mfill_atomic_pte_poison`, mm/userfaultfd.c).
+        Err(Errno::EEXIST) => {
+            // `struct uffdio_writeprotect`: range, mode.
+            let cleared = control(fd, IOCTL_WRITEPROTECT, &mut [start, PAGE, DONT_WAKE]);
+            cleared.map_err(|_| Errno::EEXIST).and_then(|()| put())
+        }
+        other => other,
+    }
 }
 
 /// The address of the next fault that nobody has looked at; EAGAIN where there is none.

@@ -1,0 +1,172 @@
+//! Files that are filled on demand, when something goes wrong: what the driver cannot read, a file that becomes shorter, other processes, and kill -9 of a writer
+//! and of the pager. What an ordinary user maps is filled before.
+
+use culvert_e2e::{Case, Driver, Finished, User, run_within, world};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+const SIZE: u64 = 8 << 20;
+const PAGE: u64 = 4096;
+/// Where the first byte is that a layer does not read.
+const BAD: u64 = SIZE / 2;
+/// A layer through which reading takes so long that a pager can be killed at it.
+const SLOW: &str = "layer=fault,fault.rule=read+delay=1ms";
+
+/// A case with a directory, and the program. None: not tested here.
+fn case(name: &str, driver: Driver, user: User) -> Option<(Case, String)> {
+    if user == User::Nobody && !world().is_root() {
+        return None;
+    }
+    let name = format!("mapped-lazily-{name}-{}-{user:?}", driver.name());
+    let case = Case::new(&name, user).directory(driver);
+    let program = case.program("mapped_lazily");
+    Some((case, program))
+}
+
+fn agrees(what: &str, driver: Driver, user: User) {
+    if let Some((case, program)) = case(what, driver, user) {
+        case.good(&format!("umask 022; {program} {what} $M/file"));
+    }
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_mapped() {
+    agrees("truncated", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn a_file_that_becomes_shorter_below_a_layer() {
+    agrees("truncated", Driver::Layered, User::Me);
+}
+
+#[test]
+fn a_file_that_becomes_shorter_of_an_ordinary_user() {
+    agrees("truncated", Driver::NoDescriptor, User::Nobody);
+}
+
+#[test]
+fn two_processes_fill_one_file() {
+    agrees("two", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn two_processes_of_an_ordinary_user() {
+    agrees("two", Driver::NoDescriptor, User::Nobody);
+}
+
+/// What a program sees of a file whose second half cannot be read, and the log.
+fn unreadable(user: User) -> Option<(String, String)> {
+    if world().only_native {
+        return None;
+    }
+    let (case, program) = case("unreadable", Driver::NoDescriptor, user)?;
+    let rules = format!("layer=fault,fault.rule=read+offset={BAD}+errno=EIO");
+    let script = format!(
+        "{program} make $M/file {SIZE} && {program} unreadable $M/file {SIZE} {BAD}; echo end $?; cat $W/log >&2"
+    );
+    // The log lies in the working directory, which is made anew for the run.
+    let script = format!("export CULVERT_LOG=$W/log; exec bash -c '{script}'");
+    let done = case
+        .options(rules)
+        .through_culvert(&["bash", "-c", &script]);
+    Some((done.text(), done.errors()))
+}
+
+/// Whether a full userfaultfd is to be had here by whoever runs the tests.
+fn on_demand() -> bool {
+    world().is_root()
+}
+
+#[test]
+fn what_cannot_be_read_is_a_signal_with_a_reason() {
+    let Some((seen, log)) = unreadable(User::Me).filter(|_| on_demand()) else {
+        return;
+    };
+    let behind = BAD + 3 * PAGE;
+    let want = format!(
+        "before, byte {before}: {before}\nbehind, byte {behind}: BUS\nonce more, byte {behind}: BUS\nthe first, byte 0: 0\n\
+         the kernel: EFAULT\nthe kernel, before: reads it\na child, byte {BAD}: BUS\nchild: 0\nmunmap: 0\nend 0\n",
+        before = BAD - PAGE
+    );
+    assert_eq!(seen, want, "{log}");
+    let reasons = log
+        .lines()
+        .filter(|line| line.contains("cannot be read, SIGBUS: EIO by rule 1 of layer fault"));
+    assert_eq!(reasons.count(), 3, "{log}");
+}
+
+#[test]
+fn what_cannot_be_read_is_no_mapping_of_an_ordinary_user() {
+    let Some((seen, log)) = unreadable(User::Nobody) else {
+        return;
+    };
+    assert_eq!(seen, "mmap: EIO\nend 0\n", "{log}");
+    assert!(log.contains("EIO by rule 1 of layer fault"), "{log}");
+}
+
+#[test]
+fn what_the_last_process_of_a_run_had_stored_when_it_was_killed() {
+    if world().only_native {
+        return;
+    }
+    let Some((case, program)) = case("last", Driver::NoDescriptor, User::Me) else {
+        return;
+    };
+    let script = format!("{program} make $M/file {SIZE} && exec {program} last $M/file {SIZE}");
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(done.status, "signal 9", "{}", done.report());
+    // Held by the pager until it has ended. No file any more: somebody else has found the run over, and removed it.
+    let mut wait = Command::new("flock");
+    wait.arg(format!("{}/lock", done.text().trim())).arg("true");
+    let waited = run_within(wait, b"", Duration::from_secs(30));
+    assert!(!waited.status.starts_with("killed"), "{}", waited.report());
+    let file = case.behind().expect("a directory").join("file");
+    let bytes = fs::read(file).expect("the file is there");
+    for at in (0..SIZE).step_by(8) {
+        let word = bytes[at as usize..][..8].try_into().expect("8 bytes");
+        let page = at & !(PAGE - 1);
+        let stored = at % PAGE == 16 && page % (5 * PAGE) == 0;
+        let want = if stored { !page } else { at };
+        assert_eq!(u64::from_le_bytes(word), want, "byte {at}");
+    }
+}
+
+/// Threads read a file through a mapping while `kills` workers of the pager are killed, and then perhaps its guardian.
+fn killed(kills: u32, guardian: u32) -> Option<Finished> {
+    if world().only_native || !on_demand() {
+        return None;
+    }
+    let (case, program) = case(
+        &format!("killed-{guardian}"),
+        Driver::NoDescriptor,
+        User::Me,
+    )?;
+    let script =
+        format!("{program} make $M/file 25165824 && {program} killed $M/file {kills} {guardian}");
+    Some(case.options(SLOW).through_culvert(&["bash", "-c", &script]))
+}
+
+#[test]
+fn a_pager_whose_workers_are_killed_goes_on() {
+    if let Some(done) = killed(20, 0) {
+        assert_eq!(done.text(), "0 wrong\n", "{}", done.report());
+        assert!(
+            done.errors().contains("guardian found"),
+            "{}",
+            done.report()
+        );
+    }
+}
+
+#[test]
+fn a_pager_whose_guardian_is_killed_fills_what_is_left() {
+    if let Some(done) = killed(3, 1) {
+        assert_eq!(done.text(), "0 wrong\n", "{}", done.report());
+        assert!(
+            done.errors().contains("guardian found"),
+            "{}",
+            done.report()
+        );
+    }
+}
