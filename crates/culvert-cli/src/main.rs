@@ -16,6 +16,7 @@ mod mounts;
 mod pager;
 mod prepare;
 mod program;
+mod recovery;
 mod run;
 mod run_directory;
 mod verdict;
@@ -55,7 +56,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Print(text) => print(&text),
         Command::Run(run) => Err(run::run(run)),
         Command::RunInside(run) => Err(run::continue_inside(run)),
-        Command::Recover(directory) => run_directory::recover(&directory),
+        Command::Recover(directory) => recovery::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(mount),

@@ -4,11 +4,11 @@
 //! knows when the last one is gone, and the next run removes the directories that nobody holds.
 
 use crate::failure::{Failure, path, reason, shown};
+use crate::recovery;
 use culvert::mount::Mount;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use std::{
-    fs,
-    io::{self, IsTerminal},
+    fs, io,
     os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
     os::unix::ffi::OsStrExt,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
@@ -60,7 +60,12 @@ pub fn create() -> Result<Held, Failure> {
         Mode::empty(),
     )
     .map_err(|error| failed(&base, error.into()))?;
-    recover_left(&base);
+    for directory in with_mappings(&base) {
+        recovery::await_pager(&directory, || held(&directory));
+        if !held(&directory) {
+            recovery::try_again(&directory);
+        }
+    }
     sweep(&base, gate.as_fd());
     // While we hold the gate shared nobody sweeps, so a directory is never seen without its lock.
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
@@ -209,20 +214,6 @@ fn usable(base: &Path) -> Result<bool, String> {
         .contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
-/// Writes back what killed programs of earlier runs have stored in mappings, before this run's programs look at the files. Also while another run is made, which has
-/// nothing to do with these; where two are at it, both do the same.
-fn recover_left(base: &Path) {
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let directory = entry.path();
-        if is_identifier(entry.file_name().as_bytes())
-            && directory.join("mappings").exists()
-            && !held(&directory)
-        {
-            is_recovered(&directory);
-        }
-    }
-}
-
 /// Removes run directories that no process holds any more, as long as it is quick. Whatever goes wrong is left for the next run.
 fn sweep(base: &Path, gate: impl AsFd) {
     if flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -240,7 +231,7 @@ fn sweep(base: &Path, gate: impl AsFd) {
         if ours
             && entry.file_type().is_ok_and(|kind| kind.is_dir())
             && !held(&directory)
-            && is_recovered(&directory)
+            && !recovery::is_needed(&directory)
         {
             remove(&directory, &mut files);
         }
@@ -248,53 +239,12 @@ fn sweep(base: &Path, gate: impl AsFd) {
     let _ = flock(&gate, FlockOperation::Unlock);
 }
 
-/// Whether nothing is left in `directory` that its programs, which were killed, have stored in mappings and their files have not got. Another process
-/// sees to that: one serves one run.
-fn is_recovered(directory: &Path) -> bool {
-    let pending = || {
-        fs::read(directory.join("mappings"))
-            .is_ok_and(|table| culvert_preload::paging::records::is_anything_in(&table))
-    };
-    if !pending() {
-        return true;
-    }
-    // Who only sees the output of a program is not told of another one; the log says it in any case.
-    let told = match io::stderr().is_terminal() {
-        true => std::process::Stdio::inherit(),
-        false => std::process::Stdio::null(),
-    };
-    let _ = std::process::Command::new("/proc/self/exe")
-        .arg(crate::RECOVER)
-        .arg(directory)
-        .env_remove("CULVERT_RUN")
-        .env_remove("LD_AUDIT")
-        .stdin(std::process::Stdio::null())
-        .stdout(std::process::Stdio::null())
-        .stderr(told)
-        .status();
-    !pending()
-}
-
-/// Writes back what programs of the run in `directory`, which is over, have stored in mappings. What cannot be written back stays there.
-pub fn recover(directory: &Path) -> Result<u8, Failure> {
-    if let Some(log) = std::env::var_os("CULVERT_LOG") {
-        culvert_preload::log::open(log.as_bytes());
-    }
-    let kept = |why: String| {
-        culvert_preload::log!("kept in {}: {why}", shown(directory));
-        Failure::new(format!(
-            "what a killed program had stored in mapped files is kept in {}: {why}",
-            shown(directory)
-        ))
-        .advice(
-            "make the source of that run's mount available and run again, or remove the directory",
-        )
-    };
-    culvert_preload::start::outside(directory.as_os_str().as_bytes()).map_err(kept)?;
-    match culvert_preload::paging::recover_all() {
-        Ok(()) => Ok(0),
-        Err(error) => Err(kept(error.to_string())),
-    }
+/// The run directories whose programs mapped files.
+fn with_mappings(base: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let ours = entries.filter(|entry| is_identifier(entry.file_name().as_bytes()));
+    ours.map(|entry| entry.path())
+        .filter(|directory| directory.join("mappings").exists())
 }
 
 /// Whether `name` is one that [`identifier`] gives.

@@ -341,6 +341,11 @@ impl NodeLocks {
         owner & BY_THREAD != 0
     }
 
+    /// Whether [`NodeLocks::owner`] names a process with a slot so.
+    pub fn is_slot(owner: u32) -> bool {
+        (1..=SLOTS).contains(&owner)
+    }
+
     /// Whether the process that [`NodeLocks::owner`] names so is there. This process must have a slot itself, else everybody lives.
     pub fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {

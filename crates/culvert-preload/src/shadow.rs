@@ -195,6 +195,13 @@ pub fn mark_partly(fd: i32, changes: bool) -> Result<(), Errno> {
     unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
 }
 
+/// Its time of change is now. Under the node's lock.
+pub fn touch(fd: i32) -> Result<(), Errno> {
+    let mode = stat_descriptor(fd)?.st_mode & 0o7777;
+    // SAFETY: sets the mode of our own file.
+    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+}
+
 /// Says that it does, and follows it.
 pub fn mark_followed(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
     mark(fd, attributes, FILLED | FOLLOWED)

@@ -202,19 +202,22 @@ pub fn of(name: ShadowName) -> alloc::vec::Vec<(&'static Record, Said)> {
     all(|said| said.name == name)
 }
 
-/// Whether the file `mappings` of a run, given as `table`, has a valid record.
-pub fn is_anything_in(table: &[u8]) -> bool {
+/// The owners of the valid records in the file `mappings` of a run, given as `table`.
+pub fn owners_in(table: &[u8]) -> impl Iterator<Item = u32> {
     let records = table.get(4096..).unwrap_or_default();
-    records.chunks_exact(size_of::<Record>()).any(|record| {
-        let word = |at: usize| {
-            let bytes = record
-                .get(at..at + 8)
-                .and_then(|bytes| bytes.try_into().ok());
-            u64::from_ne_bytes(bytes.unwrap_or_default())
-        };
-        // The owner is the first half of its word; the range follows mount and node.
-        word(0) as u32 != 0 && word(16) < word(24)
-    })
+    records
+        .chunks_exact(size_of::<Record>())
+        .filter_map(|record| {
+            let word = |at: usize| {
+                let bytes = record
+                    .get(at..at + 8)
+                    .and_then(|bytes| bytes.try_into().ok());
+                u64::from_ne_bytes(bytes.unwrap_or_default())
+            };
+            // The owner is the first half of its word; the range follows mount and node.
+            let owner = word(0) as u32;
+            (owner != 0 && word(16) < word(24)).then_some(owner)
+        })
 }
 
 /// Whether the process of `owner` is gone.

@@ -12,29 +12,32 @@ use culvert::{Errno, File};
 /// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have executed another program, which has the slot again, with
 /// records of its own.
 pub fn recover(slot: u32) {
-    let _ = recover_those(|said| {
+    let wanted = |said: &records::Said| {
         said.owner == records::NOBODY || said.owner == slot && records::has_ended(slot)
-    });
+    };
+    let _ = recover_those(wanted, false);
 }
 
 /// The same of all processes that are gone.
 pub fn recover_dead() {
-    let _ = recover_those(|said| records::is_gone(said.owner));
+    let _ = recover_those(|said| records::is_gone(said.owner), false);
 }
 
 /// The same of the node of `name`, which is about to be used.
 pub fn recover_node(name: ShadowName) {
     if records::any(name) {
-        let _ = recover_those(|said| said.name == name && records::is_gone(said.owner));
+        let wanted = |said: &records::Said| said.name == name && records::is_gone(said.owner);
+        let _ = recover_those(wanted, false);
     }
 }
 
-/// The same of all processes of a run that nobody is part of any more; an error of one of the files.
+/// The same of all processes of a run that nobody is part of any more; an error of one of the files. A file that was changed after that is left alone.
 pub fn recover_all() -> culvert::Result<()> {
-    recover_those(|_| true)
+    recover_those(|_| true, true)
 }
 
-fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> culvert::Result<()> {
+/// `later`: nobody has kept the shadows equal since those processes were killed.
+fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culvert::Result<()> {
     let mut result = Ok(());
     // A slot, so that others see who has taken a record over.
     let _ = process::get().node_locks.owner();
@@ -42,7 +45,7 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> culvert::Result<()>
         if !record.take_over(said.owner) {
             continue;
         }
-        match recover_range(said.name, said.range) {
+        match recover_range(said.name, said.range, later) {
             Ok(()) => record.free(),
             Err(error) => {
                 record.give_back();
@@ -58,7 +61,7 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool) -> culvert::Result<()>
     result
 }
 
-fn recover_range(name: ShadowName, range: (u64, u64)) -> culvert::Result<()> {
+fn recover_range(name: ShadowName, range: (u64, u64), later: bool) -> culvert::Result<()> {
     let Some(shadow) = follow::followed(name)? else {
         return Ok(());
     };
@@ -77,7 +80,19 @@ fn recover_range(name: ShadowName, range: (u64, u64)) -> culvert::Result<()> {
     let _lock = process::get()
         .node_locks
         .lock(MountId(name.mount), name.node);
+    if later && was_changed_since(&*file, shadow.number())? {
+        return Err(culvert::Error::because(
+            Errno::EBUSY,
+            "the file was changed after that, and would lose it",
+        ));
+    }
     write_back(&*file, shadow.number(), &[range], false).map(|_| ())
+}
+
+/// Whether `file` was written more than a second after its shadow was: what the run's processes do to the file they do to the shadow next.
+fn was_changed_since(file: &dyn File, shadow: i32) -> culvert::Result<bool> {
+    let followed = crate::run::stat_descriptor(shadow)?.st_ctime as i64;
+    Ok(file.attributes()?.mtime.seconds > followed + 1)
 }
 
 /// The file of `name`, opened anew for writing.

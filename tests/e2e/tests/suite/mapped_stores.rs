@@ -60,6 +60,34 @@ fn survives(options: &str, user: User) {
     assert_eq!(done.status, "exit 0", "{}", done.report());
 }
 
+/// `programs/kept_stores.py`: written back after the source has come back; a file that was changed meanwhile stays as it is.
+#[test]
+fn what_cannot_be_written_back_is_kept_and_said_once() {
+    let world = world();
+    if world.only_native {
+        return;
+    }
+    let place = std::env::temp_dir().join(format!("culvert-e2e-{}-kept", std::process::id()));
+    fs::create_dir_all(&place).expect("the temporary directory can be written");
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(world.program("kept_stores.py"));
+    command.arg(&world.culvert).arg(&place);
+    command
+        .env_clear()
+        .current_dir("/")
+        .env("PATH", PATH)
+        .env("TMPDIR", &place);
+    let done = run_within(command, b"", Duration::from_secs(60));
+    fs::remove_dir_all(&place).expect("what the trial left can be removed");
+    let wanted = "1 True 0\nstored False\n1 True 0\nedited True\n";
+    assert_eq!(
+        String::from_utf8_lossy(&done.stdout),
+        wanted,
+        "{}",
+        done.report()
+    );
+}
+
 /// `programs/mapped_together.c`.
 fn together(user: User) {
     if user == User::Nobody && !world().is_root() {

@@ -1,0 +1,174 @@
+//! What killed programs of earlier runs have stored in mappings, and their files have not got: it is written back before the next run's programs look at them.
+//!
+//! What cannot be written back stays in its run directory, which is said once, and is tried again by later runs.
+
+use crate::failure::{Failure, shown};
+use std::{
+    fs,
+    io::{self, IsTerminal},
+    os::unix::ffi::OsStrExt,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+/// How long what cannot be written back is kept: a disk may come back.
+const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A file of the run directory: there since the first attempt that failed, and not empty once that has been told.
+const KEPT: &str = "kept";
+
+/// Whether anything is left in `directory` that must still be written back.
+pub fn is_needed(directory: &Path) -> bool {
+    is_pending(directory) && !is_given_up(directory)
+}
+
+fn is_pending(directory: &Path) -> bool {
+    !owners(directory).is_empty()
+}
+
+/// The processes that had something to write back when they ended, and those that live.
+fn owners(directory: &Path) -> Vec<u32> {
+    let table = fs::read(directory.join("mappings")).unwrap_or_default();
+    culvert_preload::paging::records::owners_in(&table).collect()
+}
+
+/// Waits, not for long, while the pager of the run in `directory` is writing back what a process had stored that is gone.
+pub fn await_pager(directory: &Path, held: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(1);
+    while held() && Instant::now() < until && is_pager_at_it(directory) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn is_pager_at_it(directory: &Path) -> bool {
+    let owners = owners(directory);
+    let open = |name| fs::File::open(directory.join(name));
+    let (false, Ok(slots), Ok(pager)) = (owners.is_empty(), open("owners"), open("pager.lock"))
+    else {
+        return false;
+    };
+    let free = rustix::fs::FlockOperation::NonBlockingLockShared;
+    rustix::fs::flock(&pager, free).is_err()
+        && owners.into_iter().any(|owner| match holder(&slots, owner) {
+            None => false,
+            Some(0) => true,
+            Some(process) => fs::read(format!("/proc/{process}/comm"))
+                .is_ok_and(|name| name.starts_with(b"culvert-pager")),
+        })
+}
+
+/// The process that has the slot `owner` of a run (`culvert_preload::node_locks`), 0 when nobody has it any more; none where that cannot be told.
+fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
+    const F_GETLK: usize = 5;
+    const F_WRLCK: u64 = 1;
+    const F_UNLCK: u16 = 2;
+    if !culvert_preload::node_locks::NodeLocks::is_slot(owner) {
+        return None;
+    }
+    // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
+    let mut lock = [F_WRLCK, owner.into(), 1, 0];
+    let arguments = [
+        slots.as_raw_fd() as usize,
+        F_GETLK,
+        lock.as_mut_ptr() as usize,
+    ];
+    // SAFETY: a `struct flock` on a descriptor of ours.
+    unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments) }.ok()?;
+    match lock[0] as u16 {
+        F_UNLCK => Some(0),
+        _ => Some(lock[3] as u32).filter(|&process| process != 0),
+    }
+}
+
+/// Whether it could not be written back for so long that nobody will see to it.
+fn is_given_up(directory: &Path) -> bool {
+    let kept = fs::metadata(directory.join(KEPT)).and_then(|kept| kept.modified());
+    let age = kept.ok().and_then(|since| since.elapsed().ok());
+    age.is_some_and(|age| age > PATIENCE)
+}
+
+/// Whether each source of the run is there.
+fn sources(directory: &Path) -> Vec<bool> {
+    let content = fs::read(directory.join("mounts")).unwrap_or_default();
+    let mounts = culvert::mount::decode(&content).unwrap_or_default();
+    let there = |source: &[u8]| match fs::metadata(crate::failure::path(source)) {
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+        Ok(_) => true,
+    };
+    mounts.iter().map(|mount| there(&mount.source)).collect()
+}
+
+/// Writes back what programs of the run in `directory`, which nobody holds, have stored. Another process does it: one serves one run.
+pub fn try_again(directory: &Path) {
+    if !is_pending(directory) {
+        return;
+    }
+    let kept = fs::metadata(directory.join(KEPT));
+    // Who only sees the output of a program is not told of another one; the log says it in any case.
+    let is_told = kept.as_ref().is_ok_and(|kept| kept.len() != 0);
+    let tells = !is_told && io::stderr().is_terminal();
+    if kept.is_ok() && !tells && sources(directory).iter().all(|&there| !there) {
+        return;
+    }
+    let _ = std::process::Command::new("/proc/self/exe")
+        .arg(crate::RECOVER)
+        .arg(directory)
+        .env_remove("CULVERT_RUN")
+        .env_remove("LD_AUDIT")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(if tells {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        })
+        .status();
+    if is_pending(directory) {
+        note(directory, tells);
+    }
+}
+
+/// Notes that the bytes are kept. The time of the file stays that of the first attempt.
+fn note(directory: &Path, told: bool) {
+    let path = directory.join(KEPT);
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    let Ok(file) = options.open(path) else { return };
+    if told && let Ok(since) = file.metadata().and_then(|kept| kept.modified()) {
+        let _ = file.set_len(1).and_then(|()| file.set_modified(since));
+    }
+}
+
+/// The process that writes back; what it cannot write stays there.
+pub fn recover(directory: &Path) -> Result<u8, Failure> {
+    if let Some(log) = std::env::var_os("CULVERT_LOG") {
+        culvert_preload::log::open(Box::leak(log.into_boxed_os_str()).as_bytes());
+    }
+    // One at a time: the bytes of a second one would come over what the program of the first one's run has written meanwhile.
+    let lock = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(directory.join("recovery"));
+    if let Ok(lock) = &lock {
+        let _ = rustix::fs::flock(lock, rustix::fs::FlockOperation::LockExclusive);
+    }
+    if !is_pending(directory) {
+        return Ok(0);
+    }
+    let kept = |why: String| {
+        culvert_preload::log!("kept in {}: {why}", shown(directory));
+        Failure::new(format!(
+            "what a killed program had stored in mapped files is kept in {} until it can be written back: {why}",
+            shown(directory)
+        ))
+    };
+    culvert_preload::start::outside(directory.as_os_str().as_bytes()).map_err(kept)?;
+    match culvert_preload::paging::recover_all() {
+        Ok(()) => Ok(0),
+        Err(error) => Err(kept(error.to_string())),
+    }
+}
