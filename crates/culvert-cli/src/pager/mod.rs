@@ -59,7 +59,26 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
         let _ =
             kernel::close_all_but(|fd| fd <= LOCK || fd == epoll || fd == lock || table.has(fd));
     }
+    give_up(table);
     Err(Failure::new("the pager's workers die"))
+}
+
+/// Nobody will fill a page: whatever a process has not mapped yet is SIGBUS, so that no thread waits for ever.
+fn give_up(table: &Table) {
+    use culvert_preload::paging::pager::userfault;
+    culvert_preload::log!("the pager's workers die: missing pages of mapped files are SIGBUS now");
+    let userfaults: std::collections::HashMap<usize, i32> = table
+        .known_connections()
+        .filter_map(|(index, _, userfault, _)| Some((index, userfault?)))
+        .collect();
+    for (_, connection, range) in table.known_ranges() {
+        if let Some(&fd) = userfaults.get(&connection) {
+            for page in (range.start..range.end()).step_by(userfault::PAGE as usize) {
+                let _ = userfault::poison(fd, page);
+            }
+            let _ = userfault::wake(fd, range.start, range.length);
+        }
+    }
 }
 
 /// Whether somebody has killed the worker: then what it was at is not to blame.
