@@ -118,7 +118,8 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
                     Errno::ESTALE => Errno::ENOENT,
                     errno => errno,
                 };
-                if used == 0 {
+                // A removed directory does not list itself either.
+                if used == 0 || errno == Errno::ENOENT {
                     failure = Some(errno);
                 }
             }
