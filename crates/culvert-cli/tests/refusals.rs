@@ -66,7 +66,7 @@ fn bad_input_is_refused_with_125_and_the_cause() {
     let place = Place::new("table");
     for (words, want) in [
         ("", "no command given"),
-        ("mount a b", "unknown command \"mount\""),
+        ("serve a b", "unknown command \"serve\""),
         ("run", "no program to run"),
         ("run --fast true", "invalid option '--fast'"),
         ("run -v text true", "no target"),

@@ -88,7 +88,7 @@ pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Err
     renamed.map(|_| place)
 }
 
-/// The path that `path` of an executed shadow, or of a copy of a program ([`super::interpreter`]), stands for.
+/// The path that `path` of an executed shadow, or of a copy of a program (`super::interpreter`), stands for.
 pub fn origin(path: &[u8]) -> Option<&[u8]> {
     let rest = path.strip_prefix(&process::get().run.path[..])?;
     rest.strip_prefix(b"/exe")

@@ -25,7 +25,7 @@ const O_NOATIME: usize = 0o1000000;
 pub enum Opened {
     /// Kept open for a node that this process maps.
     Kept(i32),
-    /// Opened for this purpose, to be closed with [`Opened::close`].
+    /// Opened for this purpose, closed when dropped.
     Own(ShadowName, Option<Descriptor>),
 }
 

@@ -8,7 +8,7 @@ use alloc::{vec, vec::Vec};
 use core::arch::asm;
 use culvert_sys::{Errno, nr, syscall};
 
-/// The word with which the command becomes the pager (argv[1]).
+/// The word with which the command becomes the pager (`argv[1]`).
 pub const WORD: &core::ffi::CStr = c"run-pager";
 /// The pager's listening socket.
 pub const LISTENING: i32 = 3;
