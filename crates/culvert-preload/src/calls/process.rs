@@ -9,7 +9,7 @@ use crate::memory::{self, Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_path};
-use alloc::format;
+use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome};
 use culvert_sys::{nr, syscall};
@@ -257,6 +257,20 @@ pub fn execveat(call: &mut Call) -> Outcome {
     )))
 }
 
+/// Keeps what is written to open files by another user, too.
+fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
+    if process::vfork_child().is_some() {
+        return Ok(());
+    }
+    let mut names = Vec::new();
+    process.table.each(|_, description| {
+        if description.changes && description.writable().is_ok() && !description.is_direct() {
+            names.push(description.name());
+        }
+    });
+    names.into_iter().try_for_each(crate::paging::follow::keep)
+}
+
 /// setuid(2) and all the others that change credentials.
 pub fn credentials(call: &mut Call) -> Outcome {
     // Another user cannot enter the run directory: what is open must be readable without it from here on.
@@ -268,7 +282,8 @@ pub fn credentials(call: &mut Call) -> Outcome {
         let ready = process
             .table
             .promote_all(true)
-            .and_then(|()| exec::fill_inherited(process));
+            .and_then(|()| exec::fill_inherited(process))
+            .and_then(|()| keep_shadows(process));
         if let Err(error) = ready {
             crate::log!(
                 "open files of mounts will not be readable after exec as another user: {error}"

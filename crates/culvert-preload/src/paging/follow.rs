@@ -13,10 +13,10 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{self, Descriptor};
-use alloc::{boxed::Box, sync::Arc};
-use core::sync::atomic::Ordering::*;
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicI32, Ordering::*};
 use culvert::{Errno, File};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, sync::Mutex, syscall};
 
 const O_RDWR: u32 = 2;
 const O_NOATIME: usize = 0o1000000;
@@ -87,12 +87,36 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
             match shadow::open(&path, O_RDWR as usize | O_NOATIME, 0) {
                 Ok(opened) => Opened::Own(name, Some(opened)),
                 Err(Errno::ENOENT) => return Ok(None),
-                Err(error) => return Err(error),
+                Err(error) => Opened::Kept(kept(name).ok_or(error)?),
             }
         }
     };
     let found = stat_descriptor(opened.number())?;
     Ok(shadow::is_followed(&found).then_some(opened))
+}
+
+/// Shadows that stay open because this process changes its user, who cannot enter the run directory.
+static KEPT: Mutex<Vec<(ShadowName, &'static AtomicI32)>> = Mutex::new(Vec::new());
+
+fn kept(name: ShadowName) -> Option<i32> {
+    let kept = KEPT.lock();
+    let (_, place) = kept.iter().find(|(of, _)| *of == name)?;
+    Some(place.load(Relaxed))
+}
+
+/// Keeps the shadow of `name` open, if it is one that follows its file: what is written to the file by another user must reach it.
+pub fn keep(name: ShadowName) -> Result<(), Errno> {
+    if kept(name).is_some() {
+        return Ok(());
+    }
+    if let Some(own) = followed(name)?.and_then(Opened::into_own) {
+        let fd = own.0;
+        core::mem::forget(own);
+        let adopted = process::get().table.adopt_internal(fd);
+        let place = adopted.unwrap_or_else(|| Box::leak(Box::new(AtomicI32::new(fd))));
+        KEPT.lock().push((name, place));
+    }
+    Ok(())
 }
 
 /// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and

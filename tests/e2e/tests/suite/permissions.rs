@@ -1,6 +1,6 @@
 //! Who may read what: modes and owners are checked as on any mount.
 
-use culvert_e2e::{Case, User, as_each_user, world};
+use culvert_e2e::{Case, Driver, User, as_each_user, world};
 
 as_each_user! {
     modes_of_ones_own_files |case| { case.odd().good(
@@ -30,4 +30,28 @@ fn a_process_that_changes_its_user() {
     }
     let case = Case::new("changes-user", User::Me).odd();
     case.good("cd $M; exec 5<lines.txt; read -r a <&5; setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'read -r b <&5; echo $b; cat <&5 | md5sum; id -u'; read -r c <&5 || echo end");
+}
+
+/// As daemons do: what was open stays so, also for those who have it open besides.
+#[test]
+fn a_process_that_gives_its_rights_up_goes_on_writing() {
+    if !world().is_root() {
+        return;
+    }
+    let drops = "import os
+own = os.open('log', os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+os.write(own, b'first ')
+child = os.fork()
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+if child: os.waitpid(child, 0)
+print(os.write(own, b'own '))
+again = os.open('log', os.O_RDWR | os.O_APPEND)
+print(os.write(again, b'again '), os.pread(own, 99, 0), os.fstat(again).st_size)";
+    for driver in [Driver::Memory, Driver::Driven, Driver::NoDescriptor] {
+        let name = format!("gives-up-{driver:?}");
+        let case = Case::new(&name, User::Me).directory(driver);
+        case.good(&format!(
+            "umask 0; cd $M; chmod 777 .; python3 -c \"{drops}\"; cat log; rm log"
+        ));
+    }
 }
