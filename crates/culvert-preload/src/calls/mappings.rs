@@ -175,6 +175,17 @@ fn fill(parts: &[Part]) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The parts were not replaced after all: the pager fills them again, which nobody else would.
+pub(super) fn stays(parts: &[Part]) {
+    for part in parts {
+        if !pager::mapped(part) {
+            let _ = fill(core::slice::from_ref(part));
+        }
+        // The pager's registration has replaced the one that watches stores.
+        nodes::rewatch(part.start, part.length);
+    }
+}
+
 /// The parts that were at `old` and are filled on demand are at `new` now: the pager hears of it, or they are filled.
 fn attach_moved(
     parts: &[Part],

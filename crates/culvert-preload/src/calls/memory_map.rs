@@ -42,13 +42,21 @@ pub fn mmap(call: &mut Call) -> Outcome {
     let _changing = nodes::changing();
     let run = || {
         let mut region = None;
+        let lazy = match replaces {
+            true => pager::between(call.args[0], nodes::pages(length)),
+            false => alloc::vec::Vec::new(),
+        };
         if replaces {
             pager::unmapped(call.args[0], length);
         }
         let start = match &held {
             Some(held) => map(held, fd as i32, call, &mut region),
             None => mappings::native(call),
-        }?;
+        };
+        if start.is_err() {
+            mappings::stays(&lazy);
+        }
+        let start = start?;
         if replaces {
             nodes::take(start, length);
         }

@@ -88,6 +88,14 @@ fn what_cannot_be_written_back_is_kept_and_said_once() {
     );
 }
 
+/// `programs/mapped_over.c`.
+#[test]
+fn a_mapping_that_fails_leaves_the_one_that_it_would_replace() {
+    let case = Case::new("mapped-over", User::Me).directory(Driver::NoDescriptor);
+    let program = case.program("mapped_over");
+    case.good(&format!("exec {program} $M/file"));
+}
+
 /// `programs/mapped_together.c`.
 fn together(user: User) {
     if user == User::Nobody && !world().is_root() {
