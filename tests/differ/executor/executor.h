@@ -136,6 +136,10 @@ bool descriptor_operation(struct step *s, int at);
 bool name_operation(struct step *s, int at);
 bool attribute_operation(struct step *s, int at);
 bool directory_operation(struct step *s, int at);
+bool mapping_operation(struct step *s, int at);
+
+/* mappings.c: faults at mapped addresses are results, not ends. */
+void handle_faults(void);
 
 /* directories.c: everything below `root`, as text. */
 void dump(const char *root);

@@ -27,7 +27,8 @@ void carry_out(struct step *s, int at)
 {
     now = s->number;
     if (at < s->words && !file_operation(s, at) && !transfer_operation(s, at) && !descriptor_operation(s, at) &&
-        !name_operation(s, at) && !attribute_operation(s, at) && !directory_operation(s, at) && !process_operation(s, at))
+        !name_operation(s, at) && !attribute_operation(s, at) && !directory_operation(s, at) &&
+        !mapping_operation(s, at) && !process_operation(s, at))
         out(" unknown");
 }
 
@@ -161,6 +162,7 @@ static int run(void)
     sockets();
     umask(022);
     handle_signals();
+    handle_faults();
     memset(slots, -1, sizeof slots);
     if (chdir(mount_path) == -1)
         fail(mount_path);
@@ -242,6 +244,7 @@ int main(int argc, char **argv)
     }
     read_program();
     handle_signals();
+    handle_faults();
     if (!strcmp(argv[1], "resume"))
         resume((int)strtol(argv[6], NULL, 10));
     if (!strcmp(argv[1], "child"))

@@ -35,7 +35,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 12] = [
+pub const LEFT_OUT: [LeftOut; 11] = [
     NOWAIT_READ_MEMORY,
     LeftOut {
         operation: "pwritev2",
@@ -55,12 +55,6 @@ pub const LEFT_OUT: [LeftOut; 12] = [
         word: "_RANGE",
         driver: "type=memory",
         why: "tmpfs cannot zero, collapse or insert a range, memory can",
-    },
-    LeftOut {
-        operation: "mapwrite",
-        word: "",
-        driver: "type=memory",
-        why: "a shared writable mapping of a driven file is refused (ENODEV)",
     },
     LeftOut {
         operation: "times",

@@ -1,5 +1,7 @@
 //! Random programs: few names, few descriptors, so that steps meet each other.
 
+mod mappings;
+
 use crate::program::{Program, Step};
 use crate::random::Random;
 
@@ -570,6 +572,25 @@ impl Generator {
                 ])
                 .to_owned(),
             'A' => self.actor().to_string(),
+            'F' => self
+                .random
+                .one(&["a", "a", "a", "a", "d", "d", "b", "e", "h"])
+                .to_owned(),
+            'M' => self
+                .random
+                .one(&["m0", "m0", "m0", "m1", "m1", "m2", "m3"])
+                .to_owned(),
+            'O' => self
+                .random
+                .one(&[
+                    "0", "0", "0", "0", "1", "100", "4000", "4096", "4096", "5000", "8192",
+                    "12288", "1048576", "2999000",
+                ])
+                .to_owned(),
+            'L' => self
+                .random
+                .one(&["1", "100", "100", "4096", "5000", "8192", "12288"])
+                .to_owned(),
             'N' => self.new_actor(),
             other => other.to_string(),
         }
@@ -604,8 +625,8 @@ impl Generator {
         Step::new(actor, &text)
     }
 
-    fn scene(&mut self, steps: &mut Vec<Step>) {
-        let scene = SCENES[self.random.below(SCENES.len())];
+    fn scene(&mut self, scenes: &[&[&str]], steps: &mut Vec<Step>) {
+        let scene = scenes[self.random.below(scenes.len())];
         let first = self.actor();
         let second = match self.alive.iter().find(|other| **other != first) {
             Some(other) => *other,
@@ -644,7 +665,7 @@ pub fn generate(seed: u64, steps: usize) -> Program {
                 let step = generator.step(ACTORS);
                 all.push(step);
             }
-            4..=5 => generator.scene(&mut all),
+            4..=5 => generator.scene(SCENES, &mut all),
             6..=13 if ticks => {
                 let text = generator.filled("times %d %p AT_EMPTY_PATH");
                 let actor = generator.actor();
@@ -659,6 +680,45 @@ pub fn generate(seed: u64, steps: usize) -> Program {
     Program {
         comments: vec![format!(" seed {seed}, {steps} steps")],
         ticks,
+        nobody,
+        steps: all,
+    }
+}
+
+/// As [`generate`], with steps on mapped files most of the time. Times are never compared: when a store changes them is the
+/// file system's own affair.
+pub fn generate_mapped(seed: u64, steps: usize) -> Program {
+    let mut generator = Generator {
+        random: Random::new(seed),
+        alive: vec![0, 1, 2, 3],
+    };
+    let nobody = generator.random.percent(33);
+    let mut all: Vec<Step> = PRELUDE
+        .iter()
+        .chain(&mappings::PRELUDE)
+        .map(|text| Step::new(0, text))
+        .collect();
+    let end = all.len() + steps;
+    while all.len() < end {
+        match generator.random.below(100) {
+            0..=2 => {
+                let step = generator.step(ACTORS);
+                all.push(step);
+            }
+            3..=6 => generator.scene(mappings::SCENES, &mut all),
+            7..=26 => {
+                let step = generator.step(OPERATIONS);
+                all.push(step);
+            }
+            _ => {
+                let step = generator.step(mappings::OPERATIONS);
+                all.push(step);
+            }
+        }
+    }
+    Program {
+        comments: vec![format!(" mapped, seed {seed}, {steps} steps")],
+        ticks: false,
         nobody,
         steps: all,
     }

@@ -32,7 +32,7 @@ mod world;
 
 pub use accept::{ACCEPTED, LEFT_OUT, suited};
 pub use compare::{Difference, compare, report};
-pub use generate::generate;
+pub use generate::{generate, generate_mapped};
 pub use mount::Mount;
 pub use program::{Program, Step};
 pub use shrink::{difference, shrink, smaller};

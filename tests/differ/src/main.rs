@@ -1,8 +1,8 @@
 //! The fuzzer by hand. See `differ help`.
 
 use culvert_differ::{
-    Difference, Mount, Place, Program, World, compare, difference, generate, report, smaller,
-    suited,
+    Difference, Mount, Place, Program, World, compare, difference, generate, generate_mapped,
+    report, smaller, suited,
 };
 use std::collections::HashMap;
 use std::fs;
@@ -12,18 +12,20 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Usage: differ run [--seed S] [--steps N] [--mount M]... [--disk] [--show]
-       differ fuzz [--minutes M] [--seed S] [--steps N] [--mount M]... [--disk]
+Usage: differ run [--seed S] [--steps N] [--mapped] [--mount M]... [--disk] [--show]
+       differ fuzz [--minutes M] [--seed S] [--steps N] [--mapped] [--mount M]... [--disk]
                    [--programs N] [--into DIRECTORY] [--whole]
        differ replay FILE... [--mount M]... [--disk] [--show]
        differ shrink FILE [--mount M] [--disk]
-       differ generate [--seed S] [--steps N]
+       differ generate [--seed S] [--steps N] [--mapped]
 
 Runs random programs of file-system calls natively and on a mount, and compares
 every result, attribute, listing and content.
 
-  --mount M    native, passthrough, bound, driven, memory, at:DIRECTORY (what is
-               mounted there; it is emptied), or type=...,target={mnt} as behind
+  --mapped     programs that mostly map files, store and load
+  --mount M    native, passthrough, bound, driven, memory, paged (driven, without
+               descriptors), layered, at:DIRECTORY (what is mounted there; it is
+               emptied), or type=...,target={mnt} as behind
                `culvert run --mount`; may be repeated
   --disk       directories in $TMPDIR instead of on tmpfs
   --show       show what each step printed
@@ -40,6 +42,7 @@ struct Options {
     minutes: u64,
     programs: usize,
     mounts: Vec<Mount>,
+    mapped: bool,
     disk: bool,
     show: bool,
     whole: bool,
@@ -55,6 +58,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         minutes: 0,
         programs: usize::MAX,
         mounts: Vec::new(),
+        mapped: false,
         disk: false,
         show: false,
         whole: false,
@@ -74,6 +78,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--minutes" => options.minutes = number(value()?)?,
             "--programs" => options.programs = number(value()?)? as usize,
             "--mount" => options.mounts.push(value()?.parse()?),
+            "--mapped" => options.mapped = true,
             "--disk" => options.disk = true,
             "--show" => options.show = true,
             "--whole" => options.whole = true,
@@ -94,6 +99,17 @@ fn read(file: &Path) -> Result<Program, String> {
         .map_err(|error| format!("{}: {error}", file.display()))?
         .parse()
         .map_err(|error| format!("{}: {error}", file.display()))
+}
+
+impl Options {
+    /// The program of `seed` of the kind that was asked for.
+    fn program(&self, seed: u64) -> Program {
+        if self.mapped {
+            generate_mapped(seed, self.steps)
+        } else {
+            generate(seed, self.steps)
+        }
+    }
 }
 
 struct Bench {
@@ -129,7 +145,7 @@ fn fuzz(bench: &Bench, options: &Options) -> Result<bool, String> {
     while count < options.programs
         && (options.minutes == 0 || began.elapsed() < Duration::from_secs(60 * options.minutes))
     {
-        let whole = generate(seed, options.steps);
+        let whole = options.program(seed);
         let mut native = bench.world.run(&whole, &Mount::Native, None);
         if native.status != "exit 0" || native.output.contains(" unknown\n") {
             println!("seed {seed} natively: {} {}", native.status, native.errors);
@@ -215,7 +231,7 @@ fn carry_out() -> Result<bool, String> {
     let command = words.next().unwrap_or_default();
     let options = options(words)?;
     if command == "generate" {
-        print!("{}", generate(options.seed, options.steps));
+        print!("{}", options.program(options.seed));
         return Ok(true);
     }
     let place = if options.disk {
@@ -237,7 +253,7 @@ fn carry_out() -> Result<bool, String> {
     match command.as_str() {
         "run" => Ok(replay(
             &bench,
-            &generate(options.seed, options.steps),
+            &options.program(options.seed),
             &options,
             &format!("seed {}", options.seed),
         )),

@@ -22,7 +22,7 @@ pub enum Mount {
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 4] = [
+const NAMED: [(&str, &str, bool, bool); 6] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
@@ -38,6 +38,18 @@ const NAMED: [(&str, &str, bool, bool); 4] = [
     (
         "driven",
         "type=passthrough,source={tree},target={mnt},driven",
+        false,
+        true,
+    ),
+    (
+        "paged",
+        "type=passthrough,source={tree},target={mnt},driven,descriptor=no",
+        false,
+        true,
+    ),
+    (
+        "layered",
+        "type=passthrough,source={tree},target={mnt},driven,layer=fault,fault.rule=read+after=1000000000+errno=EIO",
         false,
         true,
     ),

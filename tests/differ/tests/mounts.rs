@@ -1,7 +1,8 @@
 //! The kept programs and a fixed number of random ones, on every kind of mount.
 
 use culvert_differ::{
-    Mount, Place, Program, World, built_culvert, difference, generate, report, smaller, suited,
+    Mount, Place, Program, World, built_culvert, difference, generate, generate_mapped, report,
+    smaller, suited,
 };
 use std::fs;
 use std::path::Path;
@@ -24,6 +25,9 @@ const KNOWN: &[(&str, u64, &str)] = &[
         "the position of a directory as a spawned child sees it",
     ),
 ];
+
+/// The same for programs of [`generate_mapped`].
+const KNOWN_MAPPED: &[(&str, u64, &str)] = &[];
 
 /// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.
 fn world(mount: &Mount) -> Option<World> {
@@ -76,11 +80,11 @@ fn equal(world: &World, mount: &Mount, name: &str, program: &Program) {
     );
 }
 
-fn random_programs(kind: &str) {
+fn random_programs(kind: &str, generate: fn(u64, usize) -> Program, known: &[(&str, u64, &str)]) {
     let mount: Mount = kind.parse().expect("a mount");
     let Some(world) = world(&mount) else { return };
     for seed in SEEDS {
-        if KNOWN.iter().any(|known| (known.0, known.1) == (kind, seed)) {
+        if known.iter().any(|known| (known.0, known.1) == (kind, seed)) {
             continue;
         }
         equal(
@@ -113,7 +117,9 @@ macro_rules! on_each_mount {
             #[test]
             fn kept_programs() { super::kept_programs($mount); }
             #[test]
-            fn random_programs() { super::random_programs($mount); }
+            fn random_programs() { super::random_programs($mount, super::generate, super::KNOWN); }
+            #[test]
+            fn mapped_programs() { super::random_programs($mount, super::generate_mapped, super::KNOWN_MAPPED); }
         }
     )* };
 }
@@ -123,6 +129,8 @@ on_each_mount! {
     passthrough "passthrough";
     bound "bound";
     driven "driven";
+    paged "paged";
+    layered "layered";
     memory "memory";
 }
 

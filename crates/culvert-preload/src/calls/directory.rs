@@ -35,7 +35,9 @@ fn encode(entry: &DirectoryEntry<'_>, old: bool, record: &mut [u8; 288]) -> usiz
 pub fn getdents(call: &mut Call) -> Outcome {
     let [fd, buffer, size, ..] = call.args;
     let Some(held) = descriptor(fd) else {
-        return if culvert_intercept::descriptors::get(fd as i32) == crate::descriptors::LISTING {
+        return if process::get().table.is_internal(fd as i32) {
+            done(Err(Errno::EBADF))
+        } else if culvert_intercept::descriptors::get(fd as i32) == crate::descriptors::LISTING {
             done(list_descriptors(call))
         } else {
             super::targets::list_foreign(call)

@@ -119,7 +119,8 @@ pub(super) fn write_back_others(description: &Description) -> culvert::Result<()
         return Ok(());
     };
     let anew;
-    let file = match description.writable() {
+    // To be compared it is read, too.
+    let file = match description.readable().and(description.writable()) {
         Ok(file) => file,
         // Who may not write the file cannot do it for the others: they do it themselves.
         Err(_) => match looked_at::writable(name) {
