@@ -93,7 +93,7 @@ static bool accessible(char *at, long size, bool to_store)
 {
     int signal;
     char byte;
-    for (long done = 0; done < size; done = (done | 4095) + 1)
+    for (long done = 0; done < size; done += 4096 - ((long)(at + done) & 4095))
         if (copy(&byte, at + done, 1, &signal) != 1 || (to_store && copy(at + done, &byte, 1, &signal) != 1)) {
             out("%s", name_of(signal));
             return false;

@@ -35,7 +35,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 11] = [
+pub const LEFT_OUT: [LeftOut; 13] = [
     NOWAIT_READ_MEMORY,
     LeftOut {
         operation: "pwritev2",
@@ -62,10 +62,14 @@ pub const LEFT_OUT: [LeftOut; 11] = [
         driver: "type=memory",
         why: "memory does not record accesses (as a mount with noatime)",
     },
+    UNREADABLE,
     LeftOut {
-        word: "bad",
-        why: "a write past the end that fails with EFAULT lengthens a file of tmpfs to the offset; of memory it changes nothing",
-        ..BAD_BUFFER
+        driver: "descriptor=no",
+        ..UNREADABLE
+    },
+    LeftOut {
+        driver: "layer=",
+        ..UNREADABLE
     },
     BAD_BUFFER,
     LeftOut {
@@ -88,6 +92,12 @@ const NOWAIT_READ_MEMORY: LeftOut = LeftOut {
     word: "RWF_NOWAIT",
     driver: "type=memory",
     why: "whether a call can be done without waiting is the file system's own affair: tmpfs refuses to say",
+};
+
+const UNREADABLE: LeftOut = LeftOut {
+    word: "bad",
+    why: "a write past the end that fails with EFAULT lengthens a file of tmpfs to the offset; of files that only a driver writes it changes nothing",
+    ..BAD_BUFFER
 };
 
 const BAD_BUFFER: LeftOut = LeftOut {

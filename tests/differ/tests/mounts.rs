@@ -129,8 +129,6 @@ on_each_mount! {
     passthrough "passthrough";
     bound "bound";
     driven "driven";
-    paged "paged";
-    layered "layered";
     memory "memory";
 }
 
