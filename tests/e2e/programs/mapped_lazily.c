@@ -150,6 +150,24 @@ static void two(const char *name) {
     printf("%d wrong, child %x\n", wrong, status);
 }
 
+// A descriptor whose offset is shared with another process, read where nobody has touched the mapping yet.
+static void shared(const char *name) {
+    size_t size = 8 * MEGABYTE;
+    close(make(name, size));
+    int fd = open(name, O_RDWR), status;
+    alarm(LIMIT);
+    char *at = map(fd, size, PROT_READ | PROT_WRITE);
+    *(uint64_t *)(at + size / 2) = 1;
+    pid_t child = fork();
+    static char bytes[70001];
+    if (!child) _exit(read(fd, bytes, PAGE) != PAGE);
+    must(waitpid(child, &status, 0) == child, "wait");
+    ssize_t got = read(fd, bytes, sizeof bytes);
+    int wrong = 0;
+    for (size_t i = 0; i + 8 <= (size_t)got; i += PAGE) wrong += *(uint64_t *)(bytes + i) != PAGE + i;
+    printf("child %x, %zd read, %d wrong, offset %lld\n", status, got, wrong, (long long)lseek(fd, 0, SEEK_CUR));
+}
+
 // The directory of this process's run, as culvert has told it; "" natively.
 static const char *run_directory(void) {
     static char all[1 << 16];
@@ -253,6 +271,7 @@ int main(int count, char **words) {
     else if (!strcmp(what, "unreadable")) unreadable(name, atoll(words[3]), atoll(words[4]));
     else if (!strcmp(what, "truncated")) truncated(name);
     else if (!strcmp(what, "two")) two(name);
+    else if (!strcmp(what, "shared")) shared(name);
     else if (!strcmp(what, "last")) last(name, atoll(words[3]));
     else if (!strcmp(what, "killed")) killed(name, atoi(words[3]), atoi(words[4]));
     else return 2;

@@ -56,7 +56,8 @@ fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     looked_at::before(held);
     held.at_offset(fd, |offset| {
         area(*offset as i64, total(spans))?;
-        let count = get(held, file, *offset, spans)?;
+        // The offset of a shared description is kept under its node's lock.
+        let count = get(held, file, *offset, spans, held.is_shared())?;
         *offset += count as u64;
         Ok(count)
     })?
@@ -66,13 +67,13 @@ fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
     let file = held.readable()?;
     area(offset, total(spans))?;
     looked_at::before(held);
-    get(held, file, offset as u64, spans)
+    get(held, file, offset as u64, spans, false)
 }
 
-/// Reads at `offset`: from the shadow where that holds the truth.
+/// Reads at `offset`: from the shadow where that holds the truth. `locked`: under the node's lock.
 #[inline]
-fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span]) -> Answer {
-    if let Some(answer) = paging::read(held, offset, spans) {
+fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bool) -> Answer {
+    if let Some(answer) = paging::read(held, offset, spans, locked) {
         return answer;
     }
     file.read_at(offset, &mut UserSink::new(spans))

@@ -85,7 +85,7 @@ impl<'a> End<'a> {
                 base: buffer.as_mut_ptr() as usize,
                 length: buffer.len(),
             };
-            if let Some(answer) = paging::read(held, at, &[span]) {
+            if let Some(answer) = paging::read(held, at, &[span], false) {
                 return answer;
             }
             let mut sink = buffer;

@@ -26,14 +26,20 @@ use culvert_sys::{nr, syscall};
 pub use recovery::{recover, recover_all, recover_dead, recover_node};
 
 /// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is to be asked.
+/// `locked`: the caller has the lock of the node.
 #[inline]
-pub fn read(description: &Description, offset: u64, spans: &[Span]) -> Option<Answer> {
+pub fn read(
+    description: &Description,
+    offset: u64,
+    spans: &[Span],
+    locked: bool,
+) -> Option<Answer> {
     if !description.changes {
         return None;
     }
     let name = description.name();
     match records::any(name) && !process::get().is_confined() {
-        true => read_shadow(description, offset, spans).transpose(),
+        true => read_shadow(description, offset, spans, locked).transpose(),
         false => None,
     }
 }
@@ -43,6 +49,7 @@ fn read_shadow(
     description: &Description,
     offset: u64,
     spans: &[Span],
+    locked: bool,
 ) -> Result<Option<usize>, Errno> {
     let Some(shadow) = follow::followed(description.name())? else {
         return Ok(None);
@@ -50,7 +57,7 @@ fn read_shadow(
     if pager::fill::is_partly(&stat_descriptor(shadow.number())?) {
         let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
         let range = (offset, offset.saturating_add(length));
-        let _lock = follow::lock(description);
+        let _lock = (!locked).then(|| follow::lock(description));
         pager::fill::ensure(description.file()?, shadow.number(), range)
             .map_err(|error| error.errno())?;
     }

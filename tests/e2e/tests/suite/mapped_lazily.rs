@@ -55,6 +55,16 @@ fn two_processes_of_an_ordinary_user() {
     agrees("two", Driver::NoDescriptor, User::Nobody);
 }
 
+#[test]
+fn a_shared_offset_is_read_where_pages_are_missing() {
+    agrees("shared", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn a_shared_offset_below_a_layer_of_an_ordinary_user() {
+    agrees("shared", Driver::Layered, User::Nobody);
+}
+
 /// What a program sees of a file whose second half cannot be read, and the log.
 fn unreadable(user: User) -> Option<(String, String)> {
     if world().only_native {
