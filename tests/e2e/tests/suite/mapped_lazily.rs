@@ -136,7 +136,7 @@ fn what_the_last_process_of_a_run_had_stored_when_it_was_killed() {
     for at in (0..SIZE).step_by(8) {
         let word = bytes[at as usize..][..8].try_into().expect("8 bytes");
         let page = at & !(PAGE - 1);
-        let stored = at % PAGE == 16 && page % (5 * PAGE) == 0;
+        let stored = at % PAGE == 16 && page.is_multiple_of(5 * PAGE);
         let want = if stored { !page } else { at };
         assert_eq!(u64::from_le_bytes(word), want, "byte {at}");
     }
