@@ -23,8 +23,8 @@ const KERNEL: usize = 0xffff_8000_0000_0000;
 
 #[test]
 fn copies_move_every_byte() {
-    for length in 0..70 {
-        let from: std::vec::Vec<u8> = (0..length as u8).collect();
+    for length in (0..70).chain(500..650).chain([4095, 4096, 4097, 70_000]) {
+        let from: std::vec::Vec<u8> = (0..length).map(|at| (at * 7 + at / 256) as u8).collect();
         let mut to = vec![0xaa; length + 2];
         user::copy_out(to[1..].as_mut_ptr() as usize, &from).expect("ours");
         assert_eq!(&to[1..=length], &from[..]);
@@ -42,7 +42,7 @@ fn copying_from_a_bad_address_is_a_fault() {
     alone(|| {
         start(|_| Outcome::Forward);
         let edge = edge();
-        for length in [1, 2, 3, 4, 5, 8, 11, 16, 17, 100] {
+        for length in [1, 2, 3, 4, 5, 8, 11, 16, 17, 100, 513, 2000, 4096] {
             for bad in [
                 8,
                 edge - length + 1,
@@ -59,6 +59,27 @@ fn copying_from_a_bad_address_is_a_fault() {
                 );
             }
             assert_eq!(user::copy_in(&mut vec![0; length], edge - length), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn copying_from_a_bad_address_says_how_far_it_came() {
+    alone(|| {
+        start(|_| Outcome::Forward);
+        let edge = edge();
+        for length in [100usize, 513, 1000, 4000, 70_000] {
+            for fits in [0, 1, 63, 64, 65, 99, 512, 700, 3999] {
+                if fits >= length {
+                    continue;
+                }
+                let before: std::vec::Vec<u8> = (0..fits).map(|at| (at * 11) as u8).collect();
+                user::copy_out(edge - fits, &before).expect("fits");
+                let mut to = vec![0xaa; length];
+                let error = user::copy_in(&mut to, edge - fits).expect_err("cut off");
+                assert_eq!((error.side, error.done), (Side::User, fits));
+                assert_eq!(&to[..fits], &before[..]);
+            }
         }
     });
 }
