@@ -327,7 +327,7 @@ impl NodeLocks {
         let fd = unsafe { &*place }.load(Relaxed);
         for i in 0..SLOTS {
             let slot = (first + i) % SLOTS + 1;
-            match record_lock(fd, F_SETLK, slot) {
+            match record_lock(fd, F_SETLK, F_WRLCK, slot) {
                 Ok(_) => return Ok(slot),
                 Err(Errno::EAGAIN | Errno::EACCES) => {}
                 Err(error) => return Err(error),
@@ -363,7 +363,7 @@ impl NodeLocks {
         }
         // SAFETY: the place is a static of the table.
         let fd = unsafe { &*place }.load(Relaxed);
-        record_lock(fd, F_GETLK, owner).unwrap_or(true)
+        record_lock(fd, F_GETLK, F_WRLCK, owner).unwrap_or(true)
     }
 
     /// This is a new process: it needs a slot of its own, as record locks are not inherited.
@@ -371,12 +371,26 @@ impl NodeLocks {
         self.slot.store(0, Release);
     }
 
-    /// The descriptor whose number stands at `holder` was moved. Where the slot hangs on it, that is gone: record locks end when a descriptor of
-    /// their file is closed. A slot is not given up for another's sake, since a thread may hold words in its name.
-    pub fn moved(&self, holder: &AtomicI32) {
-        if core::ptr::eq(self.owners.load(Acquire), holder) {
-            self.forget_slot();
+    /// Runs `close`, which closes a second descriptor of what `holder` has the number of. Where the slot hangs on it, its record lock would end, as any close of
+    /// a descriptor of their file ends a process's (fcntl(2)): the slot would be another's, and our records a dead process's. So the lock is a shared one
+    /// meanwhile, which the open file description has too.
+    pub fn closing_another(&self, holder: &AtomicI32, close: impl FnOnce()) {
+        let slot = self.slot.load(Acquire);
+        if slot == 0 || !core::ptr::eq(self.owners.load(Acquire), holder) {
+            return close();
         }
+        let fd = holder.load(Relaxed);
+        let shared = record_lock(fd, F_SETLK, F_RDLCK, slot)
+            .and_then(|_| record_lock(fd, F_OFD_SETLK, F_RDLCK, slot));
+        close();
+        let again = record_lock(fd, F_SETLK, F_RDLCK, slot);
+        let _ = record_lock(fd, F_OFD_SETLK, F_UNLCK, slot);
+        if let Err(error) = shared.and(again) {
+            crate::log!("the slot for locks between processes is lost: {error}");
+            self.forget_slot();
+            return;
+        }
+        let _ = record_lock(fd, F_SETLK, F_WRLCK, slot);
     }
 }
 
@@ -405,12 +419,15 @@ fn group(mount: MountId, node: Node) -> usize {
 const F_GETLK: usize = 5;
 const F_SETLK: usize = 6;
 
-/// Takes the record lock of a slot, or asks whether another process has it.
-fn record_lock(fd: i32, command: usize, slot: u32) -> Result<bool, Errno> {
-    const F_WRLCK: u16 = 1;
-    const F_UNLCK: u16 = 2;
+const F_OFD_SETLK: usize = 37;
+const F_RDLCK: u16 = 0;
+const F_WRLCK: u16 = 1;
+const F_UNLCK: u16 = 2;
+
+/// Sets the record lock of a slot to `kind`, or asks whether another process has one that is in the way of that.
+fn record_lock(fd: i32, command: usize, kind: u16, slot: u32) -> Result<bool, Errno> {
     // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
-    let mut lock = [u64::from(F_WRLCK), u64::from(slot), 1, 0];
+    let mut lock = [u64::from(kind), u64::from(slot), 1, 0];
     // SAFETY: a `struct flock` on a descriptor of ours.
     unsafe {
         syscall::call(

@@ -27,10 +27,10 @@ pub fn close(call: &mut Call) -> Outcome {
         }
         return Outcome::Forward;
     };
-    let flushed = match &held.object {
+    let flushed = crate::paging::closing(&held).and_then(|()| match &held.object {
         Object::File(file) => file.flush(),
         _ => Ok(()),
-    };
+    });
     let result = flushed
         .map(|()| 0)
         .map_err(|error| super::io::report(&held, "close", &error));
@@ -90,6 +90,9 @@ pub fn dup_to(call: &mut Call) -> Outcome {
         && let Err(error) = table.move_internal(new)
     {
         return done(Err(error));
+    }
+    if let Some(held) = descriptor(call.args[1]).filter(|_| old != new) {
+        let _ = crate::paging::closing(&held);
     }
     let _changes = table.changing();
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
@@ -192,6 +195,13 @@ pub fn close_range(call: &mut Call) -> Outcome {
         .filter(|fd| (first..=last).contains(fd))
         .collect();
     internal.sort_unstable();
+    if flags & CLOSE_RANGE_CLOEXEC == 0 && crate::paging::nodes::any() {
+        for fd in first..=last.min(table.end().max(0) as u32) {
+            table.reference(fd as i32).inspect(|held| {
+                let _ = crate::paging::closing(held);
+            });
+        }
+    }
     let _changes = table.changing();
     let mut from = first;
     let mut result = Ok(0);

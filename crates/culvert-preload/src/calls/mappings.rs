@@ -47,12 +47,17 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
     result
 }
 
-/// Runs `run`, which unmaps the program's memory from `start` on unless it fails. The pages of the shadow stay, so that what was stored in them is written
-/// back when nobody can store any more.
-pub(super) fn unmapping(start: usize, length: usize, run: impl FnOnce() -> Answer) -> Answer {
+/// Runs `run`, which puts something else at the program's memory from `start` on unless it fails. The pages of the shadow stay, so that what was stored in
+/// them is written back when nobody can store any more.
+pub(super) fn replacing(start: usize, length: usize, run: impl FnOnce() -> Answer) -> Answer {
     let _flushing = nodes::flushing();
-    let stored = dirty::collect(&nodes::between(start, length));
+    let regions = nodes::between(start, length);
+    let mut stored = dirty::collect(&regions);
     let answer = run();
+    // Natively no store fails while one mapping takes another's place, so the others cannot be kept from storing.
+    if culvert_intercept::multi_threaded() {
+        stored.extend(dirty::all_of(&regions));
+    }
     let _ = write_back(stored);
     nodes::release();
     answer
@@ -61,16 +66,36 @@ pub(super) fn unmapping(start: usize, length: usize, run: impl FnOnce() -> Answe
 /// munmap(2)
 pub fn munmap(call: &mut Call) -> Outcome {
     let [start, length, ..] = call.args;
+    // EINVAL
+    if !start.is_multiple_of(4096) || length == 0 {
+        return Outcome::Forward;
+    }
     if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
-    done(unmapping(start, length, || {
-        let answer = native(call)?;
-        pager::unmapped(start, length);
-        nodes::take(start, length);
-        Ok(answer)
-    }))
+    let _flushing = nodes::flushing();
+    let regions = nodes::between(start, length);
+    let threads = culvert_intercept::multi_threaded();
+    // Which pages were stored into is asked before they are unmapped, and must be the last word.
+    let forbidden = threads && dirty::forbid(&regions);
+    let mut stored = dirty::collect(&regions);
+    let answer = native(call);
+    match answer {
+        Ok(_) => {
+            pager::unmapped(start, length);
+            nodes::take(start, length);
+        }
+        // ENOMEM: too many mappings.
+        Err(_) if threads => dirty::allow_again(&regions),
+        Err(_) => {}
+    }
+    if threads && !forbidden {
+        stored.extend(dirty::all_of(&regions));
+    }
+    let _ = write_back(stored);
+    nodes::release();
+    done(answer)
 }
 
 /// mprotect(2), pkey_mprotect(2): what becomes writable is recorded before.
@@ -123,8 +148,10 @@ pub fn mremap(call: &mut Call) -> Outcome {
     if fixed {
         concerned.extend(nodes::between(target, new_length));
     }
+    let kept = nodes::pages(new_length);
+    let cut_off = nodes::between(old.saturating_add(kept), old_length.saturating_sub(kept));
     let _flushing = nodes::flushing();
-    let stored = dirty::collect(&concerned);
+    let mut stored = dirty::collect(&concerned);
     let lazy = pager::between(old, nodes::pages(old_length.max(1)));
     // What is put where others may look already is filled before: a moved mapping has lost its registration.
     if fixed && let Err(error) = fill(&lazy) {
@@ -151,9 +178,17 @@ pub fn mremap(call: &mut Call) -> Outcome {
             answer = Err(error);
         }
         // After that: the pager's registration has replaced the one that watches stores.
-        if new != old || !lazy.is_empty() {
+        let watched_anew = new != old || !lazy.is_empty();
+        if watched_anew {
             nodes::rewatch(new, new_length);
             nodes::rewatch(old, old_length);
+        }
+        // What other threads have stored since it was asked. A mapping that stays where it is still knows, but for the end that is cut off.
+        if culvert_intercept::multi_threaded() {
+            stored.extend(match watched_anew {
+                true => dirty::all_of(&concerned),
+                false => dirty::all_of(&cut_off),
+            });
         }
     }
     let _ = write_back(stored);
@@ -228,25 +263,60 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
     });
 }
 
+const MADV_REMOVE: usize = 9;
+const MADV_DONTFORK: usize = 10;
+
 /// madvise(2): a hole becomes one of the file, too.
 pub fn madvise(call: &mut Call) -> Outcome {
-    const MADV_REMOVE: usize = 9;
     let [start, length, advice, ..] = call.args;
-    if advice != MADV_REMOVE || nodes::between(start, length).is_empty() {
+    if !matches!(advice, MADV_REMOVE | MADV_DONTFORK) {
+        return Outcome::Forward;
+    }
+    if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
+    if advice == MADV_DONTFORK {
+        nodes::some_stay();
+        return done(native(call));
+    }
+    let lazy = pager::between(start, nodes::pages(length));
+    // The kernel's own mapping could be written to (pager::mapped).
+    if lazy.iter().any(|part| part.read_only) {
+        return done(Err(Errno::EACCES));
+    }
     let answer = native(call);
     if answer.is_ok() {
         for region in nodes::between(start, length) {
             region.of.punch(region.bytes());
         }
         // Pages that were filled in between have the old bytes.
-        if pager::is_lazy(start, length) {
+        if !lazy.is_empty() {
             return done(native(call));
         }
     }
     done(answer)
+}
+
+/// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped file gets the answer of older ones.
+pub fn process_madvise(call: &mut Call) -> Outcome {
+    let [_, list, count, advice, ..] = call.args;
+    if !matches!(advice, MADV_REMOVE | MADV_DONTFORK) {
+        return Outcome::Forward;
+    }
+    let ours = |start, length| {
+        !nodes::between(start, length).is_empty() || pager::is_lazy(start, length)
+    };
+    let spans = crate::memory::spans(list, count).unwrap_or_default();
+    if !spans.iter().any(|span| ours(span.base, span.length)) {
+        return Outcome::Forward;
+    }
+    if advice == MADV_DONTFORK {
+        nodes::some_stay();
+        return Outcome::Forward;
+    }
+    crate::log!("process_madvise(MADV_REMOVE) of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes");
+    done(Err(Errno::EINVAL))
 }
 
 /// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same.
@@ -280,7 +350,7 @@ pub fn msync(call: &mut Call) -> Outcome {
 /// remap_file_pages(2): the kernel maps other bytes of the same file.
 pub fn remap_file_pages(call: &mut Call) -> Outcome {
     let [start, length, _, page, ..] = call.args;
-    if nodes::between(start, length).is_empty() {
+    if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
@@ -292,10 +362,13 @@ pub fn remap_file_pages(call: &mut Call) -> Outcome {
             return done(Err(error));
         }
     }
-    let _flushing = nodes::flushing();
-    let stored = dirty::collect(&regions);
-    let answer = native(call);
-    if answer.is_ok() {
+    // The new mapping is not registered.
+    if let Err(error) = fill(&pager::between(start, nodes::pages(length))) {
+        return done(Err(error));
+    }
+    done(replacing(start, length, || {
+        let answer = native(call)?;
+        pager::unmapped(start, length);
         for region in regions {
             nodes::insert(Region {
                 offset: offset + (region.start - start) as u64,
@@ -303,7 +376,6 @@ pub fn remap_file_pages(call: &mut Call) -> Outcome {
             });
         }
         nodes::rewatch(start, length);
-    }
-    let _ = write_back(stored);
-    done(answer)
+        Ok(answer)
+    }))
 }

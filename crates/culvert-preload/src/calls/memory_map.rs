@@ -64,7 +64,7 @@ pub fn mmap(call: &mut Call) -> Outcome {
         Ok(start)
     };
     let answer = match replaces {
-        true => mappings::unmapping(call.args[0], length, run),
+        true => mappings::replacing(call.args[0], length, run),
         false => run(),
     };
     if answer.is_err() {
@@ -204,6 +204,7 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
     let written = protection & PROT_WRITE != 0;
     if written {
         pager::introduce();
+        nodes::records_for_one_more();
     }
     let enter = |opened| {
         let node = nodes::enter(description, opened);

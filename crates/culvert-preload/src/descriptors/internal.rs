@@ -128,8 +128,8 @@ impl Table {
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
-                drop(Descriptor(fd));
-                process::get().node_locks.moved(holder);
+                let locks = &process::get().node_locks;
+                locks.closing_another(holder, || drop(Descriptor(fd)));
                 return Ok(());
             }
         }

@@ -100,6 +100,42 @@ pub fn collect(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
     found
 }
 
+/// Everything that `regions` show and that can be stored into, to be compared: where other threads may have stored after it was asked, and the answer is gone
+/// with the mapping.
+pub fn all_of(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
+    let written = regions.iter().filter(|region| region.written);
+    written
+        .map(|region| {
+            let all = Dirty {
+                ranges: alloc::vec![region.bytes()],
+                exact: false,
+            };
+            (region.of.clone(), all)
+        })
+        .collect()
+}
+
+/// Ends all stores into `regions`, which are about to be unmapped: whoever stores from now on gets the signal that he would get then. False: it cannot be done.
+pub fn forbid(regions: &[Mapped]) -> bool {
+    const PROT_READ: usize = 1;
+    protect_all(regions, PROT_READ)
+}
+
+/// Allows them again, because the mappings stay.
+pub fn allow_again(regions: &[Mapped]) {
+    const PROT_READ_WRITE: usize = 3;
+    protect_all(regions, PROT_READ_WRITE);
+}
+
+fn protect_all(regions: &[Mapped], protection: usize) -> bool {
+    let mut written = regions.iter().filter(|region| region.written);
+    written.all(|region| {
+        let arguments = [region.start, region.end - region.start, protection];
+        // SAFETY: mappings of the program, which is about to lose them or has kept them.
+        unsafe { syscall::call(nr::MPROTECT, arguments) }.is_ok()
+    })
+}
+
 /// The bytes of the file that were stored through `region`, whose pages are protected again.
 fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
     let fd = pager::userfault().ok_or(Errno::EBADF)?;

@@ -84,14 +84,32 @@ pub fn write_back(description: &Description) -> culvert::Result<()> {
     let name = description.name();
     let mut result = Ok(());
     if let Some(node) = nodes::find(name) {
-        let _flushing = nodes::flushing();
-        let mut regions = nodes::all();
-        regions.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, &node));
-        for (node, dirty) in dirty::collect(&regions) {
-            result = result.and(node.write_back(dirty));
-        }
+        result = write_back_own(&node);
     }
     result.and(recovery::write_back_others(description))
+}
+
+/// A descriptor of `description` is closed, perhaps the last of its file: whoever looks at the file outside of the run then sees what this process has stored, as natively.
+pub fn closing(description: &Description) -> culvert::Result<()> {
+    if !description.changes || !nodes::any() || process::vfork_child().is_some() {
+        return Ok(());
+    }
+    match nodes::find(description.name()) {
+        Some(node) if node.is_recorded() => write_back_own(&node),
+        _ => Ok(()),
+    }
+}
+
+/// Writes back what this process has stored in `node`.
+fn write_back_own(node: &alloc::sync::Arc<nodes::Node>) -> culvert::Result<()> {
+    let _flushing = nodes::flushing();
+    let mut regions = nodes::all();
+    regions.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, node));
+    let mut result = Ok(());
+    for (node, dirty) in dirty::collect(&regions) {
+        result = result.and(node.write_back(dirty));
+    }
+    result
 }
 
 /// Writes back what this process has stored in anything.

@@ -12,7 +12,11 @@ use crate::shadow::Descriptor;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
-use culvert_sys::sync::{Mutex, MutexGuard};
+use culvert_sys::{
+    nr,
+    sync::{Mutex, MutexGuard},
+    syscall,
+};
 
 /// A node that this process maps.
 pub struct Node {
@@ -120,6 +124,7 @@ impl Node {
     /// [`Node::record`] by somebody who has not got the node's lock.
     pub fn record_locked(&self, range: (u64, u64)) -> Result<(), Errno> {
         super::pager::introduce();
+        records_for_one_more();
         let _lock = super::follow::lock(&self.description);
         self.record(range)
     }
@@ -131,7 +136,9 @@ impl Node {
         match unsafe { self.record.load(Acquire).as_ref() } {
             Some(record) => record.widen(range),
             None => {
-                let record = records::add(self.name, range)?;
+                let found = self.description.file()?.attributes();
+                let identity = found.map_or(0, |found| records::identity(&found));
+                let record = records::add(self.name, range, identity)?;
                 let added = core::ptr::from_ref(record).cast_mut();
                 if let Err(first) =
                     self.record
@@ -222,6 +229,13 @@ impl Node {
         let _lock = super::follow::lock(&self.description);
         write_back(file, shadow.number(), &dirty.ranges, dirty.exact)?;
         crate::looked_at::mark_if_strangers(file, shadow.number())
+    }
+}
+
+/// Where all records of the run are used up, those of processes that are gone are brought to their files. Not to be called with a node's lock.
+pub fn records_for_one_more() {
+    if records::are_used_up() {
+        super::recover_dead();
     }
 }
 
@@ -329,8 +343,39 @@ pub fn give_up_records() {
     }
 }
 
+/// Whether the program has kept mappings that are known here from its children (madvise(2), MADV_DONTFORK).
+static SOME_STAY: AtomicBool = AtomicBool::new(false);
+
+/// Children will not have all that is known here.
+pub fn some_stay() {
+    SOME_STAY.store(true, Relaxed);
+}
+
+/// Forgets what this child of a fork has not got.
+fn forget_what_stayed() {
+    let is_there = |start: usize, length: usize| {
+        const MS_ASYNC: usize = 1;
+        // SAFETY: only asks whether everything is mapped (msync(2), ENOMEM).
+        let asked = unsafe { syscall::call(nr::MSYNC, [start, length, MS_ASYNC]) };
+        asked != Err(Errno::ENOMEM)
+    };
+    for region in all() {
+        if is_there(region.start, region.end - region.start) {
+            continue;
+        }
+        for page in (region.start..region.end).step_by(super::bytes::PAGE as usize) {
+            if !is_there(page, super::bytes::PAGE as usize) {
+                take(page, super::bytes::PAGE as usize);
+            }
+        }
+    }
+}
+
 /// This is the child of a fork: it has the mappings, and needs records of its own.
 pub fn forked() {
+    if SOME_STAY.load(Relaxed) {
+        forget_what_stayed();
+    }
     let (nodes, regions) = {
         let state = STATE.lock();
         (state.nodes.clone(), state.regions.all().to_vec())

@@ -9,7 +9,7 @@ use crate::resolver::MountId;
 use crate::run::ShadowName;
 use crate::shadow;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use culvert::{Errno, Node};
+use culvert::{Attributes, Errno, Node};
 use culvert_sys::{nr, syscall};
 
 /// One process's mappings of one node that can be written.
@@ -29,14 +29,15 @@ pub(super) const NOBODY: u32 = u32::MAX;
 
 /// How many there can be at once in a run: 256 KiB of them.
 const RECORDS: usize = 8192;
-/// A page for the number of those ever used, then the records.
-const LENGTH: usize = 4096 + RECORDS * size_of::<Record>();
+/// A page for the number of those ever used, the records, and of each what tells its file from a later one of the same number.
+const LENGTH: usize = 4096 + RECORDS * (size_of::<Record>() + size_of::<AtomicU64>());
 
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
 
 struct Table {
     used: &'static AtomicU32,
     records: &'static [Record; RECORDS],
+    identities: &'static [AtomicU64; RECORDS],
 }
 
 /// What a record says.
@@ -48,6 +49,17 @@ pub struct Said {
     pub name: ShadowName,
     /// First byte and the one after the last.
     pub range: (u64, u64),
+    /// The file's [`identity`].
+    pub identity: u64,
+}
+
+/// What tells a file from a later one that got its number: when it was made, where the driver knows that; 0: unknown.
+pub fn identity(of: &Attributes) -> u64 {
+    of.btime.map_or(0, |made| {
+        (made.seconds as u64)
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(made.nanoseconds.into())
+    })
 }
 
 fn map(create: bool) -> Result<Table, Errno> {
@@ -87,6 +99,8 @@ fn map(create: bool) -> Result<Table, Errno> {
         Ok(Table {
             used: &*(address as *const AtomicU32),
             records: &*((address + 4096) as *const [Record; RECORDS]),
+            identities: &*((address + 4096 + size_of::<[Record; RECORDS]>())
+                as *const [AtomicU64; RECORDS]),
         })
     }
 }
@@ -109,6 +123,7 @@ impl Record {
                 node: Node(self.node.load(Relaxed)),
             },
             range: (self.start.load(Relaxed), end),
+            identity: 0,
         };
         (owner != 0 && said.range.0 < end && self.owner.load(Acquire) == owner).then_some(said)
     }
@@ -149,26 +164,60 @@ fn group(name: ShadowName) -> Option<Mapped> {
         .mapped(MountId(name.mount), name.node)
 }
 
+impl Record {
+    /// Makes it `me`'s, if it is nobody's.
+    fn take(&self, me: u32) -> bool {
+        self.owner.load(Relaxed) == 0
+            && self
+                .owner
+                .compare_exchange(0, me, AcqRel, Relaxed)
+                .is_ok()
+    }
+
+    /// The same of one that says nothing, because its process was killed while it was adding or freeing it.
+    fn take_half(&self, me: u32) -> bool {
+        let owner = self.owner.load(Acquire);
+        owner != 0
+            && owner != me
+            && self.end.load(Acquire) == 0
+            && is_gone(owner)
+            && self
+                .owner
+                .compare_exchange(owner, me, AcqRel, Relaxed)
+                .is_ok()
+    }
+}
+
+/// Whether [`add`] would find none that is free. Who is about to need one then brings what processes that are gone have stored to their files, for which it
+/// must not have a node's lock.
+pub fn are_used_up() -> bool {
+    map(false).is_ok_and(|table| {
+        let free = |record: &Record| record.owner.load(Relaxed) == 0;
+        table.used().len() == RECORDS && !table.records.iter().any(free)
+    })
+}
+
 /// A record of this process for the bytes `range` of the node of `name`, which must not be empty; `ENOMEM` when there are too many, or there is no room
-/// for the table.
-pub fn add(name: ShadowName, range: (u64, u64)) -> Result<&'static Record, Errno> {
+/// for the table. `identity`: [`identity`] of its file.
+pub fn add(
+    name: ShadowName,
+    range: (u64, u64),
+    identity: u64,
+) -> Result<&'static Record, Errno> {
     let (Ok(table), Some(group)) = (map(true), group(name)) else {
         crate::log!("mappings cannot be recorded: no room in the run directory");
         return Err(Errno::ENOMEM);
     };
     let me = process::get().node_locks.owner();
-    for (index, record) in table.records.iter().enumerate() {
-        let free = record.owner.load(Relaxed) == 0
-            && record
-                .owner
-                .compare_exchange(0, me, AcqRel, Relaxed)
-                .is_ok();
-        if !free {
-            continue;
-        }
+    let all = || table.records.iter().zip(table.identities).enumerate();
+    let found = all()
+        .find(|(_, (record, _))| record.take(me))
+        .or_else(|| all().find(|(_, (record, _))| record.take_half(me)));
+    if let Some((index, (record, place))) = found {
         record.mount.store(u32::from(name.mount), Relaxed);
         record.node.store(name.node.0, Relaxed);
         record.start.store(range.0, Relaxed);
+        place.store(identity, Relaxed);
         table.used.fetch_max(index as u32 + 1, AcqRel);
         // Who is killed before the next line leaves a count that is too high, which costs others a look.
         group.records.fetch_add(1, AcqRel);
@@ -190,8 +239,12 @@ pub fn all(wanted: impl Fn(&Said) -> bool) -> alloc::vec::Vec<(&'static Record, 
     let Ok(table) = map(false) else {
         return alloc::vec::Vec::new();
     };
-    let said = table.used().iter().filter_map(|record| {
-        let said = record.said()?;
+    let used = table.used().iter().zip(table.identities);
+    let said = used.filter_map(|(record, identity)| {
+        let said = Said {
+            identity: identity.load(Relaxed),
+            ..record.said()?
+        };
         wanted(&said).then_some((record, said))
     });
     said.collect()
@@ -207,6 +260,7 @@ pub fn owners_in(table: &[u8]) -> impl Iterator<Item = u32> {
     let records = table.get(4096..).unwrap_or_default();
     records
         .chunks_exact(size_of::<Record>())
+        .take(RECORDS)
         .filter_map(|record| {
             let word = |at: usize| {
                 let bytes = record

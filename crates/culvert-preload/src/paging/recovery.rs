@@ -45,7 +45,7 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culver
         if !record.take_over(said.owner) {
             continue;
         }
-        match recover_range(said.name, said.range, later) {
+        match recover_range(&said, later) {
             Ok(()) => record.free(),
             Err(error) => {
                 record.give_back();
@@ -61,7 +61,8 @@ fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culver
     result
 }
 
-fn recover_range(name: ShadowName, range: (u64, u64), later: bool) -> culvert::Result<()> {
+fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
+    let (name, range) = (said.name, said.range);
     let Some(shadow) = follow::followed(name)? else {
         return Ok(());
     };
@@ -77,6 +78,16 @@ fn recover_range(name: ShadowName, range: (u64, u64), later: bool) -> culvert::R
         }
         opened => opened?,
     };
+    // Its number is another file's by now.
+    let identity = records::identity(&file.attributes()?);
+    if said.identity != 0 && identity != 0 && said.identity != identity {
+        crate::log!(
+            "what a process that is gone has stored in node {:x} of mount {} is gone with that file: another one has its number",
+            name.node.0,
+            name.mount
+        );
+        return Ok(());
+    }
     let _lock = process::get()
         .node_locks
         .lock(MountId(name.mount), name.node);

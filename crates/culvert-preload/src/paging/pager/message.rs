@@ -208,3 +208,19 @@ pub fn answered(socket: i32, number: u32) -> Result<i32, Errno> {
         }
     }
 }
+
+/// Whether the other side of a connection, on which no answer is waited for, is gone.
+pub fn is_over(socket: i32) -> bool {
+    let mut words = [0u32; 2];
+    loop {
+        let (place, length) = (words.as_mut_ptr() as usize, size_of_val(&words));
+        let arguments = [socket as usize, place, length, MSG_DONTWAIT, 0, 0];
+        // SAFETY: the buffer is given with its length.
+        match unsafe { syscall::call(nr::RECVFROM, arguments) } {
+            // Answers that came twice.
+            Ok(8) | Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => return false,
+            _ => return true,
+        }
+    }
+}

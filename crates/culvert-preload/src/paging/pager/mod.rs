@@ -188,7 +188,12 @@ pub fn fill_all(name: ShadowName) -> culvert::Result<()> {
 
 /// Tells the pager of this process, so that what it has written is brought to the files when it is gone, however it ends. False: there is no pager.
 pub fn introduce() -> bool {
-    possible() && STATE.lock().connect().is_ok()
+    if !possible() {
+        return false;
+    }
+    let mut state = STATE.lock();
+    state.look();
+    state.connect().is_ok()
 }
 
 /// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones
@@ -315,7 +320,20 @@ impl State {
             .ok_or(Errno::EMFILE)?;
         let _ = socket.release();
         self.socket = Some(place);
+        // An earlier pager may have died with faults that it had taken and not answered.
+        if let Some(fd) = userfault {
+            for range in &self.ranges {
+                let _ = userfault::wake(fd, range.start, range.length);
+            }
+        }
         Ok(place.load(Acquire))
+    }
+
+    /// Forgets the connection to a pager that has died.
+    fn look(&mut self) {
+        if self.number().is_some_and(message::is_over) {
+            self.disconnect();
+        }
     }
 
     fn disconnect(&mut self) {

@@ -1,0 +1,73 @@
+//! What a run notes of who maps which file (`programs/mapped_records.c`): it lasts as long as the process, is room for the next one when that was killed, and is
+//! about this file, not about a later one with its number.
+
+use culvert_e2e::{Case, Driver, User, world};
+
+/// What the program says, and the log.
+fn says(what: &str, user: User) -> Option<(String, String)> {
+    if world().only_native || (user == User::Nobody && !world().is_root()) {
+        return None;
+    }
+    let name = format!("mapped-records-{what}-{user:?}");
+    let case = Case::new(&name, user).directory(Driver::NoDescriptor);
+    let program = case.program("mapped_records");
+    let behind = case.behind().expect("a directory").join("file");
+    let script = format!(
+        "export CULVERT_LOG=$W/log; : > $W/log; bash -c '{program} {what} $M/file {}; echo end $?; cat $W/log >&2'",
+        behind.display()
+    );
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    Some((done.text(), done.errors()))
+}
+
+fn works(what: &str, user: User, want: &str) {
+    if let Some((seen, log)) = says(what, user) {
+        assert_eq!(seen, format!("{want}end 0\n"), "{log}");
+    }
+}
+
+/// The descriptor on which the proof of its life hangs has to move.
+#[test]
+fn a_program_that_takes_all_high_numbers_stays_the_owner_of_what_it_maps() {
+    works(
+        "number",
+        User::Me,
+        "all taken: 1\nstored 2, read 2\nstored 3, read 3\nstored 4, read 4\nstored 5, read 5\n",
+    );
+}
+
+#[test]
+fn places_that_killed_processes_left_half_made_are_used_again() {
+    works("half", User::Nobody, "Other\n");
+}
+
+#[test]
+fn places_of_killed_processes_are_used_again() {
+    works("dead", User::Me, "Other\n");
+}
+
+#[test]
+fn more_mapped_files_than_there_are_places_is_an_error_with_a_reason() {
+    let Some((seen, log)) = says("full", User::Me) else {
+        return;
+    };
+    assert_eq!(seen, "mmap: ENOMEM\nother\nend 0\n", "{log}");
+    assert!(log.contains("more than 8192 files are mapped"), "{log}");
+}
+
+/// Where the file system gives a number twice, as ext4 does and tmpfs does not.
+#[test]
+fn what_was_stored_in_a_removed_file_does_not_come_into_another_with_its_number() {
+    let Some((seen, log)) = says("reused", User::Me) else {
+        return;
+    };
+    let good = ["another another\nend 0\n", "not reused\nend 0\n"];
+    assert!(good.contains(&seen.as_str()), "{seen}{log}");
+}
+
+#[test]
+fn what_was_stored_is_in_the_file_when_its_descriptor_is_closed() {
+    let want = "close: stored\ndup2: others\nclose_range: ranges\n";
+    works("closed", User::Me, want);
+    works("closed", User::Nobody, want);
+}

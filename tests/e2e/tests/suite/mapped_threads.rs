@@ -1,0 +1,38 @@
+//! Threads that store into files whose bytes only their driver has, while another thread takes the mapping away (`programs/mapped_threads.c`).
+
+use culvert_e2e::{Case, Driver, User, world};
+
+fn keeps(what: &str, driver: Driver, user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let name = format!("mapped-threads-{what}-{}-{user:?}", driver.name());
+    let case = Case::new(&name, user).directory(driver);
+    let program = case.program("mapped_threads");
+    case.good(&format!("umask 022; exec {program} {what} $M/file 100"));
+}
+
+#[test]
+fn no_store_is_lost_when_a_mapping_goes() {
+    keeps("munmap", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn no_store_is_lost_when_a_mapping_goes_below_a_layer_as_nobody() {
+    keeps("munmap", Driver::Layered, User::Nobody);
+}
+
+#[test]
+fn no_store_is_lost_when_a_mapping_is_replaced() {
+    keeps("replaced", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn no_store_is_lost_when_a_mapping_is_replaced_as_nobody() {
+    keeps("replaced", Driver::NoDescriptor, User::Nobody);
+}
+
+#[test]
+fn no_store_is_lost_when_a_mapping_moves() {
+    keeps("moved", Driver::NoDescriptor, User::Me);
+}
