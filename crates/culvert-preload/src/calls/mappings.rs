@@ -304,9 +304,8 @@ pub fn process_madvise(call: &mut Call) -> Outcome {
     if !matches!(advice, MADV_REMOVE | MADV_DONTFORK) {
         return Outcome::Forward;
     }
-    let ours = |start, length| {
-        !nodes::between(start, length).is_empty() || pager::is_lazy(start, length)
-    };
+    let ours =
+        |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
     let spans = crate::memory::spans(list, count).unwrap_or_default();
     if !spans.iter().any(|span| ours(span.base, span.length)) {
         return Outcome::Forward;
@@ -315,7 +314,9 @@ pub fn process_madvise(call: &mut Call) -> Outcome {
         nodes::some_stay();
         return Outcome::Forward;
     }
-    crate::log!("process_madvise(MADV_REMOVE) of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes");
+    crate::log!(
+        "process_madvise(MADV_REMOVE) of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes"
+    );
     done(Err(Errno::EINVAL))
 }
 

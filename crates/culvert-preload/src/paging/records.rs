@@ -167,11 +167,7 @@ fn group(name: ShadowName) -> Option<Mapped> {
 impl Record {
     /// Makes it `me`'s, if it is nobody's.
     fn take(&self, me: u32) -> bool {
-        self.owner.load(Relaxed) == 0
-            && self
-                .owner
-                .compare_exchange(0, me, AcqRel, Relaxed)
-                .is_ok()
+        self.owner.load(Relaxed) == 0 && self.owner.compare_exchange(0, me, AcqRel, Relaxed).is_ok()
     }
 
     /// The same of one that says nothing, because its process was killed while it was adding or freeing it.
@@ -199,11 +195,7 @@ pub fn are_used_up() -> bool {
 
 /// A record of this process for the bytes `range` of the node of `name`, which must not be empty; `ENOMEM` when there are too many, or there is no room
 /// for the table. `identity`: [`identity`] of its file.
-pub fn add(
-    name: ShadowName,
-    range: (u64, u64),
-    identity: u64,
-) -> Result<&'static Record, Errno> {
+pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'static Record, Errno> {
     let (Ok(table), Some(group)) = (map(true), group(name)) else {
         crate::log!("mappings cannot be recorded: no room in the run directory");
         return Err(Errno::ENOMEM);
