@@ -37,6 +37,8 @@ pub struct Environment<'a> {
     pub cache_directory: Option<&'a [u8]>,
     /// A directory for what the run alone needs: its run directory.
     pub run_directory: Option<&'a [u8]>,
+    /// The driver serves this process and nobody else: what only the run uses changes only by its calls.
+    pub alone: bool,
     /// Keeps the driver's descriptors out of the program's way.
     pub keeper: Keeper,
     /// Whether a signal waits for the thread that is in the driver; drivers that wait long by themselves ask it.

@@ -265,6 +265,7 @@ fn enter(
             Box::leak(Box::new(move |node| crate::holders::is_held(index, node)));
         let open = Box::new(move || {
             let place = culvert_drivers::Environment {
+                alone: false,
                 cache_directory: None,
                 run_directory: Some(&process::get().run.path),
                 keeper: culvert_drivers::Keeper {

@@ -1,5 +1,6 @@
 //! What is agreed on in INIT: every capability with its reason, and why it is not used where it is not.
 
+use crate::session::Settings;
 use culvert::{FileSystem, Validity};
 use culvert_wire::InitFlags;
 
@@ -12,21 +13,24 @@ pub struct Situation {
     pub read_only: bool,
     /// The driver has extended attributes, and checks permissions by more than mode bits: ACLs are among them.
     pub keeps_acls: bool,
-    /// The driver lets names or attributes be believed for a while.
-    pub caches_names: bool,
+    /// Names and attributes may be believed for a while.
+    pub believed: bool,
+    /// They may be believed for ever: nobody changes them but by this mount.
+    pub believed_for_ever: bool,
     /// The server may register backing files (CAP_SYS_ADMIN).
     pub privileged: bool,
 }
 
 impl Situation {
     /// As `filesystem` and the calling process have it.
-    pub fn of(filesystem: &dyn FileSystem, read_only: bool) -> Self {
+    pub fn of(filesystem: &dyn FileSystem, validity: Validity, settings: &Settings) -> Self {
         let can = filesystem.capabilities();
         Self {
             immutable: can.immutable,
-            read_only: can.read_only || read_only,
-            keeps_acls: can.xattrs && can.checks_permissions,
-            caches_names: filesystem.validity() != Validity::NONE,
+            read_only: can.read_only || settings.read_only,
+            keeps_acls: can.xattrs && can.checks_permissions && !settings.without(XATTRS),
+            believed: validity.entry > 0 && validity.attributes > 0,
+            believed_for_ever: validity.entry.min(validity.attributes) == u64::MAX,
             privileged: rustix::process::geteuid().is_root(),
         }
     }
@@ -61,10 +65,17 @@ const fn writable(situation: &Situation) -> Verdict {
     }
 }
 
-const fn immutable(situation: &Situation) -> Verdict {
-    match situation.immutable {
+const fn ours(situation: &Situation) -> Verdict {
+    match situation.believed_for_ever {
         true => Ok(()),
         false => Err("the driver's tree may change behind the kernel's back"),
+    }
+}
+
+const fn believed(situation: &Situation) -> Verdict {
+    match situation.believed {
+        true => Ok(()),
+        false => Err("answers may not be believed, so each name would be looked up again"),
     }
 }
 
@@ -100,16 +111,14 @@ capabilities! {
         true => Err("nothing changes in an immutable tree"),
         false => Ok(()),
     }, "cached pages go when size or time show that somebody else has written";
-    CACHE_SYMLINKS "cache-symlinks" true immutable, "a link is read once";
-    NO_OPENDIR_SUPPORT "no-opendir" true immutable, "directories of an immutable tree are opened and closed without a request, their listings stay cached";
-    DO_READDIRPLUS "readdirplus" true |situation| match situation.caches_names {
+    CACHE_SYMLINKS "cache-symlinks" true ours, "a link is read once";
+    NO_OPEN_SUPPORT "no-open" true |situation| match situation.immutable && situation.believed_for_ever {
         true => Ok(()),
-        false => Err("the driver's answers may not be believed, so each name would be looked up again"),
-    }, "a listing brings the attributes: `ls -l` needs no lookup of each name";
-    READDIRPLUS_AUTO "readdirplus-auto" true |situation| match situation.caches_names {
-        true => Ok(()),
-        false => Err("as readdirplus"),
-    }, "but only where attributes are asked for";
+        false => Err("drivers keep state for each open file of a tree that changes"),
+    }, "files of an immutable tree are opened and closed without a request, what was read of them stays cached";
+    NO_OPENDIR_SUPPORT "no-opendir" true ours, "directories of a tree that only this mount changes are opened and closed without a request, their listings stay cached";
+    DO_READDIRPLUS "readdirplus" true believed, "a listing brings the attributes: `ls -l` needs no lookup of each name";
+    READDIRPLUS_AUTO "readdirplus-auto" true believed, "but only where attributes are asked for";
     HAS_IOCTL_DIR "ioctl-dir" true always, "ioctl of directories gets the driver's own answer";
     CREATE_SUPP_GROUP "create-supp-group" true writable, "new files come with the caller's group that decides about set-group-ID";
     NO_EXPORT_SUPPORT "no-export" true always, "a node that the kernel has forgotten cannot be found by its number: no file handles are given that would be stale";
@@ -118,6 +127,29 @@ capabilities! {
         false => Err("backing files may be registered with CAP_SYS_ADMIN only"),
     }, "reads, writes and mappings of backed files are the kernel's own: no request at all";
 }
+
+/// What is not agreed on in INIT but said with each answer: its name for `--without`, and its reason.
+pub const SWITCHES: &[(&str, &str)] = &[
+    (
+        KEEP_CACHE,
+        "pages stay cached from one open of a file to the next while its time of change is the same (FOPEN_KEEP_CACHE); small files that are opened again and again for reading only are cached so, and not read by the kernel from their backing files, because each such read makes the next stat ask",
+    ),
+    (
+        CACHE_DIR,
+        "listings are cached while a directory's time of change is the same, as long as names are believed (FOPEN_CACHE_DIR)",
+    ),
+    (
+        XATTRS,
+        "extended attributes, and ACLs with them. The kernel never remembers that a file has none: `ls -l` asks twice for each, and the first write to each open file asks once (security.capability). Without them it never asks",
+    ),
+];
+
+/// See [`SWITCHES`].
+pub const XATTRS: &str = "xattrs";
+/// See [`SWITCHES`].
+pub const KEEP_CACHE: &str = "keep-cache";
+/// See [`SWITCHES`].
+pub const CACHE_DIR: &str = "cache-dir";
 
 /// What the kernel may offer and is not used, and why.
 pub const UNUSED: &[(InitFlags, &str)] = &[
@@ -129,10 +161,6 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     (
         InitFlags::WRITEBACK_CACHE,
         "size and times would be the kernel's: others who use the driver would not see them",
-    ),
-    (
-        InitFlags::NO_OPEN_SUPPORT,
-        "drivers keep state for each open file",
     ),
     (
         InitFlags::HANDLE_KILLPRIV,
@@ -176,7 +204,8 @@ mod tests {
         immutable: false,
         read_only: false,
         keeps_acls: true,
-        caches_names: false,
+        believed: false,
+        believed_for_ever: false,
         privileged: true,
     };
     const EVERYTHING: InitFlags = InitFlags(u64::MAX);
@@ -194,7 +223,8 @@ mod tests {
             immutable: true,
             read_only: true,
             keeps_acls: false,
-            caches_names: true,
+            believed: true,
+            believed_for_ever: true,
             privileged: false,
         };
         let chosen = choose(&archive, EVERYTHING, &[]);

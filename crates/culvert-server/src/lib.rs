@@ -9,15 +9,18 @@
 #![warn(missing_docs)]
 
 mod attributes;
+mod belief;
 pub mod capabilities;
 mod dispatch;
 mod handles;
+mod history;
 mod identity;
 pub mod mounting;
 mod passthrough;
 mod report;
 mod session;
 mod transport;
+mod unopened;
 
 /// The kernel's name of a flag of INIT, without `FUSE_`.
 pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {

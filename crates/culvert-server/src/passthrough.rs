@@ -24,6 +24,8 @@ enum Mode {
 struct Open {
     mode: Mode,
     count: u64,
+    /// How many of them may be mapped for storing.
+    storing: u64,
 }
 
 /// The nodes that are open.
@@ -31,11 +33,13 @@ struct Open {
 pub struct Backings(Mutex<HashMap<Node, Open>>);
 
 impl Backings {
-    /// Notes another open of `node`, whose data are in `file` if they are the kernel's; the number of its backing file when the kernel is to serve it.
+    /// Notes another open of `node`, whose data are in `file` if they are the kernel's, and which may be mapped for storing if it `stores`; the number of its
+    /// backing file when the kernel is to serve it.
     pub fn open(
         &self,
         node: Node,
         file: Option<BorrowedFd<'_>>,
+        stores: bool,
         transport: &dyn Transport,
     ) -> Option<i32> {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,13 +47,18 @@ impl Backings {
             Entry::Occupied(mut known) => {
                 let open = known.get_mut();
                 open.count += 1;
+                open.storing += u64::from(stores);
                 open.mode
             }
             Entry::Vacant(free) => {
                 // Refused for many reasons (a stacked file system, no privilege): then requests serve it.
                 let number = file.and_then(|file| transport.register_backing(file).ok());
                 let mode = number.map_or(Mode::Cached, Mode::Backing);
-                free.insert(Open { mode, count: 1 });
+                free.insert(Open {
+                    mode,
+                    count: 1,
+                    storing: u64::from(stores),
+                });
                 mode
             }
         };
@@ -59,12 +68,21 @@ impl Backings {
         }
     }
 
+    /// Whether the kernel may store into `node` by a mapping of its backing file.
+    pub fn may_be_stored_into(&self, node: Node) -> bool {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes
+            .get(&node)
+            .is_some_and(|open| open.storing > 0 && matches!(open.mode, Mode::Backing(_)))
+    }
+
     /// An open of `node` has ended.
-    pub fn close(&self, node: Node, transport: &dyn Transport) {
+    pub fn close(&self, node: Node, stores: bool, transport: &dyn Transport) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut known) = nodes.entry(node) {
             let open = known.get_mut();
             open.count -= 1;
+            open.storing -= u64::from(stores);
             if open.count == 0
                 && let Mode::Backing(number) = known.remove().mode
             {
@@ -115,13 +133,13 @@ mod tests {
         let (backings, kernel) = (Backings::default(), Counting::default());
         let stdin = io::stdin();
         let file = Some(stdin.as_fd());
-        assert_eq!(backings.open(Node(1), file, &kernel), Some(1));
-        assert_eq!(backings.open(Node(1), file, &kernel), Some(1));
-        assert_eq!(backings.open(Node(2), file, &kernel), Some(2));
-        backings.close(Node(1), &kernel);
+        assert_eq!(backings.open(Node(1), file, false, &kernel), Some(1));
+        assert_eq!(backings.open(Node(1), file, false, &kernel), Some(1));
+        assert_eq!(backings.open(Node(2), file, false, &kernel), Some(2));
+        backings.close(Node(1), false, &kernel);
         assert_eq!(kernel.out.load(Relaxed), 2);
-        backings.close(Node(1), &kernel);
-        backings.close(Node(2), &kernel);
+        backings.close(Node(1), false, &kernel);
+        backings.close(Node(2), false, &kernel);
         assert_eq!(kernel.out.load(Relaxed), 0);
     }
 
@@ -129,16 +147,35 @@ mod tests {
     fn cached_and_backed_opens_do_not_mix() {
         let (backings, kernel) = (Backings::default(), Counting::default());
         let stdin = io::stdin();
-        assert_eq!(backings.open(Node(1), None, &kernel), None);
-        assert_eq!(backings.open(Node(1), Some(stdin.as_fd()), &kernel), None);
-        backings.close(Node(1), &kernel);
-        backings.close(Node(1), &kernel);
+        assert_eq!(backings.open(Node(1), None, false, &kernel), None);
+        assert_eq!(
+            backings.open(Node(1), Some(stdin.as_fd()), false, &kernel),
+            None
+        );
+        backings.close(Node(1), false, &kernel);
+        backings.close(Node(1), false, &kernel);
         assert!(
             backings
-                .open(Node(1), Some(stdin.as_fd()), &kernel)
+                .open(Node(1), Some(stdin.as_fd()), false, &kernel)
                 .is_some()
         );
         // The open that has no file of its own is served by the first one's.
-        assert!(backings.open(Node(1), None, &kernel).is_some());
+        assert!(backings.open(Node(1), None, false, &kernel).is_some());
+    }
+
+    #[test]
+    fn stores_are_known_until_the_last_of_them_ends() {
+        let (backings, kernel) = (Backings::default(), Counting::default());
+        let stdin = io::stdin();
+        let file = Some(stdin.as_fd());
+        backings.open(Node(1), file, false, &kernel);
+        assert!(!backings.may_be_stored_into(Node(1)));
+        backings.open(Node(1), file, true, &kernel);
+        assert!(backings.may_be_stored_into(Node(1)));
+        backings.close(Node(1), true, &kernel);
+        assert!(!backings.may_be_stored_into(Node(1)));
+        // Of what is cached the kernel knows itself.
+        backings.open(Node(2), None, true, &kernel);
+        assert!(!backings.may_be_stored_into(Node(2)));
     }
 }

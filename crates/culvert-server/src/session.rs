@@ -2,13 +2,16 @@
 
 use crate::{
     attributes::Numbers,
+    belief,
     capabilities::{self, Situation},
     dispatch::{OpenDirectory, OpenFile},
     handles::Handles,
+    history::History,
     identity::Identity,
     passthrough::Backings,
     report::report,
     transport::Transport,
+    unopened::Unopened,
 };
 use culvert::{Errno, Error, FileSystem, Result, Validity};
 use culvert_wire::{
@@ -19,6 +22,7 @@ use std::{
     io,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     thread,
+    time::Duration,
 };
 
 /// The largest write and read, bytes: what `fs.fuse.max_pages_limit` (256 pages) allows.
@@ -33,10 +37,21 @@ pub struct Settings {
     pub without: Vec<String>,
     /// The mount is read-only, whatever the driver could.
     pub read_only: bool,
+    /// How long names and attributes may be believed after others than this mount have changed them; none: as the driver says.
+    pub valid: Option<Duration>,
+    /// The same for names that do not exist.
+    pub absent: Option<Duration>,
     /// Threads; 0: one for each processor, at least 4.
     pub threads: usize,
     /// Every request is printed to standard error.
     pub trace: bool,
+}
+
+impl Settings {
+    /// Whether `capability` is not to be used.
+    pub fn without(&self, capability: &str) -> bool {
+        self.without.iter().any(|name| name == capability)
+    }
 }
 
 /// A driver and its connection with a kernel.
@@ -51,6 +66,8 @@ pub struct Session {
     pub(crate) files: Handles<OpenFile>,
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) backings: Backings,
+    pub(crate) history: History,
+    pub(crate) unopened: Unopened,
     running: Vec<Running>,
 }
 
@@ -91,7 +108,8 @@ impl Session {
         transport: &dyn Transport,
     ) -> Result<Self> {
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
-        let situation = Situation::of(&*filesystem, settings.read_only);
+        let validity = belief::chosen(&*filesystem, &settings);
+        let situation = Situation::of(&*filesystem, validity, &settings);
         let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
         let protocol = loop {
             let length = transport.receive(&mut buffer).map_err(broken)?;
@@ -150,7 +168,7 @@ impl Session {
         let can = filesystem.capabilities();
         Ok(Self {
             numbers: Numbers::new(filesystem.root()),
-            validity: filesystem.validity(),
+            validity,
             acts: can.checks_permissions,
             filesystem,
             settings,
@@ -158,6 +176,8 @@ impl Session {
             files: Handles::default(),
             directories: Handles::default(),
             backings: Backings::default(),
+            history: History::default(),
+            unopened: Unopened::default(),
             running: (0..threads).map(|_| Running::default()).collect(),
         })
     }

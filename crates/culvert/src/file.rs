@@ -233,6 +233,12 @@ pub trait File: Send + Sync {
         Ok(())
     }
 
+    /// Whether [`File::flush`] may ever have something to report: a transport to which each call of it is a message leaves it out where not. The default, true, is
+    /// right for every driver; false is for those that delay nothing.
+    fn reports_at_close(&self) -> bool {
+        true
+    }
+
     /// An ioctl(2) the transport does not know: `ENOTTY` by default. `argument` holds the bytes that the size in `request` says (`_IOC_SIZE`),
     /// read from the program if the direction says so, and goes back to it likewise. Returns what ioctl returns.
     ///

@@ -197,12 +197,13 @@ pub trait FileSystem: Send + Sync {
     /// statfs(2).
     fn statfs(&self) -> Result<StatFs>;
 
-    /// How long this driver's answers may be believed. Constant while the mount lives. The default: for ever when the tree is
-    /// immutable, else not at all.
+    /// How long a kernel that caches may believe this driver's answers after others than itself have changed something; what it changes itself it knows.
+    /// Constant while the mount lives. The default: for ever when the tree is immutable, else for a second. The user may say otherwise, but
+    /// for a driver that says [`Validity::NONE`]: its answers hold at their moment only.
     fn validity(&self) -> Validity {
         match self.capabilities().immutable {
             true => Validity::FOREVER,
-            false => Validity::NONE,
+            false => Validity::SECOND,
         }
     }
 

@@ -129,6 +129,13 @@ impl Validity {
         attributes: 0,
         absent: 0,
     };
+    /// Names and attributes for a second, absence not at all: what users of FUSE expect (libfuse's `entry_timeout`, `attr_timeout`,
+    /// `negative_timeout`).
+    pub const SECOND: Self = Self {
+        entry: 1_000_000_000,
+        attributes: 1_000_000_000,
+        absent: 0,
+    };
     /// Everything is believed while the mount lives.
     pub const FOREVER: Self = Self {
         entry: u64::MAX,

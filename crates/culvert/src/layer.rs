@@ -287,6 +287,9 @@ layer_trait! {
     fn flush(&self) -> Result<()> {
         self.inner().flush()
     }
+    fn reports_at_close(&self) -> bool {
+        self.inner().reports_at_close()
+    }
     fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
         self.inner().ioctl(request, argument)
     }

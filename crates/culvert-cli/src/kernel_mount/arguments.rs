@@ -7,7 +7,7 @@ use crate::{
 use culvert::mount::{Options, Request, parse_options, parse_volume};
 use culvert_server::capabilities;
 use lexopt::Arg::{Long, Short, Value};
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
 /// The words of `culvert mount`.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct Mount {
     pub privileged_files: bool,
     /// Capabilities that are not to be used.
     pub without: Vec<String>,
+    /// How long names and attributes are believed.
+    pub valid: Option<Duration>,
+    /// How long it is believed that a name does not exist.
+    pub absent: Option<Duration>,
     /// Print every request.
     pub trace: bool,
     /// Where messages go once the mount is up.
@@ -39,7 +43,9 @@ root need fusermount3 (package fuse3).
   -t TYPE          the file system; found from SOURCE when left out
                    (culvert drivers lists them)
   -o OPTIONS       of the file system, separated by commas; and allow_other,
-                   suid, dev (root only: set-user-ID programs and devices)
+                   suid, dev (root only: set-user-ID programs and devices),
+                   valid=SECONDS, absent=SECONDS (how long what others change,
+                   or make, may go unseen: 1 and 0; with valid=0 not at all)
   -f, --foreground stay in the foreground, messages on standard error
       --allow-other
                    other users may use the mount, with their own rights
@@ -119,9 +125,15 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         }
     };
     let mut privileged_files = false;
+    let (mut valid, mut absent, mut wrong_time) = (None, None, None);
     // Words of mount(8) that are the kernel's, not the driver's.
-    request.options.retain(|(name, _)| {
+    request.options.retain(|(name, value)| {
         match name.as_str() {
+            "valid" | "absent" => match (seconds(value), name.as_str()) {
+                (None, _) => wrong_time = Some(name.clone()),
+                (time, "valid") => valid = time,
+                (time, _) => absent = time,
+            },
             "allow_other" => allow_other = true,
             "suid" | "dev" => privileged_files = true,
             "nosuid" | "nodev" => privileged_files = false,
@@ -129,18 +141,40 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         }
         false
     });
+    if let Some(name) = wrong_time {
+        return Err(Failure::new(format!(
+            "option {name} wants a number of seconds, as in {name}=1 or {name}=0.5"
+        )));
+    }
     Ok(Command::Mount(Mount {
         request,
         foreground,
         allow_other,
         privileged_files,
         without,
+        valid,
+        absent,
         trace,
         log,
     }))
 }
 
+/// A time in seconds, with a fraction or not.
+fn seconds(text: &[u8]) -> Option<Duration> {
+    let text = str::from_utf8(text).ok()?;
+    let plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    Duration::try_from_secs_f64(text.parse().ok().filter(|_| plain)?).ok()
+}
+
 fn check_capability(name: &str) -> Result<(), Failure> {
+    if capabilities::SWITCHES
+        .iter()
+        .any(|(known, _)| *known == name)
+    {
+        return Ok(());
+    }
     match capabilities::USED.iter().find(|one| one.name == name) {
         Some(one) if one.switchable => Ok(()),
         Some(one) => Err(Failure::new(format!(
@@ -158,6 +192,9 @@ fn list() -> String {
     for one in capabilities::USED {
         let fixed = if one.switchable { "" } else { " (always)" };
         text += &format!("  {}{fixed}\n      {}\n", one.name, one.reason);
+    }
+    for (name, reason) in capabilities::SWITCHES {
+        text += &format!("  {name}\n      {reason}\n");
     }
     text += "\nNot used:\n\n";
     for (flag, reason) in capabilities::UNUSED {

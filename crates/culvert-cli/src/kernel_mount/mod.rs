@@ -96,6 +96,7 @@ fn start(ready: &Ready) -> Result<(Session, Box<dyn Transport>), Failure> {
     let environment = Environment {
         cache_directory: cache.as_ref().map(|path| path.as_os_str().as_bytes()),
         run_directory: Some(directory.path.as_os_str().as_bytes()),
+        alone: true,
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)
@@ -113,6 +114,8 @@ fn start(ready: &Ready) -> Result<(Session, Box<dyn Transport>), Failure> {
     let transport: Box<dyn Transport> = Box::new(DeviceFuse::new(device));
     let settings = Settings {
         without: asked.without.clone(),
+        valid: asked.valid,
+        absent: asked.absent,
         read_only,
         threads: 0,
         trace: asked.trace,

@@ -126,6 +126,10 @@ fn truncated() -> Error {
 }
 
 impl File for ArchiveFile {
+    fn reports_at_close(&self) -> bool {
+        false
+    }
+
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let rest = self.record.size.saturating_sub(offset);
         if rest == 0 || out.remaining() == 0 {

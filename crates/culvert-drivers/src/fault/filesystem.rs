@@ -212,6 +212,8 @@ impl Layer for FaultFs {
         let believed = LOOKUP.with(Operations::of(&[
             Operation::Attributes,
             Operation::Readlink,
+            Operation::Open,
+            Operation::OpenDirectory,
             Operation::ReadDirectory,
         ]));
         match self.rules.are_about(believed) {

@@ -151,6 +151,10 @@ impl super::transaction::Transaction<'_> {
 }
 
 impl File for MemoryFile {
+    fn reports_at_close(&self) -> bool {
+        false
+    }
+
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let of = self.inode();
         let held = self.core.lock_shared(&of, &|| out.interrupted())?;

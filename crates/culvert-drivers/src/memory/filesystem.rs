@@ -14,13 +14,15 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
     FileKind, FileSystem, Node, OpenFlags, Opened, Reached, RenameFlags, Result, SetAttributes,
-    StatFs, Walked,
+    StatFs, Validity, Walked,
 };
 
 /// A file system in shared memory.
 pub struct MemoryFs {
     pub(super) core: Arc<Core>,
     pub(super) read_only: bool,
+    /// Nobody else has the file system: see [`crate::Environment::alone`].
+    pub(super) alone: bool,
 }
 
 impl MemoryFs {
@@ -96,6 +98,13 @@ impl FileSystem for MemoryFs {
             xattrs: true,
             hard_links: true,
             ..Capabilities::default()
+        }
+    }
+
+    fn validity(&self) -> Validity {
+        match self.alone {
+            true => Validity::FOREVER,
+            false => Validity::SECOND,
         }
     }
 

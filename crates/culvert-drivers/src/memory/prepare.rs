@@ -195,7 +195,14 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     Ok(Box::new(MemoryFs {
         core: Arc::new(core),
         read_only: mount.read_only(),
+        alone: environment.alone && lies_in(&mount.source, environment.run_directory),
     }))
+}
+
+/// Whether the shared file `source` is of this run alone: it lies in the run's directory, where those with a name do not.
+fn lies_in(source: &[u8], run: Option<&[u8]>) -> bool {
+    let rest = run.and_then(|run| source.strip_prefix(run));
+    rest.is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 /// Joins the file system in `fd`; `EIO` when there is none.

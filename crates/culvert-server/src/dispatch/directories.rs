@@ -2,7 +2,7 @@
 
 use super::{DONE, Outcome};
 use crate::{
-    attributes,
+    capabilities::CACHE_DIR,
     session::{Context, Session},
 };
 use culvert::{
@@ -53,11 +53,10 @@ impl Session {
         let opened = self
             .filesystem
             .open_directory(&caller, dir, OpenFlags(open.flags))?;
-        let immutable = self.filesystem.capabilities().immutable;
         let driven = match opened {
             // No more of these requests: what is open needs nothing of us.
             OpenedDirectory::Stateless
-                if immutable && self.protocol.flags.contains(InitFlags::NO_OPENDIR_SUPPORT) =>
+                if self.protocol.flags.contains(InitFlags::NO_OPENDIR_SUPPORT) =>
             {
                 return Err(Errno::ENOSYS.into());
             }
@@ -69,9 +68,9 @@ impl Session {
             }
             OpenedDirectory::Driven(directory) => Some(directory),
         };
-        let open_flags = match immutable {
-            true => OpenOut::CACHE_DIR | OpenOut::KEEP_CACHE,
-            false => 0,
+        let open_flags = match self.settings.without(CACHE_DIR) || self.validity.entry == 0 {
+            true => 0,
+            false => OpenOut::CACHE_DIR | self.kept_listing(dir),
         };
         Ok(Answer::Opened {
             open: OpenOut {
@@ -80,6 +79,15 @@ impl Session {
                 backing_id: 0,
             },
         })
+    }
+
+    /// Whether the kernel may keep the listing of `dir` that it has: it looks itself for changes made through the mount.
+    fn kept_listing(&self, dir: Node) -> u32 {
+        let found = self.filesystem.attributes(dir);
+        match found.is_ok_and(|found| self.history.open_directory(dir, &found, self.validity)) {
+            true => OpenOut::KEEP_CACHE,
+            false => 0,
+        }
     }
 
     /// Adds `.` and `..` by `add` as far as `offset` asks for them; whether they fitted. Their inode numbers are the node's and its parent's.
@@ -170,9 +178,7 @@ impl Session {
                 }
                 _ => {
                     let mut sink = |entry: DirectoryEntry<'_>, found: Option<culvert::Entry>| {
-                        let found = found.map_or(nothing, |found| {
-                            attributes::entry(&found, self.numbers, self.validity)
-                        });
+                        let found = found.map_or(nothing, |found| self.entry_out(&found));
                         writer.add_plus(&found, &wire(&entry))
                     };
                     self.filesystem
@@ -195,9 +201,7 @@ impl Session {
         writer: &mut DirectoryWriter<'_>,
     ) -> bool {
         let found = self.filesystem.lookup(caller, dir, entry.name).ok();
-        let told = found.map_or_else(EntryOut::default, |found| {
-            attributes::entry(&found, self.numbers, self.validity)
-        });
+        let told = found.map_or_else(EntryOut::default, |found| self.entry_out(&found));
         let fitted = writer.add_plus(&told, &wire(entry));
         if let Some(found) = found.filter(|_| !fitted) {
             self.filesystem.forget(found.attributes.node, 1);

@@ -2,11 +2,12 @@
 
 use super::{DONE, Outcome};
 use crate::{
-    attributes,
+    capabilities::KEEP_CACHE,
     session::{Context, Session},
 };
 use culvert::{
-    Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source, Whence,
+    Caching, Caller, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source,
+    Whence,
 };
 use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
 use culvert_wire::{
@@ -31,12 +32,20 @@ pub struct OpenFile {
     pub file: Box<dyn File>,
     /// The node it is of.
     pub node: Node,
-    /// Whether the kernel was told whose data they are, and must be told when they are closed.
-    counted: bool,
+    /// [`crate::passthrough::Backings`] counts it, as one that stores or not.
+    counted: Option<bool>,
 }
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
 const EXECUTE: u32 = 0o40;
+/// Nobody's: what an immutable tree shows does not depend on who asks.
+const SERVER: Caller<'static> = Caller {
+    uid: 0,
+    gid: 0,
+    groups: &[],
+    pid: 0,
+    umask: 0,
+};
 const APPEND: u32 = OpenFlags::APPEND.0;
 /// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`, `O_NOATIME`. The rest (`O_DIRECT` among them) is between
 /// the program and the kernel.
@@ -46,6 +55,26 @@ impl Session {
     fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
         let open = self.files.get(number);
         open.ok_or_else(|| Error::because(Errno::EBADF, "request on a file that is not open"))
+    }
+
+    /// The open file `number`, or that of `node` where files are not opened.
+    fn file_of(&self, node: Node, number: u64) -> Result<Arc<OpenFile>> {
+        if number != 0 || !self.opens_nothing() {
+            return self.file(number);
+        }
+        self.unopened.get(node, || {
+            let opened = self.filesystem.open(&SERVER, node, OpenFlags(0))?;
+            Ok(OpenFile {
+                file: file_in(opened, node),
+                node,
+                counted: None,
+            })
+        })
+    }
+
+    /// Whether OPEN is answered with ENOSYS where it can be.
+    const fn opens_nothing(&self) -> bool {
+        self.protocol.flags.contains(InitFlags::NO_OPEN_SUPPORT)
     }
 
     pub(super) fn open(
@@ -65,8 +94,15 @@ impl Session {
         }
         let caller = self.caller(context, header, 0)?;
         let opened = self.filesystem.open(&caller, node, flags)?;
+        // No more of these requests.
+        if self.opens_nothing()
+            && let Opened::Driven(file) = &opened
+            && file.caching() != Caching::Never
+        {
+            return Err(Errno::ENOSYS.into());
+        }
         Ok(Answer::Opened {
-            open: self.opened(context, node, opened, flags),
+            open: self.opened(context, node, opened, flags, false),
         })
     }
 
@@ -88,50 +124,69 @@ impl Session {
             Some(name) => self.filesystem.create(&caller, dir, name, flags, mode),
             None => self.filesystem.tmpfile(&caller, dir, flags, mode),
         }?;
+        // How long the attributes are believed depends on the open.
+        let open = self.opened(context, entry.attributes.node, opened, flags, true);
         Ok(Answer::Created {
-            entry: attributes::entry(&entry, self.numbers, self.validity),
-            open: self.opened(context, entry.attributes.node, opened, flags),
+            entry: self.entry_out(&entry),
+            open,
         })
     }
 
-    /// Keeps what was opened; what the kernel is told of it.
+    /// Keeps what was opened, or `made`; what the kernel is told of it.
     fn opened(
         &self,
         context: &mut Context<'_>,
         node: Node,
         opened: Opened,
         flags: OpenFlags,
+        made: bool,
     ) -> OpenOut {
-        let (file, mut open_flags): (Box<dyn File>, u32) = match opened {
-            Opened::Backed(fd) => {
-                let descriptor = unhindered(Descriptor::from_raw(fd));
-                let file = DescriptorFile::new(descriptor, Keeper::default(), node, node.0);
-                // Nothing is delayed that closing could report.
-                (Box::new(file), OpenOut::NOFLUSH)
-            }
-            Opened::Driven(file) => (file, 0),
+        // Where the data are the kernel's nothing is delayed that closing could report.
+        let backed = matches!(opened, Opened::Backed(_));
+        let file = file_in(opened, node);
+        let mut open_flags = match backed || !file.reports_at_close() {
+            true => OpenOut::NOFLUSH,
+            false => 0,
         };
+        // Nobody but the kernel changes it.
+        let ours = self.validity.attributes == u64::MAX;
+        let mut often_read = false;
         open_flags |= match file.caching() {
-            Caching::UntilChanged if self.filesystem.capabilities().immutable => {
-                OpenOut::KEEP_CACHE
+            Caching::UntilChanged if made || self.settings.without(KEEP_CACHE) => 0,
+            Caching::UntilChanged if ours => OpenOut::KEEP_CACHE,
+            Caching::UntilChanged => {
+                let found = file.attributes();
+                let advice = found.map(|found| self.history.open(node, &found, flags.write()));
+                often_read = advice.as_ref().is_ok_and(|advice| advice.often_read);
+                match advice.is_ok_and(|advice| advice.keep) {
+                    true => OpenOut::KEEP_CACHE,
+                    false => 0,
+                }
             }
-            Caching::UntilChanged => 0,
             Caching::Keep => OpenOut::KEEP_CACHE,
-            Caching::Never => OpenOut::DIRECT_IO,
+            // The driver is called from several threads at once, and orders what overlaps.
+            Caching::Never => OpenOut::DIRECT_IO | OpenOut::PARALLEL_DIRECT_WRITES,
         };
         let mut backing_id = 0;
         let counted = self.protocol.flags.contains(InitFlags::PASSTHROUGH)
             && open_flags & OpenOut::DIRECT_IO == 0;
-        if counted && let Some(number) = self.backing(context, node, &*file, flags) {
+        let stores = flags.read() && flags.write();
+        if counted && let Some(number) = self.backing(context, node, &*file, flags, often_read) {
             backing_id = number;
             // The two exclude each other (`fuse_file_io_open`, fs/fuse/iomode.c).
             open_flags = open_flags & !OpenOut::KEEP_CACHE | OpenOut::PASSTHROUGH;
+            if stores && !made {
+                self.outdated(context, node);
+            }
+        }
+        if !made {
+            self.history.opened(node, backing_id == 0);
         }
         OpenOut {
             fh: self.files.insert(OpenFile {
                 file,
                 node,
-                counted,
+                counted: counted.then_some(stores),
             }),
             open_flags,
             backing_id,
@@ -148,14 +203,16 @@ impl Session {
         node: Node,
         file: &dyn File,
         flags: OpenFlags,
+        often_read: bool,
     ) -> Option<i32> {
         const NOBODY: u32 = 65534;
         // The kernel opens the backing file with O_APPEND too, and does not take it off when the program does (fcntl(2), F_SETFL).
-        let fd = file.descriptor().filter(|_| !flags.append());
+        let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
         // SAFETY: the descriptor is the file's, which outlives this call.
         let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
         context.identity.user(NOBODY).ok()?;
-        self.backings.open(node, fd, context.transport)
+        let stores = flags.read() && flags.write();
+        self.backings.open(node, fd, stores, context.transport)
     }
 
     pub(super) fn release(
@@ -164,9 +221,9 @@ impl Session {
         release: &ReleaseIn,
     ) -> Outcome<'static> {
         if let Some(open) = self.files.remove(release.fh)
-            && open.counted
+            && let Some(stores) = open.counted
         {
-            self.backings.close(open.node, context.transport);
+            self.backings.close(open.node, stores, context.transport);
         }
         DONE
     }
@@ -174,10 +231,11 @@ impl Session {
     pub(super) fn read<'o>(
         &self,
         context: &Context<'_>,
+        node: Node,
         read: &ReadIn,
         out: &'o mut [u8],
     ) -> Outcome<'o> {
-        let open = self.file(read.fh)?;
+        let open = self.file_of(node, read.fh)?;
         let size = out.len().min(read.size as usize).min(reach(read.offset)?);
         let mut sink = Reading {
             rest: &mut out[..size],
@@ -224,23 +282,30 @@ impl Session {
     }
 
     pub(super) fn flush(&self, flush: &FlushIn) -> Outcome<'static> {
+        // No more of these: what was not opened for writing delays nothing.
+        if flush.fh == 0 && self.opens_nothing() {
+            return Err(Errno::ENOSYS.into());
+        }
         self.file(flush.fh)?.file.flush()?;
         DONE
     }
 
-    pub(super) fn fsync(&self, fsync: &FsyncIn) -> Outcome<'static> {
+    pub(super) fn fsync(&self, node: Node, fsync: &FsyncIn) -> Outcome<'static> {
         let data_only = fsync.fsync_flags & FsyncIn::DATA_ONLY != 0;
-        self.file(fsync.fh)?.file.sync(data_only)?;
+        self.file_of(node, fsync.fh)?.file.sync(data_only)?;
         DONE
     }
 
-    pub(super) fn lseek(&self, lseek: &LseekIn) -> Outcome<'static> {
+    pub(super) fn lseek(&self, node: Node, lseek: &LseekIn) -> Outcome<'static> {
         let whence = match lseek.whence {
             3 => Whence::Data,
             4 => Whence::Hole,
             _ => return Err(Errno::EINVAL.into()),
         };
-        let offset = self.file(lseek.fh)?.file.seek(lseek.offset, whence)?;
+        let offset = self
+            .file_of(node, lseek.fh)?
+            .file
+            .seek(lseek.offset, whence)?;
         Ok(Answer::Offset {
             offset: LseekOut { offset },
         })
@@ -274,17 +339,26 @@ impl Session {
         })
     }
 
-    pub(super) fn ioctl<'o>(&self, ioctl: &IoctlIn, data: &[u8], out: &'o mut [u8]) -> Outcome<'o> {
+    pub(super) fn ioctl<'o>(
+        &self,
+        context: &Context<'_>,
+        node: Node,
+        ioctl: &IoctlIn,
+        data: &[u8],
+        out: &'o mut [u8],
+    ) -> Outcome<'o> {
         // Of directories, and of 32-bit programs, whose structures look otherwise, no driver has any.
         if ioctl.flags & (IoctlIn::DIRECTORY | IoctlIn::COMPAT) != 0 {
             return Err(Errno::ENOTTY.into());
         }
-        let open = self.file(ioctl.fh)?;
+        let open = self.file_of(node, ioctl.fh)?;
         let (take, give) = (data.len(), ioctl.out_size as usize);
         let argument = out.get_mut(..take.max(give)).ok_or(Errno::EINVAL)?;
         argument.fill(0);
         argument[..take].copy_from_slice(data);
         let result = open.file.ioctl(ioctl.cmd, argument)?;
+        // FS_IOC_SETFLAGS changes times; what others do nobody knows.
+        self.outdated(context, node);
         Ok(Answer::Ioctl {
             ioctl: IoctlOut {
                 result: result as i32,
@@ -292,6 +366,18 @@ impl Session {
             },
             data: Data(&argument[..give]),
         })
+    }
+}
+
+/// What serves the requests on `opened`, of `node`.
+fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
+    match opened {
+        Opened::Backed(fd) => {
+            let descriptor = unhindered(Descriptor::from_raw(fd));
+            let keeper = Keeper::default();
+            Box::new(DescriptorFile::new(descriptor, keeper, node, node.0))
+        }
+        Opened::Driven(file) => file,
     }
 }
 

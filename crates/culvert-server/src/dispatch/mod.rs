@@ -12,7 +12,7 @@ use crate::{
 use culvert::{Access, Caller, Entry, Errno, Error, Node, Result};
 use culvert_wire::{
     Answer, Extension, Operation, Request,
-    structures::{AttrOut, InHeader, StatfsOut, StatxOut},
+    structures::{InHeader, StatfsOut, StatxOut},
 };
 pub use directories::OpenDirectory;
 pub use files::OpenFile;
@@ -41,22 +41,22 @@ impl Session {
         let fs = &*self.filesystem;
         match &request.operation {
             Operation::Forget { forget } => {
-                fs.forget(node, forget.nlookup);
+                self.forget(node, forget.nlookup);
                 return DONE;
             }
             Operation::BatchForget { forgets, .. } => {
                 for one in forgets.iter() {
-                    fs.forget(self.numbers.node(one.nodeid), one.nlookup);
+                    self.forget(self.numbers.node(one.nodeid), one.nlookup);
                 }
                 return DONE;
             }
             // These act on what is open already, by the server's own right; writes see to theirs.
-            Operation::Read { read } => return self.read(context, read, out),
+            Operation::Read { read } => return self.read(context, node, read, out),
             Operation::Write { write, data } => return self.write(context, header, write, data.0),
             Operation::Flush { flush } => return self.flush(flush),
             Operation::Release { release } => return self.release(context, release),
-            Operation::Fsync { fsync } => return self.fsync(fsync),
-            Operation::Lseek { lseek } => return self.lseek(lseek),
+            Operation::Fsync { fsync } => return self.fsync(node, fsync),
+            Operation::Lseek { lseek } => return self.lseek(node, lseek),
             Operation::Readdir { read } => return self.readdir(context, node, read, out),
             Operation::Releasedir { release } => {
                 self.directories.remove(release.fh);
@@ -80,11 +80,11 @@ impl Session {
             Operation::Statx { statx } => {
                 let file = (statx.getattr_flags & 1 != 0).then_some(statx.fh);
                 let found = self.attributes(node, file)?;
-                let (attr_valid, attr_valid_nsec) = attributes::validity(self.validity.attributes);
+                let basic = self.attr_out(&found);
                 Ok(Answer::Statx {
                     statx: StatxOut {
-                        attr_valid,
-                        attr_valid_nsec,
+                        attr_valid: basic.attr_valid,
+                        attr_valid_nsec: basic.attr_valid_nsec,
                         stat: attributes::statx(&found),
                         ..StatxOut::default()
                     },
@@ -165,7 +165,7 @@ impl Session {
                 fs.access(&caller, node, Access(access.mask & 7))?;
                 DONE
             }
-            Operation::Ioctl { ioctl, data } => self.ioctl(ioctl, data.0, out),
+            Operation::Ioctl { ioctl, data } => self.ioctl(context, node, ioctl, data.0, out),
             Operation::Fallocate { fallocate } => self.fallocate(fallocate),
             Operation::CopyFileRange { copy } => self.copy_range(copy, false),
             Operation::CopyFileRange64 { copy } => self.copy_range(copy, true),
@@ -176,6 +176,12 @@ impl Session {
             // Locks are the kernel's (see `capabilities::UNUSED`); regular files are always ready; there is no device below.
             _ => Err(Errno::ENOSYS.into()),
         }
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        self.history.forget(node);
+        self.unopened.forget(node);
+        self.filesystem.forget(node, count);
     }
 
     /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity, which is the caller's by now; its umask becomes the
@@ -209,7 +215,7 @@ impl Session {
     /// The answer that gives the kernel an entry, and with it the driver's reference.
     fn entry(&self, entry: &Entry) -> Outcome<'static> {
         Ok(Answer::Entry {
-            entry: attributes::entry(entry, self.numbers, self.validity),
+            entry: self.entry_out(entry),
         })
     }
 
@@ -227,14 +233,8 @@ impl Session {
     }
 
     fn attributes_answer(&self, found: &culvert::Attributes) -> Answer<'static> {
-        let (attr_valid, attr_valid_nsec) = attributes::validity(self.validity.attributes);
         Answer::Attributes {
-            attributes: AttrOut {
-                attr_valid,
-                attr_valid_nsec,
-                dummy: 0,
-                attr: attributes::attr(found),
-            },
+            attributes: self.attr_out(found),
         }
     }
 }

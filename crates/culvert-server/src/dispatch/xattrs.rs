@@ -1,7 +1,10 @@
 //! Extended attributes.
 
 use super::{DONE, Outcome, put};
-use crate::session::{Context, Session};
+use crate::{
+    capabilities::XATTRS,
+    session::{Context, Session},
+};
 use culvert::{Errno, Node, Result};
 use culvert_wire::{
     Answer,
@@ -9,9 +12,9 @@ use culvert_wire::{
 };
 
 impl Session {
-    /// `ENOSYS` where the driver has none at all: the kernel then does not ask again.
+    /// `ENOSYS` where there are none at all: the kernel then does not ask again.
     fn check_xattrs(&self) -> Result<()> {
-        match self.filesystem.capabilities().xattrs {
+        match self.filesystem.capabilities().xattrs && !self.settings.without(XATTRS) {
             true => Ok(()),
             false => Err(Errno::ENOSYS.into()),
         }

@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Whether kernel mounts can be tried here.
-fn possible() -> bool {
+pub fn possible() -> bool {
     let possible = world().is_root() && Path::new("/dev/fuse").exists();
     if !possible {
         eprintln!("not tested: kernel mounts need root and /dev/fuse");
@@ -134,18 +134,18 @@ fn pjdfstest_on_memory() {
 }
 
 /// A mount by hand, with its directories; ends with the value.
-struct Mounted {
+pub struct Mounted {
     base: PathBuf,
     target: PathBuf,
 }
 
-fn culvert(words: &[&str]) -> Finished {
+pub fn culvert(words: &[&str]) -> Finished {
     let mut command = Command::new(&world().culvert);
     command.args(words).env("HOME", world().path("home"));
     culvert_e2e::run(command, &[])
 }
 
-fn shell(script: &str) -> Finished {
+pub fn shell(script: &str) -> Finished {
     let mut command = Command::new("bash");
     command.args(["-c", script]);
     culvert_e2e::run(command, &[])
@@ -153,7 +153,7 @@ fn shell(script: &str) -> Finished {
 
 impl Mounted {
     /// Directories for a mount of this name, nothing mounted yet.
-    fn place(name: &str) -> Self {
+    pub fn place(name: &str) -> Self {
         let base = world().path("mounts").join(name);
         for directory in ["source", "target"] {
             fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
@@ -165,18 +165,24 @@ impl Mounted {
     }
 
     /// The source, passed through.
-    fn new(name: &str, words: &[&str]) -> Self {
+    pub fn new(name: &str, words: &[&str]) -> Self {
+        let source = Self::place(name).text("source");
+        Self::of(name, words, &source)
+    }
+
+    /// `source`, whatever it is.
+    pub fn of(name: &str, words: &[&str], source: &str) -> Self {
         let place = Self::place(name);
-        let (source, target) = (place.text("source"), place.text("target"));
+        let target = place.text("target");
         let mut all = vec!["mount"];
         all.extend(words);
-        all.extend([source.as_str(), target.as_str()]);
+        all.extend([source, target.as_str()]);
         let up = culvert(&all);
         assert_eq!(up.status, "exit 0", "{}", up.report());
         place
     }
 
-    fn text(&self, below: &str) -> String {
+    pub fn text(&self, below: &str) -> String {
         self.base.join(below).to_str().expect("plain").to_owned()
     }
 
@@ -192,76 +198,6 @@ impl Drop for Mounted {
     fn drop(&mut self) {
         culvert(&["umount", "--lazy", &self.text("target")]);
     }
-}
-
-/// What the kernel asked while `script` ran, counted by its own tracepoint; none where tracing is not to be had.
-fn requests(script: &str, program: &str) -> Option<Vec<(String, usize)>> {
-    let traced = shell(&format!(
-        "T=/sys/kernel/tracing; [ -d $T/events/fuse ] || mount -t tracefs tracefs $T 2>/dev/null; [ -d $T/events/fuse ] || exit 77
-         I=$T/instances/culvert-$$; mkdir $I || exit 77; trap 'rmdir $I' EXIT
-         {script} >/dev/null 2>&1
-         echo 1 > $I/events/fuse/fuse_request_send/enable
-         {program} >/dev/null || exit 1
-         echo 0 > $I/events/fuse/fuse_request_send/enable
-         grep -o '(FUSE_[A-Z_0-9]*)' $I/trace | sort | uniq -c"
-    ));
-    if traced.status == "exit 77" {
-        eprintln!("not tested: no tracefs");
-        return None;
-    }
-    assert_eq!(traced.status, "exit 0", "{}", traced.report());
-    let line = |line: &str| {
-        let (count, name) = line.trim().split_once(' ')?;
-        Some((
-            name.trim_matches(['(', ')']).to_owned(),
-            count.parse().ok()?,
-        ))
-    };
-    Some(traced.text().lines().filter_map(line).collect())
-}
-
-/// The counts are of everything that FUSE serves on this machine: only other mounts of these tests can be there, which run one after the other in this
-/// function.
-#[test]
-fn the_kernel_asks_no_more_than_it_must() {
-    if !possible() {
-        return;
-    }
-    let mount = Mounted::new("kernel-counts", &[]);
-    let place = mount.text("target");
-    let ours = |found: Vec<(String, usize)>, never: &[&str], what: &str| {
-        for name in never {
-            assert!(
-                found.iter().all(|(asked, _)| asked != name),
-                "{what}: {found:?}"
-            );
-        }
-    };
-    let warm = requests(
-        &format!("head -c 10000 /dev/zero > {place}/f; cat {place}/f"),
-        &format!("cat {place}/f"),
-    );
-    let Some(warm) = warm else { return };
-    // Other tests may run on mounts of their own meanwhile, and be counted: asked again, a quiet moment is found.
-    let quiet = (0..20).map(|_| requests("true", &format!("cat {place}/f")));
-    let least = quiet
-        .flatten()
-        .chain([warm])
-        .min_by_key(Vec::len)
-        .expect("asked");
-    ours(
-        least,
-        &["FUSE_READ", "FUSE_GETXATTR", "FUSE_FLUSH"],
-        "open, read, close",
-    );
-    let writing = format!("dd if=/dev/zero of={place}/w bs=4096 count=1000 status=none");
-    let count = |found: &Vec<(String, usize)>| found.iter().map(|(_, count)| count).sum::<usize>();
-    let writes = (0..10)
-        .filter_map(|_| requests("true", &writing))
-        .min_by_key(count)
-        .expect("asked");
-    let (asked, most) = (count(&writes), 12);
-    assert!(asked <= most, "1,000 writes: {writes:?}");
 }
 
 #[test]

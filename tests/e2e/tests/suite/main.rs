@@ -12,6 +12,7 @@ mod fault;
 mod heritage;
 mod isolation;
 mod kernel_mount;
+mod kernel_requests;
 mod limits;
 mod locking;
 mod mapped;
