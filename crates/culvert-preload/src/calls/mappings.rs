@@ -265,17 +265,34 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
 
 const MADV_REMOVE: usize = 9;
 const MADV_DONTFORK: usize = 10;
+const MADV_COLLAPSE: usize = 25;
+
+/// What madvise(2) may be told that takes pages out of page tables: `MADV_DONTNEED`, `MADV_PAGEOUT` (without swap, too), `MADV_DONTNEED_LOCKED`,
+/// `MADV_GUARD_INSTALL`.
+fn takes_pages_out(advice: usize) -> bool {
+    matches!(advice, 4 | 21 | 24 | 102)
+}
 
 /// madvise(2): a hole becomes one of the file, too.
 pub fn madvise(call: &mut Call) -> Outcome {
     let [start, length, advice, ..] = call.args;
-    if !matches!(advice, MADV_REMOVE | MADV_DONTFORK) {
+    let empties = takes_pages_out(advice);
+    if !empties && !matches!(advice, MADV_REMOVE | MADV_DONTFORK | MADV_COLLAPSE) {
         return Outcome::Forward;
     }
     if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
+    if empties {
+        let _flushing = nodes::flushing();
+        nodes::pages_go(start, length);
+        return done(native(call));
+    }
+    if advice == MADV_COLLAPSE {
+        // It would take pages away from other processes, too, which cannot tell then whether they have stored into them.
+        return done(Err(Errno::EINVAL));
+    }
     if advice == MADV_DONTFORK {
         nodes::some_stay();
         return done(native(call));

@@ -6,7 +6,8 @@ use crate::description::{Held, Object};
 use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
 use crate::paging::pager;
-use crate::paging::{self, dirty, regions::Region};
+use crate::paging::regions::{Region, Watch};
+use crate::paging::{self, dirty};
 use crate::process;
 use crate::run::stat_descriptor;
 use crate::shadow;
@@ -224,7 +225,10 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
         offset: offset as u64,
         written,
         // Where something else was mapped, another thread may have stored already.
-        watched: written && flags & MAP_FIXED == 0 && dirty::watch(start, nodes::pages(length)),
+        watch: match written && flags & MAP_FIXED == 0 {
+            true => dirty::watch(start, nodes::pages(length)),
+            false => Watch::No,
+        },
         of: node,
     });
     if protection & PROT_EXEC != 0 {

@@ -5,12 +5,18 @@
 //! PAGEMAP_SCAN (ioctl_pagemap_scan(2)) tells which pages still have it. A page that the kernel took out of memory after it was stored into has nothing
 //! left that says so, while a mark stays for a protected one: so what is not known to be protected counts as stored into.
 //!
+//! The child of a fork has no page tables for mappings of files (`vma_needs_copy`, mm/memory.c), and making them to protect pages would cost more than the fork. There a page that is not there was
+//! not stored into, and one that is there and not protected is compared with the file: it may only have been read. That holds while nothing takes pages out of
+//! page tables but calls that are seen here: without swap, on a file system without huge pages.
+//!
 //! Elsewhere all that is mapped counts, and is compared with the file.
 
 use super::bytes::PAGE;
 use super::nodes::{self, Mapped, Node};
 use super::pager;
+use super::regions::Watch;
 use crate::process;
+use crate::run::stat_descriptor;
 use crate::shadow;
 use alloc::{sync::Arc, vec::Vec};
 use culvert_sys::{Errno, nr, syscall};
@@ -47,21 +53,51 @@ fn control<const N: usize>(
     Ok(words)
 }
 
-/// Begins to watch the stores into `length` bytes at `start`, a mapping that nobody has stored into yet. False: that cannot be known.
-pub fn watch(start: usize, length: usize) -> bool {
-    if process::get().is_confined() || process::vfork_child().is_some() {
-        return false;
+/// Begins to watch the stores into `length` bytes at `start`, a mapping that nobody has stored into yet.
+pub fn watch(start: usize, length: usize) -> Watch {
+    match register(start, length) {
+        Some(fd) if protect(fd, start as u64, length as u64).is_ok() => Watch::Protected,
+        _ => Watch::No,
     }
-    let Some(fd) = pager::userfault() else {
-        return false;
-    };
+}
+
+/// The same of a region of a process that was just forked: no page of it is there.
+pub fn watch_absent(region: &Mapped) -> Watch {
+    let (start, length) = (region.start, region.end - region.start);
+    match pages_stay(&region.of) {
+        true if register(start, length).is_some() => Watch::Absent,
+        true => Watch::No,
+        false => watch(start, length),
+    }
+}
+
+/// Whether pages of the node's shadow that are mapped stay in page tables: swapped out (try_to_unmap) they leave nothing behind, nor do huge ones that are
+/// split (`__split_huge_pmd_locked`). Asked at the beginning and at the end: swap that comes and goes within the life of a child is not thought of.
+fn pages_stay(node: &Node) -> bool {
+    /// `totalswap` of `struct sysinfo`, sysinfo(2).
+    const TOTAL_SWAP: usize = 8;
+    let mut words = [0u64; 14];
+    // SAFETY: the structure is 14 words long.
+    let told = unsafe { syscall::call(nr::SYSINFO, [words.as_mut_ptr() as usize]) };
+    let shadow = nodes::descriptor(node.name).map(stat_descriptor);
+    told.is_ok()
+        && words[TOTAL_SWAP] == 0
+        && shadow.is_some_and(|found| found.is_ok_and(|found| pager::fill::is_fit(&found)))
+}
+
+/// Registers what is mapped for write protection, no page of which is protected by that; the userfaultfd.
+fn register(start: usize, length: usize) -> Option<i32> {
+    if process::get().is_confined() || process::vfork_child().is_some() {
+        return None;
+    }
+    let fd = pager::userfault()?;
     let mode = match pager::is_lazy(start, length) {
         true => MODE_MISSING | MODE_WP,
         false => MODE_WP,
     };
     let (start, length) = (start as u64, length as u64);
-    control(fd, UFFDIO_REGISTER, [start, length, mode, 0]).is_ok()
-        && protect(fd, start, length).is_ok()
+    control(fd, UFFDIO_REGISTER, [start, length, mode, 0]).ok()?;
+    Some(fd)
 }
 
 fn protect(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
@@ -72,7 +108,7 @@ fn protect(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
 
 /// This is the child of a fork, to which the registrations do not come: its mappings get new ones.
 pub fn forked() {
-    nodes::rewatch(0, usize::MAX);
+    nodes::rewatch_absent();
 }
 
 /// What was stored through `regions` since it was last asked, node by node. The caller holds [`nodes::flushing`] until that is written back, so that nobody
@@ -80,11 +116,14 @@ pub fn forked() {
 pub fn collect(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
     let mut found: Vec<(Arc<Node>, Dirty)> = Vec::new();
     for region in regions.iter().filter(|region| region.written) {
-        let stored = match region.watched && !process::get().is_confined() {
-            true => stored(region).ok(),
-            false => None,
+        let stored = match region.watch {
+            _ if process::get().is_confined() => None,
+            Watch::No => None,
+            Watch::Protected => stored(region).ok(),
+            Watch::Absent if pages_stay(&region.of) => there(region).ok(),
+            Watch::Absent => None,
         };
-        let exact = stored.is_some();
+        let exact = stored.is_some() && region.watch == Watch::Protected;
         let mut ranges = stored.unwrap_or_else(|| alloc::vec![region.bytes()]);
         match found
             .iter_mut()
@@ -151,35 +190,81 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
         }
         Ok(())
     };
-    let mut at = start;
     // The first byte that is not known to be protected.
     let mut from = start;
+    let protected = Wanted {
+        flags: 0,
+        inverted: PAGE_IS_WRITTEN,
+    };
+    scan(map.0, (start, end), &protected, &mut |run| {
+        note(from, run.0.max(from))?;
+        from = from.max(run.1);
+        Ok(())
+    })?;
+    note(from, end)?;
+    debug_assert!(ranges.iter().all(|range| range.0 % PAGE == 0));
+    Ok(ranges)
+}
+
+/// The bytes of the file in pages of `region` that are there and not protected; from now on they are.
+fn there(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
+    const PM_SCAN_WP_MATCHING: u64 = 1;
+    const PM_SCAN_CHECK_WPASYNC: u64 = 2;
+    let map = shadow::open(b"/proc/self/pagemap\0", 0, 0)?;
+    let (start, end) = (region.start as u64, region.end as u64);
+    let mut ranges = Vec::new();
+    // The look and the protection are one, so that no store falls between.
+    let unprotected = Wanted {
+        flags: PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC,
+        inverted: 0,
+    };
+    scan(map.0, (start, end), &unprotected, &mut |(from, to)| {
+        let offset = |address: u64| region.offset + (address - start);
+        ranges.push((offset(from), offset(to)));
+        Ok(())
+    })?;
+    Ok(ranges)
+}
+
+/// What PAGEMAP_SCAN is to do with pages that are there, or were once.
+struct Wanted {
+    flags: u64,
+    /// `PAGE_IS_WRITTEN`: those that are not written are wanted, 0: those that are.
+    inverted: u64,
+}
+
+/// Calls `found` with each run of such pages, in the order of their addresses.
+fn scan(
+    map: i32,
+    (start, end): (u64, u64),
+    wanted: &Wanted,
+    found: &mut dyn FnMut((u64, u64)) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut at = start;
     while at < end {
         let mut runs = [[0u64; 3]; RUNS];
-        // `struct pm_scan_arg`: pages that are there, or were once, and are not written.
+        // `struct pm_scan_arg`.
         let there = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
         let (size, vector) = (96, runs.as_mut_ptr() as u64);
-        let (inverted, mask) = (PAGE_IS_WRITTEN, PAGE_IS_WRITTEN);
         let mut words = [
             size,
-            0,
+            wanted.flags,
             at,
             end,
             0,
             vector,
             RUNS as u64,
             0,
-            inverted,
-            mask,
+            wanted.inverted,
+            PAGE_IS_WRITTEN,
             there,
             PAGE_IS_WRITTEN,
         ];
         let address = words.as_mut_ptr() as usize;
         // SAFETY: the structure is 12 words long, and the vector has the length that it says.
-        let count = unsafe { syscall::call(nr::IOCTL, [map.0 as usize, PAGEMAP_SCAN, address]) }?;
+        let count = unsafe { syscall::call(nr::IOCTL, [map as usize, PAGEMAP_SCAN, address]) }?;
         for run in runs.iter().take(count) {
-            note(from, run[0].max(from))?;
-            from = from.max(run[1]);
+            found((run[0], run[1]))?;
         }
         let walked = words[4];
         if walked <= at {
@@ -187,7 +272,5 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
         }
         at = walked;
     }
-    note(from, end)?;
-    debug_assert!(ranges.iter().all(|range| range.0 % PAGE == 0));
-    Ok(ranges)
+    Ok(())
 }

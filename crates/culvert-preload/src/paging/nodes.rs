@@ -4,7 +4,7 @@ use super::bytes::write_back;
 use super::dirty::{self, Dirty};
 use super::follow::Opened;
 use super::records::{self, Record};
-use super::regions::{Region, Regions};
+use super::regions::{Region, Regions, Watch};
 use crate::description::Description;
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
@@ -267,8 +267,8 @@ pub fn take(start: usize, length: usize) -> Vec<Mapped> {
 /// Stores are allowed from `start` on, and watched where they were not.
 pub fn allow(start: usize, length: usize) {
     for region in between(start, length) {
-        let watched = match region.written {
-            true => region.watched,
+        let watch = match region.written {
+            true => region.watch,
             false => dirty::watch(region.start, region.end - region.start),
         };
         STATE
@@ -276,7 +276,7 @@ pub fn allow(start: usize, length: usize) {
             .regions
             .change(region.start, region.end, |region| {
                 region.written = true;
-                region.watched = watched;
+                region.watch = watch;
             });
     }
 }
@@ -285,12 +285,39 @@ pub fn allow(start: usize, length: usize) {
 /// process's to know.
 pub fn rewatch(start: usize, length: usize) {
     for region in between(start, length) {
-        let watched = region.written && dirty::watch(region.start, region.end - region.start);
-        STATE
-            .lock()
-            .regions
-            .change(region.start, region.end, |region| region.watched = watched);
+        let watch = match region.written {
+            true => dirty::watch(region.start, region.end - region.start),
+            false => Watch::No,
+        };
+        set_watch(&region, watch);
     }
+}
+
+/// The same in the child of a fork, in which no page of them is there yet.
+pub fn rewatch_absent() {
+    for region in all() {
+        let watch = match region.written {
+            true => dirty::watch_absent(&region),
+            false => Watch::No,
+        };
+        set_watch(&region, watch);
+    }
+}
+
+/// Pages from `start` on are about to go that may have been stored into, and where they were nothing will tell. Under [`changing`].
+pub fn pages_go(start: usize, length: usize) {
+    for region in between(start, length) {
+        if region.watch == Watch::Absent {
+            set_watch(&region, Watch::No);
+        }
+    }
+}
+
+fn set_watch(part: &Mapped, watch: Watch) {
+    STATE
+        .lock()
+        .regions
+        .change(part.start, part.end, |region| region.watch = watch);
 }
 
 /// `length` in whole pages, as the kernel takes it.

@@ -2,6 +2,17 @@
 
 use alloc::vec::Vec;
 
+/// How it is known which pages of a region were stored into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// It is not.
+    No,
+    /// All were protected: each that is not any more was.
+    Protected,
+    /// None was there in the beginning: each that is there and not protected may have been.
+    Absent,
+}
+
 /// A stretch of addresses that shows consecutive bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region<T> {
@@ -13,8 +24,8 @@ pub struct Region<T> {
     pub offset: u64,
     /// Stores were allowed at some time, and are recorded.
     pub written: bool,
-    /// The kernel knows which pages were stored into.
-    pub watched: bool,
+    /// How it is known which pages were stored into.
+    pub watch: Watch,
     /// The file.
     pub of: T,
 }
@@ -134,7 +145,7 @@ mod tests {
                     end,
                     offset,
                     written: false,
-                    watched: false,
+                    watch: Watch::No,
                     of,
                 });
                 for (index, page) in model[start..end].iter_mut().enumerate() {
@@ -153,7 +164,7 @@ mod tests {
             end: 10,
             offset: 100,
             written: false,
-            watched: false,
+            watch: Watch::No,
             of: 1,
         });
         regions.change(3, 5, |region| region.written = true);
