@@ -318,6 +318,12 @@ pub fn madvise(call: &mut Call) -> Outcome {
 /// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped file gets the answer of older ones.
 pub fn process_madvise(call: &mut Call) -> Outcome {
     let [_, list, count, advice, ..] = call.args;
+    if nodes::any() && (takes_pages_out(advice) || advice == MADV_COLLAPSE) {
+        let _changing = nodes::changing();
+        let _flushing = nodes::flushing();
+        nodes::pages_go(0, usize::MAX);
+        return done(native(call));
+    }
     if !matches!(advice, MADV_REMOVE | MADV_DONTFORK) {
         return Outcome::Forward;
     }

@@ -117,6 +117,33 @@ fn who_maps_at_the_same_time_undoes_no_store_as_nobody() {
     together(User::Nobody);
 }
 
+/// `programs/mapped_children.c`.
+fn children(driver: Driver, user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let name = format!("mapped-children-{}-{user:?}", driver.name());
+    let case = Case::new(&name, user).directory(driver);
+    let program = case.program("mapped_children");
+    // What the driver has is read when nobody maps anything any more.
+    case.good(&format!("umask 022; {program} $M && cd $M && md5sum *"));
+}
+
+#[test]
+fn what_children_store_is_in_the_file_whatever_they_do_to_their_pages() {
+    children(Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn what_children_store_as_nobody() {
+    children(Driver::NoDescriptor, User::Nobody);
+}
+
+#[test]
+fn what_children_store_below_a_layer() {
+    children(Driver::Layered, User::Me);
+}
+
 #[test]
 fn without_a_descriptor_as_self() {
     agrees(Driver::NoDescriptor, User::Me);

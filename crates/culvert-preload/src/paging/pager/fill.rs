@@ -162,7 +162,7 @@ pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno
     let seek = |offset: u64, whence| unsafe {
         syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence])
     };
-    if at >= end {
+    if at >= end || is_all_there(fd, at, end) {
         return Ok(None);
     }
     let from = match seek(at, SEEK_HOLE) {
@@ -176,6 +176,24 @@ pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno
         Err(error) => return Err(error),
     };
     Ok(Some((from, to)))
+}
+
+/// Whether no page of the range is missing, which SEEK_HOLE would look for beyond it, to the end of the file. False where the kernel cannot tell
+/// (cachestat(2), Linux 6.5).
+fn is_all_there(fd: i32, at: u64, end: u64) -> bool {
+    let from = at & !(PAGE - 1);
+    let range = [from, end - from];
+    // `struct cachestat`: pages in memory, dirty, being written, not in memory (of a tmpfs: swapped out), those recently.
+    let mut pages = [0u64; 5];
+    let arguments = [
+        fd as usize,
+        range.as_ptr() as usize,
+        pages.as_mut_ptr() as usize,
+        0,
+    ];
+    // SAFETY: both structures have the length that the call knows.
+    let told = unsafe { syscall::call(nr::CACHESTAT, arguments) };
+    told.is_ok() && pages[0] + pages[3] >= (end - from).div_ceil(PAGE)
 }
 
 /// Reads until the buffer is full or the file ends.

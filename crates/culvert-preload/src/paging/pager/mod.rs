@@ -212,12 +212,32 @@ pub fn forked(shares_table: bool) {
         }
     }
     let ranges = core::mem::take(&mut state.ranges);
+    let Some((fd, true)) = (match ranges.is_empty() {
+        true => None,
+        false => state.userfault(),
+    }) else {
+        return fill_these(&ranges, Errno::EPERM);
+    };
     for range in ranges {
-        match state.attach(&range) {
+        match userfault::register(fd, range.start, range.length) {
             Ok(()) => state.ranges.push(range),
             Err(error) => fill_now(&range, error),
         }
     }
+    // All that are registered are told in the greeting.
+    if !state.ranges.is_empty()
+        && let Err(error) = state.connect()
+    {
+        let ranges = core::mem::take(&mut state.ranges);
+        for range in &ranges {
+            let _ = userfault::unregister(fd, range.start, range.length);
+        }
+        fill_these(&ranges, error);
+    }
+}
+
+fn fill_these(ranges: &[Range], cause: Errno) {
+    ranges.iter().for_each(|range| fill_now(range, cause));
 }
 
 /// A range that cannot be registered here: its file is filled. A child that cannot even do that must not see zeroes: the range is unmapped.
@@ -310,9 +330,19 @@ impl State {
             slot: process::get().node_locks.owner(),
             ..Message::new(Kind::Hello)
         };
-        self.exchange(socket.0, hello, userfault)?;
-        for i in 0..self.ranges.len() {
-            self.exchange(socket.0, self.ranges[i].message(), None)?;
+        let mut all = alloc::vec![hello];
+        all.extend(self.ranges.iter().map(Range::message));
+        // Sent together, so that the child of a fork does not wait for each; no more than the answers find room for.
+        const AT_ONCE: usize = 64;
+        let mut userfault = userfault;
+        for messages in all.chunks_mut(AT_ONCE) {
+            for message in &mut *messages {
+                message.number = self.next_number();
+                message.send(socket.0, userfault.take())?;
+            }
+            for message in &*messages {
+                check(message::answered(socket.0, message.number)?)?;
+            }
         }
         let place = process::get()
             .table
@@ -358,11 +388,15 @@ impl State {
         Err(last)
     }
 
+    fn next_number(&mut self) -> u32 {
+        self.sent = self.sent.wrapping_add(1);
+        self.sent
+    }
+
     /// Sends a message and waits for its answer. EPIPE, ECONNRESET: the pager is gone.
     fn exchange(&mut self, socket: i32, message: Message, fd: Option<i32>) -> Result<(), Errno> {
-        self.sent = self.sent.wrapping_add(1);
         let message = Message {
-            number: self.sent,
+            number: self.next_number(),
             ..message
         };
         message.send(socket, fd)?;
