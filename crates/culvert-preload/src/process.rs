@@ -260,6 +260,16 @@ impl Process {
         for mount in self.mounts.ids() {
             let _ = file_system(mount);
         }
+        /// Descriptors that were inherited are looked at when they are used first.
+        const INHERITED: i32 = 256;
+        for fd in 0..INHERITED {
+            let _ = self.table.get(fd);
+        }
+        self.table.each(|_, description| {
+            if let Ok(file) = description.file() {
+                file.confined();
+            }
+        });
         self.confined.store(true, Relaxed);
     }
 

@@ -225,6 +225,9 @@ pub trait File: Send + Sync {
     /// value may be dropped while they do. A driver that counts who uses a file without a name asks the transport about such ones.
     fn shared(&self) {}
 
+    /// The process is about to forbid itself system calls (seccomp(2)): what reading and writing this file needs is opened now, if it can be.
+    fn confined(&self) {}
+
     /// One descriptor of this description is being closed (FUSE's FLUSH): report delayed errors now. May come several times (dup, fork)
     /// or never (a killed process): nothing is freed here.
     ///

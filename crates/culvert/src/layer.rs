@@ -284,6 +284,10 @@ layer_trait! {
     fn shared(&self) {
         self.inner().shared()
     }
+
+    fn confined(&self) {
+        self.inner().confined()
+    }
     fn flush(&self) -> Result<()> {
         self.inner().flush()
     }

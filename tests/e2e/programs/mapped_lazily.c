@@ -261,6 +261,26 @@ static void killed(const char *name, int kills, int guardian_too) {
     printf("%d wrong\n", wrong);
 }
 
+// Kills both processes of the pager at one stroke, and maps something else while a thread waits for a page.
+static void both(const char *name) {
+    large = map(open(name, O_RDWR), LARGE, PROT_READ | PROT_WRITE);
+    pid_t guardian = pager(0), worker = guardian ? pager(guardian) : 0;
+    fprintf(stderr, "pager %s\n", worker ? "found" : "missing");
+    if (worker) {
+        kill(guardian, SIGSTOP), kill(worker, SIGSTOP);
+        kill(guardian, SIGKILL), kill(worker, SIGKILL);
+        while (pager(0) || pager(guardian)) sched_yield();
+    }
+    pthread_t thread;
+    pthread_create(&thread, 0, reader, 0);
+    char other[400];
+    snprintf(other, sizeof other, "%s.other", name);
+    char *second = map(make(other, PAGE), PAGE, PROT_READ | PROT_WRITE);
+    second[0] = 1;
+    pthread_join(thread, 0);
+    printf("%d wrong\n", wrong);
+}
+
 int main(int count, char **words) {
     must(count >= 3, "usage");
     const char *what = words[1], *name = words[2];
@@ -274,5 +294,6 @@ int main(int count, char **words) {
     else if (!strcmp(what, "shared")) shared(name);
     else if (!strcmp(what, "last")) last(name, atoll(words[3]));
     else if (!strcmp(what, "killed")) killed(name, atoi(words[3]), atoi(words[4]));
+    else if (!strcmp(what, "both")) both(name);
     else return 2;
 }

@@ -296,6 +296,12 @@ impl File for MemoryFile {
         Ok(true)
     }
 
+    fn confined(&self) {
+        if self.inode().is_external() {
+            let _ = self.with_own(|_| Ok(()));
+        }
+    }
+
     fn shared(&self) {
         let _ = self.core.mark_shared(&self.inode());
     }

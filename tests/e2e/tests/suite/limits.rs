@@ -1,6 +1,6 @@
 //! Programs under limits, filters and memory rules of their own: they work as natively.
 
-use culvert_e2e::{Case, as_each_user};
+use culvert_e2e::{Case, as_each_user, on_each_driver};
 
 fn limited(case: Case, kind: &str) {
     let case = case.odd();
@@ -22,4 +22,14 @@ as_each_user! {
         let limits = case.program("limits");
         case.good(&format!("cd $M && exec {limits} seccomp self"));
     };
+}
+
+/// The kernel's file that a mapped one has become needs no open under the filter.
+fn reads_what_is_open(case: &Case) {
+    let program = case.program("confined_reads");
+    case.good(&format!("exec {program} $M/file"));
+}
+
+on_each_driver! {
+    a_filter_that_allows_little_more_than_reading |case| reads_what_is_open(&case);
 }

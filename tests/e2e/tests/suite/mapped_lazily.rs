@@ -65,13 +65,14 @@ fn a_shared_offset_below_a_layer_of_an_ordinary_user() {
     agrees("shared", Driver::Layered, User::Nobody);
 }
 
-/// What a program sees of a file whose second half cannot be read, and the log.
-fn unreadable(user: User) -> Option<(String, String)> {
+/// What a program sees of a file in whose second half reading ends with `effect`, and the log.
+fn unreadable(user: User, effect: &str) -> Option<(String, String)> {
     if world().only_native {
         return None;
     }
-    let (case, program) = case("unreadable", Driver::NoDescriptor, user)?;
-    let rules = format!("layer=fault,fault.rule=read+offset={BAD}+errno=EIO");
+    let name = format!("unreadable-{effect}");
+    let (case, program) = case(&name, Driver::NoDescriptor, user)?;
+    let rules = format!("layer=fault,fault.rule=read+offset={BAD}+{effect}");
     let script = format!(
         "{program} make $M/file {SIZE} && {program} unreadable $M/file {SIZE} {BAD}; echo end $?; cat $W/log >&2"
     );
@@ -90,15 +91,10 @@ fn on_demand() -> bool {
 
 #[test]
 fn what_cannot_be_read_is_a_signal_with_a_reason() {
-    let Some((seen, log)) = unreadable(User::Me).filter(|_| on_demand()) else {
+    let Some((seen, log)) = unreadable(User::Me, "errno=EIO").filter(|_| on_demand()) else {
         return;
     };
-    let behind = BAD + 3 * PAGE;
-    let want = format!(
-        "before, byte {before}: {before}\nbehind, byte {behind}: BUS\nonce more, byte {behind}: BUS\nthe first, byte 0: 0\n\
-         the kernel: EFAULT\nthe kernel, before: reads it\na child, byte {BAD}: BUS\nchild: 0\nmunmap: 0\nend 0\n",
-        before = BAD - PAGE
-    );
+    let want = signals_behind_the_first_half();
     assert_eq!(seen, want, "{log}");
     let reasons = log
         .lines()
@@ -106,9 +102,34 @@ fn what_cannot_be_read_is_a_signal_with_a_reason() {
     assert_eq!(reasons.count(), 3, "{log}");
 }
 
+/// The process that dies of it is the pager's, not the program.
+#[test]
+fn what_the_driver_crashes_at_is_a_signal_with_a_reason() {
+    for effect in ["crash", "panic"] {
+        let Some((seen, log)) = unreadable(User::Me, effect).filter(|_| on_demand()) else {
+            return;
+        };
+        assert_eq!(seen, signals_behind_the_first_half(), "{effect}: {log}");
+        assert!(
+            log.contains("the pager died at a page, which is SIGBUS now"),
+            "{effect}: {log}"
+        );
+    }
+}
+
+/// What the program says.
+fn signals_behind_the_first_half() -> String {
+    let behind = BAD + 3 * PAGE;
+    format!(
+        "before, byte {before}: {before}\nbehind, byte {behind}: BUS\nonce more, byte {behind}: BUS\nthe first, byte 0: 0\n\
+         the kernel: EFAULT\nthe kernel, before: reads it\na child, byte {BAD}: BUS\nchild: 0\nmunmap: 0\nend 0\n",
+        before = BAD - PAGE
+    )
+}
+
 #[test]
 fn what_cannot_be_read_is_no_mapping_of_an_ordinary_user() {
-    let Some((seen, log)) = unreadable(User::Nobody) else {
+    let Some((seen, log)) = unreadable(User::Nobody, "errno=EIO") else {
         return;
     };
     assert_eq!(seen, "mmap: EIO\nend 0\n", "{log}");
@@ -179,4 +200,19 @@ fn a_pager_whose_guardian_is_killed_fills_what_is_left() {
             done.report()
         );
     }
+}
+
+/// Nobody is left who would know: the program's next mapping finds it out, and makes another.
+#[test]
+fn a_pager_that_is_killed_at_one_stroke_is_replaced_by_whoever_maps_next() {
+    if world().only_native || !on_demand() {
+        return;
+    }
+    let Some((case, program)) = case("both", Driver::NoDescriptor, User::Me) else {
+        return;
+    };
+    let script = format!("{program} make $M/file 25165824 && {program} both $M/file");
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(done.text(), "0 wrong\n", "{}", done.report());
+    assert!(done.errors().contains("pager found"), "{}", done.report());
 }

@@ -1,0 +1,47 @@
+// A file that has been mapped is opened, then a filter allows little more than reading what is open: confined_reads FILE
+#include <err.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static void filter(void) {
+    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex};
+    enum { n = sizeof allowed / sizeof *allowed };
+    static struct sock_filter code[n + 3];
+    code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < n; i++) code[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], n - i, 0);
+    code[n + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    code[n + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {n + 3, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) err(2, "seccomp");
+}
+
+int main(int count, char **words) {
+    if (count != 2) return 64;
+    char bytes[PAGE] = "stored by a call, ";
+    int fd = open(words[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
+    if (fd < 0 || write(fd, bytes, PAGE) != PAGE) err(2, "%s", words[1]);
+    char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) err(2, "mmap");
+    memcpy(at + 18, "and by a mapping\n", 17);
+    munmap(at, PAGE);
+    close(fd);
+    // Never read before the filter comes.
+    int first = open(words[1], O_RDONLY), second = open(words[1], O_RDWR);
+    filter();
+    ssize_t got = read(first, bytes, PAGE);
+    if (got != PAGE || write(1, bytes, strlen(bytes)) < 0) _exit(1);
+    got = pread(second, bytes, 5, 18);
+    if (got != 5 || write(1, bytes, 5) != 5) _exit(1);
+    _exit(lseek(first, 0, SEEK_CUR) != PAGE);
+}
