@@ -1,8 +1,9 @@
 //! Files that are filled on demand, when something goes wrong: what the driver cannot read, a file that becomes shorter, other processes, and kill -9 of a writer
 //! and of the pager. What an ordinary user maps is filled before.
 
-use culvert_e2e::{Case, Driver, Finished, User, run_within, world};
+use culvert_e2e::{Case, Driver, Finished, User, open_to_all, run_within, world};
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ fn what_cannot_be_read_is_a_signal_with_a_reason() {
 /// The process that dies of it is the pager's, not the program.
 #[test]
 fn what_the_driver_crashes_at_is_a_signal_with_a_reason() {
-    for effect in ["crash", "panic"] {
+    for effect in ["action=crash", "action=panic"] {
         let Some((seen, log)) = unreadable(User::Me, effect).filter(|_| on_demand()) else {
             return;
         };
@@ -117,6 +118,16 @@ fn what_the_driver_crashes_at_is_a_signal_with_a_reason() {
     }
 }
 
+/// What is filled before it is mapped is read by the program itself.
+#[test]
+fn what_the_driver_crashes_at_ends_an_ordinary_users_program() {
+    for (effect, end) in [("action=crash", 139), ("action=panic", 134)] {
+        if let Some((seen, log)) = unreadable(User::Nobody, effect) {
+            assert_eq!(seen, format!("end {end}\n"), "{effect}: {log}");
+        }
+    }
+}
+
 /// What the program says.
 fn signals_behind_the_first_half() -> String {
     let behind = BAD + 3 * PAGE;
@@ -125,6 +136,70 @@ fn signals_behind_the_first_half() -> String {
          the kernel: EFAULT\nthe kernel, before: reads it\na child, byte {BAD}: BUS\nchild: 0\nmunmap: 0\nend 0\n",
         before = BAD - PAGE
     )
+}
+
+/// `programs/mapped_full.c` where the run directory has room for a third of the file: what it says, and the log.
+fn without_room(user: User) -> Option<(String, String)> {
+    let world = world();
+    // A file system of that size is mounted.
+    if world.only_native || !world.is_root() {
+        return None;
+    }
+    let place = world.path(&format!("mapped-full-{user:?}"));
+    let (source, target, log) = (place.join("source"), place.join("target"), place.join("log"));
+    for made in [&place, &source, &target] {
+        fs::create_dir_all(made).expect("the base directory is ours");
+        open_to_all(made);
+    }
+    if user == User::Nobody {
+        chown(&source, Some(65534), Some(65534)).expect("we are root");
+    }
+    fs::write(&log, "").expect("the base directory is ours");
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o666)).expect("it is ours");
+    let as_user = match user {
+        User::Nobody => "setpriv --reuid=65534 --regid=65534 --clear-groups",
+        User::Me => "",
+    };
+    let script = format!(
+        "mount -t tmpfs -o size=16m,mode=1777 none /dev/shm && export CULVERT_LOG={} && \
+         exec {as_user} {} run -v {}:{target}:driven,descriptor=no -- {} {target}/file 48",
+        log.display(),
+        world.culvert.display(),
+        source.display(),
+        world.program("mapped_full").display(),
+        target = target.display(),
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]);
+    let done = run_within(command, b"", Duration::from_secs(60));
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    let log = fs::read_to_string(log).unwrap_or_default();
+    fs::remove_dir_all(&place).expect("what the trial left can be removed");
+    Some((done.text(), log))
+}
+
+#[test]
+fn a_page_for_which_there_is_no_room_is_a_signal_with_a_reason() {
+    let Some((seen, log)) = without_room(User::Me).filter(|_| on_demand()) else {
+        return;
+    };
+    let rest = "munmap: 0\nall stores, 0 wrong in the file\n";
+    let signals = format!("many right, 0 wrong, signals\n{rest}");
+    let none = format!("many right, 0 wrong, no signals\n{rest}");
+    let reason = "cannot be read, SIGBUS: No space left on device";
+    assert!(
+        seen == none || seen == signals && log.contains(reason),
+        "{seen}{log}"
+    );
+}
+
+#[test]
+fn a_mapping_for_which_there_is_no_room_is_refused_with_a_reason() {
+    let Some((seen, log)) = without_room(User::Nobody) else {
+        return;
+    };
+    assert!(seen.starts_with("mmap: ENOMEM\n"), "{seen}{log}");
+    assert!(log.contains("find no room in the run directory"), "{log}");
 }
 
 #[test]
