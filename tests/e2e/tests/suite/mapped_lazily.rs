@@ -146,7 +146,11 @@ fn without_room(user: User) -> Option<(String, String)> {
         return None;
     }
     let place = world.path(&format!("mapped-full-{user:?}"));
-    let (source, target, log) = (place.join("source"), place.join("target"), place.join("log"));
+    let (source, target, log) = (
+        place.join("source"),
+        place.join("target"),
+        place.join("log"),
+    );
     for made in [&place, &source, &target] {
         fs::create_dir_all(made).expect("the base directory is ours");
         open_to_all(made);
