@@ -46,16 +46,15 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     if strangers_have(name) {
         return Ok(());
     }
+    // Open for writing under the lock only: while it is, nobody can execute it (exec/busy.rs).
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
     // One that is being executed cannot be opened for writing: it stays.
     let Some(writable) = open_existing(name) else {
         return Ok(());
     };
-    let renewed = {
-        let _lock = process::get()
-            .node_locks
-            .lock(MountId(name.mount), name.node);
-        renew_opened(name, file, &writable)
-    };
+    let renewed = renew_opened(name, file, &writable);
     process::get().table.posix_locks.close(name, writable);
     renewed
 }

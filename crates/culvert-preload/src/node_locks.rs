@@ -14,8 +14,8 @@ use culvert::{Errno, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
-/// Bytes of the mapped file: the words, a page for [`Notes`], and two words more for each group of nodes ([`Mapped`]).
-const LENGTH: usize = 16384;
+/// Bytes of the mapped file: the words, a page for [`Notes`], and three words more for each group of nodes ([`Mapped`]).
+const LENGTH: usize = 20480;
 
 /// Somebody sleeps on the word.
 const WAITERS: u32 = 1 << 31;
@@ -52,6 +52,8 @@ pub struct Mapped {
     pub records: &'static AtomicU32,
     /// Not 0 once some shadow of its nodes must be kept equal to its file.
     pub followed: &'static AtomicU32,
+    /// Not 0 once the shadow of some of its nodes was executed.
+    pub executed: &'static AtomicU32,
 }
 
 /// The lock words, mapped on first use.
@@ -165,6 +167,7 @@ impl NodeLocks {
         Some(Mapped {
             records: &Self::words(address + 2 * WORDS * 4)[place],
             followed: &Self::words(address + 3 * WORDS * 4)[place],
+            executed: &Self::words(address + 4 * WORDS * 4)[place],
         })
     }
 

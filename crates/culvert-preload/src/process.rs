@@ -90,6 +90,13 @@ struct Credentials {
     groups: Vec<u32>,
 }
 
+impl Credentials {
+    /// Whether the real user or group is not the effective one.
+    fn differ(&self) -> bool {
+        self.real != (self.uid, self.gid)
+    }
+}
+
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
 /// This process, 0 before it was asked for.
 static PID: AtomicU32 = AtomicU32::new(0);
@@ -344,6 +351,10 @@ impl Process {
 /// On whose behalf drivers act now.
 pub fn caller() -> Caller<'static> {
     let credentials = get().credentials();
+    let (uid, gid) = match credentials.differ() && judged_by_real_user() {
+        true => credentials.real,
+        false => (credentials.uid, credentials.gid),
+    };
     let mut pid = PID.load(Relaxed);
     if pid == 0 && !get().is_confined() {
         // SAFETY: getpid has no arguments.
@@ -351,8 +362,8 @@ pub fn caller() -> Caller<'static> {
         PID.store(pid, Relaxed);
     }
     Caller {
-        uid: credentials.uid,
-        gid: credentials.gid,
+        uid,
+        gid,
         groups: &credentials.groups,
         pid,
         umask: limits::umask(),
@@ -427,6 +438,8 @@ impl VforkChild {
 
 /// The slot of the thread block that holds the child's changes.
 const CHILD_SLOT: usize = 0;
+/// Not 0 while the thread is in [`as_real_user`].
+const REAL_SLOT: usize = 3;
 
 /// The changes of the vfork child that is running, if this is one.
 #[inline]
@@ -496,12 +509,28 @@ pub fn leave_vfork() {
     get().vfork_children.fetch_sub(1, Relaxed);
 }
 
-/// The same with the real instead of the effective user and group, for access(2).
-pub fn real_caller() -> Caller<'static> {
-    let (uid, gid) = get().credentials().real;
-    Caller {
-        uid,
-        gid,
-        ..caller()
+/// Runs `run` with this thread's real user and group in place of the effective ones, for access(2) (`access_override_creds`, fs/open.c): drivers are told so, and the
+/// kernel judges what they do by them.
+pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
+    let credentials = get().credentials();
+    if !credentials.differ() {
+        return run();
     }
+    let own = &culvert_intercept::current().slot[REAL_SLOT];
+    // SAFETY: without pointers. They concern this thread alone, and say what was before.
+    let act_as = |uid: u32, gid: u32| unsafe {
+        let gid = syscall::raw(nr::SETFSGID, [gid as usize, 0, 0, 0, 0, 0]);
+        let uid = syscall::raw(nr::SETFSUID, [uid as usize, 0, 0, 0, 0, 0]);
+        (uid as u32, gid as u32)
+    };
+    own.store(1, Relaxed);
+    let before = act_as(credentials.real.0, credentials.real.1);
+    let result = run();
+    act_as(before.0, before.1);
+    own.store(0, Relaxed);
+    result
+}
+
+fn judged_by_real_user() -> bool {
+    culvert_intercept::current().slot[REAL_SLOT].load(Relaxed) != 0
 }

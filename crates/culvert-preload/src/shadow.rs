@@ -6,7 +6,7 @@
 use crate::description::{Description, Object};
 use crate::paging::pager::fill;
 use crate::process;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::run::{ShadowName, stat_descriptor, stat_path};
 use culvert::{Errno, File, Sink};
 use culvert_sys::{nr, syscall};
 
@@ -128,19 +128,21 @@ impl Sink for ToDescriptor {
 
 /// Fills the shadow of `name` with the bytes of `file` unless it is filled already.
 pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
+    let path = process::get().run.shadow(name);
+    if stat_path(&path).is_ok_and(|found| is_filled(&found)) {
+        return Ok(());
+    }
+    // Open for writing under the lock only: while it is, nobody can execute it (exec/busy.rs).
+    let _lock = process::get()
+        .node_locks
+        .lock(crate::resolver::MountId(name.mount), name.node);
     let writable = open_shadow(name, 0o2)?;
-    let result = fill_opened(name, file, &writable);
+    let result = fill_opened(file, &writable);
     process::get().table.posix_locks.close(name, writable);
     result
 }
 
-fn fill_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
-    if stat_descriptor(writable.0)?.st_mode & FILLED != 0 {
-        return Ok(());
-    }
-    let _lock = process::get()
-        .node_locks
-        .lock(crate::resolver::MountId(name.mount), name.node);
+fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
     let found = stat_descriptor(writable.0)?;
     if is_filled(&found) {
         return Ok(());

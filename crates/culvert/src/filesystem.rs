@@ -133,6 +133,13 @@ pub trait FileSystem: Send + Sync {
     /// - `EINVAL`: `O_DIRECT` where the back end cannot (open(2)).
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened>;
 
+    /// Whether some process has `node`, a regular file, open for writing, where only the driver knows: such a file is not executed (`ETXTBSY`, execve(2)). Not asked
+    /// of files with a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)). False by default.
+    fn is_open_for_writing(&self, node: Node) -> Result<bool> {
+        let _ = node;
+        Ok(false)
+    }
+
     /// Continues in another process an open file whose [`File::save`](crate::File::save) gave `state`: `open` without a new permission check and
     /// without truncation. The default opens anew. Errors as [`FileSystem::open`].
     fn restore(

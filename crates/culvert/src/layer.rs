@@ -145,6 +145,9 @@ layer_trait! {
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         Ok(self.opened(node, flags, self.inner().open(caller, node, flags)?))
     }
+    fn is_open_for_writing(&self, node: Node) -> Result<bool> {
+        self.inner().is_open_for_writing(node)
+    }
     fn restore(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags, state: &[u8]) -> Result<Opened> {
         Ok(self.opened(node, flags, self.inner().restore(caller, node, flags, state)?))
     }

@@ -150,6 +150,10 @@ impl Layer for FaultFs {
         Ok(self.opened(node, flags, self.inner.open(caller, node, flags)?))
     }
 
+    fn is_open_for_writing(&self, node: Node) -> Result<bool> {
+        self.inner.is_open_for_writing(node)
+    }
+
     fn restore(
         &self,
         caller: &Caller<'_>,

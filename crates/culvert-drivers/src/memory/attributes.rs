@@ -34,7 +34,7 @@ impl Core {
             _ => return Err(Errno::EINVAL.into()),
         }
         // Open, so that it stays while its content is locked.
-        let of = self.open(node)?;
+        let of = self.open(node, false)?;
         let result = (|| {
             let _held = self.lock_exclusive(&of, &|| false)?;
             match of.is_external() {
@@ -47,7 +47,7 @@ impl Core {
             self.drop_privileges(&of, superuser)?;
             self.change_attributes(&of, node, changes, in_group)
         })();
-        self.close(of.number);
+        self.close(of.number, false);
         result
     }
 

@@ -35,7 +35,7 @@ pub struct MemoryFile {
 impl MemoryFile {
     /// Opens `node` for `flags`.
     pub fn new(core: &Arc<Core>, node: Node, flags: OpenFlags, superuser: bool) -> Result<Self> {
-        let inode = core.open(node)?;
+        let inode = core.open(node, flags.write())?;
         // SAFETY: the words lie in a mapping that lives as long as `core`, which the file keeps.
         let inode = unsafe { core::mem::transmute::<Inode<'_>, Inode<'static>>(inode) };
         Ok(Self {
@@ -333,6 +333,6 @@ impl Drop for MemoryFile {
         }
         // Closed first: whether anybody else has it decides what becomes of a file without a name.
         drop(core::mem::take(&mut self.own));
-        self.core.close(self.node.0 as u32);
+        self.core.close(self.node.0 as u32, self.writes);
     }
 }

@@ -254,6 +254,11 @@ impl FileSystem for MemoryFs {
         Ok(opened)
     }
 
+    fn is_open_for_writing(&self, node: Node) -> Result<bool> {
+        let number = self.core.node(node)?.number;
+        self.core.is_written(number)
+    }
+
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
         const UNITS: u64 = BLOCK / 8;
         let core = &self.core;

@@ -6,6 +6,7 @@
 use super::{
     blocks::Run,
     core::{Core, Inode},
+    host,
     image::damaged,
     layout::{BLOCK, flag, header, inode, slot},
 };
@@ -16,27 +17,55 @@ use culvert::{Errno, Node, Result};
 /// Entries of a block of the list: its first word is the next block.
 const ENTRIES: u32 = (BLOCK as u32 - 8) / 4;
 
+/// In an entry of a list: open for writing, too. Inodes have 24 bits.
+const WRITES: u32 = 1 << 31;
+
+/// An inode that this process has open.
+#[derive(Default)]
+struct Entry {
+    /// Its place in the list.
+    place: u32,
+    /// How often it is open.
+    count: u32,
+    /// How often for writing.
+    writers: u32,
+}
+
 /// What this process has open.
 #[derive(Default)]
 pub struct Opened {
-    /// By inode: its place in the list, and how often it is open.
-    files: BTreeMap<u32, (u32, u32)>,
+    /// By inode.
+    files: BTreeMap<u32, Entry>,
     free: Vec<u32>,
     end: u32,
     blocks: Vec<u64>,
 }
 
+/// Where place `place` of a list lies, in its block `block`.
+fn place_in(block: u64, place: u32) -> u64 {
+    block * BLOCK + 8 + u64::from(place % ENTRIES) * 4
+}
+
 impl Core {
     /// Opens the inode of `node`: it stays what it is until [`Core::close`]. `ESTALE` when it is gone.
-    pub fn open(&self, node: Node) -> Result<Inode<'_>> {
+    pub fn open(&self, node: Node, writes: bool) -> Result<Inode<'_>> {
         let found = self.node(node)?;
         self.attached()?;
         let mut opened = self.opened.lock();
-        match opened.files.get_mut(&found.number) {
-            Some((_, count)) => *count += 1,
-            None => {
-                let place = self.list(&mut opened, found.number)?;
-                opened.files.insert(found.number, (place, 1));
+        if !opened.files.contains_key(&found.number) {
+            let place = self.list(&mut opened, found.number)?;
+            let entry = Entry {
+                place,
+                ..Entry::default()
+            };
+            opened.files.insert(found.number, entry);
+        }
+        let opened_now = &mut *opened;
+        if let Some(entry) = opened_now.files.get_mut(&found.number) {
+            entry.count += 1;
+            if writes {
+                entry.writers += 1;
+                self.say_writes(&opened_now.blocks, found.number, entry);
             }
         }
         drop(opened);
@@ -50,22 +79,29 @@ impl Core {
         if stays {
             return Ok(found);
         }
-        self.close(found.number);
+        self.close(found.number, writes);
         Err(Errno::ESTALE.into())
     }
 
-    /// Closes an inode once.
-    pub fn close(&self, number: u32) {
+    /// Closes an inode once, that was opened so.
+    pub fn close(&self, number: u32, writes: bool) {
         let attached = self.attached().is_ok();
         let mut opened = self.opened.lock();
-        let Some((place, count)) = opened.files.get_mut(&number) else {
+        let opened_now = &mut *opened;
+        let Some(entry) = opened_now.files.get_mut(&number) else {
             return;
         };
-        *count -= 1;
-        if *count > 0 {
+        entry.count -= 1;
+        if writes {
+            entry.writers = entry.writers.saturating_sub(1);
+        }
+        if entry.count > 0 {
+            if writes && entry.writers == 0 && attached {
+                self.say_writes(&opened_now.blocks, number, entry);
+            }
             return;
         }
-        let place = *place;
+        let place = entry.place;
         if !attached {
             // The child of a fork without a slot: the list is its parent's.
             opened.files.remove(&number);
@@ -85,6 +121,16 @@ impl Core {
         let _ = self.release_unused(number);
     }
 
+    /// Lets the list say whether inode `number` is open for writing.
+    fn say_writes(&self, blocks: &[u64], number: u32, entry: &Entry) {
+        let mark = if entry.writers > 0 { WRITES } else { 0 };
+        if let Some(block) = blocks.get((entry.place / ENTRIES) as usize)
+            && let Ok(listed) = self.image.half(place_in(*block, entry.place))
+        {
+            listed.store(number | mark, Release);
+        }
+    }
+
     fn list(&self, opened: &mut Opened, number: u32) -> Result<u32> {
         self.attached()?;
         let place = match opened.free.pop() {
@@ -100,7 +146,7 @@ impl Core {
             }
         };
         let block = opened.blocks.get((place / ENTRIES) as usize);
-        let at = block.ok_or(Errno::EIO)? * BLOCK + 8 + u64::from(place % ENTRIES) * 4;
+        let at = place_in(*block.ok_or(Errno::EIO)?, place);
         self.image.half(at)?.store(number, Release);
         Ok(place)
     }
@@ -123,8 +169,7 @@ impl Core {
 
     fn strike(&self, opened: &mut Opened, place: u32) {
         if let Some(block) = opened.blocks.get((place / ENTRIES) as usize) {
-            let at = block * BLOCK + 8 + u64::from(place % ENTRIES) * 4;
-            if let Ok(entry) = self.image.half(at) {
+            if let Ok(entry) = self.image.half(place_in(*block, place)) {
                 entry.store(0, Release);
                 opened.free.push(place);
             }
@@ -140,15 +185,22 @@ impl Core {
         let numbers: Vec<u32> = opened.files.keys().copied().collect();
         for number in numbers {
             let place = self.list(&mut opened, number)?;
-            if let Some(file) = opened.files.get_mut(&number) {
-                file.0 = place;
+            let opened = &mut *opened;
+            if let Some(entry) = opened.files.get_mut(&number) {
+                entry.place = place;
+                self.say_writes(&opened.blocks, number, entry);
             }
         }
         Ok(())
     }
 
-    /// Whether the slot `words` lists inode `number`.
-    pub fn lists(&self, words: &[AtomicU64], number: u32) -> Result<bool> {
+    /// Whether the slot `words` lists inode `number`; `how`: an entry that will do.
+    pub fn lists(
+        &self,
+        words: &[AtomicU64],
+        number: u32,
+        how: impl Fn(u32) -> bool,
+    ) -> Result<bool> {
         let mut block = words[slot::OPENED as usize].load(Acquire);
         let mut left = words[slot::OPENED_END as usize].load(Acquire);
         let most = self.header(header::GROWN)?.saturating_mul(ENTRIES.into());
@@ -159,12 +211,29 @@ impl Core {
             let count = left.min(ENTRIES.into());
             for entry in self.image.words(block * BLOCK + 8, count.div_ceil(2))? {
                 let word = entry.load(Acquire);
-                if word as u32 == number || (word >> 32) as u32 == number {
-                    return Ok(true);
+                for entry in [word as u32, (word >> 32) as u32] {
+                    if entry & !WRITES == number && how(entry) {
+                        return Ok(true);
+                    }
                 }
             }
             left -= count;
             block = self.image.word(block * BLOCK)?.load(Acquire);
+        }
+        Ok(false)
+    }
+
+    /// Whether a process has inode `number` open for writing, as far as it has not shared the description.
+    pub fn is_written(&self, number: u32) -> Result<bool> {
+        fence(SeqCst);
+        let me = self.attached()?;
+        for slot in 0..self.slots()? {
+            if let Some(words) = self.slot(slot)?
+                && self.lists(words, number, |entry| entry & WRITES != 0)?
+                && (slot + 1 == me || host::is_proved(self.image.fd(), slot.into()))
+            {
+                return Ok(true);
+            }
         }
         Ok(false)
     }

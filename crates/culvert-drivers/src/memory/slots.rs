@@ -113,7 +113,7 @@ impl Core {
         fence(SeqCst);
         for slot in 0..self.slots()? {
             if let Some(words) = self.slot(slot)?
-                && self.lists(words, number)?
+                && self.lists(words, number, |_| true)?
             {
                 return Ok(true);
             }

@@ -12,12 +12,12 @@ use culvert_sys::nr;
 const AT_EACCESS: usize = 0x200;
 
 /// What access(2) says of something in a mount.
-fn accessible(found: &Inside<'_>, mode: usize, effective: bool) -> Answer {
+fn accessible(found: &Inside<'_>, mode: usize) -> Answer {
     let attributes = existing(found)?;
-    check_access(found.mount, attributes, mode, effective)
+    check_access(found.mount, attributes, mode)
 }
 
-fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective: bool) -> Answer {
+fn check_access(mount: MountId, attributes: &Attributes, mode: usize) -> Answer {
     let mode = mode as u32;
     if mode == 0 {
         return Ok(0);
@@ -28,18 +28,10 @@ fn check_access(mount: MountId, attributes: &Attributes, mode: usize, effective:
         attributes.kind,
         FileKind::Regular | FileKind::Directory | FileKind::Symlink
     );
-    let real;
-    let effective_caller = process::caller();
-    let caller = if effective {
-        &effective_caller
-    } else {
-        real = process::real_caller();
-        &real
-    };
     if mode & 2 != 0 && read_only && on_disk {
         return Err(Errno::EROFS);
     }
-    granted(file_system, caller, attributes, mode).map(|()| 0)
+    granted(file_system, &process::caller(), attributes, mode).map(|()| 0)
 }
 
 /// access(2)
@@ -47,14 +39,16 @@ pub fn access(call: &mut Call) -> Outcome {
     if call.args[1] & !7 != 0 {
         return Outcome::Forward;
     }
-    on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
-        accessible(found, call.args[1], false)
+    process::as_real_user(|| {
+        on_path(call, At::new(0, LastStep::Follow), None, |call, found| {
+            accessible(found, call.args[1])
+        })
     })
 }
 
 /// faccessat(2) and faccessat2(2)
 pub fn faccessat(call: &mut Call) -> Outcome {
-    let [fd, path, mode, ..] = call.args;
+    let mode = call.args[2];
     let flags = if call.number == nr::FACCESSAT2 {
         call.args[3]
     } else {
@@ -64,17 +58,24 @@ pub fn faccessat(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let effective = flags & AT_EACCESS != 0;
+    match effective {
+        true => look(call, flags),
+        false => process::as_real_user(|| look(call, flags)),
+    }
+}
+
+/// What faccessat(2) says to whom drivers are told.
+fn look(call: &mut Call, flags: usize) -> Outcome {
+    let [fd, path, mode, ..] = call.args;
     if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
         return match empty_path(fd as i32) {
             Some(found) => {
-                done(found.and_then(|(mount, attributes)| {
-                    check_access(mount, &attributes, mode, effective)
-                }))
+                done(found.and_then(|(mount, attributes)| check_access(mount, &attributes, mode)))
             }
             None => Outcome::Forward,
         };
     }
     on_path(call, At::below(0, last_step(flags)), None, |call, found| {
-        accessible(found, call.args[2], effective)
+        accessible(found, call.args[2])
     })
 }

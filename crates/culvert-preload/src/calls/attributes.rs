@@ -8,6 +8,7 @@ use crate::memory;
 use crate::paging::follow;
 use crate::process;
 use crate::resolver::{LastStep, MountId};
+use crate::run::ShadowName;
 use culvert::{Attributes, Errno, FileKind, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -247,6 +248,10 @@ pub fn truncate(call: &mut Call) -> Outcome {
             size: Some(length as u64),
             ..Default::default()
         };
+        crate::exec::busy::may_write(ShadowName {
+            mount: found.mount.0,
+            node: attributes.node,
+        })?;
         change(found.mount, attributes, &changes, Right::Write)
     })
 }

@@ -350,6 +350,12 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
             if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
                 return Err(Errno::EINVAL);
             }
+            if wanted & 2 != 0 {
+                crate::exec::busy::may_write(ShadowName {
+                    mount: found.mount.0,
+                    node: attributes.node,
+                })?;
+            }
             let open = || {
                 let opened = file_system.open(&caller, attributes.node, to_driver(flags));
                 opened.map_err(|error| {

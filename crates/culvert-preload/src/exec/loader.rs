@@ -38,7 +38,7 @@ pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<(), Errno>
             continue;
         }
         let file = match locate(&word) {
-            Ok(Program::Mount { path, name }) => materialise(&path, name)?,
+            Ok(Program::Mount { path, name }) => materialise(&path, name)?.host,
             Ok(Program::Backed { host, .. }) => host,
             Ok(Program::Host(_)) | Err(_) => break,
         };

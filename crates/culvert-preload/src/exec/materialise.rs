@@ -9,9 +9,17 @@ use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 
-/// The path that the kernel is given for a program on a mount: its filled shadow, under the path it has on the mount, so that `/proc/self/exe` and
-/// `$ORIGIN` still say where it came from.
-pub fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
+/// What the kernel is given for a program on a mount.
+pub struct Executable {
+    /// Its path, NUL-terminated.
+    pub host: Vec<u8>,
+    /// It is the node's shadow; else the driver's own file.
+    pub is_shadow: bool,
+}
+
+/// What the kernel is given for the program at `path` of a mount: the filled shadow, under the path that it has on the mount, so that `/proc/self/exe` and `$ORIGIN`
+/// still say where it came from. `ETXTBSY` when it is open for writing.
+pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     let process = process::get();
     let file_system = process::file_system(crate::resolver::MountId(name.mount))?;
     let attributes = file_system
@@ -26,10 +34,24 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
     {
         culvert::Opened::Driven(file) => file,
         culvert::Opened::Backed(fd) => {
-            return Ok(c_string(&crate::run::descriptor_path(Descriptor(fd).0)?));
+            return Ok(Executable {
+                host: c_string(&crate::run::descriptor_path(Descriptor(fd).0)?),
+                is_shadow: false,
+            });
         }
     };
-    if !file_system.capabilities().immutable {
+    let immutable = file_system.capabilities().immutable;
+    if !immutable {
+        super::busy::announce(name);
+        match file.descriptor() {
+            Some(fd) => super::busy::may_execute(fd)?,
+            None => {
+                let written = file_system.is_open_for_writing(name.node);
+                if written.map_err(|error| error.errno())? {
+                    return Err(Errno::ETXTBSY);
+                }
+            }
+        }
         looked_at::renew(name, &*file).map_err(|error| error.errno())?;
     }
     match shadow::fill(name, &*file).map_err(|error| error.errno()) {
@@ -37,7 +59,10 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Vec<u8>, Errno> {
         Ok(()) | Err(Errno::ETXTBSY) => {}
         Err(error) => return Err(error),
     }
-    name_in(b"exe", path, &process.run.shadow(name))
+    Ok(Executable {
+        host: name_in(b"exe", path, &process.run.shadow(name))?,
+        is_shadow: !immutable,
+    })
 }
 
 /// Gives the file `source` of the run directory (NUL-terminated) the name `path` below its directory `folder`, and returns that, NUL-terminated.

@@ -3,6 +3,7 @@
 //! A program that will be intercepted finds its inherited descriptors as shadows. One that will not (static, set-user-ID, another C library without
 //! LD_PRELOAD) gets filled shadows, so that it reads the right bytes at the shared offset.
 
+pub mod busy;
 mod environment;
 mod format;
 mod heritage;
@@ -26,7 +27,7 @@ use culvert::Errno;
 use culvert_sys::{nr, syscall};
 use environment::pointers;
 use look::Look;
-use materialise::materialise;
+use materialise::{Executable, materialise};
 use own_file::OwnFile;
 
 /// Everything that the new program's image is made of; must outlive the system call.
@@ -35,6 +36,8 @@ struct Image {
     arguments: Vec<usize>,
     environment: Vec<usize>,
     strings: Vec<Vec<u8>>,
+    /// The node whose shadow this is.
+    shadow: Option<ShadowName>,
 }
 
 /// What a program is given beside its environment and the run, and does not see.
@@ -92,6 +95,7 @@ fn prepare(
         arguments: pointers(arguments)?,
         environment: Vec::new(),
         strings: Vec::new(),
+        shadow: None,
     });
     let mut name = path.to_vec();
     // What /proc/self/exe is to show, where the kernel shows another name of the file.
@@ -108,6 +112,7 @@ fn prepare(
             program => program?,
         };
         (shown, on_mount_path) = (None, None);
+        let mut shadow = None;
         let (host, on_mount) = match program {
             Program::Host(host) => (host, false),
             Program::Backed { host, seen } => {
@@ -115,8 +120,13 @@ fn prepare(
                 (host, true)
             }
             Program::Mount { path, name } => {
-                let host = materialise(&path, name)?;
-                on_mount_path = Some(path);
+                let Executable { host, is_shadow } = materialise(&path, name)?;
+                if is_shadow {
+                    shadow = Some(name);
+                    on_mount_path = Some(path);
+                } else {
+                    shown = Some(path);
+                }
                 (host, true)
             }
         };
@@ -124,6 +134,7 @@ fn prepare(
         if ourselves || depth == 0 {
             image.path.clone_from(&host);
             image.arguments.clone_from(&arguments);
+            image.shadow = shadow;
         }
         let mut look = match Look::open(&host) {
             Ok(look) => look,
@@ -146,6 +157,10 @@ fn prepare(
                 }
                 // The kernel would tell the interpreter another name than the program gave.
                 ourselves |= on_mount || host[..host.len() - 1] != name;
+                // The kernel will not see it.
+                if ourselves {
+                    busy::may_execute(look.file.0)?;
+                }
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
                 list.push(c_string(&name));
@@ -178,12 +193,14 @@ fn prepare(
                     if !look.is_executable(&host) {
                         return Err(Errno::EACCES);
                     }
+                    busy::may_execute(look.file.0)?;
                     let place = match shown.or(on_mount_path) {
                         Some(path) => path,
                         None => crate::run::descriptor_path(look.file.0)?,
                     };
                     image.path = interpreter::with_interpreter(&look, &own, &place)?;
                     shown = Some(place);
+                    image.shadow = None;
                     image.arguments.clone_from(&arguments);
                     look = Look::open(&image.path)?;
                 }
@@ -226,7 +243,7 @@ fn prepare(
 fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
     let host = match locate(path).ok()? {
         Program::Host(host) | Program::Backed { host, .. } => host,
-        Program::Mount { path, name } => materialise(&path, name).ok()?,
+        Program::Mount { path, name } => materialise(&path, name).ok()?.host,
     };
     (host[..host.len() - 1] != *path).then_some(host)
 }
@@ -243,6 +260,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
         0,
         0,
     ];
+    let shadow = image.shadow;
     // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
     let kept = match process::vfork_child() {
         Some(child) => {
@@ -251,11 +269,22 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
         }
         None => Some(image),
     };
-    culvert_intercept::before_exec();
-    // SAFETY: path and arrays end as the kernel wants them and live until it has copied them; pointers that are the program's own may be bad,
-    // which the kernel answers with EFAULT.
-    let result = unsafe { culvert_intercept::wait::interruptible(nr::EXECVE, call) };
-    culvert_intercept::exec_failed();
+    // As often as others may fill the same shadow at the same time.
+    let mut tries = 100;
+    let result = loop {
+        culvert_intercept::before_exec();
+        // SAFETY: path and arrays end as the kernel wants them and live until it has copied them; pointers that are the program's own may be bad,
+        // which the kernel answers with EFAULT.
+        let result = unsafe { culvert_intercept::wait::interruptible(nr::EXECVE, call) };
+        culvert_intercept::exec_failed();
+        tries -= 1;
+        if result != Ok(Errno::ETXTBSY.negated())
+            || tries == 0
+            || !shadow.is_some_and(busy::was_ours)
+        {
+            break result;
+        }
+    };
     drop(kept);
     match result {
         Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),

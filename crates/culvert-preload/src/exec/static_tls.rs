@@ -252,6 +252,7 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
         arguments: Vec::new(),
         environment: Vec::new(),
         strings: words.iter().map(|word| c_string(word)).collect(),
+        shadow: None,
     });
     let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);
     image.arguments = arguments.chain([0]).collect();

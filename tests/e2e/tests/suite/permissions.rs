@@ -55,3 +55,15 @@ print(os.write(again, b'again '), os.pread(own, 99, 0), os.fstat(again).st_size)
         ));
     }
 }
+
+#[test]
+fn access_judges_by_the_real_user_all_the_way() {
+    if !world().is_root() {
+        return;
+    }
+    for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
+        let case = Case::new(&format!("real-user-{driver:?}"), User::Me).directory(driver);
+        let program = case.program("real_user.py");
+        case.good(&format!("chmod 755 $M; python3 {program} $M"));
+    }
+}

@@ -36,6 +36,11 @@ on_each_driver! {
     a_program_changed_in_place_is_the_new_one |case| same(&case,
         "cp /bin/echo e; ./e one; cp /bin/true e; ./e not; cp /bin/echo e; ./e two; printf 'echo script $1' > e; ./e three; cp /bin/echo e; chmod -x e; ./e 2>/dev/null; echo $?; chmod +x e; ./e four; rm e; ./e 2>/dev/null; echo $?; cp /bin/echo e; mv e f; ./f five; cp /bin/true e; mv e f; ./f not; cat /bin/echo > f; ./f six");
 
+    what_is_executed_is_not_written_and_what_is_written_not_executed |case| {
+        let busy = case.program("busy.py");
+        case.good(&format!("python3 {busy} $M $(type -P busybox)"));
+    };
+
     set_user_id_bits_mean_nothing_new |case| same(&case,
         "cp /usr/bin/id .; chmod u+s id; ./id -u; ./id -ru; chmod 6755 id; ./id -un");
 }

@@ -35,16 +35,6 @@ const DIFFERENT: &[(&[Driver], &str, &str)] = &[
         "link::link_count_max",
         "asks the C library for LINK_MAX, which guesses it from the device",
     ),
-    (
-        &[Driver::Driven, Driver::Memory],
-        "open::etxtbsy",
-        "the kernel executes a copy of a file that is driven: it may be written meanwhile",
-    ),
-    (
-        &[Driver::Driven, Driver::Memory],
-        "truncate::etxtbsy",
-        "as open::etxtbsy",
-    ),
 ];
 
 /// Result of each test, and what was said below it.

@@ -1,0 +1,111 @@
+//! ETXTBSY: what is being executed is not written, and what is open for writing is not executed (execve(2), open(2)).
+//!
+//! The kernel keeps both apart for what it executes, the shadow. Who opens a node for writing asks it whether the shadow is executed, if any of the run's processes
+//! ever executed one of the node's group. Who executes asks it whether the driver's own file ([`culvert::File::descriptor`]) is open for writing; where there is none, it
+//! knows of the shadow those descriptions that processes share, and the driver tells of those that are one process's alone
+//! ([`culvert::FileSystem::is_open_for_writing`]).
+
+use super::look::Look;
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::ShadowName;
+use crate::shadow;
+use core::sync::atomic::Ordering::*;
+use culvert::Errno;
+use culvert_sys::{nr, syscall};
+
+/// `ETXTBSY` when the shadow of `name` is being executed: the node is not to be opened for writing or truncated.
+#[inline]
+pub fn may_write(name: ShadowName) -> Result<(), Errno> {
+    let group = process::get()
+        .node_locks
+        .mapped(MountId(name.mount), name.node);
+    match group {
+        Some(group) if group.executed.load(Acquire) != 0 => ask(name),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn ask(name: ShadowName) -> Result<(), Errno> {
+    const O_WRONLY_NONBLOCK: usize = 0o1 | 0o4000;
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
+    match shadow::open(&process::get().run.shadow(name), O_WRONLY_NONBLOCK, 0) {
+        Ok(opened) => {
+            process::get().table.posix_locks.close(name, opened);
+            Ok(())
+        }
+        Err(Errno::ETXTBSY) => Err(Errno::ETXTBSY),
+        // It never had one, or the user may not know any more.
+        Err(_) => Ok(()),
+    }
+}
+
+/// The shadow of `name` is about to be executed: who writes is to ask from now on. Before [`may_execute`].
+pub fn announce(name: ShadowName) {
+    if let Some(group) = process::get()
+        .node_locks
+        .mapped(MountId(name.mount), name.node)
+    {
+        group.executed.store(1, Release);
+    }
+}
+
+/// `ETXTBSY` when the file in `fd` is open for writing, where it is not what the kernel is going to execute.
+pub fn may_execute(fd: i32) -> Result<(), Errno> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const AT_EXECVE_CHECK: usize = 0x10000;
+    if process::get().is_confined() {
+        return Ok(());
+    }
+    let arguments = [c"x".as_ptr() as usize, 0];
+    // SAFETY: nothing is executed: Linux before 6.14 does not know the flag, and says EINVAL.
+    let checked = unsafe {
+        syscall::call(
+            nr::EXECVEAT,
+            [
+                fd as usize,
+                c"".as_ptr() as usize,
+                arguments.as_ptr() as usize,
+                arguments[1..].as_ptr() as usize,
+                AT_EMPTY_PATH | AT_EXECVE_CHECK,
+            ],
+        )
+    };
+    match checked {
+        Err(Errno::ETXTBSY) => Err(Errno::ETXTBSY),
+        Err(Errno::EINVAL) if lease_is_refused(fd) => Err(Errno::ETXTBSY),
+        _ => Ok(()),
+    }
+}
+
+/// A lease for reading is refused where the file is open for writing (fcntl(2), F_SETLEASE); only its owner may ask.
+fn lease_is_refused(fd: i32) -> bool {
+    const F_SETLEASE: usize = 1024;
+    const F_RDLCK: usize = 0;
+    const F_UNLCK: usize = 2;
+    const F_SETSIG: usize = 10;
+    const SIGURG: usize = 23;
+    // SAFETY: on a descriptor of our own; who opens the file meanwhile makes the kernel send a signal, which is to be one that is ignored by default.
+    unsafe {
+        let fcntl = |command, argument| syscall::call(nr::FCNTL, [fd as usize, command, argument]);
+        let _ = fcntl(F_SETSIG, SIGURG);
+        let refused = fcntl(F_SETLEASE, F_RDLCK) == Err(Errno::EAGAIN);
+        let _ = fcntl(F_SETLEASE, F_UNLCK);
+        refused
+    }
+}
+
+/// The kernel has refused to execute the shadow of `name` with `ETXTBSY`: whether because of us, who fill it or ask, so that it may be tried again.
+pub fn was_ours(name: ShadowName) -> bool {
+    // Shadows are opened for writing on our own behalf only under the lock.
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
+    match Look::open(&process::get().run.shadow(name)) {
+        Ok(look) => may_execute(look.file.0).is_ok(),
+        Err(_) => false,
+    }
+}
