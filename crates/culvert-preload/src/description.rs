@@ -6,7 +6,7 @@
 //! the kernel's own.
 
 use crate::process;
-use crate::resolver::{MountId, References};
+use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
@@ -47,6 +47,8 @@ pub struct Description {
     pub opened_as: Option<(Node, Box<[u8]>)>,
     /// What keeps its nodes valid.
     pub references: References<'static>,
+    /// A directory, or what is open with O_PATH, is held.
+    _hold: Option<Hold>,
     /// A file that others may change, and that a shadow would stand for.
     pub changes: bool,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
@@ -111,8 +113,13 @@ impl Description {
             }
             _ => false,
         };
+        let hold = match &object {
+            Object::Directory | Object::Path => Hold::of(mount, node),
+            Object::File(_) | Object::Broken => None,
+        };
         Self {
             changes,
+            _hold: hold,
             mount,
             node,
             kind,

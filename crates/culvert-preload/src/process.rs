@@ -6,12 +6,12 @@ use crate::calls::path::AT_FDCWD;
 use crate::description::{Description, Held};
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
-use crate::resolver::{MountId, MountTable, Place, References};
+use crate::resolver::{Hold, MountId, MountTable, Place, References};
 use crate::run::Run;
 use crate::start::OUTSIDE;
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
-use culvert::{Caller, Errno, FileSystem};
+use culvert::{Caller, Errno, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// A working directory.
@@ -40,8 +40,8 @@ enum Known {
 
 /// What keeps the node of a working directory valid.
 pub enum Keeper {
-    /// References of its own.
-    References(References<'static>),
+    /// References of its own, and that it is held.
+    Node(References<'static>, Option<Hold>),
     /// The open directory that it was taken from (fchdir).
     Description(Arc<Description>),
 }
@@ -49,7 +49,12 @@ pub enum Keeper {
 impl Keeper {
     /// For what has no node.
     pub fn nothing() -> Self {
-        Self::References(References::default())
+        Self::Node(References::default(), None)
+    }
+
+    /// For a node with these references.
+    pub fn node(mount: MountId, node: Node, references: References<'static>) -> Self {
+        Self::Node(references, Hold::of(mount, node))
     }
 }
 
@@ -175,10 +180,13 @@ impl Process {
         };
         match found {
             Some(here) => {
-                *known = Known::Here {
-                    here,
-                    _keeper: Keeper::nothing(),
+                let _keeper = match &here {
+                    Here::Place(Place::Mount { mount, node }) => {
+                        Keeper::node(*mount, *node, References::default())
+                    }
+                    _ => Keeper::nothing(),
                 };
+                *known = Known::Here { here, _keeper };
                 match &*known {
                     Known::Here { here, .. } => look(Some(here)),
                     _ => look(None),

@@ -426,6 +426,21 @@ pub trait FileSystem: Send + Sync {
         let _ = (node, count);
     }
 
+    /// Holds `node`: it is open as a directory or with `O_PATH`, or a working directory, and stays what it is when its last name goes. Each hold ends with one
+    /// [`FileSystem::release`], all of a process with the process. Files that are open are held by their [`File`](crate::File). Drivers whose references
+    /// keep a node alive need not do anything: the default.
+    ///
+    /// - `ESTALE`: it is gone already.
+    fn hold(&self, node: Node) -> Result<()> {
+        let _ = node;
+        Ok(())
+    }
+
+    /// The end of one [`FileSystem::hold`].
+    fn release(&self, node: Node) {
+        let _ = node;
+    }
+
     /// syncfs(2): everything written before is durable when this returns.
     ///
     /// - `EIO`, `ENOSPC`, `EDQUOT`: something could not be stored (syncfs(2)).

@@ -145,6 +145,12 @@ layer_trait! {
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
         Ok(self.opened(node, flags, self.inner().open(caller, node, flags)?))
     }
+    fn hold(&self, node: Node) -> Result<()> {
+        self.inner().hold(node)
+    }
+    fn release(&self, node: Node) {
+        self.inner().release(node);
+    }
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
         self.inner().is_open_for_writing(node)
     }

@@ -254,6 +254,14 @@ impl FileSystem for MemoryFs {
         Ok(opened)
     }
 
+    fn hold(&self, node: Node) -> Result<()> {
+        self.core.open(node, false).map(|_| ())
+    }
+
+    fn release(&self, node: Node) {
+        self.core.close(node.0 as u32, false);
+    }
+
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
         let number = self.core.node(node)?.number;
         self.core.is_written(number)

@@ -37,11 +37,9 @@ impl<'a> Transaction<'a> {
 
     /// Whether a process has the inode open or mapped, or a run has shared it.
     pub fn is_used(&mut self, of: &Inode<'_>) -> Result<bool> {
-        if of.is_directory() {
-            return Ok(false);
-        }
+        // Of a directory the kernel keeps nothing that a process does not list.
         Ok(self.core.is_listed(of.number)?
-            || self.is_shared(of)?
+            || !of.is_directory() && self.is_shared(of)?
             || of.is_external() && self.core.is_mapped(of))
     }
 

@@ -96,7 +96,8 @@ pub fn chdir(call: &mut Call) -> Outcome {
             let mounts = &process::get().mounts;
             let node = attributes.node;
             let reference = found.references.take(mounts, found.mount, node);
-            enter(found.mount, &attributes, Keeper::References(reference))?;
+            let keeper = Keeper::node(found.mount, node, reference);
+            enter(found.mount, &attributes, keeper)?;
             Ok(INSIDE)
         },
     );

@@ -12,6 +12,7 @@ mod loader;
 mod look;
 mod materialise;
 pub mod own_file;
+mod removed_directory;
 pub mod static_tls;
 
 pub use format::{Format, HEAD, Loader, format};
@@ -261,6 +262,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
         0,
     ];
     let shadow = image.shadow;
+    let moved = removed_directory::replace();
     // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
     let kept = match process::vfork_child() {
         Some(child) => {
@@ -285,7 +287,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
             break result;
         }
     };
-    drop(kept);
+    drop((kept, moved));
     match result {
         Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
         Err(_) => crate::calls::RESTART,

@@ -23,7 +23,7 @@ mod walk;
 
 pub use host::{Host, HostFile, HostKind, Magic};
 pub use quick::Quick;
-pub use references::References;
+pub use references::{Hold, References};
 pub use scan::last_slash;
 pub use table::{MountId, MountTable, OpenDriver};
 

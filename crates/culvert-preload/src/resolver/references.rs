@@ -1,6 +1,7 @@
 //! References on nodes ("Nodes" at [`culvert::FileSystem`]), given back when nobody needs them any more.
 
 use super::{MountId, MountTable};
+use crate::process;
 use alloc::vec::Vec;
 use core::fmt;
 use culvert::Node;
@@ -113,5 +114,28 @@ impl fmt::Debug for References<'_> {
         out.debug_list()
             .entries(self.inline().iter().chain(&self.more))
             .finish()
+    }
+}
+
+/// A node that is held ([`culvert::FileSystem::hold`]) until this is dropped.
+#[derive(Debug)]
+pub struct Hold {
+    mount: MountId,
+    node: Node,
+}
+
+impl Hold {
+    /// Holds `node`. None: it is gone already, and shows that as it can.
+    pub fn of(mount: MountId, node: Node) -> Option<Self> {
+        let driver = process::file_system(mount).ok()?;
+        driver.hold(node).ok().map(|()| Self { mount, node })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if let Ok(driver) = process::file_system(self.mount) {
+            driver.release(self.node);
+        }
     }
 }

@@ -31,6 +31,7 @@ mod programs;
 mod programs_on_mount;
 mod races;
 mod reading;
+mod removed;
 mod sharing;
 mod sockets;
 mod static_tls;

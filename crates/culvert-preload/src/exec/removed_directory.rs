@@ -1,0 +1,63 @@
+//! A working directory that was removed, of a driver whose nodes another program finds by their paths only: it has none any more.
+//!
+//! The next program gets a directory of the run directory in its place that was removed, too, so that the kernel says of it what it says of removed directories.
+
+use crate::process::{self, Here};
+use crate::resolver::Place;
+use crate::run::ShadowName;
+use alloc::{format, vec::Vec};
+use culvert_sys::{nr, syscall};
+
+/// That the kernel's working directory is such a one for now.
+pub struct Moved {
+    back: Vec<u8>,
+}
+
+/// Before execve, which may fail.
+pub fn replace() -> Option<Moved> {
+    let process = process::get();
+    let place = process.with_working_directory(|here| match here {
+        Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
+        _ => None,
+    });
+    let (mount, node) = place?;
+    let file_system = process.mounts.driver_if_open(mount)?;
+    if !file_system.capabilities().transient_nodes {
+        return None;
+    }
+    let attributes = file_system.attributes(node).ok()?;
+    if attributes.links != 0 {
+        return None;
+    }
+    // SAFETY: gettid has no arguments.
+    let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
+    // Two, so that `..` leads nowhere else either.
+    let above = process.run.file(&format!("removed-{thread}"));
+    let removed = process.run.file(&format!("removed-{thread}/directory"));
+    let mode = attributes.permissions as usize | 0o700;
+    let call = |number, path: &[u8], mode| {
+        // SAFETY: the path ends in NUL.
+        unsafe { syscall::call(number, [path.as_ptr() as usize, mode]) }
+    };
+    let _ = call(nr::MKDIR, &above, 0o700);
+    let _ = call(nr::MKDIR, &removed, mode);
+    let there = call(nr::CHDIR, &removed, 0);
+    let _ = call(nr::RMDIR, &removed, 0);
+    let _ = call(nr::RMDIR, &above, 0);
+    there.ok()?;
+    let name = ShadowName {
+        mount: mount.0,
+        node,
+    };
+    Some(Moved {
+        back: process.run.working_directory(name),
+    })
+}
+
+impl Drop for Moved {
+    /// The program goes on: execve has failed.
+    fn drop(&mut self) {
+        // SAFETY: the path ends in NUL. This directory is what it was in before.
+        let _ = unsafe { syscall::call(nr::CHDIR, [self.back.as_ptr() as usize]) };
+    }
+}
