@@ -383,9 +383,10 @@ pub fn on_path(
     let mut found = match by_name {
         Some(Some(answer)) => return done(answer),
         Some(None) => find_by_walking(directory, path, at.last, at.restrictions),
-        None => match find_straight(directory, path, at.last, at.restrictions) {
-            Some(Ok(mut found)) => return done(inside(call, &mut found)),
-            Some(Err(error)) => return done(Err(errno_of(&error))),
+        // Used where it lies: it is large.
+        None => match &mut find_straight(directory, path, at.last, at.restrictions) {
+            Some(Ok(found)) => return done(inside(call, found)),
+            Some(Err(error)) => return done(Err(errno_of(error))),
             None => find_by_text(directory, path, at.last, at.restrictions),
         },
     };

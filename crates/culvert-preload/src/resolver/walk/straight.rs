@@ -42,14 +42,13 @@ impl MountTable {
         }
         let driver = self.driver_if_open(mount)?;
         let dir = dir.unwrap_or_else(|| driver.root());
-        let Some(reached) = driver.reach(caller, dir, names) else {
-            return self.by_walk(driver, caller, mount, dir, names, step);
-        };
-        let reached = match &reached {
-            Ok(reached) => reached,
-            Err(_) => return reached.err().map(Err),
-        };
-        self.arrived(driver, mount, dir, reached, names, step)
+        // Looked at where it lies: it is large.
+        let answer = driver.reach(caller, dir, names);
+        match &answer {
+            Some(Ok(reached)) => self.arrived(driver, mount, dir, reached, names, step),
+            Some(Err(_)) => answer?.err().map(Err),
+            None => self.by_walk(driver, caller, mount, dir, names, step),
+        }
     }
 
     /// The same by a driver that does not judge the right to search: only for who has it anyway.
