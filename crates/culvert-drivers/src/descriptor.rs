@@ -49,12 +49,29 @@ pub struct Keeper {
     pub adopt: Option<Adopt>,
     /// Whose they are; none: there is only one table.
     pub table: Option<TableNumber>,
+    /// Whether a descriptor that the driver is to continue from ([`culvert::FileSystem::adopt`]) stays open as long as the file: then the driver uses it, since
+    /// to keep and to close one of its own would keep locks too long, and drop others too early.
+    pub lends: Option<fn() -> bool>,
 }
 
 impl Keeper {
     /// The table of the calling thread.
     pub fn table(self) -> usize {
         self.table.map_or(0, |table| table())
+    }
+
+    /// Whether descriptors to continue from are lent.
+    pub fn lends(self) -> bool {
+        self.lends.is_some_and(|lends| lends())
+    }
+
+    /// `fd`, which stays the caller's: nobody closes it here.
+    pub const fn borrow(self, fd: i32) -> Held {
+        Held {
+            number: Number::Own(fd),
+            keeper: self,
+            table: NOBODYS,
+        }
     }
 
     /// Takes `descriptor` into keeping.
@@ -70,6 +87,9 @@ impl Keeper {
         }
     }
 }
+
+/// No thread has this table.
+const NOBODYS: usize = usize::MAX;
 
 /// A descriptor that a driver keeps: its own, or one that the embedder moves about. Closed when dropped, by whoever has the table that it is in; by
 /// others it is left alone.

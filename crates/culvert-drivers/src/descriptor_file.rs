@@ -31,8 +31,13 @@ impl DescriptorFile {
     /// The file open in `descriptor`, which `keeper` is to keep: `node`, shown with the number `inode`. See [`unhindered`] for a description of
     /// one's own.
     pub fn new(descriptor: Descriptor, keeper: Keeper, node: Node, inode: u64) -> Self {
+        Self::on(keeper.keep(descriptor), node, inode)
+    }
+
+    /// The same of one that is kept, or borrowed, already.
+    pub const fn on(held: Held, node: Node, inode: u64) -> Self {
         Self {
-            held: keeper.keep(descriptor),
+            held,
             node,
             inode,
             offset: Mutex::new(()),

@@ -18,12 +18,14 @@ pub mod fault;
 pub mod layers;
 pub mod memory;
 pub mod passthrough;
+mod proof;
 mod registry;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use descriptor::{Adopt, Descriptor, Held, Keeper, TableNumber};
 pub use descriptor_file::{DescriptorFile, unhindered};
 pub use layers::{open, prepare};
+pub use proof::Proof;
 pub use registry::{DriverInfo, OptionInfo, detect, find, list};
 pub(crate) use registry::{check_names, invalid_option};
 

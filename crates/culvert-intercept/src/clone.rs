@@ -58,6 +58,10 @@ impl CloneFlags {
     pub const fn thread(self) -> bool {
         self.has(0x1_0000)
     }
+    /// Whether the embedder is told: of all but threads that share what threads share.
+    const fn is_told(self) -> bool {
+        !self.thread() || !self.files()
+    }
     /// CLONE_FS: they share working directory, root and umask.
     pub const fn fs(self) -> bool {
         self.has(0x200)
@@ -156,7 +160,7 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     if exclusive {
         quiesce::begin(block);
     }
-    if !flags.thread() {
+    if flags.is_told() {
         (config().fork.before)(flags);
     }
     if flags.vm() && flags.vfork() && !put_aside(block, frame, progress, flags) {
@@ -183,6 +187,9 @@ fn inherit(block: &ThreadBlock, child: &ThreadBlock, frame: &Frame, flags: Clone
     progress.flags = flags;
     progress.exclusive = false;
     child.needed.inherit(block.needed.blocked());
+    if flags.files() {
+        child.table.store(block.table.load(Relaxed), Relaxed);
+    }
     let table = block.actions.load(Relaxed);
     child.actions.store(table, Relaxed);
     if !flags.sighand() {
@@ -291,7 +298,7 @@ fn end(block: &'static ThreadBlock, frame: &mut Frame, progress: &mut InProgress
         // SAFETY: the block that `begin` took; no thread has come to use it.
         thread::give_back(unsafe { &*(frame.child as *const ThreadBlock) });
     }
-    if !flags.thread() {
+    if flags.is_told() {
         (config().fork.parent)(flags, result);
     }
     if progress.exclusive {
@@ -323,7 +330,7 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
     if flags.clear_sighand() {
         actions::of(Some(block)).clear_handlers();
     }
-    if !flags.thread() {
+    if flags.is_told() {
         (config().fork.child)(flags);
     }
     // SAFETY: records live for ever.

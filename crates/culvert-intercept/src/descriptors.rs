@@ -4,36 +4,96 @@
 //! smaller one. The owner of the classes may only enter a descriptor as [`FOREIGN`] when that holds for all numbers that share its byte.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use culvert_sys::{Errno, nr, syscall};
 
 /// Nobody has looked yet: the call is offered to the handler.
 pub const UNKNOWN: u8 = 0;
 /// Nothing of the handler's: the call is executed at once.
 pub const FOREIGN: u8 = 1;
 
+/// A number of whole pages.
 const SIZE: usize = 1 << 16;
 
+/// Bytes that have their pages for themselves.
+#[repr(align(4096))]
+pub(crate) struct Classes(pub(crate) [AtomicU8; SIZE]);
+
 /// The table. Stubs address it directly.
-pub(crate) static TABLE: [AtomicU8; SIZE] = [const { AtomicU8::new(UNKNOWN) }; SIZE];
+pub(crate) static TABLE: Classes = Classes([const { AtomicU8::new(UNKNOWN) }; SIZE]);
 
 /// The class of descriptor `fd`: [`UNKNOWN`], [`FOREIGN`], or a number from 2 on that the handler gave it.
 #[inline]
 pub fn get(fd: i32) -> u8 {
-    TABLE[fd as usize % SIZE].load(Relaxed)
+    TABLE.0[fd as usize % SIZE].load(Relaxed)
 }
 
 /// Gives descriptor `fd` a class.
 #[inline]
 pub fn set(fd: i32, class: u8) {
-    TABLE[fd as usize % SIZE].store(class, Relaxed);
+    TABLE.0[fd as usize % SIZE].store(class, Relaxed);
 }
 
 /// Makes every descriptor [`UNKNOWN`] again, as after the table of descriptors was changed in ways nobody watched.
 ///
 /// Only bytes that are set are written, so pages that were never used stay shared and empty.
 pub fn forget_all() {
-    for class in &TABLE {
+    for class in &TABLE.0 {
         if class.load(Relaxed) != UNKNOWN {
             class.store(UNKNOWN, Relaxed);
         }
     }
+}
+
+/// All descriptors up to 65535 of class `class`.
+pub fn of_class(class: u8) -> impl Iterator<Item = i32> {
+    (0i32..)
+        .zip(&TABLE.0)
+        .filter(move |(_, at)| at.load(Relaxed) == class)
+        .map(|(fd, _)| fd)
+}
+
+const MAP_SHARED: usize = 1;
+const MAP_PRIVATE: usize = 2;
+
+/// The table is one with that of the children that are made from here on, as their descriptors are.
+///
+/// - `ENOMEM`: there is no room for it.
+pub fn share() -> Result<(), Errno> {
+    move_to(MAP_SHARED)
+}
+
+/// The opposite, for the child: what it is told is this process's alone.
+///
+/// - `ENOMEM`: as [`share`].
+pub fn separate() -> Result<(), Errno> {
+    move_to(MAP_PRIVATE)
+}
+
+/// Puts fresh pages in the table's place, with what it says. Not while other threads change it.
+fn move_to(kind: usize) -> Result<(), Errno> {
+    const READ_WRITE: usize = 3;
+    const MAP_ANONYMOUS: usize = 0x20;
+    const MREMAP_MAYMOVE_FIXED: usize = 3;
+    let place = TABLE.0.as_ptr() as usize;
+    // SAFETY: new pages, which nobody knows, and then the table's own, which are replaced at one stroke by equal ones.
+    unsafe {
+        let fresh = syscall::call(
+            nr::MMAP,
+            [
+                culvert_sys::place::hint(SIZE),
+                SIZE,
+                READ_WRITE,
+                kind | MAP_ANONYMOUS,
+                usize::MAX,
+                0,
+            ],
+        )?;
+        core::ptr::copy_nonoverlapping(place as *const u8, fresh as *mut u8, SIZE);
+        let moved = syscall::call(nr::MREMAP, [fresh, SIZE, SIZE, MREMAP_MAYMOVE_FIXED, place]);
+        if let Err(error) = moved {
+            let _ = syscall::call(nr::MUNMAP, [fresh, SIZE]);
+            return Err(error);
+        }
+    }
+    Ok(())
 }

@@ -17,7 +17,7 @@ pub struct ForkHooks {
     pub before: fn(CloneFlags),
     /// In the parent, with the child's pid or a negated errno. After a vfork: when the child has called exec or ended.
     pub parent: fn(CloneFlags, isize),
-    /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a new thread.
+    /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a new thread, but in one with descriptors of its own.
     pub child: fn(CloneFlags),
 }
 
@@ -85,7 +85,7 @@ fn settings() -> patch::Settings {
         entry: entry::address(),
         interest: interest::of,
         numbers: interest::TABLE.as_ptr() as usize,
-        descriptors: descriptors::TABLE.as_ptr() as usize,
+        descriptors: descriptors::TABLE.0.as_ptr() as usize,
         own: entry::address(),
         cache_directories: dispatch::config().cache_directories,
     }

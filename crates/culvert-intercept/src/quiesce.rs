@@ -120,3 +120,11 @@ pub(crate) fn end() {
     FORKING.store(0, SeqCst);
     sync::futex_wake(&FORKING, i32::MAX as usize);
 }
+
+/// Runs `run`, in a hook, while no other thread is inside one.
+pub fn exclusively<R>(run: impl FnOnce() -> R) -> R {
+    begin(thread::current());
+    let result = run();
+    end();
+    result
+}

@@ -107,6 +107,8 @@ pub struct ThreadBlock {
     next: AtomicPtr<ThreadBlock>,
     /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork child *shares* them with its parent.
     pub slot: [AtomicUsize; 4],
+    /// For the embedder: which table of descriptors this is one of. As `slot`, but a new thread that shares its maker's table has its maker's value.
+    pub table: AtomicUsize,
 }
 
 // SAFETY: a block belongs to one thread; what others look at (state, waits, used, next) is atomic.
@@ -162,6 +164,7 @@ impl ThreadBlock {
             clone: UnsafeCell::new(crate::clone::InProgress::NONE),
             next: AtomicPtr::new(null_mut()),
             slot: [const { AtomicUsize::new(0) }; 4],
+            table: AtomicUsize::new(0),
         }
     }
 
@@ -209,6 +212,7 @@ impl ThreadBlock {
         for slot in &self.slot {
             slot.store(0, Relaxed);
         }
+        self.table.store(0, Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -57,6 +57,8 @@ pub struct Description {
     flags_known: AtomicU32,
     offset: Offset,
     state: AtomicU8,
+    /// Inode of its shadow, where that was looked at (descriptors/asked.rs); 0: not yet.
+    pub shadow: AtomicU64,
 }
 
 /// Who keeps a description ([`Description::state`]).
@@ -133,6 +135,7 @@ impl Description {
             },
             flags_known: AtomicU32::new(NOT_KNOWN),
             state: AtomicU8::new(PRIVATE_HERE),
+            shadow: AtomicU64::new(0),
         }
     }
 
@@ -179,6 +182,12 @@ impl Description {
         if self.state.swap(state, Relaxed) == PRIVATE_HERE {
             PRIVATE.fetch_sub(1, Relaxed);
         }
+    }
+
+    /// Whether `flags`, those of a descriptor, are of the access mode that it was opened with.
+    pub fn is_opened_as(&self, flags: u32) -> bool {
+        const HOW: u32 = 3 | O_PATH;
+        self.flags.load(Relaxed) & HOW == flags & HOW
     }
 
     /// The file system that serves it.

@@ -27,8 +27,10 @@ pub fn is_held(mount: u16, node: Node) -> bool {
     };
     // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow meanwhile makes the kernel send a signal, by default SIGIO,
     // which would end the program; SIGURG is ignored by default.
-    unsafe {
+    let held = unsafe {
         syscall::call(nr::FCNTL, [file.0 as usize, F_SETSIG, SIGURG]).is_err()
             || syscall::call(nr::FCNTL, [file.0 as usize, F_SETLEASE, F_WRLCK]).is_err()
-    }
+    };
+    process::get().table.posix_locks.close(name, file);
+    held
 }

@@ -1,9 +1,10 @@
 //! Locks between the processes of a run, one word for a group of nodes, in a file of the run directory that everybody maps.
 //!
 //! A word holds the *slot* of the process that has it, so that the lock of a process that was killed can be taken over; robust futexes are not ours
-//! to use (one list a thread, and it is glibc's). That a slot's process lives is said by the kernel: it holds a record lock on that byte of the file
-//! `owners` (fcntl(2)), which ends with the process however it ends, is inherited by nobody, and is seen from every PID namespace, where a thread id
-//! would be another's. Threads need no slot of their own: they die together.
+//! to use (one list a thread, and it is glibc's). That a slot's process lives is said by the kernel: it holds a lock on that byte of the file
+//! `owners` ([`Proof`]), which ends with the process however it ends, is inherited by nobody, and is seen from every PID namespace, where a thread id
+//! would be another's. Threads need no slot of their own: they die together. A child of vfork, which has its parent's memory, holds a record lock (fcntl(2)), which
+//! ends with its table of descriptors.
 
 use crate::process;
 use crate::resolver::MountId;
@@ -11,6 +12,7 @@ use crate::run::Run;
 use crate::shadow;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
+use culvert_drivers::Proof;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
@@ -63,7 +65,8 @@ pub struct NodeLocks {
     slot: AtomicU32,
     /// Where the number of the descriptor on `owners` stands.
     owners: AtomicPtr<AtomicI32>,
-    choosing: Mutex<()>,
+    /// What holds the slot; locked while one is chosen.
+    proof: Mutex<Option<Proof>>,
     /// Used when the shared file cannot be mapped: then only this process is kept apart.
     fallback: AtomicU32,
 }
@@ -80,7 +83,7 @@ impl NodeLocks {
             address: AtomicUsize::new(0),
             slot: AtomicU32::new(0),
             owners: AtomicPtr::new(core::ptr::null_mut()),
-            choosing: Mutex::new(()),
+            proof: Mutex::new(None),
             fallback: AtomicU32::new(0),
         }
     }
@@ -277,14 +280,14 @@ impl NodeLocks {
             None => &self.slot,
             Some(child) => &child.slot,
         };
-        let _guard = self.choosing.lock();
+        let mut proof = self.proof.lock();
         let known = place.load(Acquire);
         if known != 0 {
             return known;
         }
         // SAFETY: without arguments.
         let first = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as u32 % SLOTS;
-        let slot = match self.take_slot(first) {
+        let slot = match self.take_slot(first, &mut proof) {
             Ok(slot) => slot,
             Err(Errno::EBADF) => return thread_id() | BY_THREAD,
             Err(error) => {
@@ -308,7 +311,7 @@ impl NodeLocks {
         slot
     }
 
-    fn take_slot(&self, first: u32) -> Result<u32, Errno> {
+    fn take_slot(&self, first: u32, proof: &mut Option<Proof>) -> Result<u32, Errno> {
         let mut place = self.owners.load(Acquire);
         if place.is_null() {
             // It would be known in memory that the parent shares, but open in the child only.
@@ -328,15 +331,18 @@ impl NodeLocks {
         }
         // SAFETY: the place is a static of the table.
         let fd = unsafe { &*place }.load(Relaxed);
-        for i in 0..SLOTS {
-            let slot = (first + i) % SLOTS + 1;
-            match record_lock(fd, F_SETLK, F_WRLCK, slot) {
-                Ok(_) => return Ok(slot),
-                Err(Errno::EAGAIN | Errno::EACCES) => {}
-                Err(error) => return Err(error),
-            }
+        if process::vfork_child().is_some() {
+            return lock_free_slot(fd, F_SETLK, first);
         }
-        Err(Errno::EAGAIN)
+        let path = process::get().run.file("owners");
+        let Ok(own) = shadow::open(&path, 0o2 /* O_RDWR */, 0) else {
+            // A process that has given its rights up, or has no number left.
+            return lock_free_slot(fd, F_SETLK, first);
+        };
+        let own = culvert_drivers::Descriptor::from_raw(own.release());
+        let slot = lock_free_slot(own.raw(), F_OFD_SETLK, first)?;
+        *proof = Some(Proof::of(&own)?);
+        Ok(slot)
     }
 
     /// Whether [`NodeLocks::owner`] names a thread so, of a process without a slot.
@@ -366,34 +372,15 @@ impl NodeLocks {
         }
         // SAFETY: the place is a static of the table.
         let fd = unsafe { &*place }.load(Relaxed);
-        record_lock(fd, F_GETLK, F_WRLCK, owner).unwrap_or(true)
+        record_lock(fd, F_OFD_GETLK, owner).unwrap_or(true)
     }
 
-    /// This is a new process: it needs a slot of its own, as record locks are not inherited.
+    /// This is a new process: it needs a slot of its own, as the proof is not inherited.
     pub fn forget_slot(&self) {
+        if let Some(proof) = self.proof.lock().take() {
+            proof.is_the_parents();
+        }
         self.slot.store(0, Release);
-    }
-
-    /// Runs `close`, which closes a second descriptor of what `holder` has the number of. Where the slot hangs on it, its record lock would end, as any close of
-    /// a descriptor of their file ends a process's (fcntl(2)): the slot would be another's, and our records a dead process's. So the lock is a shared one
-    /// meanwhile, which the open file description has too.
-    pub fn closing_another(&self, holder: &AtomicI32, close: impl FnOnce()) {
-        let slot = self.slot.load(Acquire);
-        if slot == 0 || !core::ptr::eq(self.owners.load(Acquire), holder) {
-            return close();
-        }
-        let fd = holder.load(Relaxed);
-        let shared = record_lock(fd, F_SETLK, F_RDLCK, slot)
-            .and_then(|_| record_lock(fd, F_OFD_SETLK, F_RDLCK, slot));
-        close();
-        let again = record_lock(fd, F_SETLK, F_RDLCK, slot);
-        let _ = record_lock(fd, F_OFD_SETLK, F_UNLCK, slot);
-        if let Err(error) = shared.and(again) {
-            crate::log!("the slot for locks between processes is lost: {error}");
-            self.forget_slot();
-            return;
-        }
-        let _ = record_lock(fd, F_SETLK, F_WRLCK, slot);
     }
 }
 
@@ -419,18 +406,29 @@ fn group(mount: MountId, node: Node) -> usize {
     hash as usize
 }
 
-const F_GETLK: usize = 5;
 const F_SETLK: usize = 6;
-
+const F_OFD_GETLK: usize = 36;
 const F_OFD_SETLK: usize = 37;
-const F_RDLCK: u16 = 0;
-const F_WRLCK: u16 = 1;
-const F_UNLCK: u16 = 2;
 
-/// Sets the record lock of a slot to `kind`, or asks whether another process has one that is in the way of that.
-fn record_lock(fd: i32, command: usize, kind: u16, slot: u32) -> Result<bool, Errno> {
+/// Takes the lock of the first free slot from `first` on.
+fn lock_free_slot(fd: i32, command: usize, first: u32) -> Result<u32, Errno> {
+    for i in 0..SLOTS {
+        let slot = (first + i) % SLOTS + 1;
+        match record_lock(fd, command, slot) {
+            Ok(_) => return Ok(slot),
+            Err(Errno::EAGAIN | Errno::EACCES) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::EAGAIN)
+}
+
+/// Takes the lock of a slot, or asks whether anybody has it.
+fn record_lock(fd: i32, command: usize, slot: u32) -> Result<bool, Errno> {
+    const F_WRLCK: u16 = 1;
+    const F_UNLCK: u16 = 2;
     // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
-    let mut lock = [u64::from(kind), u64::from(slot), 1, 0];
+    let mut lock = [u64::from(F_WRLCK), u64::from(slot), 1, 0];
     // SAFETY: a `struct flock` on a descriptor of ours.
     unsafe {
         syscall::call(

@@ -1,6 +1,7 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose behalf it acts.
 
 pub mod limits;
+pub mod tables;
 
 use crate::calls::path::AT_FDCWD;
 use crate::description::{Description, Held};
@@ -84,7 +85,8 @@ pub struct Process {
     left: AtomicBool,
     confined: AtomicBool,
     credentials: AtomicPtr<Credentials>,
-    vfork_children: AtomicUsize,
+    /// Children of vfork, and one more once tables of descriptors are not what they usually are ([`tables`]).
+    unusual: AtomicUsize,
 }
 
 struct Credentials {
@@ -163,7 +165,7 @@ impl Process {
             left: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             credentials: AtomicPtr::new(core::ptr::null_mut()),
-            vfork_children: AtomicUsize::new(0),
+            unusual: AtomicUsize::new(0),
         }
     }
 
@@ -381,8 +383,8 @@ pub fn caller() -> Caller<'static> {
 /// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
 #[derive(Default)]
 pub struct VforkChild {
-    /// The number of its table of descriptors.
-    table: usize,
+    /// The number of its table of descriptors; None: it is its parent's (`CLONE_FILES`).
+    table: Option<usize>,
     state: Mutex<ChildState>,
     /// It has changed its credentials, which are known in memory that it shares.
     changed_credentials: AtomicBool,
@@ -444,6 +446,12 @@ impl VforkChild {
     }
 }
 
+/// The same, if it has a table of descriptors of its own.
+#[inline]
+pub fn vfork_child_with_table() -> Option<&'static VforkChild> {
+    vfork_child().filter(|child| child.table.is_some())
+}
+
 /// The slot of the thread block that holds the child's changes.
 const CHILD_SLOT: usize = 0;
 /// Not 0 while the thread is in [`as_real_user`].
@@ -454,7 +462,7 @@ const REAL_SLOT: usize = 3;
 pub fn vfork_child() -> Option<&'static VforkChild> {
     let process = PROCESS.load(Relaxed);
     // SAFETY: as in `get`; a null pointer (tests) is no process.
-    if unsafe { process.as_ref() }?.vfork_children.load(Relaxed) == 0 {
+    if unsafe { process.as_ref() }?.unusual.load(Relaxed) == 0 {
         return None;
     }
     let block = culvert_intercept::current();
@@ -465,36 +473,20 @@ pub fn vfork_child() -> Option<&'static VforkChild> {
     unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
 }
 
-/// Tables of descriptors that were told apart so far.
-static TABLES: AtomicUsize = AtomicUsize::new(0);
-/// The number of the process's own.
-static TABLE: AtomicUsize = AtomicUsize::new(0);
-
-/// The number of the table of descriptors that this thread has: 0, or one never used again for a child of vfork, and for a process that shares its table
-/// with the one that made it (`culvert_drivers::TableNumber`).
-pub fn descriptor_table() -> usize {
-    vfork_child().map_or_else(|| TABLE.load(Relaxed), |child| child.table)
+/// Whether any vfork child shares this memory now, or the kernel is asked what numbers stand for ([`tables`]).
+pub fn tables_differ() -> bool {
+    get().unusual.load(Relaxed) != 0
 }
 
-/// This process has memory of its own, but its descriptors are another's too (clone(2), CLONE_FILES without CLONE_VM).
-pub fn share_descriptor_table() {
-    TABLE.store(TABLES.fetch_add(1, Relaxed) + 1, Relaxed);
-}
-
-/// Whether any vfork child shares this memory now.
-pub fn vfork_children_alive() -> bool {
-    get().vfork_children.load(Relaxed) != 0
-}
-
-/// A vfork child is about to be made by this thread.
-pub fn enter_vfork() {
-    get().vfork_children.fetch_add(1, Relaxed);
+/// A vfork child is about to be made by this thread, which `shares_table` with it or not.
+pub fn enter_vfork(shares_table: bool) {
+    get().unusual.fetch_add(1, Relaxed);
     let block = culvert_intercept::current();
     let outer = block.slot[CHILD_SLOT].load(Relaxed);
     block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
     block.slot[CHILD_SLOT].store(
         Box::into_raw(Box::new(VforkChild {
-            table: TABLES.fetch_add(1, Relaxed) + 1,
+            table: (!shares_table).then(tables::new_number),
             ..VforkChild::default()
         })) as usize,
         Relaxed,
@@ -514,7 +506,7 @@ pub fn leave_vfork() {
             get().forget_credentials();
         }
     }
-    get().vfork_children.fetch_sub(1, Relaxed);
+    get().unusual.fetch_sub(1, Relaxed);
 }
 
 /// Runs `run` with this thread's real user and group in place of the effective ones, for access(2) (`access_override_creds`, fs/open.c): drivers are told so, and the

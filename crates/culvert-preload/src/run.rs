@@ -90,7 +90,7 @@ pub(crate) fn stat_descriptor(fd: i32) -> Result<stat, Errno> {
 
 /// The link behind `/proc/self/fd/N`.
 pub(crate) fn descriptor_path(fd: i32) -> Result<Vec<u8>, Errno> {
-    read_link(format!("/proc/self/fd/{fd}\0").as_bytes())
+    read_link(format!("{}{fd}\0", culvert_sys::own_descriptors::directory()).as_bytes())
 }
 
 /// The target of the symbolic link `path` (NUL-terminated).

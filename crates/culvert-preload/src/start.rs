@@ -270,7 +270,8 @@ fn enter(
                 run_directory: Some(&process::get().run.path),
                 keeper: culvert_drivers::Keeper {
                     adopt: Some(adopt),
-                    table: Some(process::descriptor_table),
+                    table: Some(process::tables::number),
+                    lends: Some(process::tables::are_asked_for),
                 },
                 interrupted,
                 in_use: Some(in_use),
@@ -308,10 +309,10 @@ fn unavailable(error: culvert::Error) -> culvert::Error {
 
 /// Takes a driver's descriptor out of the program's way.
 fn adopt(fd: i32) -> Option<&'static AtomicI32> {
-    match process::descriptor_table() {
-        0 => process::get().table.adopt_internal(fd),
+    match process::vfork_child_with_table() {
+        None => process::get().table.adopt_internal(fd),
         // The process's own table does not have it.
-        _ => adopt_elsewhere(fd),
+        Some(_) => adopt_elsewhere(fd),
     }
 }
 

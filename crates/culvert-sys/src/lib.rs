@@ -8,6 +8,7 @@ mod abort;
 pub mod clock;
 pub mod errno;
 pub mod nr;
+pub mod own_descriptors;
 pub mod place;
 pub mod sync;
 pub mod syscall;

@@ -17,14 +17,14 @@ use culvert_sys::sync::Mutex;
 pub struct Core {
     /// The shared file.
     pub image: Image,
-    /// The description that proves that this process lives: the child of a fork has none at first.
-    pub proof: Mutex<Option<crate::Held>>,
-    /// Keeps it.
+    /// What proves that this process lives: the child of a fork has none at first.
+    pub proof: Mutex<Option<crate::Proof>>,
+    /// A description for the locks of slots that are nobody's, while something is taken from the dead.
+    pub vacant: Mutex<Option<crate::Held>>,
+    /// Keeps descriptors.
     pub keeper: crate::Keeper,
     /// This process's slot and 1; 0 when it has none.
     pub slot: AtomicU32,
-    /// Held while a lock is taken from a dead process.
-    pub taking_over: Mutex<()>,
     /// Address of the slot.
     pub slot_at: AtomicUsize,
     /// Which inodes this process has open.

@@ -21,7 +21,7 @@ pub fn open(path: &[u8]) -> Result<Descriptor, Errno> {
 
 /// A new description of the file that `fd` is open on, with a number above it: the low numbers are the program's.
 pub fn reopen(fd: i32) -> Result<Descriptor, Errno> {
-    let path = alloc::format!("/proc/self/fd/{fd}");
+    let path = alloc::format!("{}{fd}", culvert_sys::own_descriptors::directory());
     let new = open_with(
         path.as_bytes(),
         (linux::O_RDWR | linux::O_CLOEXEC) as usize,

@@ -104,12 +104,14 @@ impl Core {
     /// Runs `take` while slot `owner` - 1 is nobody's and cannot become somebody's; none when it is somebody's. Without that, a lock seen with a dead owner
     /// might be held by the next owner of the same slot when it is taken away.
     fn while_vacant<R>(&self, owner: u32, take: impl FnOnce() -> R) -> Option<R> {
-        // One thread at a time: to the kernel the proof is the process's, whichever thread takes and drops it.
-        let _alone = self.taking_over.lock();
-        let (fd, slot) = (self.proof().ok()?, u64::from(owner.checked_sub(1)?));
-        if owner == self.slot.load(Relaxed) || host::prove(fd, slot).is_err() {
+        let slot = u64::from(owner.checked_sub(1)?);
+        if owner == self.slot.load(Relaxed) {
             return None;
         }
+        // One thread at a time: to the kernel they are all one description.
+        let vacant = self.vacant.lock();
+        let fd = vacant.as_ref()?.raw();
+        host::prove(fd, slot).ok()?;
         let result = take();
         host::unprove(fd, slot);
         Some(result)

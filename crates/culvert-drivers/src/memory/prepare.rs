@@ -222,7 +222,6 @@ fn join_core(fd: Descriptor, path: &[u8], environment: &Environment<'_>) -> Resu
 }
 
 fn core_of(fd: Descriptor, path: Option<&[u8]>, environment: &Environment<'_>) -> Result<Core> {
-    let proof = environment.keeper.keep(host::reopen(fd.raw())?);
     let files = match path {
         Some(path) => external::Directory::open(path, fd.raw(), environment.keeper)?,
         None => None,
@@ -230,11 +229,11 @@ fn core_of(fd: Descriptor, path: Option<&[u8]>, environment: &Environment<'_>) -
     Ok(Core {
         files,
         image: Image::new(environment.keeper.keep(fd)),
-        proof: Mutex::new(Some(proof)),
+        proof: Mutex::new(None),
+        vacant: Mutex::new(None),
         keeper: environment.keeper,
         slot: AtomicU32::new(0),
         slot_at: AtomicUsize::new(0),
-        taking_over: Mutex::new(()),
         opened: Mutex::new(Default::default()),
         run: None,
         run_number: AtomicU32::new(0),

@@ -1,13 +1,14 @@
 //! Processes: each has a slot in the shared file while it lives.
 //!
-//! Proof of life is an OFD lock on one byte, held by a description of the slot's process alone: the kernel drops it when the process ends or execs, and any
-//! process can ask. A slot whose proof is free belongs to nobody, whatever is written in it.
+//! Proof of life is an OFD lock on one byte, held by a description of the slot's process alone ([`Proof`]): the kernel drops it when the process ends or
+//! execs, and any process can ask. A slot whose proof is free belongs to nobody, whatever is written in it.
 
 use super::{
     core::{Core, low_half},
     host,
     layout::{self, BLOCK, header, slot},
 };
+use crate::Proof;
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use culvert::{Errno, Error, Result};
 
@@ -24,14 +25,17 @@ impl Core {
     /// Takes a slot, and lists in it what is open. Not with [`Core::opened`] locked.
     #[cold]
     pub fn attach(&self) -> Result<u32> {
-        let fd = self.proof()?;
-        let free = (0..layout::MOST_SLOTS).find(|&slot| host::prove(fd, slot).is_ok());
+        let (own, vacant) = (self.description()?, self.description()?);
+        let free = (0..layout::MOST_SLOTS).find(|&slot| host::prove(own.raw(), slot).is_ok());
         let Some(number) = free else {
             return Err(Error::because(
                 Errno::ENFILE,
                 "too many processes use this memory file system",
             ));
         };
+        *self.proof.lock() = Some(Proof::of(&own)?);
+        *self.vacant.lock() = Some(self.keeper.keep(vacant));
+        drop(own);
         let me = number as u32 + 1;
         // What this slot's number still holds, a dead process left.
         for (index, metadata) in [(header::LOCK, true), (header::REPAIR, false)] {
@@ -47,6 +51,7 @@ impl Core {
         self.slot.store(me, Release);
         if let Err(error) = self.prepare_slot(number) {
             self.slot.store(0, Release);
+            drop(self.proof.lock().take());
             return Err(error);
         }
         self.list_again()?;
@@ -163,28 +168,20 @@ impl Core {
         Ok(())
     }
 
-    /// This process is the child of a fork: the slot is its parent's, and so is the proof. Where it gets none of its own now, its next operation tries again, or fails:
-    /// two that share a description would have the same slot.
+    /// This process is the child of a fork: the slot is its parent's, and so is the proof. Where it gets none of its own now, its next operation tries again, or fails.
     pub fn forked(&self) -> Result<()> {
         self.slot.store(0, Release);
         self.slot_at.store(0, Release);
-        // Closed, so that it does not prove that the parent lives; but for a table of descriptors that is the parent's, too.
-        drop(self.proof.lock().take());
+        if let Some(proof) = self.proof.lock().take() {
+            proof.is_the_parents();
+        }
+        drop(self.vacant.lock().take());
         self.attach().map(drop)
     }
 
-    /// The description that proves that this process lives.
-    pub fn proof(&self) -> Result<i32> {
-        let mut proof = self.proof.lock();
-        if proof.is_none() {
-            let own = host::reopen(self.image.fd()).map_err(|errno| {
-                Error::because(
-                    errno,
-                    "the child of a fork could not open the shared file anew",
-                )
-            })?;
-            *proof = Some(self.keeper.keep(own));
-        }
-        Ok(proof.as_ref().ok_or(Errno::EIO)?.raw())
+    /// A new description of the shared file, for the lock of a slot.
+    fn description(&self) -> Result<crate::Descriptor> {
+        host::reopen(self.image.fd())
+            .map_err(|errno| Error::because(errno, "the shared file could not be opened anew"))
     }
 }

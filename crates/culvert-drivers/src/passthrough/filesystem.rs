@@ -4,7 +4,7 @@ use super::attributes::{self, Target, attributes};
 use super::kernel::{self, Name};
 use super::nodes::{Nodes, Object};
 use super::options::Options;
-use crate::descriptor::{Descriptor, Keeper};
+use crate::descriptor::{Descriptor, Held, Keeper};
 use crate::descriptor_file::{DescriptorFile, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
@@ -66,15 +66,14 @@ impl PassthroughFs {
     /// The file `node`, open in `descriptor`, as the transport is to get it.
     pub(super) fn opened(&self, node: Node, descriptor: Descriptor) -> Opened {
         match self.drives() {
-            true => Opened::Driven(self.driven(node, unhindered(descriptor))),
+            true => Opened::Driven(self.driven(node, self.keeper.keep(unhindered(descriptor)))),
             false => Opened::Backed(descriptor.into_raw()),
         }
     }
 
-    fn driven(&self, node: Node, descriptor: Descriptor) -> Box<dyn File> {
+    fn driven(&self, node: Node, held: Held) -> Box<dyn File> {
         let pin = self.nodes.pin(node);
-        let file = DescriptorFile::new(descriptor, self.keeper, node, node.0)
-            .hidden(self.options.no_descriptor);
+        let file = DescriptorFile::on(held, node, node.0).hidden(self.options.no_descriptor);
         Box::new(file.keeping(Box::new(pin)))
     }
 
@@ -392,7 +391,11 @@ impl FileSystem for PassthroughFs {
     fn adopt(&self, _caller: &Caller<'_>, fd: i32, _flags: OpenFlags) -> Result<(Entry, Opened)> {
         let entry = self.identify(fd)?;
         let node = entry.attributes.node;
-        match kernel::duplicate(fd) {
+        let own = match self.keeper.lends() {
+            true => Ok(self.keeper.borrow(fd)),
+            false => kernel::duplicate(fd).map(|file| self.keeper.keep(file)),
+        };
+        match own {
             Ok(file) => Ok((entry, Opened::Driven(self.driven(node, file)))),
             Err(error) => {
                 self.nodes.forget(node, 1);

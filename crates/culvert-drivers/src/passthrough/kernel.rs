@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use culvert::{Errno, Error, Result};
 use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, own_descriptors, syscall};
 
 pub(super) use linux::{
     AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT,
@@ -41,13 +41,14 @@ impl Name {
 }
 
 /// The magic link of a descriptor.
-pub(super) struct Link([u8; 26]);
+pub(super) struct Link([u8; 33]);
 
 impl Link {
     pub fn new(fd: i32) -> Self {
-        const PREFIX: &[u8] = b"/proc/self/fd/";
-        let mut path = [0; 26];
-        path[..PREFIX.len()].copy_from_slice(PREFIX);
+        // Of at most 21 bytes; a number has at most 10 digits.
+        let prefix = own_descriptors::directory().as_bytes();
+        let mut path = [0; 33];
+        path[..prefix.len()].copy_from_slice(prefix);
         let mut digits = [0u8; 10];
         let (mut rest, mut first) = (fd.unsigned_abs(), digits.len());
         loop {
@@ -59,7 +60,7 @@ impl Link {
             }
         }
         let count = digits.len() - first;
-        path[PREFIX.len()..PREFIX.len() + count].copy_from_slice(&digits[first..]);
+        path[prefix.len()..prefix.len() + count].copy_from_slice(&digits[first..]);
         Self(path)
     }
 

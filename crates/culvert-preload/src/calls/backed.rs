@@ -16,7 +16,7 @@ use alloc::{format, vec::Vec};
 use core::mem::MaybeUninit;
 use culvert::{Backing, BackingLinks, Errno};
 use culvert_intercept::Call;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, own_descriptors, syscall};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_REMOVEDIR: usize = 0x200;
@@ -422,7 +422,7 @@ fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer 
 pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
     let mut path = match directory {
         super::path::AT_FDCWD => Vec::new(),
-        _ => format!("/proc/self/fd/{directory}/").into_bytes(),
+        _ => format!("{}{directory}/", own_descriptors::directory()).into_bytes(),
     };
     path.extend_from_slice(if name.is_empty() { b"." } else { name });
     path.push(0);

@@ -7,7 +7,7 @@ use super::locks::{
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
 use crate::descriptors::dup_from;
-use crate::process;
+use crate::process::{self, tables};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -157,6 +157,7 @@ pub fn fcntl(call: &mut Call) -> Outcome {
         F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
         _ if path_only => done(Err(Errno::EBADF)),
         F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
+        F_DUPFD_QUERY if tables::are_asked_for() => Outcome::Forward,
         F_DUPFD_QUERY => done(Ok(usize::from(same(&held, argument as i32)))),
         F_CREATED_QUERY => done(Ok(0)),
         F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
@@ -189,6 +190,17 @@ pub fn close_range(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let table = &process::get().table;
+    // First, so that the table which is changed is this thread's own.
+    if flags & CLOSE_RANGE_UNSHARE != 0 && super::process::may_share_table() {
+        const CLONE_FILES: usize = 0x400;
+        let unshare = || {
+            // SAFETY: concerns this thread's table alone.
+            unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }
+        };
+        if let Err(error) = super::process::with_own_table(unshare) {
+            return done(Err(error));
+        }
+    }
     let mut internal: alloc::vec::Vec<u32> = process::get()
         .internal_descriptors()
         .into_iter()
@@ -209,7 +221,8 @@ pub fn close_range(call: &mut Call) -> Outcome {
         let to = stop.map_or(Some(last), |fd| fd.checked_sub(1));
         if let Some(to) = to.filter(|&to| from <= to) {
             if flags & CLOSE_RANGE_CLOEXEC == 0 {
-                for fd in from..=to.min(table.end().max(0) as u32) {
+                let known = to.min(table.end().max(0) as u32);
+                for fd in from..=known {
                     if table.get_known(fd as i32) || table.is_backed_directory(fd as i32) {
                         table.remove(fd as i32);
                     }

@@ -3,16 +3,16 @@
 use super::backed::Backed;
 use super::path::{At, Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
-use super::{descriptor, done, granted, permits};
+use super::{Answer, descriptor, done, granted, permits};
 use crate::exec::{self, Program};
 use crate::memory::{self, Path, PathBuffer, c_string};
-use crate::process;
+use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_path};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
-use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome};
-use culvert_sys::{nr, syscall};
+use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
+use culvert_sys::{nr, own_descriptors, syscall};
 
 /// What happens around the making of processes.
 pub const FORK_HOOKS: ForkHooks = ForkHooks {
@@ -22,45 +22,74 @@ pub const FORK_HOOKS: ForkHooks = ForkHooks {
 };
 
 fn before(flags: CloneFlags) {
-    if flags.thread() {
-        return;
-    }
-    if flags.vm() && flags.vfork() {
-        process::get().before_vfork();
+    let vfork = flags.vm() && flags.vfork();
+    let process = process::get();
+    if vfork {
+        process.before_vfork();
     }
     // The child shares open file descriptions, so the kernel must keep them from here on.
-    if let Err(error) = process::get().table.promote_all(false) {
+    if let Err(error) = process.table.promote_all(false) {
         crate::log!("fork: some descriptors of mounts will not be shared with the child: {error}");
     }
-    if flags.vm() && flags.vfork() {
-        process::enter_vfork();
+    // One table for two memories, or one memory for two tables.
+    if flags.files() && !flags.vm() {
+        process.table.ask();
+    } else if !flags.files() && flags.vm() && !vfork {
+        culvert_intercept::exclusively(|| process.table.ask());
+    }
+    if flags.files()
+        && !flags.vm()
+        && let Err(error) = classes::share()
+    {
+        crate::log!("fork: a child may close descriptors that Culvert holds: {error}");
+    }
+    if vfork {
+        process::enter_vfork(flags.files());
     }
 }
 
 fn parent(flags: CloneFlags, _result: isize) {
-    if !flags.thread() && flags.vm() && flags.vfork() {
+    if flags.vm() && flags.vfork() {
         process::leave_vfork();
     }
 }
 
 fn child(flags: CloneFlags) {
-    if !flags.vm() {
-        process::forget_pid();
-        process::get().table.posix_locks.forget_all();
-        if flags.files() {
-            process::share_descriptor_table();
+    if flags.vm() {
+        if !flags.vfork() && !flags.files() {
+            tables::thread_has_own();
         }
-        let mounts = &process::get().mounts;
-        for driver in mounts
-            .ids()
-            .filter_map(|mount| mounts.driver_if_open(mount))
-        {
-            driver.forked(flags.files());
-        }
-        crate::paging::pager::forked(flags.files());
-        // With a connection of its own.
-        crate::paging::nodes::forked();
-        crate::paging::dirty::forked();
+        return;
+    }
+    let process = process::get();
+    process::forget_pid();
+    process.table.posix_locks.forget_all(flags.files());
+    let other_table = tables::forked(flags.files());
+    if !flags.files() && tables::are_asked_for() {
+        separate();
+    }
+    let mounts = &process.mounts;
+    for driver in mounts
+        .ids()
+        .filter_map(|mount| mounts.driver_if_open(mount))
+    {
+        driver.forked(flags.files());
+    }
+    if other_table {
+        process.table.forget_all();
+    }
+    crate::paging::pager::forked(flags.files());
+    // With a connection of its own.
+    crate::paging::nodes::forked();
+    crate::paging::dirty::forked();
+}
+
+/// What is known of descriptors is this process's alone from here on.
+fn separate() {
+    if let Err(error) = classes::separate() {
+        crate::log!(
+            "descriptors that Culvert holds may be taken for those of another process: {error}"
+        );
     }
 }
 
@@ -108,7 +137,7 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
             c_string(path)
         } else {
             [
-                format!("/proc/self/fd/{directory}/").as_bytes(),
+                format!("{}{directory}/", own_descriptors::directory()).as_bytes(),
                 path,
                 b"\0",
             ]
@@ -204,7 +233,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     return locate(super::path::AT_FDCWD, path, LastStep::Follow);
                 }
                 let Some(held) = descriptor(fd as usize) else {
-                    let host = c_string(format!("/proc/self/fd/{fd}").as_bytes());
+                    let host = c_string(format!("{}{fd}", own_descriptors::directory()).as_bytes());
                     let table = &process::get().table;
                     let mount = table.backed(fd).or_else(|| table.opened_through(fd));
                     return Ok(match mount {
@@ -321,10 +350,36 @@ pub fn limits(call: &mut Call) -> Outcome {
 pub fn unshare(call: &mut Call) -> Outcome {
     // CLONE_FS, and CLONE_NEWNS and CLONE_NEWUSER, which imply it (`ksys_unshare`, kernel/fork.c).
     const OWN_UMASK: usize = 0x200 | 0x2_0000 | 0x1000_0000;
+    const CLONE_FILES: usize = 0x400;
     if call.args[0] & OWN_UMASK != 0 {
         process::limits::split_umask();
     }
+    if call.args[0] & CLONE_FILES != 0 && may_share_table() {
+        return done(with_own_table(|| native(call)));
+    }
     Outcome::Forward
+}
+
+/// Whether the table of descriptors may be one that another thread or process has, too.
+pub fn may_share_table() -> bool {
+    process::vfork_child_with_table().is_none()
+        && (culvert_intercept::multi_threaded() || tables::are_asked_for())
+}
+
+/// Runs `unshare`, which gives this thread a table of its own where it succeeds.
+pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
+    culvert_intercept::exclusively(|| {
+        let table = &process::get().table;
+        table.promote_all(false)?;
+        table.ask();
+        let answer = unshare()?;
+        tables::thread_has_own();
+        // A process that shares no memory has the classes for itself, too.
+        if !culvert_intercept::multi_threaded() {
+            separate();
+        }
+        Ok(answer)
+    })
 }
 
 /// exit_group(2): what children that were not intercepted have written is not left to chance.

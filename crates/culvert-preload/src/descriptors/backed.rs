@@ -6,7 +6,7 @@
 
 use super::Table;
 use crate::backing;
-use crate::process;
+use crate::process::{self, tables};
 use crate::resolver::MountId;
 use crate::run::{descriptor_path, stat_descriptor};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -42,7 +42,7 @@ impl Table {
     #[inline]
     pub fn backed(&self, fd: i32) -> Option<MountId> {
         let class = classes::get(fd);
-        if narrow(fd) && process::vfork_child().is_none() {
+        if narrow(fd) && !process::tables_differ() {
             if class >= BACKED {
                 return Some(MountId(u16::from(class - BACKED)));
             }
@@ -93,8 +93,11 @@ impl Table {
 
     /// Records that `fd` is a directory of the backing tree of `mount`.
     pub fn note_directory(&self, fd: i32, mount: MountId) {
-        if process::vfork_child().is_some() {
+        if process::vfork_child_with_table().is_some() {
             self.remove(fd);
+            return;
+        }
+        if tables::are_asked_for() {
             return;
         }
         if narrow(fd) {
@@ -115,7 +118,7 @@ impl Table {
         if is_directory {
             self.note_directory(fd, mount);
         }
-        if narrow(fd) && mount.0 < CLASSES && process::vfork_child().is_none() {
+        if narrow(fd) && mount.0 < CLASSES && !process::tables_differ() {
             OPENED_THROUGH[fd as usize].store(mount.0 as u8 + 1, Relaxed);
         }
         fd

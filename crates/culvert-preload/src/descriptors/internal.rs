@@ -1,7 +1,8 @@
 //! The descriptors that Culvert itself holds in the program's table: high numbers, hidden, out of the program's way.
 
+use super::posix_locks::PosixLocks;
 use super::{INTERNAL, Table, dup_from};
-use crate::process;
+use crate::process::{self, tables};
 use crate::run::ShadowName;
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
@@ -60,12 +61,16 @@ impl Table {
     /// Whether `fd` is one that Culvert itself holds open in this process.
     pub fn is_internal(&self, fd: i32) -> bool {
         // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
-        fd >= 3 && classes::get(fd) == INTERNAL && self.held().any(|held| held == fd)
+        fd >= 3
+            && classes::get(fd) == INTERNAL
+            && (tables::are_asked_for() && fd <= 0xffff || self.held().any(|held| held == fd))
     }
 
     /// All descriptors that Culvert holds open in this process.
     pub fn internal(&self) -> Vec<i32> {
-        self.held().collect()
+        // Of a table that others have, too, their own.
+        let others = tables::are_asked_for().then(|| classes::of_class(INTERNAL));
+        self.held().chain(others.into_iter().flatten()).collect()
     }
 
     fn held(&self) -> impl Iterator<Item = i32> {
@@ -104,8 +109,12 @@ impl Table {
 
     /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
     pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
+        if tables::are_asked_for() && PosixLocks::is_left_over(fd) {
+            classes::set(fd, classes::UNKNOWN);
+            return Ok(());
+        }
         // The numbers are known in memory that a vfork child shares, the descriptors are not.
-        if process::vfork_child().is_some() || self.posix_locks.hold(fd) {
+        if process::tables_differ() || self.posix_locks.hold(fd) {
             return Err(Errno::EBUSY);
         }
         // A driver of another thread may be about to use the old number.
@@ -128,8 +137,7 @@ impl Table {
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
-                let locks = &process::get().node_locks;
-                locks.closing_another(holder, || drop(Descriptor(fd)));
+                drop(Descriptor(fd));
                 return Ok(());
             }
         }

@@ -4,6 +4,7 @@
 //! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
 mod adopted;
+mod asked;
 mod backed;
 mod internal;
 mod node_paths;
@@ -12,7 +13,7 @@ mod promotion;
 mod recognise;
 
 use crate::description::{Description, Held};
-use crate::process;
+use crate::process::{self, tables};
 use adopted::Adopted;
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
@@ -101,7 +102,10 @@ impl Table {
     /// The description behind `fd`, if it is ours. One that was inherited is recognised here, once.
     #[inline]
     pub fn get(&self, fd: i32) -> Option<Held> {
-        if let Some(child) = process::vfork_child() {
+        if tables::are_asked_for() {
+            return self.asked(fd);
+        }
+        if let Some(child) = process::vfork_child_with_table() {
             return child.descriptor(fd, || self.inherited(fd));
         }
         self.find(fd)
@@ -151,7 +155,10 @@ impl Table {
     /// A reference to the description of `fd`, if that is known already. For looks at numbers that other threads may be opening and closing: what
     /// nobody has recognised yet is shared, so there is nothing to promote.
     fn known_reference(&self, fd: i32) -> Option<Arc<Description>> {
-        match process::vfork_child() {
+        if tables::are_asked_for() {
+            return self.asked(fd).map(counted);
+        }
+        match process::vfork_child_with_table() {
             Some(child) => child.descriptor(fd, || self.known(fd).filter(|held| held.is_shared())),
             None => self.known(fd),
         }
@@ -160,7 +167,7 @@ impl Table {
 
     fn set_class(&self, fd: i32, class: u8) {
         // The engine's table has one class for all numbers with the same low 16 bits: a high one that is foreign says nothing of a low one.
-        let shared = fd > 0xffff || self.wide.load(Relaxed) || process::vfork_children_alive();
+        let shared = fd > 0xffff || self.wide.load(Relaxed) || process::tables_differ();
         if class == classes::FOREIGN && shared {
             return;
         }
@@ -177,6 +184,9 @@ impl Table {
         from: i32,
         close_on_exec: bool,
     ) -> Result<i32, Errno> {
+        if tables::are_asked_for() {
+            return self.add_shared(Arc::new(description), from, close_on_exec);
+        }
         let own = (from == 0)
             .then(|| self.stand_at_own(&description, close_on_exec))
             .flatten();
@@ -209,7 +219,12 @@ impl Table {
 
     /// Records that `fd` now is `description`.
     pub fn install(&self, fd: i32, description: Arc<Description>) {
-        if let Some(child) = process::vfork_child() {
+        if tables::are_asked_for() {
+            self.settled(fd);
+            self.remember(fd, &description, None);
+            return;
+        }
+        if let Some(child) = process::vfork_child_with_table() {
             child.install(fd, Some(description));
             self.end.fetch_max(fd.saturating_add(1), Relaxed);
             classes::set(fd, classes::UNKNOWN);
@@ -229,7 +244,14 @@ impl Table {
 
     /// Records that `fd` is not ours any more (closed or replaced by a foreign one).
     pub fn remove(&self, fd: i32) {
-        if let Some(child) = process::vfork_child() {
+        if tables::are_asked_for() {
+            if tables::is_process_s() {
+                self.drop_slot(fd);
+            }
+            self.settled(fd);
+            return;
+        }
+        if let Some(child) = process::vfork_child_with_table() {
             child.install(fd, None);
             return;
         }
@@ -246,8 +268,12 @@ impl Table {
 
     /// Records that the kernel has just opened something foreign at `fd`; returns its number, which may have become a lower one.
     pub fn opened_by_kernel(&self, fd: i32, close_on_exec: bool) -> i32 {
+        if tables::are_asked_for() {
+            self.settled(fd);
+            return fd;
+        }
         let fd = self.settle(fd, close_on_exec);
-        if process::vfork_child().is_none() {
+        if process::vfork_child_with_table().is_none() {
             if classes::get(fd) != classes::FOREIGN {
                 self.set_class(fd, classes::FOREIGN);
             }
@@ -258,14 +284,14 @@ impl Table {
 
     /// Records that `fd`, which the kernel opened, lists descriptors.
     pub fn lists_descriptors(&self, fd: i32) {
-        if process::vfork_child().is_none() {
+        if process::vfork_child_with_table().is_none() {
             classes::set(fd, LISTING);
         }
     }
 
     /// Whether `fd` is in the table, without a look at descriptors that nobody knows.
     pub fn get_known(&self, fd: i32) -> bool {
-        match process::vfork_child() {
+        match process::vfork_child_with_table() {
             Some(_) => true,
             None => self
                 .slot(fd)
@@ -276,7 +302,10 @@ impl Table {
     /// Records that nobody knows what `fd` is: it came from another process.
     pub fn forget(&self, fd: i32) {
         self.remove(fd);
-        if process::vfork_child().is_some() {
+        if tables::are_asked_for() {
+            return;
+        }
+        if process::vfork_child_with_table().is_some() {
             // The child's own table only says what is ours: it is looked at now.
             let _ = self.recognise(fd);
             return;
@@ -291,6 +320,9 @@ impl Table {
 
     /// Calls `visit` with every descriptor that is ours, and its description.
     pub fn each(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
+        if tables::are_asked_for() {
+            return self.each_asked(visit);
+        }
         for fd in 0..self.end.load(Relaxed) {
             if let Some(description) = self.known_reference(fd) {
                 visit(fd, &description);
@@ -327,6 +359,13 @@ pub fn close_on_exec(fd: i32) -> Result<bool, Errno> {
     const F_GETFD: usize = 1;
     // SAFETY: F_GETFD only reads.
     unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFD]) }.map(|flags| flags & 1 != 0)
+}
+
+/// Sets the FD_CLOEXEC flag of `fd`, a descriptor that nobody else has yet.
+fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
+    const F_SETFD: usize = 2;
+    // SAFETY: sets the flag .
+    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(on)]) }.map(|_| ())
 }
 
 /// A dup of `fd` at the lowest free number from `from` on.

@@ -5,10 +5,12 @@
 
 use super::Table;
 use crate::description::{Description, O_PATH, Object};
+use crate::process::tables;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{Descriptor, open_shadow};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// A node on which this process has set locks.
@@ -43,7 +45,7 @@ impl PosixLocks {
     /// The process has set a lock through a descriptor of `description`.
     pub fn note(&self, description: &Description) {
         // A vfork child's locks are its own.
-        if crate::process::vfork_child().is_some() {
+        if crate::process::vfork_child_with_table().is_some() {
             return;
         }
         let name = description.name();
@@ -81,6 +83,9 @@ impl PosixLocks {
         if self.adopting.load(Relaxed) && fd >= super::internal::lowest_internal() {
             return true;
         }
+        if tables::are_asked_for() {
+            return !is_path(fd) && has_locks(fd);
+        }
         // One opened with O_PATH is none of the file's (`filp_flush`, fs/open.c).
         self.any.load(Relaxed) && !is_path(fd) && {
             let found = identity(fd);
@@ -92,6 +97,10 @@ impl PosixLocks {
 
     /// Closes a descriptor of the shadow of `name` that the program never had; kept open while closing it would drop locks.
     pub fn close(&self, name: ShadowName, descriptor: Descriptor) {
+        if tables::are_asked_for() {
+            self.close_or_park(name, descriptor);
+            return;
+        }
         if self.any.load(Relaxed) {
             let mut list = self.list.lock();
             if let Some(locked) = list.iter_mut().find(|locked| locked.name == name)
@@ -102,6 +111,44 @@ impl PosixLocks {
             }
         }
         drop(descriptor);
+    }
+
+    /// [`PosixLocks::close`] in a table that others may have, too: the locks may be another process's, so the kernel is asked for them.
+    fn close_or_park(&self, name: ShadowName, descriptor: Descriptor) {
+        let mut list = self.list.lock();
+        for locked in &mut *list {
+            locked.parked.retain(|&(fd, inode)| {
+                let there = stat_descriptor(fd).is_ok_and(|found| found.st_ino == inode);
+                let needed = there && has_locks(fd);
+                if there && !needed {
+                    classes::set(fd, classes::UNKNOWN);
+                    drop(Descriptor(fd));
+                }
+                needed
+            });
+        }
+        if !has_locks(descriptor.0) {
+            return;
+        }
+        if let Ok(found) = stat_descriptor(descriptor.0) {
+            // Where it is: to close it there would be to close it.
+            classes::set(descriptor.0, super::INTERNAL);
+            list.push(Locked {
+                name,
+                parked: alloc::vec![(descriptor.release(), found.st_ino)],
+                own: None,
+                identity: None,
+            });
+        }
+    }
+
+    /// Whether `fd` is one that was parked in a table that others have, too, and is not needed any more.
+    pub(super) fn is_left_over(fd: i32) -> bool {
+        let found = stat_descriptor(fd);
+        let run = &crate::process::get().run;
+        found.is_ok_and(|found| found.st_dev == run.device)
+            && crate::run::descriptor_path(fd).is_ok_and(|path| run.parse(&path).is_some())
+            && !has_locks(fd)
     }
 
     /// The program closes a descriptor of `description`: its locks on the file are gone, unless that was only a path (`filp_flush`, fs/open.c).
@@ -125,11 +172,13 @@ impl PosixLocks {
         }
     }
 
-    /// This is a forked child, which has no locks.
-    pub fn forget_all(&self) {
+    /// This is a forked child, which has no locks; its table of descriptors may be its parent's.
+    pub fn forget_all(&self, shares_table: bool) {
         if self.any.swap(false, Relaxed) {
             for locked in core::mem::take(&mut *self.list.lock()) {
-                locked.release();
+                if !shares_table {
+                    locked.release();
+                }
             }
         }
     }
@@ -138,6 +187,19 @@ impl PosixLocks {
 fn identity(fd: i32) -> Option<(u64, u64)> {
     let found = stat_descriptor(fd).ok()?;
     Some((found.st_dev, found.st_ino))
+}
+
+/// Whether there are record locks on the file of `fd`, of anybody but its own description.
+fn has_locks(fd: i32) -> bool {
+    const F_OFD_GETLK: usize = 36;
+    const F_WRLCK: u16 = 1;
+    const F_UNLCK: u16 = 2;
+    // `struct flock`: all of the file.
+    let mut lock = [u64::from(F_WRLCK), 0, 0, 0];
+    let arguments = [fd as usize, F_OFD_GETLK, lock.as_mut_ptr() as usize];
+    // SAFETY: a `struct flock` of ours.
+    let asked = unsafe { syscall::call(nr::FCNTL, arguments) };
+    asked.is_err() || lock[0] as u16 != F_UNLCK
 }
 
 fn is_path(fd: i32) -> bool {
@@ -161,6 +223,10 @@ impl Locked {
 impl Table {
     /// Before exec: what would be closed there, and drop locks that the next program is to have, stays open.
     pub fn keep_locks_over_exec(&self) {
+        // A table that others have, too, keeps the locks; the next program gets a copy without them.
+        if tables::are_asked_for() {
+            return;
+        }
         let locks = &self.posix_locks;
         if !locks.any.load(Relaxed) {
             return;

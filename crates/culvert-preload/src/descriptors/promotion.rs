@@ -1,6 +1,6 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
-use super::{INTERNAL, Table, close_on_exec, dup_high, internal, node_paths};
+use super::{INTERNAL, Table, close_on_exec, dup_high, internal, node_paths, set_close_on_exec};
 use crate::description::{Description, Kept, Object, kernel_seek};
 use crate::process;
 use crate::shadow;
@@ -121,18 +121,12 @@ impl Table {
 }
 
 /// Makes `own`, the driver's descriptor on the file, ready for programs: with these status flags, and known in the run.
-fn prepare(description: &Description, own: i32, flags: u32) -> Result<(), Errno> {
+pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result<(), Errno> {
     const F_SETFL: usize = 4;
     // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
     unsafe { syscall::call(nr::FCNTL, [own as usize, F_SETFL, flags as usize]) }?;
     let found = crate::run::stat_descriptor(own)?;
     process::get().run.mark(description.mount.0, &found)
-}
-
-fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
-    const F_SETFD: usize = 2;
-    // SAFETY: sets the flag of a descriptor that nobody else has yet.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(on)]) }.map(|_| ())
 }
 
 /// Makes `fd`, a dup of the placeholder, one of `shadow`; it keeps its close-on-exec flag.

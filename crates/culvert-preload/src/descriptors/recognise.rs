@@ -10,61 +10,80 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
+use culvert_sys::raw::general::stat;
 use culvert_sys::{nr, syscall};
 
+/// What was found.
+pub(super) enum Looked {
+    /// A description of ours.
+    Ours(Description),
+    /// A shadow that cannot be more than its bytes.
+    Filled,
+    /// Something of the kernel's.
+    Foreign,
+}
+
 impl Table {
-    /// Looks at a descriptor that nobody has told us of.
+    /// Looks at a descriptor that nobody has told us of, and remembers what it is.
     pub(super) fn recognise(&self, fd: i32) -> Option<Held> {
         let found = stat_descriptor(fd).ok()?;
+        match self.look_at(fd, &found) {
+            Looked::Ours(description) => {
+                let description = Arc::new(description);
+                self.install(fd, description.clone());
+                Some(Held::Counted(description))
+            }
+            Looked::Filled => None,
+            Looked::Foreign => {
+                let mount = self.recognise_directory(fd, &found);
+                let _guard = self.lock.lock();
+                // Another thread may have got the number since, for a file of ours.
+                if self
+                    .slot(fd)
+                    .is_none_or(|slot| slot.load(Relaxed).is_null())
+                {
+                    match mount {
+                        Some(mount) => self.note_directory(fd, mount),
+                        None => self.set_class(fd, classes::FOREIGN),
+                    }
+                }
+                None
+            }
+        }
+    }
+
+    /// What `fd`, of which the kernel says `found`, stands for.
+    pub(super) fn look_at(&self, fd: i32, found: &stat) -> Looked {
         let run = &process::get().run;
         let name = (found.st_dev == run.device)
             .then(|| descriptor_path(fd).ok())
             .flatten()
             .and_then(|path| run.parse(&path));
         let Some(name) = name else {
-            if let Some(description) = run
-                .marked(&found)
-                .and_then(|mount| self.adopt_direct(fd, mount))
-            {
-                let description = Arc::new(description);
-                self.install(fd, description.clone());
-                return Some(Held::Counted(description));
-            }
-            let mount = self.recognise_directory(fd, &found);
-            let _guard = self.lock.lock();
-            // Another thread may have got the number since, for a file of ours.
-            if self
-                .slot(fd)
-                .is_none_or(|slot| slot.load(Relaxed).is_null())
-            {
-                match mount {
-                    Some(mount) => self.note_directory(fd, mount),
-                    None => self.set_class(fd, classes::FOREIGN),
-                }
-            }
-            return None;
+            let direct = run
+                .marked(found)
+                .and_then(|mount| self.adopt_direct(fd, mount));
+            return direct.map_or(Looked::Foreign, Looked::Ours);
         };
         match self.adopt(fd, name) {
-            Ok(description) => {
-                let description = Arc::new(description);
-                self.install(fd, description.clone());
-                Some(Held::Counted(description))
-            }
+            Ok(description) => Looked::Ours(description),
             Err(error) => {
                 crate::log!(
                     "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
                     name.node.0,
                     name.mount
                 );
-                if crate::shadow::is_filled(&found) {
-                    return None;
+                if crate::shadow::is_filled(found) {
+                    return Looked::Filled;
                 }
                 let mount = MountId(name.mount);
-                let description =
-                    Description::shared(mount, name.node, FileKind::Regular, Object::Broken, 0);
-                let description = Arc::new(description);
-                self.install(fd, description.clone());
-                Some(Held::Counted(description))
+                Looked::Ours(Description::shared(
+                    mount,
+                    name.node,
+                    FileKind::Regular,
+                    Object::Broken,
+                    0,
+                ))
             }
         }
     }
@@ -127,7 +146,7 @@ impl Table {
     }
 }
 
-fn kernel_flags(fd: i32) -> Result<u32, Errno> {
+pub(super) fn kernel_flags(fd: i32) -> Result<u32, Errno> {
     const F_GETFL: usize = 3;
     // SAFETY: F_GETFL only reads.
     unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }.map(|flags| flags as u32)

@@ -70,7 +70,11 @@ pub fn fill_inherited(process: &Process) -> Result<(), Errno> {
 
 /// All open descriptors of this process, from `/proc/self/fd`.
 pub fn open_descriptors() -> Vec<i32> {
-    let Ok(directory) = shadow::open(b"/proc/self/fd\0", 0o200000, 0) else {
+    let Ok(directory) = shadow::open(
+        alloc::format!("{}\0", culvert_sys::own_descriptors::directory()).as_bytes(),
+        0o200000,
+        0,
+    ) else {
         return Vec::new();
     };
     crate::run::list(&directory)

@@ -37,5 +37,6 @@ mod sockets;
 mod static_tls;
 mod suites;
 mod surroundings;
+mod tables;
 mod untouched;
 mod writing;

@@ -11,28 +11,11 @@ const CELLS: usize = 6 * 4 * 5 * 8 - 5 * 8;
 const CALLED: &[Driver] = &[Driver::Driven, Driver::Memory];
 
 /// Cells that are not what they are natively: drivers, words that the cell's name holds, and why. docs/SEMANTICS.md says so too.
-const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
-    (
-        CALLED,
-        &["/static/", "/directory"],
-        "a program that nobody intercepts cannot list a directory that only a driver can list: ENOTDIR",
-    ),
-    (
-        CALLED,
-        &["clone_files/", "/close_range/", "lock"],
-        "what a child that shares its parent's descriptor table, but not its memory, closes or opens, the parent does not learn: it takes the number for the old file",
-    ),
-    (
-        &[Driver::Driven],
-        &["clone_files/none/", "/posix_lock"],
-        "a child that shares the table takes its parent's lock once more, and F_GETLK names the child as its process",
-    ),
-    (
-        &[Driver::Memory],
-        &["clone_files/static/", "/posix_lock"],
-        "filling the shadow for a program that nobody intercepts closes a descriptor of it, and with it go the locks of everybody who shares the table",
-    ),
-];
+const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[(
+    CALLED,
+    &["/static/", "/directory"],
+    "a program that nobody intercepts cannot list a directory that only a driver can list: ENOTDIR",
+)];
 
 fn matrix(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {

@@ -1,0 +1,225 @@
+//! Descriptors whose meaning the kernel is asked for at each use, because tables are shared or differ ([`tables`]).
+//!
+//! Everything is shared then, so that the kernel knows it: a descriptor is one on a shadow, or on the driver's own file. A description on a shadow is remembered for as
+//! long as the number is one on that shadow. One on the driver's own file is made anew for each call, on the program's descriptor itself: one that the driver kept would
+//! hold the locks of a description that the program has closed, and to close it would drop record locks.
+//!
+//! The engine's classes say of all numbers that nobody knows, but for Culvert's own.
+
+use super::recognise::{Looked, kernel_flags};
+use super::{INTERNAL, LISTING, Table, counted, dup_from, node_paths, set_close_on_exec};
+use crate::description::{Description, Held, Kept, Object};
+use crate::process::{self, tables};
+use crate::run::{descriptor_path, stat_descriptor};
+use crate::shadow;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::*;
+use culvert::Errno;
+use culvert_intercept::descriptors as classes;
+use culvert_sys::raw::general::stat;
+
+impl Table {
+    /// From here on the kernel is asked; nobody else is in a hook, and everything is shared.
+    pub fn ask(&self) {
+        if tables::are_asked_for() {
+            return;
+        }
+        tables::ask();
+        for fd in 0..self.end.load(Relaxed) {
+            if let Some(description) = self.known_here(fd)
+                && description.is_direct()
+            {
+                self.let_go(fd, description);
+            }
+        }
+        for fd in 0..=u16::MAX.into() {
+            if !matches!(classes::get(fd), INTERNAL | LISTING | classes::UNKNOWN) {
+                classes::set(fd, classes::UNKNOWN);
+            }
+        }
+    }
+
+    fn known_here(&self, fd: i32) -> Option<Arc<Description>> {
+        self.known(fd).map(counted)
+    }
+
+    /// Forgets a direct description, so that only the program's descriptors keep the file. Where closing the driver's would drop record locks, it stays.
+    fn let_go(&self, fd: i32, description: Arc<Description>) {
+        self.drop_slot(fd);
+        if self.posix_locks.are_on(description.name()) {
+            core::mem::forget(description);
+        }
+    }
+
+    /// Empties a slot. No descriptor is closed by this.
+    pub(super) fn drop_slot(&self, fd: i32) {
+        let old = match self.slot(fd) {
+            Some(slot) => {
+                let _guard = self.lock.lock();
+                slot.swap(core::ptr::null_mut(), AcqRel)
+            }
+            None => return,
+        };
+        if !old.is_null() {
+            // SAFETY: the slot's reference, made by `Arc::into_raw`, and taken out above.
+            drop(unsafe { Arc::from_raw(old.cast_const()) });
+        }
+    }
+
+    /// This process has another's table: what it has in memory is the other's.
+    pub fn forget_all(&self) {
+        for fd in 0..self.end.load(Relaxed) {
+            self.drop_slot(fd);
+        }
+    }
+
+    /// What `fd` stands for now.
+    pub(super) fn asked(&self, fd: i32) -> Option<Held> {
+        if fd < 0 || self.is_internal(fd) {
+            return None;
+        }
+        let found = stat_descriptor(fd).ok()?;
+        if let Some(known) = self.remembered(fd, &found) {
+            return Some(Held::Counted(known));
+        }
+        match self.look_at(fd, &found) {
+            Looked::Ours(description) => {
+                let description = Arc::new(description);
+                self.remember(fd, &description, Some(&found));
+                Some(Held::Counted(description))
+            }
+            _ => {
+                self.drop_slot(fd);
+                None
+            }
+        }
+    }
+
+    /// The description that was remembered for `fd`, if that is still one on its shadow, opened in the same way.
+    fn remembered(&self, fd: i32, found: &stat) -> Option<Arc<Description>> {
+        if found.st_dev != process::get().run.device || !tables::is_process_s() {
+            return None;
+        }
+        let description = {
+            let slot = self.slot(fd)?;
+            let _guard = self.lock.lock();
+            let at = slot.load(Relaxed);
+            if at.is_null() {
+                return None;
+            }
+            // SAFETY: the slot holds a reference, and under the lock nobody takes it away.
+            unsafe {
+                Arc::increment_strong_count(at);
+                Arc::from_raw(at)
+            }
+        };
+        if description.is_direct() || !description.is_opened_as(kernel_flags(fd).ok()?) {
+            return None;
+        }
+        // Shadows stay for as long as the run, so that an inode says which.
+        match description.shadow.load(Relaxed) {
+            0 => {
+                let name = process::get().run.parse(&descriptor_path(fd).ok()?)?;
+                if name != description.name() {
+                    return None;
+                }
+                description.shadow.store(found.st_ino, Relaxed);
+            }
+            inode if inode != found.st_ino => return None,
+            _ => {}
+        }
+        Some(description)
+    }
+
+    /// Remembers what `fd` stands for, where that is worth something.
+    pub(super) fn remember(&self, fd: i32, description: &Arc<Description>, found: Option<&stat>) {
+        if !tables::is_process_s() {
+            return;
+        }
+        self.drop_slot(fd);
+        if description.is_direct() {
+            return;
+        }
+        if let Some(found) = found {
+            description.shadow.store(found.st_ino, Relaxed);
+        }
+        let Some(slot) = self.slot_made(fd) else {
+            return;
+        };
+        self.end.fetch_max(fd + 1, Relaxed);
+        let old = {
+            let _guard = self.lock.lock();
+            slot.swap(Arc::into_raw(description.clone()).cast_mut(), AcqRel)
+        };
+        if !old.is_null() {
+            // SAFETY: as in `drop_slot`.
+            drop(unsafe { Arc::from_raw(old.cast_const()) });
+        }
+    }
+
+    /// A new descriptor for a description, which is shared at once: the lowest number free from `from` on.
+    pub(super) fn add_shared(
+        &self,
+        description: Arc<Description>,
+        from: i32,
+        close_on_exec: bool,
+    ) -> Result<i32, Errno> {
+        if let Object::File(file) = &description.object
+            && let Some(own) = file.descriptor()
+        {
+            super::promotion::prepare(&description, own, description.flags(own)?)?;
+            let stays = self.posix_locks.hold(own);
+            // The driver could not move it to a high number, since that would have dropped locks: it is the program's.
+            let fd = match stays && from == 0 && own < super::internal::lowest_internal() {
+                true => {
+                    set_close_on_exec(own, close_on_exec)?;
+                    if let Some(place) = self.adopted.places().find(|it| it.load(Relaxed) == own) {
+                        place.store(-1, Relaxed);
+                    }
+                    own
+                }
+                false => dup_from(own, from, close_on_exec)?,
+            };
+            self.settled(fd);
+            let _ = description.hand_over(|_| Ok(Kept::Directly));
+            if stays {
+                core::mem::forget(description);
+            }
+            return Ok(fd);
+        }
+        let name = description.name();
+        let opened = shadow::open_shadow(name, description.flags(-1)? & !0o200000)?;
+        node_paths::note(name);
+        let fd = match from {
+            0 => {
+                set_close_on_exec(opened.0, close_on_exec)?;
+                opened.release()
+            }
+            _ => {
+                let fd = dup_from(opened.0, from, close_on_exec)?;
+                self.posix_locks.close(name, opened);
+                fd
+            }
+        };
+        self.settled(fd);
+        let _ = description.hand_over(|_| Ok(Kept::OnShadow));
+        self.remember(fd, &description, None);
+        Ok(fd)
+    }
+
+    /// The kernel has given the program the number `fd`: it is none of Culvert's, whatever it was.
+    pub(super) fn settled(&self, fd: i32) {
+        if classes::get(fd) != classes::UNKNOWN {
+            classes::set(fd, classes::UNKNOWN);
+        }
+    }
+
+    /// Calls `visit` with every open descriptor that is ours.
+    pub(super) fn each_asked(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
+        for fd in crate::exec::open_descriptors() {
+            if let Some(held) = self.asked(fd) {
+                visit(fd, &counted(held));
+            }
+        }
+    }
+}
