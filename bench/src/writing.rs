@@ -146,17 +146,15 @@ pub fn passthrough(place: &Place) -> Vec<Figure> {
 
 /// The same on a disk, with fewer files: creating one can take a millisecond there.
 pub fn on_disk(place: &Place) -> Vec<Figure> {
-    const GROUP: &str = "passthrough on disk, 256 files";
+    const GROUP: &str = "passthrough on disk, 1,000 files";
     let Some(disk) = disk_directory(place) else {
         return Vec::new();
     };
-    let worker = Worker::new(&disk, 256);
+    let worker = Worker::new(&disk, 1_000);
     let ways = worker.passthrough(place, &[DEFAULT, BACKING, AGAIN]);
-    let mut figures = contents(place, &ways, GROUP, 5);
+    let mut figures = contents(place, &ways, GROUP, 9);
     for (form, how, least) in FORMS {
-        if ["path", "dirfd"].contains(&form) {
-            figures.extend(calls(place, &ways, GROUP, form, how, least, 5));
-        }
+        figures.extend(calls(place, &ways, GROUP, form, how, least, 7));
     }
     sh(&format!("rm -rf {disk}"));
     figures
@@ -342,6 +340,39 @@ pub fn memory(place: &Place) -> Vec<Figure> {
         for row in rows.filter(|row| row.name == name) {
             figures.extend(row.figures(GROUP, what, "ns", asked(least)));
         }
+    }
+    let two = done.iter().find(|(workload, _)| *workload == "two");
+    figures.extend(two.map_or(Vec::new(), |(_, rows)| beside(rows)));
+    figures
+}
+
+/// Two processes, each with a file of its own, against one alone in the same way: 1 where neither holds the other up.
+fn beside(rows: &[Row]) -> Vec<Figure> {
+    const GROUP: &str = "two processes, each with a file of its own, against one alone";
+    let named = |name: &str| rows.iter().find(|row| row.name == name);
+    let (Some(one), Some(two)) = (named("one"), named("two")) else {
+        return Vec::new();
+    };
+    let mut figures = Vec::new();
+    let alone = std::iter::once(&one.native).chain(one.others.iter().map(|(_, values)| values));
+    let tmpfs = ("tmpfs itself", two.native.clone());
+    for ((column, values), alone) in std::iter::once(&tmpfs).chain(&two.others).zip(alone) {
+        let part = Row {
+            name: String::new(),
+            native: alone.clone(),
+            others: vec![(column, values.clone())],
+        };
+        figures.extend(
+            part.figures(
+                GROUP,
+                "16 MB written and read four times",
+                "ns",
+                |column| match column {
+                    MEMORY => Judged::Speed(1.0),
+                    _ => Judged::SpeedStated,
+                },
+            ),
+        );
     }
     figures
 }
