@@ -140,7 +140,7 @@ pub fn mremap(call: &mut Call) -> Outcome {
     for region in moved.iter().filter(|region| region.written) {
         let first = region.offset - (region.start - old) as u64;
         let end = first.saturating_add(nodes::pages(new_length) as u64);
-        if let Err(error) = region.of.record((region.offset, end.max(region.offset))) {
+        if let Err(error) = region.of.record_locked((region.offset, end.max(region.offset))) {
             return done(Err(error));
         }
     }
@@ -382,7 +382,7 @@ pub fn remap_file_pages(call: &mut Call) -> Outcome {
     let offset = (page as u64).saturating_mul(4096);
     let end = offset.saturating_add(nodes::pages(length) as u64);
     for region in regions.iter().filter(|region| region.written) {
-        if let Err(error) = region.of.record((offset, end)) {
+        if let Err(error) = region.of.record_locked((offset, end)) {
             return done(Err(error));
         }
     }
