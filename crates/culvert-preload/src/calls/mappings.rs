@@ -140,7 +140,10 @@ pub fn mremap(call: &mut Call) -> Outcome {
     for region in moved.iter().filter(|region| region.written) {
         let first = region.offset - (region.start - old) as u64;
         let end = first.saturating_add(nodes::pages(new_length) as u64);
-        if let Err(error) = region.of.record_locked((region.offset, end.max(region.offset))) {
+        if let Err(error) = region
+            .of
+            .record_locked((region.offset, end.max(region.offset)))
+        {
             return done(Err(error));
         }
     }
