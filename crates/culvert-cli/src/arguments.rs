@@ -23,10 +23,15 @@ pub enum Command {
     Mount(Mount),
     /// `culvert umount`.
     Unmount {
-        /// Directories, as typed.
+        /// Directories, as typed; none: all of the user's.
         targets: Vec<OsString>,
         /// Also while they are in use.
         lazy: bool,
+    },
+    /// `culvert list [--json]`.
+    List {
+        /// JSON instead of text.
+        json: bool,
     },
     /// `culvert drivers [TYPE]`.
     Drivers {
@@ -61,6 +66,7 @@ const USAGE: &str = "\
 Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert mount [-t TYPE] [-o OPTIONS] SOURCE TARGET
        culvert umount TARGET...
+       culvert list [--json]
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
 
@@ -69,6 +75,7 @@ Runs programs on file systems that live in the program's own process.
   run      run a program; archives named by -v appear as directories to it
   mount    mount a file system for all programs, by the kernel (FUSE)
   umount   end such a mount
+  list     list such mounts, with what was asked of their servers
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
@@ -102,6 +109,13 @@ The exit status is COMMAND's; 125 when culvert itself failed, 126 when COMMAND
 cannot be executed, 127 when it was not found.
 
   culvert run -v linux.tar.xz:/tmp/linux -- grep -r futex /tmp/linux/kernel
+";
+
+const LIST: &str = "\
+Usage: culvert list [--json]
+
+Lists the mounts of culvert mount that are this user's (of root: all), with
+their servers and how many requests of each kind they have answered.
 ";
 
 const DRIVERS: &str = "\
@@ -153,12 +167,14 @@ where
             }
             Some("mount") => mount(&mut parser),
             Some("umount") => unmount(&mut parser),
+            Some("list") => list(&mut parser),
             Some("drivers") => drivers(&mut parser),
             Some("doctor") => doctor(&mut parser),
             Some("help") => Ok(Command::Print(USAGE.into())),
             _ => Err(
-                Failure::new(format!("unknown command \"{}\"", shown(&word)))
-                    .advice("there are: run, mount, umount, drivers, doctor; try: culvert --help"),
+                Failure::new(format!("unknown command \"{}\"", shown(&word))).advice(
+                    "there are: run, mount, umount, list, drivers, doctor; try: culvert --help",
+                ),
             ),
         },
         other => Err(bad(&other.unexpected(), "")),
@@ -202,6 +218,19 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
         }
     }
     Err(Failure::new("no program to run was given").advice("try: culvert run --help"))
+}
+
+fn list(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, "list");
+    let mut json = false;
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(LIST.into())),
+            Long("json") => json = true,
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    Ok(Command::List { json })
 }
 
 fn drivers(parser: &mut lexopt::Parser) -> Result<Command, Failure> {

@@ -16,15 +16,26 @@ pub struct Failure {
     pub status: u8,
     message: String,
     advice: Option<String>,
+    /// The message is what another process has said, whole.
+    told: bool,
 }
 
 impl Failure {
+    /// A failure that another process of ours has put into words.
+    pub fn told(text: impl Into<String>) -> Self {
+        Self {
+            told: true,
+            ..Self::new(text)
+        }
+    }
+
     /// A failure of culvert itself, in one line without a full stop.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             status: FAILED,
             message: message.into(),
             advice: None,
+            told: false,
         }
     }
 
@@ -45,7 +56,10 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "culvert: {}", self.message)?;
+        match self.told {
+            true => write!(f, "{}", self.message)?,
+            false => write!(f, "culvert: {}", self.message)?,
+        }
         match &self.advice {
             Some(advice) => write!(f, "\n         {advice}"),
             None => Ok(()),

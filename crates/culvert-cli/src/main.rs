@@ -38,7 +38,13 @@ const RECOVER: &str = "run-recover";
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
-    let outcome = arguments::parse(std::env::args_os().skip(1)).and_then(execute);
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    let asked = match kernel_mount::helper::is_called(&name) {
+        true => kernel_mount::helper::parse(words),
+        false => arguments::parse(words),
+    };
+    let outcome = asked.and_then(execute);
     let status = match outcome {
         Ok(status) => status,
         Err(failure) => {
@@ -61,6 +67,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(mount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
+        Command::List { json } => print(&kernel_mount::registry::list(json)),
         Command::Doctor { command, json } => doctor::doctor(&command, json),
     }
 }

@@ -38,6 +38,19 @@ impl Drop for Descriptor {
 /// embedder may move it again. The driver closes it, and stores -1 there, when it is done; None: the driver keeps the number it has.
 pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
 
+/// Remembers which descriptors are which nodes, beyond the life of the process: a server that was killed leaves its descriptors to the next one.
+/// What it says is right at every moment; that a descriptor is closed is said before it is.
+pub trait NodeBook: Sync {
+    /// Descriptor `fd` is node `node`, on which the transport has `references`.
+    fn note(&self, fd: i32, node: u64, references: u64);
+
+    /// Descriptor `fd` is no node any more.
+    fn erase(&self, fd: i32);
+
+    /// All that was noted: descriptor, node, references.
+    fn each(&self, visit: &mut dyn FnMut(i32, u64, u64));
+}
+
 /// Which table of descriptors the calling thread has: 0 for the process's own, another number, never used again, for that of a child of vfork(2),
 /// which runs in the memory of its parent but has a copy of the table, and for that which a process shares with another.
 pub type TableNumber = fn() -> usize;

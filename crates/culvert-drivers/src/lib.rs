@@ -22,7 +22,7 @@ mod proof;
 mod registry;
 
 pub use archive::{Progress, Warning, Warnings};
-pub use descriptor::{Adopt, Descriptor, Held, Keeper, TableNumber};
+pub use descriptor::{Adopt, Descriptor, Held, Keeper, NodeBook, TableNumber};
 pub use descriptor_file::{DescriptorFile, unhindered};
 pub use layers::{open, prepare};
 pub use proof::Proof;
@@ -48,6 +48,10 @@ pub struct Environment<'a> {
     /// Whether any process of the run holds a description of the node that the kernel keeps for it: one that was shared by fork, exec or a lock, and may be
     /// of a program that has not used the mount yet.
     pub in_use: Option<InUse>,
+    /// A descriptor on the source, a directory, where its path may lead elsewhere by now: to the mount itself that lies over it.
+    pub source: Option<i32>,
+    /// Where it stands which descriptors are which nodes, for the process that continues this one's work with its descriptors.
+    pub book: Option<&'static dyn NodeBook>,
 }
 
 /// See [`Environment::in_use`].

@@ -275,6 +275,8 @@ fn enter(
                 },
                 interrupted,
                 in_use: Some(in_use),
+                source: None,
+                book: None,
             };
             culvert_drivers::open(&mount, &place).map_err(unavailable)
         });

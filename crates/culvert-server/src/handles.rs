@@ -45,6 +45,24 @@ impl<T> Handles<T> {
         index as u64 + 1
     }
 
+    /// Keeps `value` by the number that it had before, in a table that is being made anew.
+    pub fn insert_as(&self, number: u64, value: T) {
+        let Some(index) = number
+            .checked_sub(1)
+            .and_then(|at| usize::try_from(at).ok())
+        else {
+            return;
+        };
+        let mut table = self.table();
+        while table.places.len() <= index {
+            let next = table.places.len();
+            table.places.push(None);
+            table.free.push(next);
+        }
+        table.places[index] = Some(Arc::new(value));
+        table.free.retain(|&free| free != index);
+    }
+
     /// What has this number.
     pub fn get(&self, number: u64) -> Option<Arc<T>> {
         let index = usize::try_from(number.checked_sub(1)?).ok()?;
@@ -76,5 +94,19 @@ mod tests {
         assert_eq!(handles.insert("third"), first);
         assert_eq!(handles.get(second).as_deref(), Some(&"second"));
         assert!(handles.get(0).is_none() && handles.get(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn numbers_are_kept_from_table_to_table() {
+        let handles = Handles::default();
+        handles.insert_as(3, "third");
+        handles.insert_as(0, "none");
+        assert_eq!(handles.get(3).as_deref(), Some(&"third"));
+        let numbers = [
+            handles.insert("a"),
+            handles.insert("b"),
+            handles.insert("c"),
+        ];
+        assert_eq!(numbers, [2, 1, 4]);
     }
 }

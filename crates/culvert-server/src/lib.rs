@@ -11,7 +11,9 @@
 mod attributes;
 mod belief;
 pub mod capabilities;
+pub mod counters;
 mod dispatch;
+pub mod estate;
 mod handles;
 mod history;
 mod identity;
@@ -19,6 +21,7 @@ pub mod mounting;
 mod passthrough;
 mod report;
 mod session;
+mod succession;
 mod transport;
 mod unopened;
 

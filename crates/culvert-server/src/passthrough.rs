@@ -76,6 +76,18 @@ impl Backings {
             .is_some_and(|open| open.storing > 0 && matches!(open.mode, Mode::Backing(_)))
     }
 
+    /// An open of `node` that an earlier server has counted, by this backing number if by any.
+    pub fn restore(&self, node: Node, number: Option<i32>, stores: bool) {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = nodes.entry(node).or_insert(Open {
+            mode: number.map_or(Mode::Cached, Mode::Backing),
+            count: 0,
+            storing: 0,
+        });
+        open.count += 1;
+        open.storing += u64::from(stores);
+    }
+
     /// An open of `node` has ended.
     pub fn close(&self, node: Node, stores: bool, transport: &dyn Transport) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,9 @@ use crate::{
     attributes::Numbers,
     belief,
     capabilities::{self, Situation},
+    counters::Counters,
     dispatch::{OpenDirectory, OpenFile},
+    estate::{Estate, Evidence, Past, Place},
     handles::Handles,
     history::History,
     identity::Identity,
@@ -15,7 +17,8 @@ use crate::{
 };
 use culvert::{Errno, Error, FileSystem, Result, Validity};
 use culvert_wire::{
-    Answer, InitFlags, MAJOR, Message, NEWEST_MINOR, Operation, Protocol, Reply, Request,
+    Answer, InitFlags, MAJOR, Message, NEWEST_MINOR, Notification, Operation, Protocol, Reply,
+    Request, UNIQUE_RESEND,
     structures::{InHeader, InitIn, InitOut},
 };
 use std::{
@@ -29,6 +32,9 @@ use std::{
 const MAXIMUM_DATA: usize = 1 << 20;
 /// Room for header and structures in front of the data.
 const MAXIMUM_HEAD: usize = 4096;
+
+/// After so many servers that died while they had a request in hand, it is answered with EIO.
+const ATTEMPTS: u32 = 3;
 
 /// What the user may choose.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +51,20 @@ pub struct Settings {
     pub threads: usize,
     /// Every request is printed to standard error.
     pub trace: bool,
+    /// What outlives this server, should it be killed, and what an earlier one has left. Its channels are the session's.
+    pub estate: Option<&'static Estate>,
+    /// Where it is counted what is done.
+    pub counters: Option<&'static Counters>,
+}
+
+impl Settings {
+    /// How many threads a session has.
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => thread::available_parallelism().map_or(4, |count| count.get().clamp(4, 16)),
+            threads => threads,
+        }
+    }
 }
 
 impl Settings {
@@ -95,6 +115,10 @@ pub(crate) struct Context<'a> {
     pub interrupted: &'a AtomicBool,
     /// The caller's group that decides about set-group-ID.
     pub groups: Vec<u32>,
+    /// Where it stands what is being done, where there is an estate.
+    pub place: Option<Place>,
+    /// The request was begun by a server that is dead, which saw this first.
+    pub evidence: Option<Evidence>,
 }
 
 impl Session {
@@ -107,6 +131,10 @@ impl Session {
         settings: Settings,
         transport: &dyn Transport,
     ) -> Result<Self> {
+        let earlier = settings.estate.and_then(Estate::protocol);
+        if let Some(protocol) = earlier {
+            return Self::new(filesystem, settings, protocol).continued(transport);
+        }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
         let validity = belief::chosen(&*filesystem, &settings);
         let situation = Situation::of(&*filesystem, validity, &settings);
@@ -161,12 +189,17 @@ impl Session {
             answer(init_out(&init, &protocol))?;
             break protocol;
         };
-        let threads = match settings.threads {
-            0 => thread::available_parallelism().map_or(4, |count| count.get().clamp(4, 16)),
-            threads => threads,
-        };
+        if let Some(estate) = settings.estate {
+            estate.set_protocol(&protocol);
+        }
+        Ok(Self::new(filesystem, settings, protocol))
+    }
+
+    fn new(filesystem: Box<dyn FileSystem>, settings: Settings, protocol: Protocol) -> Self {
         let can = filesystem.capabilities();
-        Ok(Self {
+        let threads = settings.threads();
+        let validity = belief::chosen(&*filesystem, &settings);
+        Self {
             numbers: Numbers::new(filesystem.root()),
             validity,
             acts: can.checks_permissions,
@@ -179,7 +212,21 @@ impl Session {
             history: History::default(),
             unopened: Unopened::default(),
             running: (0..threads).map(|_| Running::default()).collect(),
-        })
+        }
+    }
+
+    /// Takes up what an earlier server has left, and asks the kernel for the requests that it had in hand.
+    fn continued(self, transport: &dyn Transport) -> Result<Self> {
+        self.take_over();
+        let resend = Notification::Resend {}.encode(&self.protocol);
+        let resend = resend.map_err(|_| Error::from(Errno::EPROTO))?;
+        transport.send(&resend).map_err(|error| {
+            Error::because(
+                Errno::EIO,
+                format!("the kernel does not send requests again: {error}"),
+            )
+        })?;
+        Ok(self)
     }
 
     /// What was agreed on.
@@ -190,7 +237,15 @@ impl Session {
     /// Answers requests until the mount is gone. `transport` is the channel that INIT came by.
     pub fn serve(&self, transport: Box<dyn Transport>) -> Ended {
         let mut channels = Vec::new();
-        while channels.len() + 1 < self.running.len() {
+        let mut places = Vec::new();
+        if let Some(estate) = self.settings.estate {
+            // The first came with INIT, or stands for it.
+            let mut all = estate.channels();
+            std::mem::forget(all.next());
+            channels.extend(all.map(|channel| Box::new(channel) as Box<dyn Transport>));
+            places = estate.requests().places(self.running.len(), estate.begin());
+        }
+        while self.settings.estate.is_none() && channels.len() + 1 < self.running.len() {
             match transport.another() {
                 Ok(channel) => channels.push(channel),
                 // One channel can be read by one thread as well.
@@ -202,7 +257,11 @@ impl Session {
             let threads: Vec<_> = channels
                 .into_iter()
                 .zip(&self.running)
-                .map(|(channel, running)| scope.spawn(move || self.work(&*channel, running)))
+                .enumerate()
+                .map(|(number, (channel, running))| {
+                    let place = places.get(number).copied();
+                    scope.spawn(move || self.work(&*channel, running, place))
+                })
                 .collect();
             let broken = threads
                 .into_iter()
@@ -212,7 +271,12 @@ impl Session {
     }
 
     /// One thread: takes requests, answers them.
-    fn work(&self, transport: &dyn Transport, running: &Running) -> io::Result<()> {
+    fn work(
+        &self,
+        transport: &dyn Transport,
+        running: &Running,
+        place: Option<Place>,
+    ) -> io::Result<()> {
         let mut identity = Identity::of_thread();
         let mut buffer = vec![0; MAXIMUM_DATA + MAXIMUM_HEAD];
         let mut out = vec![0; MAXIMUM_DATA];
@@ -227,18 +291,59 @@ impl Session {
             };
             running.interrupted.store(false, Relaxed);
             running.unique.store(header.unique, Relaxed);
+            let evidence = match self.past(header.unique, place) {
+                Some(Past::Answered(answer)) => {
+                    transport.send_again(answer, header.unique)?;
+                    place.inspect(|place| place.end());
+                    continue;
+                }
+                Some(Past::Begun { attempts, .. }) if attempts >= ATTEMPTS => {
+                    let name = Operation::name(header.opcode);
+                    report(format_args!(
+                        "{name}: EIO: {attempts} servers have died of this request"
+                    ));
+                    self.reply(
+                        transport,
+                        header.unique,
+                        Answer::Error(Errno::EIO.raw()),
+                        place,
+                    )?;
+                    continue;
+                }
+                Some(Past::Begun { evidence, .. }) => evidence,
+                None => {
+                    place.inspect(|place| place.begin(header.unique));
+                    None
+                }
+            };
             let mut context = Context {
                 identity: &mut identity,
                 transport,
                 interrupted: &running.interrupted,
                 groups: Vec::new(),
+                place,
+                evidence,
             };
             let answer = self.answer(&mut context, request, &header, &mut out);
             running.unique.store(0, Relaxed);
-            if let Some(answer) = answer {
-                self.reply(transport, header.unique, answer)?;
+            if let Some(counters) = self.settings.counters {
+                counters.count(header.opcode, answer.as_ref());
+            }
+            match answer {
+                Some(answer) => self.reply(transport, header.unique, answer, place)?,
+                None => {
+                    place.inspect(|place| place.end());
+                }
             }
         }
+    }
+
+    /// What an earlier server did of request `unique`, where it comes again.
+    fn past(&self, unique: u64, place: Option<Place>) -> Option<Past> {
+        if unique & UNIQUE_RESEND == 0 {
+            return None;
+        }
+        self.settings.estate?.requests().past(unique, place?)
     }
 
     /// The answer to a request; none where none is due.
@@ -299,11 +404,22 @@ impl Session {
         }
     }
 
-    fn reply(&self, transport: &dyn Transport, unique: u64, answer: Answer<'_>) -> io::Result<()> {
+    fn reply(
+        &self,
+        transport: &dyn Transport,
+        unique: u64,
+        answer: Answer<'_>,
+        place: Option<Place>,
+    ) -> io::Result<()> {
         let message: Message<'_> = Reply { unique, answer }
             .encode(&self.protocol)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        transport.send(&message)
+        if let Some(place) = place {
+            place.carried_out(&message);
+        }
+        transport.send(&message)?;
+        place.inspect(|place| place.end());
+        Ok(())
     }
 }
 

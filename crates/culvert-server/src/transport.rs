@@ -25,6 +25,15 @@ pub trait Transport: Send {
     /// The peer does not accept the message.
     fn send(&self, message: &Message<'_>) -> io::Result<()>;
 
+    /// Sends the bytes of a reply, which was made for an earlier server, to request `unique`.
+    ///
+    /// # Errors
+    /// As [`Transport::send`]; this transport knows of no earlier servers.
+    fn send_again(&self, reply: Vec<u8>, unique: u64) -> io::Result<()> {
+        let _ = (reply, unique);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Another channel of the same connection, for another thread.
     ///
     /// # Errors
@@ -61,6 +70,23 @@ impl DeviceFuse {
     /// The connection that `device` is mounted with.
     pub const fn new(device: OwnedFd) -> Self {
         Self(device)
+    }
+
+    /// `device` and others of the same connection, `count` in all if there are so many.
+    pub fn channels(device: OwnedFd, count: usize) -> Vec<OwnedFd> {
+        let first = Self(device);
+        let others: Vec<_> = (1..count)
+            .map_while(|_| first.clone_device().ok())
+            .collect();
+        let all = std::iter::once(first).chain(others);
+        all.map(|device| device.0).collect()
+    }
+
+    fn clone_device(&self) -> io::Result<Self> {
+        let other = Self(Self::open()?);
+        let connection = self.0.as_raw_fd();
+        other.control(device::CLONE, (&raw const connection).cast())?;
+        Ok(other)
     }
 
     fn control(&self, request: u32, argument: *const u8) -> io::Result<usize> {
@@ -103,11 +129,19 @@ impl Transport for DeviceFuse {
         }
     }
 
+    fn send_again(&self, mut reply: Vec<u8>, unique: u64) -> io::Result<()> {
+        // `struct fuse_out_header`: length, error, unique.
+        if let Some(place) = reply.get_mut(8..16) {
+            place.copy_from_slice(&unique.to_ne_bytes());
+        }
+        match rustix::io::write(&self.0, &reply) {
+            Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn another(&self) -> io::Result<Box<dyn Transport>> {
-        let other = Self(Self::open()?);
-        let connection = self.0.as_raw_fd();
-        other.control(device::CLONE, (&raw const connection).cast())?;
-        Ok(Box::new(other))
+        Ok(Box::new(self.clone_device()?))
     }
 
     fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {

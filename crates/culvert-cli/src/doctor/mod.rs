@@ -1,6 +1,6 @@
 //! `culvert doctor`: what works on this machine, and how a program would be intercepted.
 
-mod json;
+pub mod json;
 mod libraries;
 mod machine;
 mod program;

@@ -1,5 +1,6 @@
 //! The words of `culvert mount` and `culvert umount`.
 
+use super::log::Log;
 use crate::{
     arguments::{Command, bad},
     failure::{Failure, shown},
@@ -7,7 +8,11 @@ use crate::{
 use culvert::mount::{Options, Request, parse_options, parse_volume};
 use culvert_server::capabilities;
 use lexopt::Arg::{Long, Short, Value};
-use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    time::Duration,
+};
 
 /// The words of `culvert mount`.
 #[derive(Debug)]
@@ -26,10 +31,14 @@ pub struct Mount {
     pub valid: Option<Duration>,
     /// How long it is believed that a name does not exist.
     pub absent: Option<Duration>,
+    /// A keeper starts the server again when it dies.
+    pub restart: bool,
     /// Print every request.
     pub trace: bool,
+    /// No program on it is executed.
+    pub no_exec: bool,
     /// Where messages go once the mount is up.
-    pub log: Option<OsString>,
+    pub log: Option<Log>,
 }
 
 const MOUNT: &str = "\
@@ -49,8 +58,10 @@ root need fusermount3 (package fuse3).
   -f, --foreground stay in the foreground, messages on standard error
       --allow-other
                    other users may use the mount, with their own rights
-      --log FILE   messages go there (the default: nowhere, with -f to
-                   standard error)
+      --restart    when the server dies, another one goes on with what is open
+      --log PLACE  where messages go: a file, the system's journal (journal)
+                   or standard error (terminal, the default with -f);
+                   without it, nowhere
       --trace      a message for each request
       --without CAPABILITY
                    do not use this ability of the kernel; `list` lists them
@@ -60,9 +71,11 @@ root need fusermount3 (package fuse3).
 
 const UNMOUNT: &str = "\
 Usage: culvert umount [--lazy] TARGET...
+       culvert umount [--lazy] --all
 
 Ends mounts of culvert mount.
 
+  -a, --all        all of this user's; of root's, all there are
   -l, --lazy       also while they are in use: the mount leaves the tree at
                    once and ends with its last user
 ";
@@ -73,6 +86,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let (mut driver, mut volume, mut options) = (None, None, Options::new());
     let (mut paths, mut without) = (Vec::<OsString>::new(), Vec::new());
     let (mut foreground, mut allow_other, mut trace, mut log) = (false, false, false, None);
+    let mut restart = false;
     while let Some(argument) = parser.next().map_err(wrong)? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Print(MOUNT.into())),
@@ -89,8 +103,9 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             }
             Short('f') | Long("foreground") => foreground = true,
             Long("allow-other") => allow_other = true,
+            Long("restart") => restart = true,
             Long("trace") => trace = true,
-            Long("log") => log = Some(parser.value().map_err(wrong)?),
+            Long("log") => log = Some(Log::named(parser.value().map_err(wrong)?)),
             Long("without") => {
                 let name = shown(parser.value().map_err(wrong)?);
                 if name == "list" {
@@ -124,7 +139,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    let mut privileged_files = false;
+    let (mut privileged_files, mut no_exec) = (false, false);
     let (mut valid, mut absent, mut wrong_time) = (None, None, None);
     // Words of mount(8) that are the kernel's, not the driver's.
     request.options.retain(|(name, value)| {
@@ -134,7 +149,10 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 (time, "valid") => valid = time,
                 (time, _) => absent = time,
             },
+            "log" => log = Some(Log::named(OsString::from_vec(value.clone()))),
+            "noexec" => no_exec = true,
             "allow_other" => allow_other = true,
+            "restart" => restart = true,
             "suid" | "dev" => privileged_files = true,
             "nosuid" | "nodev" => privileged_files = false,
             _ => return true,
@@ -151,9 +169,11 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         foreground,
         allow_other,
         privileged_files,
+        no_exec,
         without,
         valid,
         absent,
+        restart,
         trace,
         log,
     }))
@@ -207,17 +227,21 @@ fn list() -> String {
 /// Reads what follows `culvert umount`.
 pub fn unmount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let wrong = |error: lexopt::Error| bad(&error, "umount");
-    let (mut targets, mut lazy) = (Vec::new(), false);
+    let (mut targets, mut lazy, mut all) = (Vec::new(), false, false);
     while let Some(argument) = parser.next().map_err(wrong)? {
         match argument {
             Long("help") | Short('h') => return Ok(Command::Print(UNMOUNT.into())),
             Short('l') | Long("lazy") => lazy = true,
+            Short('a') | Long("all") => all = true,
             Value(target) => targets.push(target),
             other => return Err(wrong(other.unexpected())),
         }
     }
-    match targets.is_empty() {
-        true => Err(Failure::new("no target was given").advice("try: culvert umount --help")),
-        false => Ok(Command::Unmount { targets, lazy }),
+    match (targets.is_empty(), all) {
+        (true, false) => {
+            Err(Failure::new("no target was given").advice("try: culvert umount --help"))
+        }
+        (false, true) => Err(Failure::new("--all and targets exclude each other")),
+        _ => Ok(Command::Unmount { targets, lazy }),
     }
 }

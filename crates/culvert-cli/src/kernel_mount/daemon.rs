@@ -1,12 +1,14 @@
 //! The server as a process of its own: the command returns when the mount can be used, or with the reason why not.
 
-use super::{Ready, serve};
+use super::{
+    Ready,
+    log::{Log, append},
+    serve,
+};
 use crate::failure::{Failure, reason, shown};
 use std::{
-    ffi::OsStr,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Write},
-    os::fd::OwnedFd,
     path::Path,
 };
 
@@ -58,7 +60,7 @@ fn child(ready: Ready, parent: io::PipeWriter) {
     let _ = rustix::process::chdir("/");
     let mut parent = Some(parent);
     let outcome = serve(ready, |ready| {
-        detach(ready.asked.log.as_deref())?;
+        detach(ready.asked.log.as_ref())?;
         if let Some(mut parent) = parent.take() {
             // Who was killed meanwhile needs no answer.
             let _ = parent.write_all(&[UP]);
@@ -77,23 +79,19 @@ fn child(ready: Ready, parent: io::PipeWriter) {
 }
 
 /// Standard input is nothing, output and messages go to `log`.
-fn detach(log: Option<&OsStr>) -> Result<(), Failure> {
-    let nothing = open(Path::new("/dev/null"), false)?;
-    let out = match log {
-        Some(log) => open(Path::new(log), true)?,
-        None => open(Path::new("/dev/null"), true)?,
-    };
+fn detach(log: Option<&Log>) -> Result<(), Failure> {
+    let nothing = Path::new("/dev/null");
+    let input = File::open(nothing)
+        .map_err(|error| Failure::new(format!("{}: {}", shown(nothing), reason(&error))))?;
     let failed = |error: rustix::io::Errno| Failure::new(io::Error::from(error).to_string());
-    rustix::stdio::dup2_stdin(&nothing).map_err(failed)?;
+    rustix::stdio::dup2_stdin(&input).map_err(failed)?;
+    let out = match log {
+        Some(log) => log.open()?,
+        None => Some(append(nothing)?),
+    };
+    let Some(out) = out else {
+        return Ok(());
+    };
     rustix::stdio::dup2_stdout(&out).map_err(failed)?;
     rustix::stdio::dup2_stderr(&out).map_err(failed)
-}
-
-fn open(path: &Path, write: bool) -> Result<OwnedFd, Failure> {
-    let file = match write {
-        true => OpenOptions::new().append(true).create(true).open(path),
-        false => File::open(path),
-    };
-    file.map(OwnedFd::from)
-        .map_err(|error| Failure::new(format!("{}: {}", shown(path), reason(&error))))
 }

@@ -2,6 +2,11 @@
 
 pub mod arguments;
 mod daemon;
+pub mod helper;
+mod keeper;
+mod log;
+mod notify;
+pub mod registry;
 mod signals;
 mod target;
 
@@ -11,11 +16,14 @@ use crate::{
     run_directory::{self, Held},
 };
 use arguments::Mount;
-use culvert_drivers::Environment;
+use culvert_drivers::{Environment, NodeBook};
 use culvert_server::{
     DeviceFuse, Ended, Session, Settings, Transport,
+    counters::Counters,
+    estate::Estate,
     mounting::{self, Failed, Mounting},
 };
+use log::Log;
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStrExt,
@@ -27,7 +35,17 @@ struct Ready {
     mount: culvert::mount::Mount,
     target: PathBuf,
     directory: Held,
+    /// What the server counts.
+    counters: Option<&'static Counters>,
     asked: Mount,
+}
+
+impl Ready {
+    /// One line about the mount.
+    fn what(&self) -> String {
+        let source = shown(path(&self.asked.request.source));
+        format!("{} {source} on {}", self.mount.driver, shown(&self.target))
+    }
 }
 
 /// Makes the mount, and serves it: in the foreground, or in a process of its own that is left behind. The exit status.
@@ -36,10 +54,6 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let (source, driver) = mounts::source(&asked.request)?;
     asked.request.source = source.into_os_string().into_encoded_bytes();
     asked.request.target = target.as_os_str().as_bytes().to_vec();
-    if let Some(log) = &mut asked.log {
-        let absolute = std::path::absolute(&log);
-        *log = absolute.map_or_else(|_| log.clone(), PathBuf::into_os_string);
-    }
     let mount = asked.request.clone().into_mount(driver);
     mount
         .check()
@@ -53,28 +67,74 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
             return Err(failure);
         }
     };
-    let ready = Ready {
+    let mut ready = Ready {
         mount,
         target,
         directory,
+        counters: None,
         asked,
     };
+    match registry::counters(&ready) {
+        Ok(counters) => ready.counters = Some(counters),
+        Err(failure) => {
+            ready.directory.discard();
+            return Err(failure);
+        }
+    }
     match ready.asked.foreground {
-        true => serve(ready, |_| Ok(())),
+        true => serve(ready, |ready| {
+            if let Some(out) = ready
+                .asked
+                .log
+                .as_ref()
+                .map(Log::open)
+                .transpose()?
+                .flatten()
+            {
+                let failed = |error| Failure::new(std::io::Error::from(error).to_string());
+                rustix::stdio::dup2_stderr(&out).map_err(failed)?;
+            }
+            notify::ready(std::process::id(), &ready.what());
+            Ok(())
+        }),
         false => daemon::leave_behind(ready),
     }
 }
 
-/// Mounts, says so by `up`, and serves until the mount is gone.
+/// Mounts, says so by `up`, and serves until the mount is gone: itself, or by servers that it keeps.
 fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result<u8, Failure> {
-    let outcome = start(&ready).and_then(|(session, transport)| {
-        up(&ready)?;
-        signals::unmount_at_signals(ready.target.clone());
-        Ok(session.serve(transport))
-    });
+    let outcome = match ready.asked.restart {
+        true => keeper::keep(&ready, up),
+        false => serve_until_unmounted(&ready, None, None, up),
+    };
+    if ready.asked.foreground {
+        notify::notify("STOPPING=1");
+    }
     ready.directory.discard();
-    match outcome? {
-        Ended::Unmounted => Ok(0),
+    outcome.map(|()| 0)
+}
+
+/// One server's life. `held`: a descriptor on the source, a directory.
+fn serve_until_unmounted(
+    ready: &Ready,
+    held: Option<i32>,
+    estate: Option<&'static Estate>,
+    up: impl FnOnce(&Ready) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (session, transport) = start(ready, held, estate)?;
+    if let Some(counters) = ready.counters {
+        counters.begin();
+    }
+    // For `culvert list` alone: the mount goes on without.
+    let keeper = estate.and(rustix::process::getppid());
+    let keeper = keeper.map(|keeper| keeper.as_raw_nonzero().get().unsigned_abs());
+    if let Err(failure) = registry::register(ready, keeper) {
+        eprintln!("{failure}");
+    }
+    up(ready)?;
+    signals::unmount_at_signals(ready.target.clone());
+    match session.serve(transport) {
+        Ended::Unmounted => Ok(()),
         Ended::Broken(error) => Err(Failure::new(format!(
             "the connection with the kernel broke: {}",
             reason(&error)
@@ -82,36 +142,34 @@ fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result
     }
 }
 
-/// Opens the driver, mounts, and answers the kernel's first request.
-fn start(ready: &Ready) -> Result<(Session, Box<dyn Transport>), Failure> {
+/// Opens the driver, mounts, and answers the kernel's first request; or takes the connection over that an earlier server has left.
+fn start(
+    ready: &Ready,
+    held: Option<i32>,
+    estate: Option<&'static Estate>,
+) -> Result<(Session, Box<dyn Transport>), Failure> {
     let Ready {
         mount,
         target,
         directory,
         asked,
+        ..
     } = ready;
     signals::prepare();
-    let source = shown(path(&mount.source));
+    more_descriptors();
+    let source = shown(path(&asked.request.source));
     let cache = prepare::cache_directory();
     let environment = Environment {
         cache_directory: cache.as_ref().map(|path| path.as_os_str().as_bytes()),
         run_directory: Some(directory.path.as_os_str().as_bytes()),
         alone: true,
+        source: held,
+        book: estate.map(|estate| estate.nodes() as &dyn NodeBook),
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)
         .map_err(|error| Failure::new(format!("{source}: {error}")))?;
     let read_only = mount.read_only() || filesystem.capabilities().read_only;
-    let device = mounting::mount(&Mounting {
-        source: &source,
-        subtype: "culvert",
-        target,
-        allow_other: asked.allow_other,
-        read_only,
-        privileged_files: asked.privileged_files,
-    })
-    .map_err(failure)?;
-    let transport: Box<dyn Transport> = Box::new(DeviceFuse::new(device));
     let settings = Settings {
         without: asked.without.clone(),
         valid: asked.valid,
@@ -119,14 +177,56 @@ fn start(ready: &Ready) -> Result<(Session, Box<dyn Transport>), Failure> {
         read_only,
         threads: 0,
         trace: asked.trace,
+        estate,
+        counters: ready.counters,
     };
+    let left = estate.and_then(|estate| estate.channels().next());
+    let is_first = left.is_none();
+    let device = match left {
+        Some(channel) => channel,
+        None => {
+            let device = mounting::mount(&Mounting {
+                source: &source,
+                subtype: "culvert",
+                target,
+                allow_other: asked.allow_other,
+                read_only,
+                privileged_files: asked.privileged_files,
+                no_exec: asked.no_exec,
+            })
+            .map_err(failure)?;
+            match estate {
+                Some(estate) => {
+                    estate.set_channels(DeviceFuse::channels(device, settings.threads()));
+                    let first = estate.channels().next();
+                    first.ok_or_else(|| Failure::new("the connection has no channel"))?
+                }
+                None => DeviceFuse::new(device),
+            }
+        }
+    };
+    let transport: Box<dyn Transport> = Box::new(device);
     match Session::negotiate(filesystem, settings, &*transport) {
         Ok(session) => Ok((session, transport)),
         Err(error) => {
-            let _ = mounting::unmount(target, true);
+            if is_first {
+                let _ = mounting::unmount(target, true);
+            }
             Err(Failure::new(error.to_string()))
         }
     }
+}
+
+/// As many descriptors as there may be: a node is one.
+fn more_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let most = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // With fewer, some operations are EMFILE.
+    let _ = setrlimit(Resource::Nofile, most);
 }
 
 fn failure(failed: Failed) -> Failure {
@@ -137,15 +237,32 @@ fn failure(failed: Failed) -> Failure {
     }
 }
 
-/// Ends the mounts at `targets`, as many as can be.
+/// Ends the mounts at `targets`, as many as can be; none given: all of the user's.
 pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
+    let all: Vec<OsString> = match targets.is_empty() {
+        // The last made first: one may lie on another.
+        true => registry::mounted()
+            .into_iter()
+            .rev()
+            .map(|one| one.target)
+            .collect(),
+        false => Vec::new(),
+    };
     let mut outcome = Ok(0);
-    for target in targets {
+    for target in targets.iter().chain(&all) {
         let typed = Path::new(target);
         let done = target::mounted(typed).and_then(|target| {
-            mounting::unmount(&target, lazy).map_err(failure)?;
+            mounting::unmount(&target, lazy).map_err(|failed| match registry::users(&target) {
+                users if users.is_empty() || lazy => failure(failed),
+                users => Failure::new(format!("{} is used by {users}", shown(&target))).advice(
+                    "end them, or take the mount from the tree at once: culvert umount --lazy",
+                ),
+            })?;
             Ok(0)
         });
+        if let (Err(earlier), true) = (&outcome, done.is_err()) {
+            eprintln!("{earlier}");
+        }
         if done.is_err() {
             outcome = done;
         }

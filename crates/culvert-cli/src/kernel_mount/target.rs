@@ -62,21 +62,58 @@ pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The type of the mount whose root is `target`, the topmost (proc(5), mountinfo).
-fn kind_of_mount(target: &Path) -> Option<String> {
-    let table = fs::read("/proc/self/mountinfo").ok()?;
-    let target = target.as_os_str().as_encoded_bytes();
-    let lines = table.split(|&byte| byte == b'\n');
-    lines.rev().find_map(|line| kind_in(line, target))
+/// A line of a mount table (proc(5), mountinfo).
+pub struct Line {
+    /// The mount point.
+    pub target: Vec<u8>,
+    /// The type, "fuse.culvert" for ours.
+    kind: Vec<u8>,
+    /// The source.
+    pub source: Vec<u8>,
+    /// Major and minor number of the device.
+    pub device: String,
+    /// Whose mount it is, of FUSE's.
+    pub uid: u32,
 }
 
-/// The type in a line of mountinfo, if its mount point is `target`.
-fn kind_in(line: &[u8], target: &[u8]) -> Option<String> {
+fn line(line: &[u8]) -> Option<Line> {
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let separator = words.iter().position(|word| *word == b"-")?;
-    let kind = words.get(separator + 1)?;
-    let point = unescaped(words.get(4)?);
-    (point == target).then(|| String::from_utf8_lossy(kind).into_owned())
+    let options = words.get(separator + 3).copied().unwrap_or_default();
+    let uid = options
+        .split(|&byte| byte == b',')
+        .find_map(|option| option.strip_prefix(b"user_id="));
+    let uid = uid.and_then(|uid| std::str::from_utf8(uid).ok()?.parse().ok());
+    Some(Line {
+        target: unescaped(words.get(4)?),
+        kind: words.get(separator + 1)?.to_vec(),
+        source: unescaped(words.get(separator + 2)?),
+        device: String::from_utf8_lossy(words.get(2)?).into_owned(),
+        uid: uid.unwrap_or(0),
+    })
+}
+
+/// What `text` says, a line of mountinfo, if the mount is one of ours.
+pub fn ours_in(text: &[u8]) -> Option<Line> {
+    line(text).filter(|line| line.kind == b"fuse.culvert")
+}
+
+/// The mount whose root is `target`, the topmost.
+fn topmost(target: &Path) -> Option<Line> {
+    let table = fs::read("/proc/self/mountinfo").ok()?;
+    let target = target.as_os_str().as_encoded_bytes();
+    let mut lines = table.split(|&byte| byte == b'\n').rev();
+    lines.find_map(|text| line(text).filter(|line| line.target == target))
+}
+
+/// The type of the mount whose root is `target`.
+fn kind_of_mount(target: &Path) -> Option<String> {
+    topmost(target).map(|line| String::from_utf8_lossy(&line.kind).into_owned())
+}
+
+/// Major and minor number of the device of the mount whose root is `target`.
+pub fn device(target: &Path) -> Option<String> {
+    topmost(target).map(|line| line.device)
 }
 
 /// Blanks, line ends and backslashes are written as three octal digits.
@@ -108,10 +145,15 @@ mod tests {
 
     #[test]
     fn mount_tables_are_read() {
-        let line =
-            br"36 35 0:41 / /a\040b\134c rw,nosuid shared:1 - fuse.culvert source rw,user_id=0";
-        assert_eq!(kind_in(line, br"/a b\c").as_deref(), Some("fuse.culvert"));
-        assert_eq!(kind_in(line, b"/a"), None);
-        assert_eq!(kind_in(b"", b"/a"), None);
+        let text =
+            br"36 35 0:41 / /a\040b\134c rw,nosuid shared:1 - fuse.culvert a\040b rw,user_id=7";
+        let found = ours_in(text).unwrap();
+        assert_eq!(
+            (&*found.target, &*found.source),
+            (&br"/a b\c"[..], &b"a b"[..])
+        );
+        assert_eq!((&*found.device, found.uid), ("0:41", 7));
+        assert!(ours_in(b"1 2 0:3 / / rw - ext4 /dev/vda rw").is_none());
+        assert!(ours_in(b"").is_none());
     }
 }

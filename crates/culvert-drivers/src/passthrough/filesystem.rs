@@ -4,7 +4,7 @@ use super::attributes::{self, Target, attributes};
 use super::kernel::{self, Name};
 use super::nodes::{Nodes, Object};
 use super::options::Options;
-use crate::descriptor::{Descriptor, Held, Keeper};
+use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
 use crate::descriptor_file::{DescriptorFile, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
@@ -25,10 +25,15 @@ pub struct PassthroughFs {
 }
 
 impl PassthroughFs {
-    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are `keeper`'s.
-    pub fn new(root: Descriptor, options: Options, keeper: Keeper) -> Result<Self> {
+    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there.
+    pub fn new(
+        root: Descriptor,
+        options: Options,
+        keeper: Keeper,
+        book: Option<&'static dyn NodeBook>,
+    ) -> Result<Self> {
         Ok(Self {
-            nodes: Arc::new(Nodes::new(root, keeper)?),
+            nodes: Arc::new(Nodes::new(root, keeper, book)?),
             keeper,
             options,
         })

@@ -7,7 +7,7 @@
 //! use where its copy of the table has it, which is looked at each time.
 
 use super::kernel;
-use crate::descriptor::{Descriptor, Held, Keeper};
+use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
 use alloc::{
     collections::{BTreeMap, btree_map::Entry as Slot},
     format,
@@ -17,9 +17,9 @@ use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
 use culvert_sys::raw::general::statx;
 
 /// What a node is.
-#[derive(Debug)]
 pub(super) struct Object {
     held: Held,
+    book: Option<&'static dyn NodeBook>,
     /// `st_dev` and `st_ino`.
     pub identity: (u64, u64),
     /// Its type, which no inode changes.
@@ -30,6 +30,14 @@ impl Object {
     /// The `O_PATH` descriptor, as it is now.
     pub fn fd(&self) -> i32 {
         self.held.raw()
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        if let Some(book) = self.book {
+            book.erase(self.fd());
+        }
     }
 }
 
@@ -44,6 +52,15 @@ struct Known {
     parent: Option<Key>,
 }
 
+impl Known {
+    /// Writes down what the transport has of `node`.
+    fn note(&self, node: Node) {
+        if let Some(book) = self.object.book {
+            book.note(self.object.fd(), node.0, self.references);
+        }
+    }
+}
+
 /// A node as one table of descriptors has it.
 type Key = (usize, Node);
 type Map = BTreeMap<Key, Known>;
@@ -52,23 +69,63 @@ type Map = BTreeMap<Key, Known>;
 pub(super) struct Nodes {
     root: (Node, Arc<Object>),
     keeper: Keeper,
+    book: Option<&'static dyn NodeBook>,
     known: Mutex<Map>,
 }
 
 impl Nodes {
-    /// The nodes below the directory `root`.
-    pub fn new(root: Descriptor, keeper: Keeper) -> Result<Self> {
+    /// The nodes below the directory `root`; those in `book` are known already.
+    pub fn new(
+        root: Descriptor,
+        keeper: Keeper,
+        book: Option<&'static dyn NodeBook>,
+    ) -> Result<Self> {
         let status = kernel::status(root.raw(), None)?;
         let object = Object {
             held: keeper.keep(root),
+            book: None,
             identity: identity(&status),
             kind: FileKind::Directory,
         };
-        Ok(Self {
+        let nodes = Self {
             root: (Node(object.identity.1), Arc::new(object)),
             keeper,
+            book,
             known: Mutex::new(BTreeMap::new()),
-        })
+        };
+        if let Some(book) = book {
+            book.each(&mut |fd, node, references| nodes.take_over(fd, Node(node), references));
+        }
+        Ok(nodes)
+    }
+
+    /// Descriptor `fd` of the process before this one, which was `node`. One that nobody refers to, or that is something else, is closed.
+    fn take_over(&self, fd: i32, node: Node, references: u64) {
+        let descriptor = Descriptor::from_raw(fd);
+        let usable = kernel::status(fd, None).ok().and_then(|status| {
+            let kind = kind(&status).ok()?;
+            (references > 0 && self.number(identity(&status)) == node)
+                .then(|| (identity(&status), kind))
+        });
+        let Some((identity, kind)) = usable else {
+            if let Some(book) = self.book {
+                book.erase(fd);
+            }
+            return;
+        };
+        let object = Object {
+            held: self.keeper.keep(descriptor),
+            book: self.book,
+            identity,
+            kind,
+        };
+        let known = Known {
+            object: Arc::new(object),
+            references,
+            pins: 0,
+            parent: None,
+        };
+        self.known.lock().insert((self.keeper.table(), node), known);
     }
 
     /// The root.
@@ -120,6 +177,7 @@ impl Nodes {
             return None;
         }
         found.references += 1;
+        found.note(node);
         Some(node)
     }
 
@@ -149,6 +207,7 @@ impl Nodes {
         // Outside the lock: the embedder has locks of its own.
         let object = Arc::new(Object {
             held: self.keeper.keep(descriptor),
+            book: self.book,
             identity,
             kind,
         });
@@ -158,6 +217,7 @@ impl Nodes {
             Slot::Occupied(mut found) => {
                 same(found.get().object.identity, identity)?;
                 count(found.get_mut());
+                found.get().note(node);
             }
             Slot::Vacant(place) => {
                 let mut new = Known {
@@ -167,6 +227,7 @@ impl Nodes {
                     parent: None,
                 };
                 count(&mut new);
+                new.note(node);
                 place.insert(new);
                 let parent = parent.and_then(|parent| self.key(&known, parent));
                 hang(&mut known, key, parent);
@@ -200,6 +261,7 @@ impl Nodes {
         let key = (self.keeper.table(), node);
         release(&mut self.known.lock(), key, |known| {
             known.references = known.references.saturating_sub(count);
+            known.note(node);
         });
     }
 

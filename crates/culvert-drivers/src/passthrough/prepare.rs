@@ -41,21 +41,25 @@ const SEARCH: u32 = 1;
 /// The file system of a mount that [`prepare`] made ready. `EIO` when its source leads to another directory by now.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::travelled(mount)?;
-    let root = root(mount, &options)?;
+    let root = root(mount, &options, environment.source)?;
     Ok(Box::new(PassthroughFs::new(
         root,
         options,
         environment.keeper,
+        environment.book,
     )?))
 }
 
 /// The root: by the target where the kernel has bound the source there, else by the source.
-fn root(mount: &Mount, options: &Options) -> Result<Descriptor> {
+fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<Descriptor> {
     let place = match options.bound {
         true => &mount.target,
         false => &mount.source,
     };
-    let root = kernel::open_root(place)?;
+    let root = match held {
+        Some(held) => kernel::reopen(held, kernel::O_PATH)?,
+        None => kernel::open_root(place)?,
+    };
     let found = identity(&kernel::status(root.raw(), None)?);
     match options.identity {
         Some(expected) if expected != found => Err(Error::because(

@@ -3,6 +3,7 @@
 use super::{DONE, Outcome};
 use crate::{
     capabilities::CACHE_DIR,
+    estate::{Kind, Open},
     session::{Context, Session},
 };
 use culvert::{
@@ -17,7 +18,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 /// An open directory.
 pub struct OpenDirectory {
     /// What the driver keeps for this open; none: it is asked by node.
-    driven: Option<Box<dyn Directory>>,
+    pub driven: Option<Box<dyn Directory>>,
 }
 
 /// How many positions `.` and `..` take, which are added here, in front of the driver's.
@@ -72,9 +73,21 @@ impl Session {
             true => 0,
             false => OpenOut::CACHE_DIR | self.kept_listing(dir),
         };
+        let fh = self.directories.insert(OpenDirectory { driven });
+        if let (Some(estate), Some(place)) = (self.settings.estate, context.place) {
+            let open = Open {
+                kind: Kind::Driven,
+                node: dir.0,
+                flags: open.flags,
+                fd: -1,
+                backing: -1,
+                request: place.unique(),
+            };
+            estate.directories().set(fh, &open);
+        }
         Ok(Answer::Opened {
             open: OpenOut {
-                fh: self.directories.insert(OpenDirectory { driven }),
+                fh,
                 open_flags,
                 backing_id: 0,
             },

@@ -3,6 +3,7 @@
 use super::{DONE, Outcome};
 use crate::{
     capabilities::KEEP_CACHE,
+    estate::{Kind, Open},
     session::{Context, Session},
 };
 use culvert::{
@@ -33,7 +34,7 @@ pub struct OpenFile {
     /// The node it is of.
     pub node: Node,
     /// [`crate::passthrough::Backings`] counts it, as one that stores or not.
-    counted: Option<bool>,
+    pub counted: Option<bool>,
 }
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
@@ -49,7 +50,7 @@ const SERVER: Caller<'static> = Caller {
 const APPEND: u32 = OpenFlags::APPEND.0;
 /// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`, `O_NOATIME`. The rest (`O_DIRECT` among them) is between
 /// the program and the kernel.
-const MEANT: u32 = 0o3 | 0o1000 | APPEND | 0o10000 | 0o4000000 | 0o1000000;
+pub(super) const MEANT: u32 = 0o3 | 0o1000 | APPEND | 0o10000 | 0o4000000 | 0o1000000;
 
 impl Session {
     fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
@@ -133,7 +134,7 @@ impl Session {
     }
 
     /// Keeps what was opened, or `made`; what the kernel is told of it.
-    fn opened(
+    pub(super) fn opened(
         &self,
         context: &mut Context<'_>,
         node: Node,
@@ -142,9 +143,12 @@ impl Session {
         made: bool,
     ) -> OpenOut {
         // Where the data are the kernel's nothing is delayed that closing could report.
-        let backed = matches!(opened, Opened::Backed(_));
+        let (kind, number) = match opened {
+            Opened::Backed(fd) => (Kind::Backed, fd),
+            Opened::Driven(_) => (Kind::Driven, -1),
+        };
         let file = file_in(opened, node);
-        let mut open_flags = match backed || !file.reports_at_close() {
+        let mut open_flags = match kind == Kind::Backed || !file.reports_at_close() {
             true => OpenOut::NOFLUSH,
             false => 0,
         };
@@ -182,12 +186,24 @@ impl Session {
         if !made {
             self.history.opened(node, backing_id == 0);
         }
+        let fh = self.files.insert(OpenFile {
+            file,
+            node,
+            counted: counted.then_some(stores),
+        });
+        if let (Some(estate), Some(place)) = (self.settings.estate, context.place) {
+            let open = Open {
+                kind,
+                node: node.0,
+                flags: flags.0,
+                fd: number,
+                backing: if counted { backing_id } else { -1 },
+                request: place.unique(),
+            };
+            estate.files().set(fh, &open);
+        }
         OpenOut {
-            fh: self.files.insert(OpenFile {
-                file,
-                node,
-                counted: counted.then_some(stores),
-            }),
+            fh,
             open_flags,
             backing_id,
         }
@@ -220,6 +236,10 @@ impl Session {
         context: &mut Context<'_>,
         release: &ReleaseIn,
     ) -> Outcome<'static> {
+        // Before the number is another's.
+        if let Some(estate) = self.settings.estate {
+            estate.files().clear(release.fh);
+        }
         if let Some(open) = self.files.remove(release.fh)
             && let Some(stores) = open.counted
         {
@@ -253,6 +273,7 @@ impl Session {
         header: &InHeader,
         write: &WriteIn,
         data: &[u8],
+        done: usize,
     ) -> Outcome<'static> {
         let open = self.file(write.fh)?;
         if self.acts {
@@ -262,17 +283,16 @@ impl Session {
                 false => context.identity.server()?,
             }
         }
+        let data = &data[..data.len().min(reach(write.offset)?)];
         let mut source = Writing {
-            rest: &data[..data.len().min(reach(write.offset)?)],
+            rest: data.get(done..).unwrap_or_default(),
             interrupted: context.interrupted,
         };
-        // At the end as the driver knows it: the kernel's size may be old, where others write too. (So RWF_NOAPPEND, which the request does not show, is
-        // not honoured.) Pages that the kernel writes back have their place, whatever the open's flags.
-        let appends = write.flags & APPEND != 0 && write.write_flags & WriteIn::CACHE == 0;
-        let count = match appends {
+        let count = match appends(write) {
+            true if source.rest.is_empty() && done > 0 => 0,
             true => open.file.append(&mut source)?.1,
             false => open.file.write_at(write.offset, &mut source)?,
-        };
+        } + done;
         Ok(Answer::Written {
             written: WriteOut {
                 size: count as u32,
@@ -369,8 +389,14 @@ impl Session {
     }
 }
 
+/// Whether a write goes to the end as the driver knows it: the kernel's size may be old, where others write too. (So RWF_NOAPPEND, which the request does
+/// not show, is not honoured.) Pages that the kernel writes back have their place, whatever the open's flags.
+pub(super) const fn appends(write: &WriteIn) -> bool {
+    write.flags & APPEND != 0 && write.write_flags & WriteIn::CACHE == 0
+}
+
 /// What serves the requests on `opened`, of `node`.
-fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
+pub fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
     match opened {
         Opened::Backed(fd) => {
             let descriptor = unhindered(Descriptor::from_raw(fd));

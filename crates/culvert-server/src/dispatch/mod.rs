@@ -1,5 +1,6 @@
 //! What each request means: from the protocol to the driver and back.
 
+mod again;
 mod directories;
 mod files;
 mod names;
@@ -15,7 +16,7 @@ use culvert_wire::{
     structures::{InHeader, StatfsOut, StatxOut},
 };
 pub use directories::OpenDirectory;
-pub use files::OpenFile;
+pub use files::{OpenFile, file_in};
 
 /// An answer, or the errno and why.
 type Outcome<'o> = Result<Answer<'o>>;
@@ -52,13 +53,19 @@ impl Session {
             }
             // These act on what is open already, by the server's own right; writes see to theirs.
             Operation::Read { read } => return self.read(context, node, read, out),
-            Operation::Write { write, data } => return self.write(context, header, write, data.0),
+            Operation::Write { write, data } => {
+                let done = self.appended(context, write, data.0)?;
+                return self.write(context, header, write, data.0, done);
+            }
             Operation::Flush { flush } => return self.flush(flush),
             Operation::Release { release } => return self.release(context, release),
             Operation::Fsync { fsync } => return self.fsync(node, fsync),
             Operation::Lseek { lseek } => return self.lseek(node, lseek),
             Operation::Readdir { read } => return self.readdir(context, node, read, out),
             Operation::Releasedir { release } => {
+                if let Some(estate) = self.settings.estate {
+                    estate.directories().clear(release.fh);
+                }
                 self.directories.remove(release.fh);
                 return DONE;
             }
@@ -70,6 +77,11 @@ impl Session {
             context
                 .identity
                 .caller(header.uid, header.gid, header.pid)?;
+        }
+        if let Some(place) = context.place
+            && let Some(answer) = self.settled(context, place, request)?
+        {
+            return Ok(answer);
         }
         match &request.operation {
             Operation::Lookup { name } => self.lookup(context, header, node, name.bytes()),

@@ -42,6 +42,9 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
     if mounting.allow_other {
         options += ",allow_other";
     }
+    if mounting.no_exec {
+        options += ",noexec";
+    }
     if mounting.read_only {
         options += ",ro";
     }

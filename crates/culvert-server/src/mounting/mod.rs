@@ -20,6 +20,8 @@ pub struct Mounting<'a> {
     pub read_only: bool,
     /// Set-user-ID programs and devices on it are what they are. Only root's mounts may have it.
     pub privileged_files: bool,
+    /// No program on it is executed.
+    pub no_exec: bool,
 }
 
 /// Why a mount cannot be made or ended, and what to do about it.

@@ -85,6 +85,9 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()>
     if !mounting.privileged_files {
         flags |= MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     }
+    if mounting.no_exec {
+        flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    }
     if mounting.read_only {
         flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
     }
@@ -112,6 +115,9 @@ fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> 
     let mut flags = MountFlags::empty();
     if !mounting.privileged_files {
         flags |= MountFlags::NOSUID | MountFlags::NODEV;
+    }
+    if mounting.no_exec {
+        flags |= MountFlags::NOEXEC;
     }
     if mounting.read_only {
         flags |= MountFlags::RDONLY;

@@ -1,0 +1,213 @@
+//! `mount.culvert`: what mount(8) calls for `mount -t culvert` and for lines of fstab(5).
+//!
+//! `mount.culvert SOURCE TARGET [-sfnv] [-o OPTIONS] [-t TYPE]`, as mount(8) says under "External helpers". The file system's type is in option `type=`, in
+//! SOURCE (`archive#/srv/x.tar`), or found from SOURCE.
+
+use super::arguments::{Mount, mount};
+use crate::{
+    arguments::Command,
+    failure::{Failure, shown},
+};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+};
+
+/// Names by which this program is that helper.
+const NAMES: [&[u8]; 2] = [b"mount.culvert", b"mount.fuse.culvert"];
+
+/// Whether the program was called by the name `name`.
+pub fn is_called(name: &OsStr) -> bool {
+    let last = name.as_bytes().rsplit(|&byte| byte == b'/').next();
+    last.is_some_and(|last| NAMES.contains(&last))
+}
+
+const USAGE: &str = "\
+Usage: mount.culvert [TYPE#]SOURCE TARGET [-sfnv] [-o OPTIONS]
+
+Called by mount(8): mount -t culvert [-o type=TYPE,OPTIONS] SOURCE TARGET
+In /etc/fstab:      SOURCE TARGET culvert type=TYPE,OPTIONS 0 0
+";
+
+/// The words of [`super::arguments::mount`] for those that mount(8) gives.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failure> {
+    let mut parser = lexopt::Parser::from_args(arguments.collect::<Vec<_>>());
+    let wrong =
+        |error: lexopt::Error| Failure::new(error.to_string()).advice("try: mount.culvert --help");
+    let (mut paths, mut options, mut driver, mut fake) = (Vec::new(), Vec::new(), None, false);
+    use lexopt::Arg::{Long, Short, Value};
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(USAGE.into())),
+            Short('o') => options.push(parser.value().map_err(wrong)?),
+            // "fuse.culvert" or "culvert.archive": what follows our own name is the type.
+            Short('t') => {
+                let value = parser.value().map_err(wrong)?;
+                driver = shown(&value)
+                    .rsplit_once("culvert.")
+                    .map(|(_, driver)| driver.to_owned());
+            }
+            Short('N') => {
+                parser.value().map_err(wrong)?;
+            }
+            Short('f') => fake = true,
+            Short('s' | 'n' | 'v' | 'r' | 'w') => {}
+            Value(path) if paths.len() < 2 => paths.push(path),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    let [source, target] = <[OsString; 2]>::try_from(paths).map_err(|_| {
+        Failure::new("source and target are wanted").advice("try: mount.culvert --help")
+    })?;
+    let (named, source) = split_type(source);
+    let mut words: Vec<OsString> = Vec::new();
+    let mut kept = Vec::new();
+    for option in options
+        .iter()
+        .flat_map(|options| pieces(options.as_bytes()))
+    {
+        match option.strip_prefix(b"type=") {
+            Some(name) => driver = Some(shown(OsStr::from_bytes(name))),
+            None if is_of_mount(option) => {}
+            None => kept.push(option),
+        }
+    }
+    if let Some(driver) = driver.or(named) {
+        words.extend(["-t".into(), driver.into()]);
+    }
+    if !kept.is_empty() {
+        words.extend(["-o".into(), OsString::from_vec(kept.join(&b','))]);
+    }
+    words.extend(["--".into(), source, target]);
+    let mut parser = lexopt::Parser::from_args(words);
+    match mount(&mut parser)? {
+        Command::Mount(asked) if fake => {
+            let _: Mount = asked;
+            Ok(Command::Print(String::new()))
+        }
+        command => Ok(command),
+    }
+}
+
+/// `TYPE#SOURCE` as both; else the source alone. A type is a word, so that names of files with `#` in them stay whole.
+fn split_type(source: OsString) -> (Option<String>, OsString) {
+    let bytes = source.as_bytes();
+    let Some(at) = bytes.iter().position(|&byte| byte == b'#') else {
+        return (None, source);
+    };
+    let (word, rest) = (&bytes[..at], &bytes[at + 1..]);
+    match culvert_drivers::list().find(|driver| driver.name.as_bytes() == word) {
+        Some(driver) => (Some(driver.name.into()), OsStr::from_bytes(rest).to_owned()),
+        None => (None, source),
+    }
+}
+
+/// The options in `text`, separated by commas that no backslash quotes.
+fn pieces(text: &[u8]) -> Vec<&[u8]> {
+    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
+    while at <= text.len() {
+        match text.get(at) {
+            Some(b'\\') => at += 1,
+            Some(b',') | None => {
+                let piece = text.get(start..at.min(text.len())).unwrap_or_default();
+                if !piece.is_empty() {
+                    found.push(piece);
+                }
+                start = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Options that are mount(8)'s or the service manager's, and say nothing to a file system; and those that are so anyway.
+fn is_of_mount(option: &[u8]) -> bool {
+    const WORDS: &[&str] = &[
+        "defaults",
+        "auto",
+        "noauto",
+        "user",
+        "nouser",
+        "users",
+        "owner",
+        "group",
+        "nofail",
+        "_netdev",
+        "rw",
+        "async",
+        "sync",
+        "dirsync",
+        "exec",
+        "atime",
+        "noatime",
+        "diratime",
+        "nodiratime",
+        "relatime",
+        "norelatime",
+        "strictatime",
+        "nostrictatime",
+        "lazytime",
+        "nolazytime",
+        "iversion",
+        "noiversion",
+        "mand",
+        "nomand",
+        "silent",
+        "loud",
+        "bootwait",
+        "nobootwait",
+        "symfollow",
+    ];
+    let word = |known: &&str| known.as_bytes() == option;
+    option.starts_with(b"x-")
+        || option.starts_with(b"X-")
+        || option.starts_with(b"comment=")
+        || option.starts_with(b"user=")
+        || option.starts_with(b"uhelper=")
+        || WORDS.iter().any(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Mount {
+        match parse(words.iter().map(OsString::from)).unwrap() {
+            Command::Mount(mount) => mount,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_mount_says_is_understood() {
+        let options = "rw,noauto,nofail,x-systemd.automount,_netdev,user=me,noexec,type=archive,allow_other,dev";
+        let mount = parsed(&["/srv/a b.tar", "/mnt", "-o", options]);
+        assert_eq!(mount.request.driver.as_deref(), Some("archive"));
+        assert_eq!(mount.request.source, b"/srv/a b.tar");
+        assert!(
+            mount.request.options.is_empty(),
+            "{:?}",
+            mount.request.options
+        );
+        assert!(mount.allow_other && mount.privileged_files && mount.no_exec);
+        let mount = parsed(&["passthrough#/srv", "/mnt", "-n", "-v", "-o", "ro,driven"]);
+        assert_eq!(mount.request.driver.as_deref(), Some("passthrough"));
+        assert_eq!(mount.request.source, b"/srv");
+        assert_eq!(mount.request.options.len(), 2);
+        // No type is called so.
+        assert_eq!(parsed(&["/a#b", "/mnt"]).request.source, b"/a#b");
+        assert!(matches!(
+            parse(["/a", "/mnt", "-f"].iter().map(OsString::from)),
+            Ok(Command::Print(_))
+        ));
+    }
+
+    #[test]
+    fn quoted_commas_stay() {
+        assert_eq!(pieces(br"a,,b\,c"), [&b"a"[..], br"b\,c"]);
+        assert!(is_called(OsStr::new("/sbin/mount.culvert")));
+        assert!(!is_called(OsStr::new("culvert")));
+    }
+}

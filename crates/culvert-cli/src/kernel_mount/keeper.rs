@@ -1,0 +1,147 @@
+//! The keeper: a process that holds what a mount needs to live, and starts its server again when that dies.
+//!
+//! Keeper and server have one table of descriptors (`CLONE_FILES`) and the [`Estate`], but not their memory: kill -9 takes from the server nothing but its
+//! threads. The next one finds the connection, nodes and open files, asks the kernel for the requests that were in hand (`FUSE_NOTIFY_RESEND`, Linux 6.9),
+//! and goes on. The keeper has one thread and does nothing but wait.
+
+use super::{Ready, serve_until_unmounted, signals};
+use crate::failure::{Failure, path, reason, shown};
+use culvert::mount::Mount;
+use culvert_server::{estate::Estate, mounting};
+use culvert_sys::{nr, syscall};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Pid, Signal, WaitOptions, waitpid},
+};
+use std::{
+    io::{self, Write},
+    os::fd::IntoRawFd,
+    thread,
+    time::Duration,
+};
+
+/// So many servers that died without having answered anything are enough.
+const FRUITLESS: u32 = 8;
+
+/// Mounts, says so by `up`, and keeps a server until the mount is gone.
+pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result<(), Failure> {
+    let cannot = |error: io::Error| Failure::new(format!("cannot start: {}", reason(&error)));
+    signals::prepare_keeper();
+    super::more_descriptors();
+    let estate = Estate::new().map_err(cannot)?;
+    let held = held(&ready.mount)?;
+    let own = culvert_server::estate::open_descriptors();
+    let mut up = Some(up);
+    let mut ending = false;
+    let mut fruitless = 0;
+    loop {
+        let before = estate.answered();
+        let server = start(ready, held, estate).map_err(cannot)?;
+        let end = loop {
+            match signals::news() {
+                signals::News::End(signal) => {
+                    ending = true;
+                    if let Some(signal) = Signal::from_named_raw(signal as i32) {
+                        let _ = rustix::process::kill_process(server, signal);
+                    }
+                }
+                signals::News::Server => {
+                    if estate.is_up()
+                        && let Some(up) = up.take()
+                    {
+                        up(ready)?;
+                    }
+                    match waitpid(Some(server), WaitOptions::NOHANG) {
+                        Ok(Some((_, status))) => break status,
+                        Ok(None) => {}
+                        Err(error) => return Err(cannot(error.into())),
+                    }
+                }
+            }
+        };
+        if up.is_some() {
+            let text = estate.failure();
+            let text = text.unwrap_or_else(|| "the server ended before the mount was up".into());
+            let _ = mounting::unmount(&ready.target, true);
+            return Err(Failure::told(text));
+        }
+        let how = match end.terminating_signal() {
+            Some(signal) => format!("was killed by signal {signal}"),
+            None => format!("failed with {}", end.exit_status().unwrap_or(0)),
+        };
+        if end.exit_status() == Some(0) || !estate.is_connected() {
+            return Ok(());
+        }
+        if ending {
+            let _ = mounting::unmount(&ready.target, true);
+            return Ok(());
+        }
+        fruitless = match estate.answered() > before {
+            true => 0,
+            false => fruitless + 1,
+        };
+        if fruitless == FRUITLESS {
+            return Err(Failure::new(format!(
+                "the server {how}; {FRUITLESS} in turn have not answered anything, so no other is started"
+            ))
+            .advice("end the mount: culvert umount TARGET"));
+        }
+        let _ = writeln!(
+            io::stderr(),
+            "culvert: the server {how}; another one goes on"
+        );
+        estate.sweep(&own);
+        if fruitless > 0 {
+            // What it lacked may come back.
+            thread::sleep(Duration::from_millis(10 << fruitless));
+        }
+    }
+}
+
+/// The source, where it is a directory: held open, so that every server finds it, also where the mount lies over it.
+fn held(mount: &Mount) -> Result<Option<i32>, Failure> {
+    if mount.driver != "passthrough" {
+        return Ok(None);
+    }
+    let source = path(&mount.source);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(source, flags, Mode::empty())
+        .map_err(|error| Failure::new(format!("{}: {}", shown(source), reason(&error.into()))))?;
+    // Open until the keeper ends.
+    Ok(Some(directory.into_raw_fd()))
+}
+
+/// Starts a server, which has this process's descriptors.
+fn start(ready: &Ready, held: Option<i32>, estate: &'static Estate) -> io::Result<Pid> {
+    const CLONE_FILES: usize = 0x400;
+    const SIGCHLD: usize = 17;
+    // SAFETY: as fork(2): this process has one thread, so its memory is whole in the child, which goes on here on its copy of the stack. That the C library
+    // was not told matters only to what asks it for this thread's number, which nothing does.
+    let child = unsafe { syscall::call(nr::CLONE, [CLONE_FILES | SIGCHLD, 0, 0, 0, 0]) };
+    match child {
+        Ok(0) => serve(ready, held, estate),
+        Ok(number) => Pid::from_raw(number as i32).ok_or_else(|| io::ErrorKind::InvalidData.into()),
+        Err(error) => Err(io::Error::from_raw_os_error(error.raw())),
+    }
+}
+
+/// The server's process.
+fn serve(ready: &Ready, held: Option<i32>, estate: &'static Estate) -> ! {
+    let outcome = serve_until_unmounted(ready, held, Some(estate), |_| {
+        estate.set_up();
+        signals::tell_keeper();
+        Ok(())
+    });
+    let status = match outcome {
+        Ok(()) => 0,
+        Err(failure) if estate.is_up() => {
+            let _ = writeln!(io::stderr(), "{failure}");
+            1
+        }
+        Err(failure) => {
+            estate.fail(&failure.to_string());
+            1
+        }
+    };
+    std::process::exit(status)
+}

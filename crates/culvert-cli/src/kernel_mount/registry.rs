@@ -1,0 +1,303 @@
+//! Which mounts there are: what the kernel's table says, with what their servers have left in their run directories.
+//!
+//! A server writes `served` (what it serves) and `counters` (what it has done, as it goes) there. Nobody is asked and nobody woken. Run directories are in
+//! a base that belongs to the user it is named after and that nobody else can enter; others are not believed.
+
+use super::Ready;
+use crate::{
+    doctor::json::Value,
+    failure::{Failure, path, reason, shown},
+};
+use culvert_server::counters::{Counted, Counters};
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs::{self, File},
+    io::Read,
+    os::unix::ffi::OsStringExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A mount of ours in the kernel's table.
+pub struct Mounted {
+    /// Where.
+    pub target: OsString,
+    /// What the table shows as the source.
+    source: String,
+    /// Major and minor number of its device.
+    device: String,
+    /// Whose it is.
+    uid: u32,
+}
+
+/// What its server says.
+struct Served {
+    driver: String,
+    started: u64,
+    keeper: Option<u64>,
+    counted: Counted,
+}
+
+/// What the server of `ready` has to say of itself, now that it is mounted; the counters it is to keep.
+pub(super) fn register(ready: &Ready, keeper: Option<u32>) -> Result<(), Failure> {
+    let device = super::target::device(&ready.target).unwrap_or_default();
+    let started = now();
+    let keeper = keeper.map_or_else(String::new, |keeper| format!("keeper {keeper}\n"));
+    let driver = &ready.mount.driver;
+    let text = format!("device {device}\ndriver {driver}\nstarted {started}\n{keeper}");
+    let file = ready.directory.path.join("served");
+    fs::write(&file, text)
+        .map_err(|error| Failure::new(format!("{}: {}", shown(&file), reason(&error))))
+}
+
+/// The counters of `ready`'s server.
+pub(super) fn counters(ready: &Ready) -> Result<&'static Counters, Failure> {
+    let file = ready.directory.path.join("counters");
+    let failed = |error| Failure::new(format!("{}: {}", shown(&file), reason(&error)));
+    let opened = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&file)
+        .map_err(failed)?;
+    Counters::new(&opened).map_err(failed)
+}
+
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}
+
+/// The mounts of this user, of root all, in the order in which they were made.
+pub fn mounted() -> Vec<Mounted> {
+    let uid = rustix::process::geteuid();
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = table.split(|&byte| byte == b'\n');
+    let all = lines.filter_map(super::target::ours_in);
+    all.map(|line| Mounted {
+        target: OsString::from_vec(line.target),
+        source: shown(OsString::from_vec(line.source)),
+        device: line.device,
+        uid: line.uid,
+    })
+    .filter(|one| uid.is_root() || uid.as_raw() == one.uid)
+    .collect()
+}
+
+/// What the server of `mount` says, if it lives.
+fn served(mount: &Mounted) -> Option<Served> {
+    bases(mount.uid).iter().find_map(|base| {
+        let found = fs::symlink_metadata(base).ok()?;
+        if !found.is_dir() || found.uid() != mount.uid || found.mode() & 0o077 != 0 {
+            return None;
+        }
+        fs::read_dir(base)
+            .ok()?
+            .flatten()
+            .find_map(|run| read(&run.path(), &mount.device))
+    })
+}
+
+/// Where user `uid` has its run directories.
+fn bases(uid: u32) -> Vec<PathBuf> {
+    match rustix::process::geteuid().as_raw() == uid {
+        true => crate::run_directory::bases(),
+        false => ["/dev/shm/culvert-", "/run/user/", "/tmp/culvert-"]
+            .map(|base| match base.ends_with('/') {
+                true => PathBuf::from(format!("{base}{uid}/culvert")),
+                false => PathBuf::from(format!("{base}{uid}")),
+            })
+            .to_vec(),
+    }
+}
+
+/// What stands in `run`, if it is of the mount with `device` and its server lives.
+fn read(run: &Path, device: &str) -> Option<Served> {
+    let text = String::from_utf8(read_some(&run.join("served"))?).ok()?;
+    let word = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+    };
+    if word("device")? != device {
+        return None;
+    }
+    let counted = Counters::read(&read_some(&run.join("counters"))?)?;
+    let keeper = word("keeper").and_then(|keeper| keeper.parse().ok());
+    let lives = |process: u64| Path::new(&format!("/proc/{process}")).exists();
+    (lives(counted.server) || keeper.is_some_and(lives)).then(|| Served {
+        driver: word("driver").map(shown).unwrap_or_default(),
+        started: word("started")
+            .and_then(|word| word.parse().ok())
+            .unwrap_or(0),
+        keeper,
+        counted,
+    })
+}
+
+/// The first bytes of a plain file, which may be another user's.
+fn read_some(file: &Path) -> Option<Vec<u8>> {
+    const O_NOFOLLOW_NONBLOCK: i32 = 0o400_000 | 0o4000;
+    let file = File::options()
+        .read(true)
+        .custom_flags(O_NOFOLLOW_NONBLOCK)
+        .open(file)
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(1 << 16).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// The list, for people or as JSON.
+pub fn list(json: bool) -> String {
+    let mounts: Vec<(Mounted, Option<Served>)> = mounted()
+        .into_iter()
+        .map(|mount| {
+            let served = served(&mount);
+            (mount, served)
+        })
+        .collect();
+    if json {
+        let objects = mounts
+            .iter()
+            .map(|(mount, served)| object(mount, served.as_ref()));
+        return format!("{}\n", Value::List(objects.collect()));
+    }
+    let mut text = String::new();
+    for (mount, served) in &mounts {
+        text += &format!("{} on {}", mount.source, shown(&mount.target));
+        match served {
+            None => text += "\n  no server answers; end it: culvert umount --lazy TARGET\n",
+            Some(served) => text += &lines(served),
+        }
+    }
+    text
+}
+
+fn lines(served: &Served) -> String {
+    let counted = &served.counted;
+    let process = Process::of(counted.server);
+    let mut text = format!(
+        " type {}\n  server {}, up {} s",
+        served.driver,
+        counted.server,
+        now().saturating_sub(served.started)
+    );
+    if let Some(keeper) = served.keeper {
+        text += &format!(
+            ", kept by {keeper}, {} restarts",
+            counted.servers.saturating_sub(1)
+        );
+    }
+    text += &format!(
+        "\n  {} files and {} directories open, {} descriptors, {} KiB of memory\n",
+        counted.files, counted.directories, process.descriptors, process.memory
+    );
+    let asked: u64 = counted.operations.iter().map(|(_, count)| count).sum();
+    text += &format!(
+        "  {asked} requests, {} answered with an error\n",
+        counted.failures
+    );
+    for (name, count) in &counted.operations {
+        text += &format!("  {count:>12} {name}\n");
+    }
+    text
+}
+
+fn object(mount: &Mounted, served: Option<&Served>) -> Value {
+    let mut members = vec![
+        ("source", Value::from(mount.source.clone())),
+        ("target", Value::from(shown(&mount.target))),
+        ("user", Value::Number(mount.uid.into())),
+        ("served", Value::from(served.is_some())),
+    ];
+    if let Some(served) = served {
+        let counted = &served.counted;
+        let process = Process::of(counted.server);
+        let operations = counted.operations.iter();
+        members.extend([
+            ("type", Value::from(served.driver.clone())),
+            ("server", Value::Number(counted.server)),
+            (
+                "uptime",
+                Value::Number(now().saturating_sub(served.started)),
+            ),
+            ("restarts", Value::Number(counted.servers.saturating_sub(1))),
+            ("files", Value::Number(counted.files)),
+            ("directories", Value::Number(counted.directories)),
+            ("descriptors", Value::Number(process.descriptors)),
+            ("memory", Value::Number(process.memory << 10)),
+            ("failures", Value::Number(counted.failures)),
+            (
+                "requests",
+                Value::Object(
+                    operations
+                        .map(|(name, count)| (*name, Value::Number(*count)))
+                        .collect(),
+                ),
+            ),
+        ]);
+        if let Some(keeper) = served.keeper {
+            members.push(("keeper", Value::Number(keeper)));
+        }
+    }
+    Value::Object(members)
+}
+
+/// What /proc says of a server.
+struct Process {
+    /// Open descriptors: of a directory that is passed through, one for each node and one for each file.
+    descriptors: u64,
+    /// Resident, KiB.
+    memory: u64,
+}
+
+impl Process {
+    fn of(number: u64) -> Self {
+        let listed = fs::read_dir(format!("/proc/{number}/fd"));
+        let status = fs::read_to_string(format!("/proc/{number}/status")).unwrap_or_default();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let memory = memory.and_then(|words| words.trim().split(' ').next()?.parse().ok());
+        Self {
+            descriptors: listed.map_or(0, |listed| listed.count() as u64),
+            memory: memory.unwrap_or(0),
+        }
+    }
+}
+
+/// Who uses the mount at `target`, as far as it may be seen: by working directory, root, program or open file. Empty when nobody is found.
+pub fn users(target: &Path) -> String {
+    const MOST: usize = 5;
+    let mut found = BTreeSet::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(number) = process
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let place = process.path();
+        let files = fs::read_dir(place.join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let links = ["cwd", "root", "exe"].map(|link| place.join(link));
+        let mut all = links.into_iter().chain(files.map(|file| file.path()));
+        if all.any(|link| fs::read_link(link).is_ok_and(|to| to.starts_with(target))) {
+            found.insert(number);
+        }
+    }
+    let name = |number: &u32| {
+        let name = fs::read(format!("/proc/{number}/comm")).unwrap_or_default();
+        format!("{} ({number})", shown(path(name.trim_ascii())))
+    };
+    let names: Vec<String> = found.iter().take(MOST).map(name).collect();
+    let more = match found.len() > MOST {
+        true => format!(" and {} more", found.len() - MOST),
+        false => String::new(),
+    };
+    names.join(", ") + &more
+}

@@ -1,0 +1,329 @@
+//! Requests that come again: a server died between carrying one out and answering.
+//!
+//! Most may be carried out twice: a read, a write at an offset, a change of attributes, an open. For those that may not, the server writes down
+//! what is so before it changes anything ([`Evidence`]). The next one compares: what was not there and is, was made by the dead one, and so on. The kernel
+//! lets nobody change the directory through the mount meanwhile (it holds its lock until the request is answered); who changes the source in the same
+//! moment by another way than the mount can be taken for it.
+
+use super::Outcome;
+use crate::{
+    estate::{Evidence, Place},
+    session::{Context, Session},
+};
+use culvert::{
+    Caller, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,
+};
+use culvert_wire::{
+    Answer, Operation, Request,
+    structures::{InHeader, WriteIn},
+};
+
+/// The name that is to be made does not exist.
+const ABSENT: u64 = 1;
+/// The name that is to be removed is that of node `what[0]`.
+const PRESENT: u64 = 2;
+/// The first name is that of node `what[0]`, the second that of `what[1]` (0: of none).
+const NAMES: u64 = 3;
+/// The file that is to be appended to has `what[0]` bytes; as the one whose bytes are to be moved.
+const SIZE: u64 = 4;
+/// The extended attribute is there (`what[0]` 1) or not.
+const ATTRIBUTE: u64 = 5;
+
+/// `FALLOC_FL_COLLAPSE_RANGE` and `FALLOC_FL_INSERT_RANGE`: they move what lies behind.
+const COLLAPSE: u32 = 0x08;
+const INSERT: u32 = 0x20;
+/// `XATTR_CREATE`.
+const CREATE: u32 = 1;
+
+impl Session {
+    /// What `name` in `dir` is, if anything; its reference is given back.
+    fn seen(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Option<Node> {
+        let found = self.filesystem.lookup(caller, dir, name).ok()?;
+        self.filesystem.forget(found.attributes.node, 1);
+        Some(found.attributes.node)
+    }
+
+    /// The answer to `request` if a server that is dead has carried it out. Else, before it is, what is so is written down in `place`.
+    pub(super) fn settled<'o>(
+        &self,
+        context: &mut Context<'_>,
+        place: Place,
+        request: &Request<'_>,
+    ) -> Result<Option<Answer<'o>>> {
+        let header = &request.header;
+        let node = self.numbers.node(header.nodeid);
+        let evidence = context.evidence.take();
+        let note = |kind, what| place.note(Evidence { kind, what });
+        match &request.operation {
+            Operation::Mknod { name, .. }
+            | Operation::Mkdir { name, .. }
+            | Operation::Symlink { name, .. }
+            | Operation::Link { name, .. }
+            | Operation::Create { name, .. } => {
+                let caller = self.caller(context, header, 0)?;
+                let name = name.bytes();
+                match evidence {
+                    None => {
+                        if self.seen(&caller, node, name).is_none() {
+                            note(ABSENT, [0; 2]);
+                        }
+                        Ok(None)
+                    }
+                    Some(Evidence { kind: ABSENT, .. }) => {
+                        let Ok(found) = self.filesystem.lookup(&caller, node, name) else {
+                            return Ok(None);
+                        };
+                        self.made(context, request, &found).map(Some)
+                    }
+                    Some(_) => Ok(None),
+                }
+            }
+            Operation::Unlink { name } | Operation::Rmdir { name } => {
+                let caller = self.caller(context, header, 0)?;
+                let found = self.seen(&caller, node, name.bytes());
+                match (evidence, found) {
+                    (None, Some(found)) => note(PRESENT, [found.0, 0]),
+                    (Some(before), found)
+                        if before.kind == PRESENT
+                            && found.is_none_or(|found| found.0 != before.what[0]) =>
+                    {
+                        return Ok(Some(Answer::Done {}));
+                    }
+                    _ => {}
+                }
+                Ok(None)
+            }
+            Operation::Rename {
+                rename,
+                name,
+                new_name,
+            } => {
+                let to = (self.numbers.node(rename.newdir), new_name.bytes());
+                self.renamed(
+                    context,
+                    header,
+                    evidence,
+                    place,
+                    (node, name.bytes()),
+                    to,
+                    0,
+                )
+            }
+            Operation::Rename2 {
+                rename,
+                name,
+                new_name,
+            } => {
+                let to = (self.numbers.node(rename.newdir), new_name.bytes());
+                let from = (node, name.bytes());
+                self.renamed(context, header, evidence, place, from, to, rename.flags)
+            }
+            Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
+                let Some(open) = self.files.get(fallocate.fh) else {
+                    return Ok(None);
+                };
+                let size = open.file.attributes()?.size;
+                match evidence {
+                    Some(before) if before.kind == SIZE && before.what[0] != size => {
+                        Ok(Some(Answer::Done {}))
+                    }
+                    _ => {
+                        note(SIZE, [size, 0]);
+                        Ok(None)
+                    }
+                }
+            }
+            Operation::Setxattr {
+                setxattr,
+                name,
+                value,
+            } if setxattr.flags & CREATE != 0 => {
+                let found = self.filesystem.get_xattr(node, name.bytes()).ok();
+                match evidence {
+                    Some(before)
+                        if before.kind == ATTRIBUTE
+                            && before.what[0] == 0
+                            && found.as_deref() == Some(value.0) =>
+                    {
+                        Ok(Some(Answer::Done {}))
+                    }
+                    Some(_) => Ok(None),
+                    None => {
+                        note(ATTRIBUTE, [u64::from(found.is_some()), 0]);
+                        Ok(None)
+                    }
+                }
+            }
+            Operation::Removexattr { name } => {
+                let found = self.filesystem.get_xattr(node, name.bytes());
+                match evidence {
+                    Some(before)
+                        if before.kind == ATTRIBUTE
+                            && before.what[0] == 1
+                            && found
+                                .as_ref()
+                                .is_err_and(|error| error.errno() == Errno::ENODATA) =>
+                    {
+                        Ok(Some(Answer::Done {}))
+                    }
+                    Some(_) => Ok(None),
+                    None => {
+                        note(ATTRIBUTE, [u64::from(found.is_ok()), 0]);
+                        Ok(None)
+                    }
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The answer to a request that made `found`, of which it holds a reference; `EEXIST` where it is something else than it would have made.
+    fn made<'o>(
+        &self,
+        context: &mut Context<'_>,
+        request: &Request<'_>,
+        found: &Entry,
+    ) -> Outcome<'o> {
+        let node = found.attributes.node;
+        let kind = found.attributes.kind;
+        let regular = kind == FileKind::Regular;
+        let ours = match &request.operation {
+            Operation::Mkdir { .. } => kind == FileKind::Directory,
+            Operation::Symlink { target, .. } => {
+                kind == FileKind::Symlink
+                    && self.filesystem.readlink(node).ok().as_deref() == Some(target.bytes())
+            }
+            Operation::Mknod { mknod, .. } => {
+                FileKind::of_mode(mknod.mode).unwrap_or(FileKind::Regular) == kind
+            }
+            Operation::Link { link, .. } => self.numbers.node(link.oldnodeid) == node,
+            _ => regular,
+        };
+        if !ours {
+            self.filesystem.forget(node, 1);
+            return Err(Errno::EEXIST.into());
+        }
+        let Operation::Create { create, .. } = &request.operation else {
+            return self.entry(found);
+        };
+        // By the server's own right: the file's mode may forbid what the open that made it allowed.
+        if self.acts {
+            context.identity.server()?;
+        }
+        let flags = OpenFlags(create.flags & super::files::MEANT);
+        let caller = self.caller(context, &request.header, 0)?;
+        let opened: Opened = match self.filesystem.open(&caller, node, flags) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.filesystem.forget(node, 1);
+                return Err(error);
+            }
+        };
+        Ok(Answer::Created {
+            entry: self.entry_out(found),
+            open: self.opened(context, node, opened, flags, true),
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn renamed<'o>(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        evidence: Option<Evidence>,
+        place: Place,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        flags: u32,
+    ) -> Result<Option<Answer<'o>>> {
+        let caller = self.caller(context, header, 0)?;
+        let number = |(dir, name)| self.seen(&caller, dir, name).map_or(0, |node| node.0);
+        let now = [number(from), number(to)];
+        let Some(before) = evidence.filter(|before| before.kind == NAMES) else {
+            if now[0] != 0 {
+                place.note(Evidence {
+                    kind: NAMES,
+                    what: now,
+                });
+            }
+            return Ok(None);
+        };
+        let [old, new] = before.what;
+        let done = match RenameFlags(flags).exchange() {
+            true => old != new && now == [new, old],
+            // Two names of one file both stay.
+            false => old != new && now[0] != old && now[1] == old,
+        };
+        Ok(done.then_some(Answer::Done {}))
+    }
+
+    /// How many bytes of `data` a server that is dead has appended already.
+    pub(super) fn appended(
+        &self,
+        context: &mut Context<'_>,
+        write: &WriteIn,
+        data: &[u8],
+    ) -> Result<usize> {
+        let (Some(place), true) = (context.place, super::files::appends(write)) else {
+            return Ok(0);
+        };
+        let Some(open) = self.files.get(write.fh) else {
+            return Ok(0);
+        };
+        let size = open.file.attributes()?.size;
+        let evidence = context.evidence.take();
+        let Some(before) = evidence.filter(|before| before.kind == SIZE) else {
+            place.note(Evidence {
+                kind: SIZE,
+                what: [size, 0],
+            });
+            return Ok(0);
+        };
+        let start = before.what[0];
+        let count = size.saturating_sub(start).min(data.len() as u64) as usize;
+        if count == 0 {
+            return Ok(0);
+        }
+        // What stands there may be somebody else's.
+        let mut there = vec![0; count];
+        let unknown = |error: Error| {
+            error.within("it cannot be told whether a server that died has appended these bytes")
+        };
+        let read = self.read_by_node(context, open.node, start, &mut there);
+        let read = read.map_err(unknown)?;
+        match there[..read] == data[..count] {
+            true => Ok(count),
+            false => Ok(0),
+        }
+    }
+
+    fn read_by_node(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<usize> {
+        if self.acts {
+            context.identity.server()?;
+        }
+        let caller = Caller {
+            uid: 0,
+            gid: 0,
+            groups: &[],
+            pid: 0,
+            umask: 0,
+        };
+        let opened = self.filesystem.open(&caller, node, OpenFlags::READ)?;
+        let file = super::files::file_in(opened, node);
+        let mut done = 0;
+        while done < into.len() {
+            let mut rest = &mut into[done..];
+            match file.read_at(offset + done as u64, &mut rest)? {
+                0 => break,
+                count => done += count,
+            }
+        }
+        Ok(done)
+    }
+}

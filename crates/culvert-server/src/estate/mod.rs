@@ -1,0 +1,247 @@
+//! What a server leaves to the next one: memory that it shares with the keeper, which outlives it.
+//!
+//! Keeper and server are two processes with one table of descriptors and this memory. Whatever moment the server dies at, its descriptors stay open, and
+//! here stands what each of them is: connection, nodes with the kernel's lookup counts, open files with their backing numbers, and the requests in hand.
+//!
+//! A record is valid when its commit word (the field named in each) is set; that is stored last and cleared first. Only program order counts: the reader
+//! begins when the writer is dead.
+
+mod nodes;
+mod opens;
+mod requests;
+
+pub use opens::{Kind, Open};
+pub use requests::{Evidence, Past, Place};
+
+use crate::transport::DeviceFuse;
+use culvert_wire::{InitFlags, MAJOR, Protocol};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use std::{
+    collections::HashSet,
+    fs, io,
+    os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    sync::atomic::{
+        AtomicI32, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+
+/// As many threads as a session has.
+const CHANNELS: usize = 16;
+/// Bytes of a failure's text.
+const TEXT: usize = 1024;
+
+/// What stands at the beginning.
+#[repr(C)]
+#[derive(Debug)]
+struct Head {
+    /// The minor version agreed on; 0: none yet. Commit word.
+    minor: AtomicU32,
+    channels: AtomicU32,
+    flags: AtomicU64,
+    numbers: [AtomicI32; CHANNELS],
+    /// How many servers there were.
+    servers: AtomicU32,
+    /// A server is at work.
+    up: AtomicU32,
+    failure_length: AtomicU32,
+    failure: [AtomicU32; TEXT / 4],
+}
+
+/// The memory. It is never given back: it lives as long as its processes.
+#[derive(Debug)]
+pub struct Estate {
+    head: &'static Head,
+    requests: requests::Requests,
+    files: opens::Opens,
+    directories: opens::Opens,
+    nodes: nodes::Nodes,
+}
+
+/// `count` records of zeroes, shared with the children of this process; memory is used where something is written.
+fn shared<T>(count: usize) -> io::Result<&'static [T]> {
+    let length = count.max(1) * size_of::<T>();
+    // SAFETY: a new mapping, never unmapped. Its bytes are zero, which all records (of atomics) may be.
+    unsafe {
+        let place = mmap_anonymous(
+            std::ptr::null_mut(),
+            length,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::NORESERVE,
+        )?;
+        Ok(std::slice::from_raw_parts(place.cast(), count))
+    }
+}
+
+impl Estate {
+    /// For the servers of one connection, which the first of them makes.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new() -> io::Result<&'static Self> {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        // What the kernel allows at most by default (`sysctl_nr_open`, fs/file.c).
+        let descriptors = limit.unwrap_or(u64::MAX).min(1 << 20) as usize;
+        Ok(Box::leak(Box::new(Self {
+            head: &shared::<Head>(1)?[0],
+            requests: requests::Requests::new()?,
+            files: opens::Opens::new(descriptors)?,
+            directories: opens::Opens::new(descriptors)?,
+            nodes: nodes::Nodes::new(descriptors)?,
+        })))
+    }
+
+    /// The connection's channels, which from here on belong to all servers, and are closed with the last process.
+    pub fn set_channels(&self, channels: Vec<OwnedFd>) {
+        let head = self.head;
+        let count = channels.len().min(CHANNELS);
+        for (place, channel) in head.numbers.iter().zip(channels) {
+            place.store(channel.into_raw_fd(), Relaxed);
+        }
+        head.channels.store(count as u32, Release);
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = i32> {
+        let count = self.head.channels.load(Acquire) as usize;
+        let numbers = self.head.numbers.iter().take(count);
+        numbers.map(|number| number.load(Relaxed))
+    }
+
+    /// The channels, if there are any yet. To close one is to take it from all servers that may come.
+    pub fn channels(&self) -> impl Iterator<Item = DeviceFuse> {
+        // SAFETY: they are open as long as the estate is used.
+        self.numbers()
+            .map(|number| DeviceFuse::new(unsafe { OwnedFd::from_raw_fd(number) }))
+    }
+
+    /// Whether the kernel still has the mount, or somebody who uses it.
+    pub fn is_connected(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        self.numbers().next().is_some_and(|number| {
+            // SAFETY: as above; it is not kept.
+            let channel = unsafe { BorrowedFd::borrow_raw(number) };
+            let mut asked = [PollFd::from_borrowed_fd(channel, PollFlags::empty())];
+            let now = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            // `fuse_dev_poll`: an error when the connection has ended.
+            poll(&mut asked, Some(&now)).is_ok() && !asked[0].revents().contains(PollFlags::ERR)
+        })
+    }
+
+    /// A server begins; its number, from 1.
+    pub fn begin(&self) -> u32 {
+        self.head.servers.fetch_add(1, Relaxed) + 1
+    }
+
+    /// What an earlier server has agreed on with the kernel.
+    pub(crate) fn protocol(&self) -> Option<Protocol> {
+        let minor = self.head.minor.load(Acquire);
+        let flags = InitFlags(self.head.flags.load(Relaxed));
+        (minor != 0)
+            .then(|| Protocol::negotiate(MAJOR, minor, flags))
+            .flatten()
+    }
+
+    pub(crate) fn set_protocol(&self, protocol: &Protocol) {
+        self.head.flags.store(protocol.flags.0, Relaxed);
+        self.head.minor.store(protocol.minor, Release);
+    }
+
+    /// Whether a server has come to answer requests.
+    pub fn is_up(&self) -> bool {
+        self.head.up.load(Acquire) != 0
+    }
+
+    /// The server answers requests.
+    pub fn set_up(&self) {
+        self.head.up.store(1, Release);
+    }
+
+    /// Why the server ended, for the keeper to say.
+    pub fn fail(&self, text: &str) {
+        let bytes = &text.as_bytes()[..text.len().min(TEXT)];
+        for (place, chunk) in self.head.failure.iter().zip(bytes.chunks(4)) {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            place.store(u32::from_ne_bytes(word), Relaxed);
+        }
+        self.head.failure_length.store(bytes.len() as u32, Release);
+    }
+
+    /// What [`Estate::fail`] was told.
+    pub fn failure(&self) -> Option<String> {
+        let length = self.head.failure_length.load(Acquire) as usize;
+        let words = self.head.failure.iter();
+        let bytes: Vec<u8> = words
+            .flat_map(|word| word.load(Relaxed).to_ne_bytes())
+            .take(length)
+            .collect();
+        (length > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// How many requests were answered, by all servers.
+    pub fn answered(&self) -> u64 {
+        self.requests.answered()
+    }
+
+    pub(crate) const fn requests(&self) -> &requests::Requests {
+        &self.requests
+    }
+
+    pub(crate) const fn files(&self) -> &opens::Opens {
+        &self.files
+    }
+
+    pub(crate) const fn directories(&self) -> &opens::Opens {
+        &self.directories
+    }
+
+    /// Where the driver writes down what its descriptors are.
+    pub const fn nodes(&self) -> &nodes::Nodes {
+        &self.nodes
+    }
+
+    /// Closes what a dead server has left open and nobody knows: all descriptors but those in `own` and those that stand here. The server must be dead.
+    pub fn sweep(&self, own: &HashSet<i32>) {
+        self.drop_unanswered_opens();
+        let mut known = own.clone();
+        known.extend(self.numbers());
+        known.extend(self.files.descriptors());
+        known.extend(self.nodes.descriptors());
+        for number in open_descriptors() {
+            if !known.contains(&number) {
+                // SAFETY: whoever opened it is dead, and nothing here refers to it.
+                drop(unsafe { OwnedFd::from_raw_fd(number) });
+            }
+        }
+    }
+
+    /// Opens of which the kernel was never told: made by a request that will be done again.
+    fn drop_unanswered_opens(&self) {
+        for opens in [&self.files, &self.directories] {
+            for (number, open) in opens.each() {
+                if self.requests.is_begun(open.request) {
+                    opens.clear(number);
+                }
+            }
+        }
+    }
+}
+
+/// The descriptors of this process.
+///
+/// The one that lists them may be among them: it is closed when this returns.
+pub fn open_descriptors() -> HashSet<i32> {
+    let listed = fs::read_dir("/proc/self/fd");
+    let names = listed.into_iter().flatten().flatten();
+    let numbers: HashSet<i32> = names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    let open = |&number: &i32| {
+        // SAFETY: only asks for flags, of a number that may be closed.
+        unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, [number as usize, 1]) }.is_ok()
+    };
+    numbers.into_iter().filter(open).collect()
+}

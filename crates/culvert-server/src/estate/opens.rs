@@ -1,0 +1,146 @@
+//! Open files and directories by their numbers. Commit word: `kind`.
+
+use super::shared;
+use std::{
+    io,
+    sync::atomic::{
+        AtomicI32, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+
+#[repr(C)]
+#[derive(Debug)]
+struct Record {
+    kind: AtomicU32,
+    flags: AtomicU32,
+    node: AtomicU64,
+    request: AtomicU64,
+    fd: AtomicI32,
+    backing: AtomicI32,
+}
+
+/// How an open thing is opened again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Its descriptor is it.
+    Backed = 1,
+    /// The driver opens it by its node.
+    Driven = 2,
+}
+
+/// Something open.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// How it is opened again.
+    pub kind: Kind,
+    /// The node it is of.
+    pub node: u64,
+    /// The flags of open(2).
+    pub flags: u32,
+    /// The descriptor of a [`Kind::Backed`] one.
+    pub fd: i32,
+    /// By which number the kernel reads and writes it; 0: none, -1: not counted at all.
+    pub backing: i32,
+    /// The request that opened it.
+    pub request: u64,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Opens {
+    records: &'static [Record],
+    /// The largest number that was set: to read on would make the rest of the memory real.
+    last: &'static AtomicU64,
+}
+
+impl Opens {
+    pub(super) fn new(count: usize) -> io::Result<Self> {
+        Ok(Self {
+            records: shared(count)?,
+            last: &shared(1)?[0],
+        })
+    }
+
+    fn record(&self, number: u64) -> Option<&Record> {
+        self.records
+            .get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+
+    /// `number` (from 1) is `open`.
+    pub fn set(&self, number: u64, open: &Open) {
+        // As many are open as there are descriptors, or one more is: it will be lost with the server.
+        if let Some(record) = self.record(number) {
+            self.last.fetch_max(number, Relaxed);
+            record.flags.store(open.flags, Relaxed);
+            record.node.store(open.node, Relaxed);
+            record.request.store(open.request, Relaxed);
+            record.fd.store(open.fd, Relaxed);
+            record.backing.store(open.backing, Relaxed);
+            record.kind.store(open.kind as u32, Release);
+        }
+    }
+
+    /// `number` is closed.
+    pub fn clear(&self, number: u64) {
+        if let Some(record) = self.record(number) {
+            record.kind.store(0, Release);
+        }
+    }
+
+    /// All that are open.
+    pub fn each(&self) -> impl Iterator<Item = (u64, Open)> {
+        let last = self.last.load(Acquire) as usize;
+        let records = self.records.iter().take(last).zip(1..);
+        records.filter_map(|(record, number)| {
+            let kind = match record.kind.load(Acquire) {
+                1 => Kind::Backed,
+                2 => Kind::Driven,
+                _ => return None,
+            };
+            let open = Open {
+                kind,
+                node: record.node.load(Relaxed),
+                flags: record.flags.load(Relaxed),
+                fd: record.fd.load(Relaxed),
+                backing: record.backing.load(Relaxed),
+                request: record.request.load(Relaxed),
+            };
+            Some((number, open))
+        })
+    }
+
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = i32> {
+        let backed = self.each().filter(|(_, open)| open.kind == Kind::Backed);
+        backed.map(|(_, open)| open.fd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_open_stands_there_until_it_is_closed() {
+        let opens = Opens::new(100).unwrap();
+        let open = Open {
+            kind: Kind::Backed,
+            node: 5,
+            flags: 2,
+            fd: 17,
+            backing: 1,
+            request: 8,
+        };
+        opens.set(1, &open);
+        opens.set(3, &open);
+        opens.set(1000, &open);
+        opens.clear(1);
+        opens.clear(0);
+        let found: Vec<_> = opens
+            .each()
+            .map(|(number, open)| (number, open.fd))
+            .collect();
+        assert_eq!(found, [(3, 17)]);
+        assert_eq!(opens.descriptors().collect::<Vec<_>>(), [17]);
+    }
+}
