@@ -142,9 +142,23 @@ fn identifier() -> Result<String, Failure> {
     Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 
+/// The number of user `uid` outside of the user namespace that this process is in: there all ordinary users may be root, and meet each other's names
+/// (user_namespaces(7), "User and group ID mappings").
+fn outer(uid: u32) -> u32 {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let outer = map.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let mut next = || words.next()?.parse::<u32>().ok();
+        let (inside, outside, length) = (next()?, next()?, next()?);
+        let at = uid.checked_sub(inside).filter(|at| *at < length)?;
+        outside.checked_add(at)
+    });
+    outer.unwrap_or(uid)
+}
+
 /// Where run directories may lie, best first: shared memory, so that shadows never reach a disk.
 pub fn bases() -> Vec<PathBuf> {
-    let uid = rustix::process::geteuid().as_raw();
+    let uid = outer(rustix::process::geteuid().as_raw());
     let mut bases = vec![PathBuf::from(format!("/dev/shm/culvert-{uid}"))];
     if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR")
         && Path::new(&runtime).is_absolute()

@@ -12,6 +12,9 @@ use std::fs;
 pub struct Identity {
     /// Whether it changes at all: the server is root's.
     switches: bool,
+    /// Groups cannot be changed: in a user namespace that an ordinary user has made (user_namespaces(7), "Writing to uid_map"). Then only the server's own
+    /// user is served.
+    groups_are_fixed: bool,
     /// User, group and supplementary groups now; the server's own at first.
     current: (u32, u32, Vec<u32>),
     server: (u32, u32, Vec<u32>),
@@ -36,6 +39,7 @@ impl Identity {
         let own = unsafe { syscall::call(nr::UNSHARE, [CLONE_FS]) };
         Self {
             switches: uid.is_root(),
+            groups_are_fixed: fs::read("/proc/self/setgroups").is_ok_and(|said| said == b"deny\n"),
             current: (server.0, server.1, server.2.clone()),
             server,
             // Without its own, the process's is left alone; see `set_umask`.
@@ -64,7 +68,7 @@ impl Identity {
 
     /// Acts as `uid`, for what groups do not matter to: whether a write clears set-user-ID.
     pub fn user(&mut self, uid: u32) -> Result<()> {
-        if !self.switches || self.current.0 == uid {
+        if !self.switches || self.groups_are_fixed || self.current.0 == uid {
             return Ok(());
         }
         let (_, gid, groups) = self.current.clone();
@@ -75,6 +79,18 @@ impl Identity {
         if !self.switches {
             return Ok(());
         }
+        let groups = match self.groups_are_fixed {
+            true if uid == self.server.0 => self.server.2.clone(),
+            true => {
+                return Err(culvert::Error::because(
+                    Errno::EPERM,
+                    format!(
+                        "cannot act as user {uid}: groups cannot be changed in this user namespace"
+                    ),
+                ));
+            }
+            false => groups,
+        };
         if self.current.2 != groups {
             // SAFETY: the kernel reads as many groups as there are, for this thread alone (glibc's setgroups would tell all threads).
             unsafe {

@@ -81,8 +81,8 @@ def names(number):
         os.mkdir(f"{b}.d")
         os.rename(f"{a}.moved", f"{b}.d/in")
         assert os.path.getsize(f"{b}.d/in") == turn
-        os.setxattr(b, "user.x", b"1", os.XATTR_CREATE)
-        os.removexattr(b, "user.x")
+        os.setxattr(f"{b}.d", "user.x", b"1", os.XATTR_CREATE)
+        os.removexattr(f"{b}.d", "user.x")
         os.unlink(a)
         os.unlink(b)
         os.unlink(f"{b}.d/in")

@@ -49,7 +49,9 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
                     if estate.is_up()
                         && let Some(up) = up.take()
                     {
-                        up(ready)?;
+                        up(ready).inspect_err(|_| {
+                            let _ = mounting::unmount(&ready.target, true);
+                        })?;
                     }
                     match waitpid(Some(server), WaitOptions::NOHANG) {
                         Ok(Some((_, status))) => break status,

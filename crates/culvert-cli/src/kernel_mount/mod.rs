@@ -58,6 +58,8 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     mount
         .check()
         .map_err(|error| Failure::new(error.to_string()))?;
+    // Opened again when the mount is up: here only to see whether it can be.
+    asked.log.as_ref().map(Log::open).transpose()?;
     let directory = run_directory::create()?;
     // Costly or wrong things show here, on the user's terminal.
     let mount = match prepare::prepare(&mount, &directory.path) {
@@ -131,7 +133,9 @@ fn serve_until_unmounted(
     if let Err(failure) = registry::register(ready, keeper) {
         eprintln!("{failure}");
     }
-    up(ready)?;
+    up(ready).inspect_err(|_| {
+        let _ = mounting::unmount(&ready.target, true);
+    })?;
     signals::unmount_at_signals(ready.target.clone());
     match session.serve(transport) {
         Ended::Unmounted => Ok(()),

@@ -12,18 +12,21 @@ const NOT_CONNECTED: i32 = 107;
 /// The directory `typed`, canonical, on which a mount can be made; warns where it hides something.
 pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
     let wrong = |why: &str| Failure::new(format!("target {}: {why}", shown(typed)));
+    let lost = |error: &io::Error| {
+        let advice = "the mount there has lost its server; end it: culvert umount TARGET";
+        (error.raw_os_error() == Some(NOT_CONNECTED)).then(|| wrong(&reason(error)).advice(advice))
+    };
     let target = fs::canonicalize(typed).map_err(|error| {
         let failure = wrong(&reason(&error));
-        match (error.kind(), error.raw_os_error()) {
-            (io::ErrorKind::NotFound, _) => failure.advice("make it: mkdir -p"),
-            (_, Some(NOT_CONNECTED)) => {
-                failure.advice("the mount there has lost its server; end it: culvert umount TARGET")
-            }
-            _ => failure,
+        match error.kind() {
+            io::ErrorKind::NotFound => failure.advice("make it: mkdir -p"),
+            _ => lost(&error).unwrap_or(failure),
         }
     })?;
-    if !target.is_dir() {
-        return Err(wrong("not a directory"));
+    match fs::metadata(&target) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(wrong("not a directory")),
+        Err(error) => return Err(lost(&error).unwrap_or_else(|| wrong(&reason(&error)))),
     }
     if let Some(kind) = kind_of_mount(&target)
         && kind == "fuse.culvert"

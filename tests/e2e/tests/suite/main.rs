@@ -11,6 +11,7 @@ mod durability;
 mod fault;
 mod heritage;
 mod isolation;
+mod kernel_life;
 mod kernel_mount;
 mod kernel_requests;
 mod limits;
