@@ -1,6 +1,7 @@
 //! `culvert doctor`: what works on this machine, and how a program would be intercepted.
 
 pub mod json;
+mod kernel;
 mod libraries;
 mod machine;
 mod program;
@@ -48,7 +49,8 @@ pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
         Some(name) => Some(program::examine(name)?),
         None => None,
     };
-    let checks = machine::checks();
+    let mut checks = machine::checks();
+    checks.extend(kernel::checks());
     let bad = checks.iter().any(|check| check.verdict == Verdict::Bad)
         || program
             .as_ref()
