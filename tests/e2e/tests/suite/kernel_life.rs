@@ -24,7 +24,7 @@ fn privately(name: &str, user: User, script: &str) -> Finished {
     let culvert = world().culvert.display();
     let (owned, acting) = match user {
         User::Nobody => (
-            format!("chown 65534 {source} {target}"),
+            format!("chown 65534:65534 {source} {target}"),
             "exec setpriv --reuid=65534 --regid=65534 --clear-groups --",
         ),
         _ => (String::new(), "exec"),
