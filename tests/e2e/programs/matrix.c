@@ -13,12 +13,12 @@
 enum spawn { FORK, VFORK, POSIX_SPAWN, CLONE3, THREAD, CLONE_FILES_ONLY, SPAWNS };
 enum exec { DYNAMIC, STATIC, SCRIPT, NONE, EXECS };
 enum inherit { INHERIT, CLOEXEC, DUP2, CLOSE_RANGE, SCM_RIGHTS_, INHERITS };
-enum action { READ, WRITE, APPEND, POSIX_LOCK, OFD_LOCK, FLOCK, MAPPING, DIRECTORY, ACTIONS };
+enum action { READ, WRITE, APPEND, POSIX_LOCK, OFD_LOCK, FLOCK, MAPPING, SHARED, PRIVATE, DIRECTORY, ACTIONS };
 
 static const char *const spawns[] = { "fork", "vfork", "posix_spawn", "clone3", "thread", "clone_files" };
 static const char *const execs[] = { "dynamic", "static", "script", "none" };
 static const char *const inherits[] = { "inherit", "cloexec", "dup2", "close_range", "scm_rights" };
-static const char *const actions[] = { "read", "write", "append", "posix_lock", "ofd_lock", "flock", "mapping", "directory" };
+static const char *const actions[] = { "read", "write", "append", "posix_lock", "ofd_lock", "flock", "mapping", "shared", "private", "directory" };
 
 extern char **environ;
 
@@ -30,7 +30,7 @@ static enum action action;
 static char name[100], path[PATH_MAX];
 static int fd, received, sockets[2], real_output;
 static char *arguments[6];
-static const char *mapped;
+static char *mapped;
 
 static const char content[] = "0123456789 the bytes of the file, in several words\nand a second line\n";
 
@@ -121,6 +121,20 @@ static void act(enum action what, int number, struct said *said)
         if (map != MAP_FAILED)
             say(said, " %lx", (long)digest(map, 4096));
         break;
+    case SHARED:
+    case PRIVATE:
+        map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, what == SHARED ? MAP_SHARED : MAP_PRIVATE, number, 0);
+        say_result(said, "mmap", map == MAP_FAILED ? -1 : 0);
+        if (map != MAP_FAILED) {
+            say(said, " %lx", (long)digest(map, 4096));
+            memcpy((char *)map + 50, "child", 5);
+            say_result(said, "write", pwrite(number, "WW", 2, 5));
+            say(said, " %lx", (long)digest(map, 4096));
+            say_result(said, "read", pread(number, buffer, sizeof buffer, 0));
+            say(said, " %lx", (long)digest(buffer, sizeof buffer));
+            say_result(said, "munmap", munmap(map, 4096));
+        }
+        break;
     default:
         say_entries(said, number);
     }
@@ -195,8 +209,11 @@ static void child(void)
         number = received = receive(sockets[1]);
     act(action, number, &said);
     /* The mapping that the parent made is the child's too. */
-    if (mapped)
+    if (mapped) {
         say(&said, " inherited %lx", (long)digest(mapped, 4096));
+        if (action != MAPPING)
+            memcpy(mapped + 40, "CHILD", 5);
+    }
     put(&said);
 }
 
@@ -322,6 +339,13 @@ static void begin(struct said *said)
         mapped = map == MAP_FAILED ? NULL : map;
         say_result(said, "mmap", mapped ? 0 : -1);
     }
+    if (action == SHARED || action == PRIVATE) {
+        void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, action == SHARED ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+        mapped = map == MAP_FAILED ? NULL : map;
+        say_result(said, "mmap", mapped ? 0 : -1);
+        if (mapped)
+            memcpy(mapped + 30, "parent", 6);
+    }
 }
 
 /* What the parent finds when the child has ended. */
@@ -338,6 +362,10 @@ static void end(struct said *said)
     }
     if (action == POSIX_LOCK || action == OFD_LOCK || action == FLOCK)
         say_locks(said);
+    if (mapped && action != MAPPING) {
+        say(said, " mapped %lx", (long)digest(mapped, 4096));
+        memcpy(mapped + 60, "after", 5);
+    }
     if (action == APPEND || action == WRITE)
         say_result(said, "write", write(fd, "parent", 6));
     else
@@ -428,7 +456,7 @@ static void cell(char **programs)
     dprintf(real_output, "%s: %s\n", name, line);
     alarm(0);
     if (mapped)
-        munmap((void *)mapped, 4096);
+        munmap(mapped, 4096);
     close(fd);
     if (shares_table())
         close(20);

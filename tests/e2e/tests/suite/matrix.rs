@@ -4,11 +4,11 @@ use culvert_e2e::{Case, Driver, User, world};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Cells of `programs/matrix.c`: 6 ways of making a child, 4 of executing, 5 of handing over, 8 of using; posix_spawn always executes.
-const CELLS: usize = 6 * 4 * 5 * 8 - 5 * 8;
+/// Cells of `programs/matrix.c`: 6 ways of making a child, 4 of executing, 5 of handing over, 10 of using; posix_spawn always executes.
+const CELLS: usize = 6 * 4 * 5 * 10 - 5 * 10;
 
 /// Drivers that are called for every operation.
-const CALLED: &[Driver] = &[Driver::Driven, Driver::Memory];
+const CALLED: &[Driver] = &[Driver::Driven, Driver::NoDescriptor, Driver::Memory];
 
 /// Cells that are not what they are natively: drivers, words that the cell's name holds, and why. docs/SEMANTICS.md says so too.
 const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[(
@@ -80,6 +80,8 @@ matrix! {
     bound_as_self Bound Me;
     driven_as_self Driven Me;
     driven_as_nobody Driven Nobody;
+    no_descriptor_as_self NoDescriptor Me;
+    no_descriptor_as_nobody NoDescriptor Nobody;
     memory_as_self Memory Me;
     memory_as_nobody Memory Nobody;
 }
