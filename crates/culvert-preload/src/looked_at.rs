@@ -237,8 +237,15 @@ fn open_existing(name: ShadowName) -> Option<Descriptor> {
 
 /// Whether somebody else has written to a shadow with this `struct stat` since it was made equal.
 fn was_written(found: &culvert_sys::raw::general::stat) -> bool {
+    let accessed = (found.st_atime as i64, found.st_atime_nsec as u32);
     shadow::is_filled(found)
-        && (found.st_mtime, found.st_mtime_nsec) != (found.st_atime, found.st_atime_nsec)
+        && accessed != equal_access_time(found.st_mtime as i64, found.st_mtime_nsec as u32)
+}
+
+/// The time of access of a shadow that nobody else has written since it was last modified: not that time itself, which is what the kernel sets when one who has just
+/// written it reads it (`relatime_need_update`, fs/inode.c).
+const fn equal_access_time(seconds: i64, nanoseconds: u32) -> (i64, u32) {
+    (seconds, nanoseconds ^ 1)
 }
 
 /// Brings what strangers wrote to the shadow in `fd` to the driver. Under the node's lock.
@@ -279,8 +286,11 @@ pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box
 /// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
 pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
     let modified = file.attributes()?.mtime;
-    let time = [modified.seconds as usize, modified.nanoseconds as usize];
-    let times = [time, time];
+    let accessed = equal_access_time(modified.seconds, modified.nanoseconds);
+    let times = [
+        [accessed.0 as usize, accessed.1 as usize],
+        [modified.seconds as usize, modified.nanoseconds as usize],
+    ];
     // SAFETY: sets the times of our own file.
     unsafe { syscall::call(nr::UTIMENSAT, [fd as usize, 0, times.as_ptr() as usize, 0]) }?;
     Ok(())
