@@ -2,7 +2,7 @@
 //!
 //! A shadow that they are given follows its file (paging/follow.rs). What they wrote is in the shadow, and whoever uses the mount next, or waits for
 //! that program's end, brings it to the driver; it is kept in the run directory until then, so that nobody's death loses it. A shadow that nobody else
-//! has written has equal times of access and modification.
+//! has written has a time of access that is made of its time of modification.
 
 use crate::description::Description;
 use crate::paging::{bytes, follow};

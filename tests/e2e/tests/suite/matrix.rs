@@ -11,11 +11,23 @@ const CELLS: usize = 6 * 4 * 5 * 10 - 5 * 10;
 const CALLED: &[Driver] = &[Driver::Driven, Driver::NoDescriptor, Driver::Memory];
 
 /// Cells that are not what they are natively: drivers, words that the cell's name holds, and why. docs/SEMANTICS.md says so too.
-const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[(
-    CALLED,
-    &["/static/", "/directory"],
-    "a program that nobody intercepts cannot list a directory that only a driver can list: ENOTDIR",
-)];
+const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
+    (
+        CALLED,
+        &["/static/", "/directory"],
+        "a program that nobody intercepts cannot list a directory that only a driver can list: ENOTDIR",
+    ),
+    (
+        &[Driver::Memory],
+        &["/static/", "/shared"],
+        "a program that nobody intercepts stores into the shadow; the file gets that when the mount is used next, over what others have stored since",
+    ),
+    (
+        &[Driver::NoDescriptor],
+        &["vfork/none/", "/shared"],
+        "a child of vfork gets no new shared mapping that can be written: ENODEV",
+    ),
+];
 
 fn matrix(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {
