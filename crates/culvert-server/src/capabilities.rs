@@ -142,8 +142,14 @@ pub const SWITCHES: &[(&str, &str)] = &[
         XATTRS,
         "extended attributes, and ACLs with them. The kernel never remembers that a file has none: `ls -l` asks twice for each, and the first write to each open file asks once (security.capability). Without them it never asks",
     ),
+    (
+        STAY_AWAKE,
+        "one thread looks for the next request for 50 microseconds before it sleeps: being woken takes longer than most requests",
+    ),
 ];
 
+/// See [`SWITCHES`].
+pub const STAY_AWAKE: &str = "stay-awake";
 /// See [`SWITCHES`].
 pub const XATTRS: &str = "xattrs";
 /// See [`SWITCHES`].

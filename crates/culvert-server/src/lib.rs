@@ -19,6 +19,7 @@ mod history;
 mod identity;
 pub mod mounting;
 mod passthrough;
+mod pool;
 mod report;
 mod session;
 mod succession;

@@ -11,6 +11,7 @@ use crate::{
     history::History,
     identity::Identity,
     passthrough::Backings,
+    pool::{Pool, Turn},
     report::report,
     transport::Transport,
     unopened::Unopened,
@@ -253,35 +254,42 @@ impl Session {
             }
         }
         channels.push(transport);
+        let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
+        let pool = &pool;
         thread::scope(|scope| {
+            scope.spawn(|| pool.watch());
             let threads: Vec<_> = channels
                 .into_iter()
                 .zip(&self.running)
                 .enumerate()
                 .map(|(number, (channel, running))| {
                     let place = places.get(number).copied();
-                    scope.spawn(move || self.work(&*channel, running, place))
+                    scope.spawn(move || self.work(pool, &*channel, running, place))
                 })
                 .collect();
             let broken = threads
                 .into_iter()
                 .filter_map(|thread| thread.join().ok()?.err());
-            broken.last().map_or(Ended::Unmounted, Ended::Broken)
+            let ended = broken.last().map_or(Ended::Unmounted, Ended::Broken);
+            pool.end();
+            ended
         })
     }
 
     /// One thread: takes requests, answers them.
     fn work(
         &self,
+        pool: &Pool,
         transport: &dyn Transport,
         running: &Running,
         place: Option<Place>,
     ) -> io::Result<()> {
+        let mut turn = Turn::default();
         let mut identity = Identity::of_thread();
         let mut buffer = vec![0; MAXIMUM_DATA + MAXIMUM_HEAD];
         let mut out = vec![0; MAXIMUM_DATA];
         loop {
-            let length = transport.receive(&mut buffer)?;
+            let length = pool.next(transport, &mut turn, &mut buffer)?;
             if length == 0 {
                 return Ok(());
             }

@@ -7,6 +7,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    cell::Cell,
     io::{self, IoSlice},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
@@ -18,6 +19,15 @@ pub trait Transport: Send {
     /// # Errors
     /// The channel is broken.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// The next request if there is one: its length. None: nothing yet, or this transport cannot tell.
+    ///
+    /// # Errors
+    /// The channel is broken.
+    fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let _ = buffer;
+        Ok(None)
+    }
 
     /// Sends a reply or a notification. One that nobody waits for any more is no error.
     ///
@@ -52,7 +62,12 @@ pub trait Transport: Send {
 
 /// An open /dev/fuse.
 #[derive(Debug)]
-pub struct DeviceFuse(OwnedFd);
+pub struct DeviceFuse {
+    device: OwnedFd,
+    /// Whether `O_NONBLOCK` is set; not known before it was, for a server that was killed may have left it so. The description is this thread's alone, see
+    /// [`Transport::another`].
+    hasty: Cell<Option<bool>>,
+}
 
 impl DeviceFuse {
     /// Where the device is.
@@ -69,29 +84,53 @@ impl DeviceFuse {
 
     /// The connection that `device` is mounted with.
     pub const fn new(device: OwnedFd) -> Self {
-        Self(device)
+        Self {
+            device,
+            hasty: Cell::new(None),
+        }
+    }
+
+    /// Whether reads return at once when there is no request. Two cheap calls around each sleep; poll(2) would wake all threads for each request.
+    fn set_hasty(&self, hasty: bool) -> io::Result<()> {
+        if self.hasty.replace(Some(hasty)) != Some(hasty) {
+            let nonblocking = if hasty {
+                OFlags::NONBLOCK
+            } else {
+                OFlags::empty()
+            };
+            rustix::fs::fcntl_setfl(&self.device, nonblocking)?;
+        }
+        Ok(())
+    }
+
+    /// A read: 0 when the connection has ended.
+    fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        match rustix::io::read(&self.device, buffer) {
+            Err(Errno::NODEV | Errno::CONNABORTED) => Ok(0),
+            answer => answer,
+        }
     }
 
     /// `device` and others of the same connection, `count` in all if there are so many.
     pub fn channels(device: OwnedFd, count: usize) -> Vec<OwnedFd> {
-        let first = Self(device);
+        let first = Self::new(device);
         let others: Vec<_> = (1..count)
             .map_while(|_| first.clone_device().ok())
             .collect();
         let all = std::iter::once(first).chain(others);
-        all.map(|device| device.0).collect()
+        all.map(|device| device.device).collect()
     }
 
     fn clone_device(&self) -> io::Result<Self> {
-        let other = Self(Self::open()?);
-        let connection = self.0.as_raw_fd();
+        let other = Self::new(Self::open()?);
+        let connection = self.device.as_raw_fd();
         other.control(device::CLONE, (&raw const connection).cast())?;
         Ok(other)
     }
 
     fn control(&self, request: u32, argument: *const u8) -> io::Result<usize> {
         let arguments = [
-            self.0.as_raw_fd() as usize,
+            self.device.as_raw_fd() as usize,
             request as usize,
             argument as usize,
         ];
@@ -103,14 +142,23 @@ impl DeviceFuse {
 
 impl Transport for DeviceFuse {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.set_hasty(false)?;
         loop {
-            match rustix::io::read(&self.0, &mut *buffer) {
+            match self.read(buffer) {
                 Ok(length) => return Ok(length),
                 // ENOENT: the request was interrupted before it was read (fuse_dev_do_read, fs/fuse/dev.c).
                 Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
-                Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(0),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.set_hasty(true)?;
+        match self.read(buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -122,7 +170,7 @@ impl Transport for DeviceFuse {
             *slice = IoSlice::new(part);
             count += 1;
         }
-        match rustix::io::writev(&self.0, &slices[..count]) {
+        match rustix::io::writev(&self.device, &slices[..count]) {
             // The caller was killed meanwhile, or the mount is gone.
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
             Err(error) => Err(error.into()),
@@ -134,7 +182,7 @@ impl Transport for DeviceFuse {
         if let Some(place) = reply.get_mut(8..16) {
             place.copy_from_slice(&unique.to_ne_bytes());
         }
-        match rustix::io::write(&self.0, &reply) {
+        match rustix::io::write(&self.device, &reply) {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
             Err(error) => Err(error.into()),
         }

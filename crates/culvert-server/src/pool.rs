@@ -1,0 +1,327 @@
+//! Which threads wait for requests: as few as keep up with them, so that a program that asks one thing after the other is served by one thread that stays awake and
+//! warm, not by each in turn (the kernel wakes the one that has slept longest).
+//!
+//! A thread that finds a request at once, three times running, calls another in; one that finds nothing while others wait, rests. The last looks for
+//! requests a little longer without sleeping, because waking costs several times what most requests do, then sleeps in the kernel. Should it be held up by what it
+//! does (a driver that waits), the steward calls another in after two ticks; the steward itself sleeps while nothing happens.
+
+use crate::transport::Transport;
+use std::{
+    io,
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long a thread looks for the next request before it sleeps: about what two wake-ups cost on a virtual machine.
+const AWAKE: Duration = Duration::from_micros(50);
+/// So long is a thread away only when others want its processor: they are then better served by its sleep.
+const AWAY: Duration = Duration::from_micros(30);
+/// How many requests it then sleeps for, before it tries again.
+const CROWDED: usize = 512;
+/// How often the steward looks.
+const TICK: Duration = Duration::from_millis(1);
+/// So many requests found at once mean that one thread more has something to do.
+const BACKLOG: u32 = 3;
+
+/// The threads of a connection.
+#[derive(Debug)]
+pub struct Pool {
+    /// Threads that wait for a request, or are about to.
+    waiting: AtomicUsize,
+    /// Requests taken.
+    taken: AtomicU64,
+    /// One thread at most stays awake for requests.
+    awake: AtomicBool,
+    stays_awake: bool,
+    /// Requests until one may stay awake again, because the processors are crowded.
+    crowded: AtomicUsize,
+    resting: Mutex<Resting>,
+    called: Condvar,
+    steward: Mutex<Option<thread::Thread>>,
+    steward_sleeps: AtomicBool,
+    ended: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Resting {
+    threads: usize,
+    /// How many of them are to come.
+    calls: usize,
+}
+
+/// What a thread keeps from one request to the next.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Requests found at once, running.
+    backlog: u32,
+    waits: bool,
+}
+
+impl Pool {
+    /// A pool whose last thread stays awake a little.
+    pub fn new(stays_awake: bool) -> Self {
+        let several = thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+        Self {
+            waiting: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
+            awake: AtomicBool::new(false),
+            stays_awake: stays_awake && several,
+            crowded: AtomicUsize::new(0),
+            resting: Mutex::default(),
+            called: Condvar::new(),
+            steward: Mutex::new(None),
+            steward_sleeps: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// The next request, in `buffer`; its length, 0 when the connection has ended.
+    ///
+    /// # Errors
+    /// The channel is broken.
+    pub fn next(
+        &self,
+        transport: &dyn Transport,
+        turn: &mut Turn,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        let found = self.find(transport, turn, buffer);
+        if turn.waits {
+            turn.waits = false;
+            self.waiting.fetch_sub(1, SeqCst);
+        }
+        match found {
+            Ok(length) if length > 0 => {
+                self.taken.fetch_add(1, SeqCst);
+                // It sleeps only after it has seen that nothing was taken since it said so.
+                if self.steward_sleeps.swap(false, SeqCst) {
+                    self.tell_steward();
+                }
+            }
+            _ => self.end(),
+        }
+        found
+    }
+
+    fn find(
+        &self,
+        transport: &dyn Transport,
+        turn: &mut Turn,
+        buffer: &mut [u8],
+    ) -> io::Result<usize> {
+        loop {
+            self.waiting.fetch_add(1, SeqCst);
+            turn.waits = true;
+            if let Some(length) = transport.receive_now(buffer)? {
+                turn.backlog += 1;
+                if turn.backlog >= BACKLOG {
+                    turn.backlog = 0;
+                    self.call();
+                }
+                return Ok(length);
+            }
+            turn.backlog = 0;
+            // Not the last one.
+            let leaves = self
+                .waiting
+                .fetch_update(SeqCst, SeqCst, |count| (count > 1).then(|| count - 1));
+            if leaves.is_err() {
+                break;
+            }
+            turn.waits = false;
+            if !self.rest() {
+                return Ok(0);
+            }
+        }
+        if self.may_stay_awake() && !self.awake.swap(true, SeqCst) {
+            let found = self.look(transport, buffer);
+            self.awake.store(false, SeqCst);
+            if let Some(length) = found? {
+                return Ok(length);
+            }
+        }
+        transport.receive(buffer)
+    }
+
+    fn may_stay_awake(&self) -> bool {
+        let less = |count: usize| count.checked_sub(1);
+        self.stays_awake && self.crowded.fetch_update(SeqCst, SeqCst, less).is_err()
+    }
+
+    /// Looks for a request for a while, letting others run in between.
+    fn look(&self, transport: &dyn Transport, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let start = Instant::now();
+        let mut last = start;
+        loop {
+            thread::yield_now();
+            let found = transport.receive_now(buffer)?;
+            let now = Instant::now();
+            if now - last > AWAY {
+                self.crowded.store(CROWDED, SeqCst);
+            }
+            if found.is_some() || now - start > AWAKE || now - last > AWAY {
+                return Ok(found);
+            }
+            last = now;
+        }
+    }
+
+    fn tell_steward(&self) {
+        if let Some(steward) = &*self.steward.lock().unwrap_or_else(PoisonError::into_inner) {
+            steward.unpark();
+        }
+    }
+
+    fn resting(&self) -> MutexGuard<'_, Resting> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until called; false: the connection has ended.
+    fn rest(&self) -> bool {
+        let mut resting = self.resting();
+        resting.threads += 1;
+        while resting.calls == 0 && !self.ended.load(SeqCst) {
+            resting = self
+                .called
+                .wait(resting)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        resting.threads -= 1;
+        resting.calls = resting.calls.saturating_sub(1);
+        !self.ended.load(SeqCst)
+    }
+
+    /// Calls a thread that rests, if there is one; whether there was.
+    fn call(&self) -> bool {
+        let mut resting = self.resting();
+        let somebody = resting.threads > resting.calls;
+        if somebody {
+            resting.calls += 1;
+            self.called.notify_one();
+        }
+        somebody
+    }
+
+    /// The connection has ended, for all.
+    pub fn end(&self) {
+        self.ended.store(true, SeqCst);
+        // With the lock, so that nobody who has just looked misses it.
+        drop(self.resting());
+        self.called.notify_all();
+        self.tell_steward();
+    }
+
+    /// The steward's life: until the connection ends.
+    pub fn watch(&self) {
+        *self.steward.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+        let mut before = u64::MAX;
+        while !self.ended.load(SeqCst) {
+            let now = self.taken.load(SeqCst);
+            let still = now == before;
+            before = now;
+            if !still {
+                thread::park_timeout(TICK);
+                continue;
+            }
+            if self.waiting.load(SeqCst) == 0 && self.call() {
+                // It takes a request if there is one; else it waits for the next.
+                before = u64::MAX;
+                continue;
+            }
+            // Nothing happens, or all are busy: whoever has slept for a request tells.
+            self.steward_sleeps.store(true, SeqCst);
+            if self.taken.load(SeqCst) == now && !self.ended.load(SeqCst) {
+                thread::park();
+            }
+            self.steward_sleeps.store(false, SeqCst);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_wire::Message;
+    use std::{os::fd::BorrowedFd, sync::mpsc};
+
+    /// Requests are numbers that come by a queue; 0 ends it.
+    struct Queue(Mutex<mpsc::Receiver<usize>>);
+
+    impl Transport for std::sync::Arc<Queue> {
+        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
+            let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(queue.recv().unwrap_or(0))
+        }
+        fn receive_now(&self, _: &mut [u8]) -> io::Result<Option<usize>> {
+            let Ok(queue) = self.0.try_lock() else {
+                return Ok(None);
+            };
+            Ok(queue.try_recv().ok())
+        }
+        fn send(&self, _: &Message<'_>) -> io::Result<()> {
+            Ok(())
+        }
+        fn another(&self) -> io::Result<Box<dyn Transport>> {
+            Ok(Box::new(self.clone()))
+        }
+        fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn release_backing(&self, _: i32) {}
+    }
+
+    /// Runs `threads` threads of a pool; `serve` does what a request asks. Ends when the sender that `feed` gets is dropped.
+    fn run(threads: usize, serve: impl Fn(usize) + Sync, feed: impl FnOnce(mpsc::Sender<usize>)) {
+        let (sender, receiver) = mpsc::channel();
+        let queue = std::sync::Arc::new(Queue(Mutex::new(receiver)));
+        let pool = Pool::new(true);
+        thread::scope(|scope| {
+            scope.spawn(|| pool.watch());
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut turn = Turn::default();
+                    while let Ok(request @ 1..) = pool.next(&queue, &mut turn, &mut []) {
+                        serve(request);
+                    }
+                });
+            }
+            feed(sender);
+        });
+    }
+
+    #[test]
+    fn every_request_is_taken_once() {
+        let sum = AtomicUsize::new(0);
+        run(
+            4,
+            |request| {
+                sum.fetch_add(request, SeqCst);
+            },
+            |sender| (1..=10_000).for_each(|request| sender.send(request).expect("they live")),
+        );
+        assert_eq!(sum.load(SeqCst), 10_000 * 10_001 / 2);
+    }
+
+    /// Each request but the last waits for the one after it: none may hold up the others.
+    #[test]
+    fn a_request_that_waits_holds_up_nobody() {
+        const COUNT: usize = 4;
+        let (done, others) = (Mutex::new(0), Condvar::new());
+        run(
+            COUNT,
+            |request| {
+                let mut done = done.lock().expect("no panic");
+                while request < COUNT && *done <= request {
+                    done = others.wait(done).expect("no panic");
+                }
+                *done = request.max(*done);
+                others.notify_all();
+            },
+            |sender| (1..=COUNT).for_each(|request| sender.send(request).expect("they live")),
+        );
+    }
+}
