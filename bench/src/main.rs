@@ -10,6 +10,7 @@ mod figure;
 mod fixture;
 mod mapping;
 mod measure;
+mod mount;
 mod plot;
 mod publish;
 mod tools;

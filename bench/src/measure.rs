@@ -4,14 +4,14 @@ use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
-use crate::{mapping, writing};
+use crate::{mapping, mount, writing};
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 11] = [
+pub const GROUPS: [(&str, Group); 12] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -23,6 +23,7 @@ pub const GROUPS: [(&str, Group); 11] = [
     ("memory", writing::memory),
     ("programs", writing::programs),
     ("mapping", mapping::mapping),
+    ("mount", mount::mount),
 ];
 
 /// Measures the groups named, or all.
