@@ -168,11 +168,11 @@ impl Core {
     }
 
     fn strike(&self, opened: &mut Opened, place: u32) {
-        if let Some(block) = opened.blocks.get((place / ENTRIES) as usize) {
-            if let Ok(entry) = self.image.half(place_in(*block, place)) {
-                entry.store(0, Release);
-                opened.free.push(place);
-            }
+        if let Some(block) = opened.blocks.get((place / ENTRIES) as usize)
+            && let Ok(entry) = self.image.half(place_in(*block, place))
+        {
+            entry.store(0, Release);
+            opened.free.push(place);
         }
     }
 

@@ -84,7 +84,6 @@ impl Table {
         }
         match self.look_at(fd, &found) {
             Looked::Ours(description) => {
-                let description = Arc::new(description);
                 self.remember(fd, &description, Some(&found));
                 Some(Held::Counted(description))
             }

@@ -16,7 +16,7 @@ use culvert_sys::{nr, syscall};
 /// What was found.
 pub(super) enum Looked {
     /// A description of ours.
-    Ours(Description),
+    Ours(Arc<Description>),
     /// A shadow that cannot be more than its bytes.
     Filled,
     /// Something of the kernel's.
@@ -29,7 +29,6 @@ impl Table {
         let found = stat_descriptor(fd).ok()?;
         match self.look_at(fd, &found) {
             Looked::Ours(description) => {
-                let description = Arc::new(description);
                 self.install(fd, description.clone());
                 Some(Held::Counted(description))
             }
@@ -63,10 +62,12 @@ impl Table {
             let direct = run
                 .marked(found)
                 .and_then(|mount| self.adopt_direct(fd, mount));
-            return direct.map_or(Looked::Foreign, Looked::Ours);
+            return direct.map_or(Looked::Foreign, |description| {
+                Looked::Ours(Arc::new(description))
+            });
         };
         match self.adopt(fd, name) {
-            Ok(description) => Looked::Ours(description),
+            Ok(description) => Looked::Ours(Arc::new(description)),
             Err(error) => {
                 crate::log!(
                     "descriptor {fd} stands for node {:x} of mount {}, which cannot be opened: {error:?}",
@@ -77,13 +78,13 @@ impl Table {
                     return Looked::Filled;
                 }
                 let mount = MountId(name.mount);
-                Looked::Ours(Description::shared(
+                Looked::Ours(Arc::new(Description::shared(
                     mount,
                     name.node,
                     FileKind::Regular,
                     Object::Broken,
                     0,
-                ))
+                )))
             }
         }
     }
