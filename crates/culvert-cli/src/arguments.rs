@@ -54,6 +54,8 @@ pub struct Run {
     pub mounts: Vec<Request>,
     /// Refuse (126) what cannot be intercepted instead of warning.
     pub strict: bool,
+    /// How many bytes of mapped files the run may hold in memory.
+    pub page_memory: Option<u64>,
     /// Load the library but rewrite no instruction: for debuggers.
     pub no_patch: bool,
     /// Whether targets are covered in a private mount namespace; None: where it costs no privilege.
@@ -96,6 +98,9 @@ Runs COMMAND; in it and all its children SOURCE appears at TARGET. No root, no
                    by commas; colons in names are written \\:
       --mount type=TYPE,source=SOURCE,target=TARGET[,OPTION[=VALUE]]...
                    the same, spelled out
+      --page-memory SIZE
+                   how much memory the bytes of mapped files may take (K, M,
+                   G, T); usually three quarters of /dev/shm
       --strict     refuse programs that cannot be intercepted (exit 126)
                    instead of warning
       --private    cover the targets in a private mount namespace, so that
@@ -186,6 +191,20 @@ pub(crate) fn bad(error: &lexopt::Error, command: &str) -> Failure {
     Failure::new(error.to_string()).advice(format!("try: culvert{space}{command} --help"))
 }
 
+/// A size in bytes with an optional unit; none where it is no such.
+fn bytes(text: &std::ffi::OsStr) -> Option<u64> {
+    let text = text.to_str()?;
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 1 << 10),
+        b'M' => (&text[..text.len() - 1], 1 << 20),
+        b'G' => (&text[..text.len() - 1], 1 << 30),
+        b'T' => (&text[..text.len() - 1], 1u64 << 40),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().ok()?;
+    number.checked_mul(unit).filter(|&bytes| bytes != 0)
+}
+
 /// The words of `run`; None: its help is wanted.
 fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
     let mut run = Run::default();
@@ -204,6 +223,14 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
                 let request = parse_mount(text.as_bytes());
                 run.mounts
                     .push(request.map_err(|error| Failure::new(format!("--mount {error}")))?);
+            }
+            Long("page-memory") => {
+                let text = parser.value().map_err(wrong)?;
+                let bytes = bytes(&text).ok_or_else(|| {
+                    Failure::new(format!("--page-memory: \"{}\" is no size", shown(&text)))
+                        .advice("a number of bytes, perhaps with K, M, G or T")
+                })?;
+                run.page_memory = Some(bytes);
             }
             Long("strict") => run.strict = true,
             Long("no-patch") => run.no_patch = true,
@@ -294,6 +321,10 @@ mod tests {
             assert!(!run.strict);
         }
         assert!(parsed("run --strict --no-patch --private x").strict);
+        for (size, bytes) in [("3", 3), ("64M", 64 << 20), ("1T", 1 << 40)] {
+            let run = parsed(&format!("run --page-memory {size} x"));
+            assert_eq!(run.page_memory, Some(bytes));
+        }
         assert_eq!(parsed("run --no-private x").private, Some(false));
     }
 
@@ -316,6 +347,9 @@ mod tests {
             ("run --mount type=archive ls", "no source"),
             ("run --fast ls", "invalid option '--fast'"),
             ("run --strict=yes ls", "unexpected argument"),
+            ("run --page-memory=0 ls", "is no size"),
+            ("run --page-memory=9999999999T ls", "is no size"),
+            ("run --page-memory=12x ls", "is no size"),
             ("drivers a b", "unexpected argument"),
             ("doctor --xml", "invalid option '--xml'"),
         ] {

@@ -55,6 +55,10 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let ignored = file_size_signal::Ignored::new();
     let directory = run_directory::create()?;
     let outcome = serve(&directory, added, &inherited, run.private)
+        .and_then(|()| match run.page_memory {
+            Some(bytes) => directory.write_page_memory(bytes),
+            None => Ok(()),
+        })
         .and_then(|()| {
             // Where we are intercepted ourselves, exec adds the library.
             let carrier = (!inherited.intercepted).then_some(carrier);

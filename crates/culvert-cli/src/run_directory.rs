@@ -40,6 +40,14 @@ impl Held {
         })
     }
 
+    /// Says how many bytes of mapped files the run may hold.
+    pub fn write_page_memory(&self, bytes: u64) -> Result<(), Failure> {
+        let file = self.path.join(culvert_preload::paging::room::FILE);
+        fs::write(&file, bytes.to_string()).map_err(|error| {
+            Failure::new(format!("cannot write {}: {}", shown(&file), reason(&error)))
+        })
+    }
+
     /// Removes the directory: no program came to use it.
     pub fn discard(self) {
         let mut files = usize::MAX;

@@ -26,8 +26,16 @@ fn any_strangers() -> bool {
 
 /// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that may only be read. `on_demand`: as [`follow::start`].
 pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<Descriptor> {
-    follow(description, on_demand, |_| Ok(()))?;
-    Ok(open_shadow(description.name(), 0)?)
+    // Open all the time, so that nobody empties it before it is mapped.
+    let shadow = open_shadow(description.name(), 0)?;
+    match follow(description, on_demand, |_| Ok(())) {
+        Ok(()) => Ok(shadow),
+        Err(error) => {
+            let locks = &process::get().table.posix_locks;
+            locks.close(description.name(), shadow);
+            Err(error)
+        }
+    }
 }
 
 /// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written, too.
@@ -116,7 +124,7 @@ fn mark_of(name: ShadowName) -> Vec<u8> {
 }
 
 /// Whether strangers were given the shadow of `name`.
-fn strangers_have(name: ShadowName) -> bool {
+pub fn strangers_have(name: ShadowName) -> bool {
     let mark = mark_of(name);
     // SAFETY: the path ends in NUL.
     unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok()

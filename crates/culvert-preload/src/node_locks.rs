@@ -10,7 +10,7 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::Run;
 use crate::shadow;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_drivers::Proof;
 use culvert_sys::{nr, sync::Mutex, syscall};
@@ -45,6 +45,8 @@ pub struct Notes {
     pub looked_at: AtomicU32,
     /// Counts the times a shadow was given to a program that is not intercepted and may write to it.
     pub strangers: AtomicU32,
+    /// About how many bytes lie in shadows (paging/room.rs).
+    pub filled: AtomicU64,
 }
 
 /// What the processes of a run tell each other of a group of nodes, those with one lock word.

@@ -4,7 +4,8 @@
 //! processes of the run, and marked by the sticky bit.
 
 use crate::description::{Description, Object};
-use crate::paging::pager::fill;
+use crate::paging::pager::{self, fill};
+use crate::paging::room;
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use culvert::{Errno, File, Sink};
@@ -103,6 +104,7 @@ impl ToDescriptor {
                 Err(error) => return Err(error.into()),
             }
         }
+        room::changed(done as u64, 0);
         Ok(done)
     }
 }
@@ -151,6 +153,7 @@ fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
         return fill::complete(file, writable.0);
     }
     let attributes = file.attributes()?;
+    room::make(attributes.size)?;
     let mut sink = ToDescriptor {
         fd: writable.0,
         at: 0,
@@ -166,16 +169,46 @@ fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
         }
     }
     crate::paging::bytes::set_length(writable.0, attributes.size)?;
-    // SAFETY: sets the times of our own file.
-    unsafe {
-        let times = [attributes.atime, attributes.mtime]
-            .map(|t| [t.seconds as usize, t.nanoseconds as usize]);
-        let _ = syscall::call(
-            nr::UTIMENSAT,
-            [writable.0 as usize, 0, times.as_ptr() as usize, 0],
-        );
-    }
+    set_times(writable, &attributes);
     Ok(mark_filled(writable, &attributes)?)
+}
+
+fn set_times(shadow: &Descriptor, attributes: &culvert::Attributes) {
+    let times =
+        [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
+    let arguments = [shadow.0 as usize, 0, times.as_ptr() as usize, 0];
+    // SAFETY: sets the times of our own file.
+    let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+}
+
+/// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped and touched; whether it is one.
+fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
+    let writable = open_shadow(name, 0o2)?;
+    let result = begin_opened(name, file, &writable);
+    process::get().table.posix_locks.close(name, writable);
+    result
+}
+
+fn begin_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culvert::Result<bool> {
+    let is_fresh = |found: &culvert_sys::raw::general::stat| {
+        !is_filled(found) && found.st_size == 0 && fill::is_fit(found)
+    };
+    let found = stat_descriptor(writable.0)?;
+    let attributes = file.attributes()?;
+    // Before the lock, for which the pager may be waiting.
+    if !fill::is_partly(&found) && !(is_fresh(&found) && pager::lazy(name, attributes.size)) {
+        return Ok(false);
+    }
+    let mount = crate::resolver::MountId(name.mount);
+    let _lock = process::get().node_locks.lock(mount, name.node);
+    let found = stat_descriptor(writable.0)?;
+    if is_fresh(&found) && !fill::is_partly(&found) {
+        crate::paging::bytes::set_length(writable.0, attributes.size)?;
+        set_times(writable, &attributes);
+        mark_partly(writable.0, &attributes, false)?;
+        return Ok(true);
+    }
+    Ok(fill::is_partly(&found))
 }
 
 /// Says that a shadow holds the bytes of a file with these attributes.
@@ -190,11 +223,9 @@ pub fn mark_complete(fd: i32) -> Result<(), Errno> {
     unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
 }
 
-/// Says that a shadow may have holes, and follows its file where that `changes`.
-pub fn mark_partly(fd: i32, changes: bool) -> Result<(), Errno> {
-    let mode = 0o600 | fill::PARTLY | if changes { FOLLOWED } else { 0 };
-    // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+/// Says that a shadow of a file with these attributes may have holes, and follows it where that `changes`.
+pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> Result<(), Errno> {
+    mark(fd, attributes, fill::PARTLY | if changes { FOLLOWED } else { 0 })
 }
 
 /// Its time of change is now. Under the node's lock.
@@ -260,8 +291,8 @@ impl Mappable {
     }
 }
 
-/// Something to map for the description of `fd`.
-pub fn mappable(description: &Description, fd: i32) -> culvert::Result<Mappable> {
+/// Something to map for the description of `fd`. `on_demand`: it may be one that the pager fills (`pager::mapped`).
+pub fn mappable(description: &Description, fd: i32, on_demand: bool) -> culvert::Result<Mappable> {
     let Object::File(file) = &description.object else {
         return Err(Errno::ENODEV.into());
     };
@@ -272,9 +303,24 @@ pub fn mappable(description: &Description, fd: i32) -> culvert::Result<Mappable>
         mount: description.mount.0,
         node: description.node,
     };
-    fill(name, &**file)?;
-    if description.is_shared() {
-        return Ok(Mappable::Own(fd));
+    // Open all the time, so that nobody empties it before it is mapped.
+    let mappable = match description.is_shared() {
+        true => Mappable::Own(fd),
+        false => Mappable::Other(open_shadow(name, 0)?),
+    };
+    let begun = match on_demand {
+        true => begin(name, &**file),
+        false => Ok(false),
+    };
+    let ready = begun.and_then(|begun| match begun {
+        true => Ok(()),
+        false => fill(name, &**file),
+    });
+    match ready {
+        Ok(()) => Ok(mappable),
+        Err(error) => {
+            mappable.close(description);
+            Err(error)
+        }
     }
-    Ok(Mappable::Other(open_shadow(name, 0)?))
 }

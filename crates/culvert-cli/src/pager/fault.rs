@@ -1,6 +1,6 @@
 //! One missing page.
 
-use super::{file::File, table::RangeOf};
+use super::{file, file::File, room, table::RangeOf};
 use culvert::Errno;
 use culvert_preload::paging::pager::userfault;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 /// Fills what is missing at `address` of `range` and wakes who waits; what cannot be read is SIGBUS there, with the reason in the log.
 pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, address: u64) {
     let at = range.offset + (address - range.start);
-    let outcome = file.fill(at, slot).and_then(|filled| match filled {
+    let outcome = fill(file, at, slot).and_then(|filled| match filled {
         Some(window) => Ok(Some(window)),
-        None => without_lock(userfault, file, at, address).map(|()| None),
+        None => without_lock(userfault, slot, file, at, address).map(|()| None),
     });
     match outcome {
         Ok(Some((from, to))) => {
@@ -33,6 +33,22 @@ pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, add
     }
 }
 
+/// [`File::fill`], with room for it.
+fn fill(file: &Arc<File>, at: u64, slot: u32) -> culvert::Result<Option<(u64, u64)>> {
+    /// Others take what was made free, too.
+    const TRIES: usize = 4;
+    room::make(file::MOST, slot);
+    let mut filled = file.fill(at, slot);
+    for _ in 0..TRIES {
+        let full = matches!(&filled, Err(error) if error.errno() == Errno::ENOSPC);
+        if !full || room::drop_oldest(4 * file::MOST, slot) == 0 {
+            break;
+        }
+        filled = file.fill(at, slot);
+    }
+    filled
+}
+
 /// Whoever touches the page gets SIGBUS.
 pub fn refuse(userfault: i32, address: u64) {
     match userfault::poison(userfault, address) {
@@ -47,9 +63,24 @@ pub fn refuse(userfault: i32, address: u64) {
 
 /// The process that waits for the page has the file's lock (a read or write of the file, from or into this very mapping), or the one that has it waits for a page
 /// itself: the page is put into the shadow in one step if it is still missing. Whoever changes bytes of the file has filled their pages before.
-fn without_lock(userfault: i32, file: &File, at: u64, address: u64) -> culvert::Result<()> {
-    let page = file.page(at)?;
-    match userfault::copy(userfault, address, &page) {
+fn without_lock(
+    userfault: i32,
+    slot: u32,
+    file: &File,
+    at: u64,
+    address: u64,
+) -> culvert::Result<()> {
+    let put = || -> culvert::Result<Result<(), Errno>> {
+        let _kept = room::nothing_goes();
+        let page = file.page(at)?;
+        Ok(userfault::copy(userfault, address, &page))
+    };
+    let mut done = put()?;
+    if matches!(done, Err(Errno::ENOMEM | Errno::ENOSPC)) {
+        room::drop_oldest(file::MOST, slot);
+        done = put()?;
+    }
+    match done {
         Ok(()) | Err(Errno::EEXIST | Errno::EAGAIN | Errno::ENOENT | Errno::ESRCH) => {
             let _ = userfault::wake(userfault, address, userfault::PAGE);
             Ok(())

@@ -1,20 +1,22 @@
 //! A file whose pages are filled on demand: the driver's, its shadow, and how far ahead it is read.
 
+use super::room;
 use culvert_preload::{
     node_locks::NodeLock,
+    paging::records,
     paging::pager::{fill, length_of, userfault::PAGE},
     process,
     resolver::MountId,
     run::ShadowName,
     shadow::{Descriptor, open_shadow},
 };
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
-/// What is filled at the first fault, and at each that follows no other, in bytes: 64 KiB take 43 us, 4 KiB 10 us, so that what is never looked at costs little, and a
-/// program that jumps about in all of a file has it soon.
+/// What is filled at the first fault, and at each that follows no other, in bytes: 64 KiB take 43 us, 4 KiB 10 us, so that what is never looked at costs little. The more
+/// of a file has been looked at, the more is filled, so that a program that jumps about in all of it has it soon.
 const LEAST: u64 = 64 << 10;
 /// What is filled at most: 2 MiB take 1.4 ms. Above 64 KiB the cost of a byte does not fall any more.
-const MOST: u64 = 2 << 20;
+pub const MOST: u64 = 2 << 20;
 
 /// An open file and its shadow.
 pub struct File {
@@ -26,22 +28,32 @@ pub struct File {
 }
 
 /// Where the reader will be next if it goes on as it does, and how much is filled then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Ahead {
     next: u64,
     window: u64,
+    /// Bytes filled since any were dropped.
+    filled: u64,
 }
 
 impl Ahead {
-    /// What is filled for a fault at byte `at`.
-    fn window(&mut self, at: u64) -> (u64, u64) {
+    /// What is filled for a fault at byte `at` of a file of `length` bytes.
+    fn window(&mut self, at: u64, length: u64) -> (u64, u64) {
         let sequential = at == self.next;
         self.window = match sequential {
             true => (self.window * 2).clamp(LEAST, MOST),
-            false => LEAST,
+            // Twice as much for each sixteenth of the file.
+            false => {
+                let sixteenths = self.filled.saturating_mul(16) / length.max(1);
+                LEAST << sixteenths.min((MOST / LEAST).ilog2().into())
+            }
         };
-        let from = if sequential { at } else { at & !(LEAST - 1) };
+        let from = match sequential {
+            true => at,
+            false => at & !(self.window - 1),
+        };
         self.next = from.saturating_add(self.window);
+        self.filled = self.filled.saturating_add(self.window);
         (from, self.next)
     }
 }
@@ -53,14 +65,14 @@ impl File {
             name,
             file: fill::open(name)?,
             shadow: open_shadow(name, 2)?,
-            ahead: Mutex::new(Ahead { next: 0, window: 0 }),
+            ahead: Mutex::default(),
         })
     }
 
     /// Fills what is missing around byte `at`; the bytes that are there now. None: the process `slot`, which waits for them, has the file's lock.
     ///
     /// The driver's error, or EIO where the file has become shorter.
-    pub fn fill(&self, at: u64, slot: u32) -> culvert::Result<Option<(u64, u64)>> {
+    pub fn fill(self: &Arc<Self>, at: u64, slot: u32) -> culvert::Result<Option<(u64, u64)>> {
         let Some(_lock) = self.lock(slot) else {
             return Ok(None);
         };
@@ -83,7 +95,8 @@ impl File {
         let (from, to) = self
             .ahead
             .lock()
-            .map_or((at, at + PAGE), |mut ahead| ahead.window(at));
+            .map_or((at, at + PAGE), |mut ahead| ahead.window(at, length));
+        room::note(Arc::downgrade(self), (from, to));
         match fill::holes(&*self.file, self.shadow.0, (from, to)) {
             Ok(()) => Ok(Some((from, to))),
             // What was asked for may be readable though what lies around it is not.
@@ -100,6 +113,20 @@ impl File {
         let mut page = vec![0; PAGE as usize];
         fill::read_all(&*self.file, at, &mut page)?;
         Ok(page)
+    }
+
+    /// Drops the pages of `range` if they are in the file as they are here; how many bytes that were. None: not now, or the process `slot` has the file's lock.
+    pub fn drop_clean(&self, range: (u64, u64), slot: u32) -> Option<u64> {
+        let _lock = self.lock(slot)?;
+        let stored = records::of(self.name);
+        let overlaps = |other: (u64, u64)| other.0 < range.1 && range.0 < other.1;
+        if stored.iter().any(|(_, said)| overlaps(said.range)) {
+            return None;
+        }
+        if let Ok(mut ahead) = self.ahead.lock() {
+            ahead.filled = 0;
+        }
+        fill::drop_clean(self.shadow.0, range).ok()
     }
 
     /// Fills all of it.
@@ -124,7 +151,8 @@ mod tests {
 
     #[test]
     fn the_window_grows_with_sequential_faults_and_shrinks_with_others() {
-        let mut ahead = Ahead { next: 0, window: 0 };
+        const LARGE: u64 = 1 << 40;
+        let mut ahead = Ahead::default();
         let mut at = 0;
         for want in [
             64 << 10,
@@ -135,12 +163,27 @@ mod tests {
             MOST,
             MOST,
         ] {
-            let (from, to) = ahead.window(at);
+            let (from, to) = ahead.window(at, LARGE);
             assert_eq!((from, to - from), (at, want));
             at = to;
         }
-        assert_eq!(ahead.window((1 << 30) + PAGE), (1 << 30, (1 << 30) + LEAST));
-        assert_eq!(ahead.window(5 * PAGE), (0, LEAST));
-        assert_eq!(ahead.window(LEAST), (LEAST, LEAST + 2 * LEAST));
+        let far = (1 << 30) + PAGE;
+        assert_eq!(ahead.window(far, LARGE), (1 << 30, (1 << 30) + LEAST));
+        assert_eq!(ahead.window(5 * PAGE, LARGE), (0, LEAST));
+        assert_eq!(ahead.window(LEAST, LARGE), (LEAST, LEAST + 2 * LEAST));
+    }
+
+    #[test]
+    fn the_window_grows_with_the_part_of_the_file_that_was_looked_at() {
+        const LENGTH: u64 = 128 << 20;
+        let mut ahead = Ahead::default();
+        let (mut faults, mut at) = (0, 1 << 20);
+        while ahead.filled < LENGTH {
+            let (from, to) = ahead.window(at, LENGTH);
+            assert!(from <= at && at < to && to - from <= MOST);
+            (faults, at) = (faults + 1, (to + (40 << 20) + PAGE) % LENGTH);
+        }
+        assert!((200..400).contains(&faults), "{faults}");
+        assert_eq!(ahead.window, MOST);
     }
 }

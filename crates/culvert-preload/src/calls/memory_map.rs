@@ -22,6 +22,8 @@ const MAP_SHARED_VALIDATE: usize = 3;
 const MAP_TYPE: usize = 0xf;
 const MAP_ANONYMOUS: usize = 0x20;
 const MAP_FIXED: usize = 0x10;
+/// What ld.so maps libraries with, parts of which it will execute: they are filled at once.
+const MAP_DENYWRITE: usize = 0x800;
 const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 
 /// mmap(2)
@@ -120,7 +122,7 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
         true => crate::looked_at::keep_equal(held, on_demand(call)).map(shadow::Mappable::Other),
-        false => shadow::mappable(held, fd),
+        false => shadow::mappable(held, fd, on_demand(call) && call.args[3] & MAP_DENYWRITE == 0),
     }
     .map_err(|error| super::io::report(held, "mmap", &error))?;
     let start = map_shadow(held, shadow.number(), shared, call);

@@ -163,8 +163,10 @@ pub fn start<R>(
     } else if lazy && is_fresh(&found) {
         set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;
         looked_at::mark_equal(file, fd)?;
-        shadow::mark_partly(fd, true)?;
+        shadow::mark_partly(fd, &file.attributes()?, true)?;
     } else {
+        let size = file.attributes()?.size;
+        make_room(size, &found)?;
         equalise(file, fd, is_fresh(&found)).map_err(|error| {
             // What it took is needed elsewhere.
             if !shadow::is_filled(&found) && !pager::fill::is_partly(&found) {
@@ -176,6 +178,11 @@ pub fn start<R>(
         looked_at::mark_equal(file, fd)?;
     }
     then(opened)
+}
+
+/// Room for what a shadow with this `struct stat` has not got of a file of `size` bytes.
+fn make_room(size: u64, found: &culvert_sys::raw::general::stat) -> Result<(), Errno> {
+    super::room::make(size.saturating_sub(found.st_blocks as u64 * 512))
 }
 
 fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {

@@ -15,6 +15,7 @@ pub mod pager;
 pub mod records;
 mod recovery;
 pub mod regions;
+pub mod room;
 
 use crate::calls::Answer;
 use crate::description::Description;
@@ -54,10 +55,12 @@ fn read_shadow(
     let Some(shadow) = follow::followed(description.name())? else {
         return Ok(None);
     };
+    let mut _lock = None;
     if pager::fill::is_partly(&stat_descriptor(shadow.number())?) {
+        // Until it is read: the pager drops pages.
+        _lock = (!locked).then(|| follow::lock(description)).flatten();
         let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
         let range = (offset, offset.saturating_add(length));
-        let _lock = (!locked).then(|| follow::lock(description));
         pager::fill::ensure(description.file()?, shadow.number(), range)
             .map_err(|error| error.errno())?;
     }

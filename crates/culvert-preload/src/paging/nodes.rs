@@ -179,6 +179,8 @@ impl Node {
 
     /// The shadow has a hole in `range`, which the file is to have too.
     pub fn punch(&self, range: (u64, u64)) {
+        // So that the pager does not take zeroes that the file has not got yet for what it can read again.
+        let _ = self.record_locked(range);
         const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
         let punched = self.description.file().is_ok_and(|file| {
             let _lock = super::follow::lock(&self.description);

@@ -20,6 +20,7 @@ mod mapped;
 mod mapped_calls;
 mod mapped_lazily;
 mod mapped_on_demand;
+mod mapped_room;
 mod mapped_records;
 mod mapped_stores;
 mod mapped_threads;

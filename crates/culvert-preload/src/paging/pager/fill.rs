@@ -100,12 +100,14 @@ pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno>
 /// Fills all of the shadow of `name`, and marks it so.
 pub(super) fn all(name: ShadowName) -> culvert::Result<()> {
     let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
-    let result = {
+    let found = stat_descriptor(shadow.0)?;
+    let lacks = (found.st_size as u64).saturating_sub(found.st_blocks as u64 * 512);
+    let result = super::super::room::make(lacks).map_err(Into::into).and_then(|()| {
         let _lock = process::get()
             .node_locks
             .lock(MountId(name.mount), name.node);
         complete(&*file, shadow.0)
-    };
+    });
     process::get().table.posix_locks.close(name, shadow);
     result
 }
@@ -120,6 +122,33 @@ pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result
         return Ok(());
     }
     let result = fill_between(file, shadow, at, end);
+    keep_times(shadow, &found);
+    result
+}
+
+/// Drops the pages of `range`, which must be in the file as they are here; how many bytes that were. Under the node's lock.
+pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
+    const PUNCH_HOLE_KEEP_SIZE: usize = 3;
+    let found = stat_descriptor(shadow)?;
+    // The holes of one that is complete are zeroes.
+    if !is_partly(&found) {
+        return Ok(0);
+    }
+    let length = range.1.saturating_sub(range.0);
+    let arguments = [
+        shadow as usize,
+        PUNCH_HOLE_KEEP_SIZE,
+        range.0 as usize,
+        length as usize,
+    ];
+    // SAFETY: touches no memory of ours.
+    unsafe { syscall::call(nr::FALLOCATE, arguments) }?;
+    keep_times(shadow, &found);
+    let left = stat_descriptor(shadow)?.st_blocks;
+    Ok(found.st_blocks.saturating_sub(left) as u64 * 512)
+}
+
+fn keep_times(shadow: i32, found: &culvert_sys::raw::general::stat) {
     let times = [
         [found.st_atime as usize, found.st_atime_nsec as usize],
         [found.st_mtime as usize, found.st_mtime_nsec as usize],
@@ -131,7 +160,6 @@ pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result
             [shadow as usize, 0, times.as_ptr() as usize, 0],
         )
     };
-    result
 }
 
 fn fill_between(file: &dyn File, shadow: i32, start: u64, end: u64) -> culvert::Result<()> {

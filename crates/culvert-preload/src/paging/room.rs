@@ -1,0 +1,149 @@
+//! How many bytes of files may lie in the shadows of a run, and who gives them back.
+//!
+//! What is filled is added up in memory that the processes of the run share; only when the sum passes the bound are the blocks of all shadows counted. Then
+//! shadows go that nobody has open or mapped: the next one who needs such a file fills it anew. Of mapped ones the pager drops pages (`culvert-cli`,
+//! `pager/room.rs`), where it would be asked for them again.
+
+use super::records;
+use crate::holders;
+use crate::looked_at;
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, list, stat_path};
+use crate::shadow;
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use culvert::Errno;
+use culvert_sys::{nr, syscall};
+
+/// The file of the run directory that holds the bound, in bytes, as decimal digits; without it it is [`usual`].
+pub const FILE: &str = "room";
+
+/// The bound of this run, in bytes; 0: not known yet.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
+
+/// The bound of this run, in bytes.
+fn limit() -> u64 {
+    let known = LIMIT.load(Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let asked = crate::run::read_file(&process::get().run.file(FILE)).ok();
+    let digits = asked.as_deref().and_then(|text| str::from_utf8(text).ok());
+    let asked = digits.and_then(|text| text.trim().parse::<u64>().ok());
+    let limit = asked.unwrap_or_else(usual).max(1);
+    LIMIT.store(limit, Relaxed);
+    limit
+}
+
+/// Three quarters of the file system that holds the run directory, or of the machine's memory if that is less.
+fn usual() -> u64 {
+    let path = crate::memory::c_string(&process::get().run.path);
+    // `struct statfs`: type, block size, blocks. `struct sysinfo`: uptime, three loads, totalram in units of byte 104's `mem_unit` (1 on 64 bit).
+    let (mut file_system, mut memory) = ([0u64; 15], [0u64; 14]);
+    // SAFETY: both structures have these lengths, the path ends in NUL.
+    let told = unsafe {
+        let place = [path.as_ptr() as usize, file_system.as_mut_ptr() as usize];
+        syscall::call(nr::STATFS, place)
+            .and_then(|_| syscall::call(nr::SYSINFO, [memory.as_mut_ptr() as usize]))
+    };
+    let all = file_system[1].saturating_mul(file_system[2]);
+    match told {
+        // One without a size of its own says 0 blocks.
+        Ok(_) if all != 0 => all.min(memory[4]) / 4 * 3,
+        Ok(_) => memory[4] / 4 * 3,
+        Err(_) => u64::MAX,
+    }
+}
+
+/// So many bytes more lie in shadows, or less.
+pub fn changed(more: u64, less: u64) {
+    if let Some(notes) = process::get().node_locks.notes() {
+        let new = |known: u64| Some(known.saturating_add(more).saturating_sub(less));
+        let _ = notes.filled.fetch_update(Relaxed, Relaxed, new);
+    }
+}
+
+/// How many bytes must go before `more` keep within the bound.
+pub fn missing(more: u64) -> u64 {
+    let (limit, notes) = (limit(), process::get().node_locks.notes());
+    let Some(notes) = notes else { return 0 };
+    if notes.filled.load(Relaxed).saturating_add(more) <= limit {
+        return 0;
+    }
+    let used = shadows().map(|(_, blocks)| blocks).sum::<u64>();
+    notes.filled.store(used, Relaxed);
+    used.saturating_add(more).saturating_sub(limit)
+}
+
+/// A part of the bound: what is made free at a time, so that it is not counted at each page.
+pub fn slack() -> u64 {
+    limit() / 16
+}
+
+/// All shadows and the bytes that they take.
+fn shadows() -> impl Iterator<Item = (ShadowName, u64)> {
+    let directory = shadow::open(&process::get().run.file("shadows"), 0o200000, 0);
+    let names = directory.map_or_else(|_| alloc::vec::Vec::new(), |directory| list(&directory));
+    names.into_iter().filter_map(|name| {
+        let name = ShadowName::of_text(&name)?;
+        let found = stat_path(&process::get().run.shadow(name)).ok()?;
+        Some((name, found.st_blocks as u64 * 512))
+    })
+}
+
+/// Makes room for `more` bytes in shadows. ENOMEM, with the reason in the log, where there is none. The caller may have the lock of the node that needs it.
+pub fn make(more: u64) -> Result<(), Errno> {
+    let short = missing(more);
+    if short == 0 {
+        return Ok(());
+    }
+    empty_unused(short.saturating_add(slack()));
+    match missing(more) {
+        0 => Ok(()),
+        _ => {
+            crate::log!(
+                "{more} bytes of a file find no room in memory: a run may have {} there (culvert run --page-memory)",
+                limit()
+            );
+            Err(Errno::ENOMEM)
+        }
+    }
+}
+
+/// Empties shadows that nobody has open or mapped until `wanted` bytes are free.
+pub fn empty_unused(wanted: u64) {
+    let mut freed = 0u64;
+    for (name, blocks) in shadows() {
+        if freed >= wanted {
+            return;
+        }
+        if blocks != 0 && empty(name).unwrap_or(false) {
+            changed(0, blocks);
+            freed = freed.saturating_add(blocks);
+        }
+    }
+}
+
+/// Empties a shadow, unless somebody has it; whether that was done.
+fn empty(name: ShadowName) -> Result<bool, Errno> {
+    const FRESH: usize = 0o600;
+    let locks = &process::get().node_locks;
+    let Some(_lock) = locks.try_lock(MountId(name.mount), name.node) else {
+        return Ok(false);
+    };
+    let found = stat_path(&process::get().run.shadow(name))?;
+    // One with a second name is a program (exec/materialise.rs).
+    let kept = found.st_nlink != 1 || records::any(name) || looked_at::strangers_have(name);
+    let marked = shadow::is_filled(&found) || super::pager::fill::is_partly(&found);
+    if kept || !marked {
+        return Ok(false);
+    }
+    // Who opens it from here on waits until it is no longer marked, and then for the lock.
+    let alone = holders::alone(name)?;
+    // SAFETY: a call on a file of our own that nobody has mapped.
+    let unmarked = unsafe { syscall::call(nr::FCHMOD, [alone.0 as usize, FRESH]) };
+    holders::end_lease(&alone);
+    let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.0, 0));
+    process::get().table.posix_locks.close(name, alone);
+    emptied.map(|()| true)
+}

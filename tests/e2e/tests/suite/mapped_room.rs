@@ -1,0 +1,102 @@
+//! Mapped files and the memory for them: a `/dev/shm` of 64 MB in a mount namespace of its own, files that are larger, and the bound of a run.
+
+use culvert_e2e::{Finished, run_within, world};
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+/// Runs `script` with a small `/dev/shm`; `$S` is a directory with files of 100, 20, 20, 20 and 40 MB, `$T` an empty one, `$P` `programs/mapped_room.c`, `$C` the command and `$R` what makes
+/// a program an ordinary user's. None: not as root here.
+fn in_little_memory(name: &str, script: &str) -> Option<Finished> {
+    let world = world();
+    if world.only_native || !world.is_root() {
+        return None;
+    }
+    let place = std::env::temp_dir().join(format!("culvert-e2e-{}-room-{name}", std::process::id()));
+    for folder in ["source", "target"] {
+        fs::create_dir_all(place.join(folder)).expect("the temporary directory can be written");
+    }
+    culvert_e2e::open_to_all(&place);
+    let program = world.program("mapped_room");
+    let script = format!(
+        "set -e; S={0}/source T={0}/target P={1} C={2}; R='setpriv --reuid=65534 --regid=65534 --clear-groups'
+mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm
+$P make $S/large 100; for i in 1 2 3; do $P make $S/$i 20; done; $P make $S/4 40; chmod 666 $S/*; export CULVERT_LOG={0}/log; touch {0}/log; chmod 666 {0}/log
+N=\"$S:$T:driven,descriptor=no\"
+{script}
+cat {0}/log >&2",
+        place.display(),
+        program.display(),
+        world.culvert.display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--propagation", "private", "bash", "-c", &script]);
+    command.env_clear().current_dir("/");
+    command.env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+    let done = run_within(command, b"", Duration::from_secs(120));
+    fs::remove_dir_all(&place).expect("what the trial left can be removed");
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    Some(done)
+}
+
+/// The largest number of megabytes that were in use.
+fn most_used(done: &Finished) -> u64 {
+    let errors = done.errors();
+    let numbers = errors.lines().filter_map(|line| line.strip_prefix("used "));
+    let numbers = numbers.map(|number| number.parse().expect("a number"));
+    numbers.max().expect("there are such lines")
+}
+
+const RIGHT: &str = "0 wrong\n0 wrong\n0 wrong, child 0\n";
+
+#[test]
+fn a_file_larger_than_the_memory_is_looked_through() {
+    let script = "$C run --no-private -v $N -- $P scan $T/large";
+    if let Some(done) = in_little_memory("scan", script) {
+        assert_eq!(done.text(), RIGHT, "{}", done.report());
+        assert!(most_used(&done) < 60, "{}", done.report());
+    }
+}
+
+#[test]
+fn the_bound_is_the_runs() {
+    let script = "$C run --no-private --page-memory 16M -v $N -- $P scan $T/large 2";
+    if let Some(done) = in_little_memory("bound", script) {
+        assert_eq!(done.text(), RIGHT, "{}", done.report());
+        assert!(most_used(&done) < 20, "{}", done.report());
+    }
+}
+
+#[test]
+fn members_of_archives_are_filled_on_demand() {
+    let script = "cd $S; tar cf ../a.tar large; zip -q -1 ../a.zip large; cd /
+for a in tar zip; do rm -rf /dev/shm/*; $C run --no-private -v $S/../a.$a:$T -- $P scan $T/large; done";
+    if let Some(done) = in_little_memory("archive", script) {
+        assert_eq!(done.text(), RIGHT.repeat(2), "{}", done.report());
+        assert!(most_used(&done) < 60, "{}", done.report());
+    }
+}
+
+#[test]
+fn what_an_ordinary_user_has_no_room_for_is_no_mapping() {
+    let script = "$R $C run --no-private -v $N -- $P scan $T/large
+$R $C run --no-private -v $N -- $P each $T/1 $T/2 $T/3 $T/4 $T/1
+$R $C run --no-private -v $N -- $P both $T/4 $T/1
+$R $C run --no-private --page-memory 100M -v $N -- $P scan $T/large";
+    if let Some(done) = in_little_memory("user", script) {
+        let each = "0 wrong\n".repeat(5);
+        let want = format!("mmap: ENOMEM\n{each}mmap: ENOMEM\n0 wrong\nmmap: ENOMEM\n");
+        assert_eq!(done.text(), want, "{}", done.report());
+        assert!(done.errors().contains("find no room"), "{}", done.report());
+    }
+}
+
+#[test]
+fn stores_that_find_no_room_are_a_signal_with_a_reason() {
+    let script = "$C run --no-private -v $N -- $P store $T/large";
+    if let Some(done) = in_little_memory("store", script) {
+        assert_eq!(done.text(), "BUS\n", "{}", done.report());
+        let reason = "cannot be read, SIGBUS: No space left";
+        assert!(done.errors().contains(reason), "{}", done.report());
+    }
+}
