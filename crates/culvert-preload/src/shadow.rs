@@ -225,7 +225,11 @@ pub fn mark_complete(fd: i32) -> Result<(), Errno> {
 
 /// Says that a shadow of a file with these attributes may have holes, and follows it where that `changes`.
 pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> Result<(), Errno> {
-    mark(fd, attributes, fill::PARTLY | if changes { FOLLOWED } else { 0 })
+    mark(
+        fd,
+        attributes,
+        fill::PARTLY | if changes { FOLLOWED } else { 0 },
+    )
 }
 
 /// Its time of change is now. Under the node's lock.

@@ -3,8 +3,8 @@
 use super::room;
 use culvert_preload::{
     node_locks::NodeLock,
-    paging::records,
     paging::pager::{fill, length_of, userfault::PAGE},
+    paging::records,
     process,
     resolver::MountId,
     run::ShadowName,

@@ -122,7 +122,11 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
         true => crate::looked_at::keep_equal(held, on_demand(call)).map(shadow::Mappable::Other),
-        false => shadow::mappable(held, fd, on_demand(call) && call.args[3] & MAP_DENYWRITE == 0),
+        false => shadow::mappable(
+            held,
+            fd,
+            on_demand(call) && call.args[3] & MAP_DENYWRITE == 0,
+        ),
     }
     .map_err(|error| super::io::report(held, "mmap", &error))?;
     let start = map_shadow(held, shadow.number(), shared, call);

@@ -12,7 +12,8 @@ fn in_little_memory(name: &str, script: &str) -> Option<Finished> {
     if world.only_native || !world.is_root() {
         return None;
     }
-    let place = std::env::temp_dir().join(format!("culvert-e2e-{}-room-{name}", std::process::id()));
+    let place =
+        std::env::temp_dir().join(format!("culvert-e2e-{}-room-{name}", std::process::id()));
     for folder in ["source", "target"] {
         fs::create_dir_all(place.join(folder)).expect("the temporary directory can be written");
     }

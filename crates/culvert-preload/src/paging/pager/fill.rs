@@ -102,12 +102,14 @@ pub(super) fn all(name: ShadowName) -> culvert::Result<()> {
     let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
     let found = stat_descriptor(shadow.0)?;
     let lacks = (found.st_size as u64).saturating_sub(found.st_blocks as u64 * 512);
-    let result = super::super::room::make(lacks).map_err(Into::into).and_then(|()| {
-        let _lock = process::get()
-            .node_locks
-            .lock(MountId(name.mount), name.node);
-        complete(&*file, shadow.0)
-    });
+    let result = super::super::room::make(lacks)
+        .map_err(Into::into)
+        .and_then(|()| {
+            let _lock = process::get()
+                .node_locks
+                .lock(MountId(name.mount), name.node);
+            complete(&*file, shadow.0)
+        });
     process::get().table.posix_locks.close(name, shadow);
     result
 }
