@@ -41,6 +41,9 @@ impl Drop for Mounted {
     }
 }
 
+/// A name that a workload prints, what it is, and the part of the native speed that is asked.
+type Asked = (&'static str, &'static str, f64);
+
 /// What is asked of a directory that is passed through: this part of the native speed.
 fn at_least(least: f64) -> impl Fn(&str) -> Judged {
     move |column| match column {
@@ -84,8 +87,8 @@ pub fn mount(place: &Place) -> Vec<Figure> {
     ways.retain(Way::works);
     let files = place.program("files");
     let mut figures = Vec::new();
-    // Workload, form, and of each name what it is and the least part of the native speed: what libfuse's best example has over io_uring, and more.
-    let rows: [(&str, &str, &[(&str, &str, f64)]); 3] = [
+    // Workload and form. More is asked than libfuse's best example has over io_uring.
+    let rows: [(&str, &str, &[Asked]); 3] = [
         (
             "blocks",
             "",
