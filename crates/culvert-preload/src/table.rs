@@ -213,7 +213,7 @@ table! {
     SYNC sync => Handled(Interest::Always, calls::file::sync_all);
     ACCT acct => RefusedInside(At::new(0, LastStep::Follow), Errno::EACCES, "accounting needs a kernel file");
     SETTIMEOFDAY settimeofday => Forwarded("reads credentials, limits, times or the system's state");
-    MOUNT mount => RefusedInside(At::new(1, LastStep::Follow), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
+    MOUNT mount => Handled(Interest::Always, calls::mounting::mount);
     UMOUNT2 umount2 => RefusedInside(At::new(0, LastStep::Follow), Errno::EBUSY, "culvert run mounts for the life of its programs");
     SWAPON swapon => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
     SWAPOFF swapoff => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");

@@ -14,6 +14,7 @@ pub mod io;
 pub mod locks;
 pub mod mappings;
 pub mod memory_map;
+pub mod mounting;
 pub mod open;
 pub mod path;
 pub mod proc_files;

@@ -21,19 +21,19 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 /// Tests whose result is not the native one, by driver, and why.
 const DIFFERENT: &[(&[Driver], &str, &str)] = &[
     (
-        &[
-            Driver::Passthrough,
-            Driver::Bound,
-            Driver::Driven,
-            Driver::Memory,
-        ],
+        &[Driver::Driven, Driver::Memory],
         "rmdir::ebusy",
-        "mounts a file system of the kernel on a directory of the mount, which is refused",
+        "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: it knows no such directory",
     ),
     (
-        &[Driver::Driven, Driver::Memory],
+        &[Driver::Driven],
         "link::link_count_max",
         "asks the C library for LINK_MAX, which guesses it from the device",
+    ),
+    (
+        &[Driver::Memory],
+        "link::link_count_max",
+        "not known to the C library, as on tmpfs: see memory_has_no_other_limit_of_links_than_tmpfs",
     ),
 ];
 
@@ -116,6 +116,23 @@ pjdfstest! {
     driven_as_nobody Driven Nobody;
     memory_as_self Memory Me;
     memory_as_nobody Memory Nobody;
+}
+
+/// What the C library says of the number of links, and pjdfstest makes of it, is the same on tmpfs natively.
+#[test]
+fn memory_has_no_other_limit_of_links_than_tmpfs() {
+    let case = Case::new("pjdfstest-links", User::Me).directory(Driver::Memory);
+    let program = suite("pjdfstest");
+    let script = format!(
+        "printf %s '{PJDFSTEST}' > conf; d=${{1:-$M}}; {} -c conf -s $W -p $d link::link_count_max; getconf LINK_MAX $d",
+        program.display()
+    );
+    let ours = case.through_culvert(&["bash", "-c", &script]);
+    let place = format!("/dev/shm/culvert-links-{}", std::process::id());
+    std::fs::create_dir(&place).expect("/dev/shm is there and the name is ours");
+    let native = case.natively(&["bash", "-c", &script, "bash", &place]);
+    std::fs::remove_dir_all(&place).expect("what was made above");
+    assert_eq!(native.text(), ours.text(), "{}", ours.report());
 }
 
 /// All operations but mappings, each of a byte at least: posix_fallocate of nothing is EINVAL, which fsx takes for a failure. fsx checks every byte that it reads, and the size after each operation.
