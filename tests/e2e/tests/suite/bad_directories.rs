@@ -396,6 +396,26 @@ fn a_name_of_somebody_else_is_refused() {
     fs::remove_file(&file).expect("we are root");
 }
 
+/// The same with mapped files, whose bytes lie in files of their own there: as root and as an ordinary user.
+#[test]
+fn a_full_shared_memory_is_enomem_where_files_are_mapped() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    for user in ["0", "65534"] {
+        let place = Place::new(&format!("full-mapped-{user}"), User::Me);
+        let (culvert, target) = (world().culvert.display(), &place.target);
+        let program = place.case.program("full_memory.py");
+        let script = format!(
+            "mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm && cd / && setpriv --reuid={user} --regid={user} --clear-groups \\
+             {culvert} run --no-private --mount type=memory,size=1g,target={target} -- python3 {program} {target}"
+        );
+        let done = outside(&place.case, &script);
+        let expected = "small ok\nsparse ENOMEM\nwrite ENOSPC True\nmoved ENOMEM\nsmall ok b'x\\x07x'\nread True b'y'\nagain ok b'\\x07z'\n";
+        assert_eq!(done.text(), expected, "{}", done.report());
+    }
+}
+
 /// 64 MB of shared memory, as containers have: a full one is ENOSPC, and what is removed can be used again.
 #[test]
 fn a_full_shared_memory_is_enospc() {
