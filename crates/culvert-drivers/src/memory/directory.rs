@@ -6,6 +6,9 @@
 //! Buckets are blocks of 512 words (tag, offset and 1), filled to a quarter on average and split one at a time as the directory grows (linear hashing). The low bits
 //! of the tag say where in the bucket the search begins, the rest which bucket it is.
 
+mod record;
+mod tag;
+
 use super::{
     core::{Core, Inode, join, split},
     image::damaged,
@@ -15,6 +18,8 @@ use super::{
 };
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, Result};
+pub use record::{Record, records};
+use tag::tag;
 
 /// Words of a bucket.
 const SLOTS: u64 = BLOCK / 8;
@@ -27,42 +32,6 @@ const FEW: u64 = 2;
 /// A directory of at most this many blocks gives all of them back when it becomes empty.
 const SMALL: u32 = 64;
 
-/// The first word of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The inode; 0 when the record is free.
-    pub inode: u32,
-    /// `DT_*`.
-    pub kind: u8,
-    /// Bytes of the name.
-    pub name: u8,
-    /// Bytes of the record.
-    pub length: u16,
-}
-
-impl Record {
-    const fn word(self) -> u64 {
-        self.inode as u64
-            | (self.kind as u64) << 32
-            | (self.name as u64) << 40
-            | (self.length as u64) << 48
-    }
-
-    /// The record whose first word is `word`, at byte `within` of its block; none when it cannot be one.
-    pub const fn of(word: u64, within: u64) -> Option<Self> {
-        let record = Self {
-            inode: word as u32,
-            kind: (word >> 32) as u8,
-            name: (word >> 40) as u8,
-            length: (word >> 48) as u16,
-        };
-        let length = record.length as u64;
-        let fits = length >= 8 && length.is_multiple_of(8) && within + length <= BLOCK;
-        let named = record.inode == 0 || record.name > 0 && 8 + record.name as u64 <= length;
-        if fits && named { Some(record) } else { None }
-    }
-}
-
 /// A name that was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
@@ -74,59 +43,6 @@ pub struct Found {
     pub place: u64,
     /// Where the word of its bucket lies.
     slot: u64,
-}
-
-/// What a name is filed under: SipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012) with the file system's own key. Names come from anybody, and those
-/// of one tag have one bucket: without the key nobody can choose names that fill it.
-#[inline]
-pub fn tag(seed: u64, name: &[u8]) -> u32 {
-    // 64 bits of key are what the header keeps; the other half is of the same.
-    let keys = (seed, seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15);
-    let mut state = [
-        keys.0 ^ 0x736f_6d65_7073_6575,
-        keys.1 ^ 0x646f_7261_6e64_6f6d,
-        keys.0 ^ 0x6c79_6765_6e65_7261,
-        keys.1 ^ 0x7465_6462_7974_6573,
-    ];
-    let mut chunks = name.chunks_exact(8);
-    for chunk in &mut chunks {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        state[3] ^= word;
-        sip_round(&mut state);
-        state[0] ^= word;
-    }
-    let rest = chunks.remainder().len() as u32;
-    let last = match name.last_chunk::<8>() {
-        // The rest is the upper end of the last eight bytes.
-        Some(last) if rest > 0 => u64::from_le_bytes(*last) >> (64 - 8 * rest),
-        Some(_) => 0,
-        None => {
-            let bytes = name.iter().rev();
-            bytes.fold(0, |word, &byte| word << 8 | u64::from(byte))
-        }
-    } | (name.len() as u64) << 56;
-    state[3] ^= last;
-    sip_round(&mut state);
-    state[0] ^= last;
-    state[2] ^= 0xff;
-    for _ in 0..3 {
-        sip_round(&mut state);
-    }
-    (state[0] ^ state[1] ^ state[2] ^ state[3]) as u32
-}
-
-#[inline(always)]
-const fn sip_round([a, b, c, d]: &mut [u64; 4]) {
-    *a = a.wrapping_add(*b);
-    *b = b.rotate_left(13) ^ *a;
-    *a = a.rotate_left(32);
-    *c = c.wrapping_add(*d);
-    *d = d.rotate_left(16) ^ *c;
-    *a = a.wrapping_add(*d);
-    *d = d.rotate_left(21) ^ *a;
-    *c = c.wrapping_add(*b);
-    *b = b.rotate_left(17) ^ *c;
-    *c = c.rotate_left(32);
 }
 
 /// The bucket that `tag` belongs to among `buckets`.
@@ -238,22 +154,6 @@ impl Core {
         }
         Ok(None)
     }
-}
-
-/// The records of a block that are in use or free; ends early at one that cannot be.
-pub fn records(bytes: &[u8]) -> impl Iterator<Item = (Record, &[u8])> {
-    let mut at = 0;
-    core::iter::from_fn(move || {
-        let word = bytes.get(at..at + 8)?;
-        let word = u64::from_le_bytes(word.try_into().ok()?);
-        let record = Record::of(word, at as u64)?;
-        let name = match record.inode {
-            0 => &[][..],
-            _ => bytes.get(at + 8..at + 8 + usize::from(record.name))?,
-        };
-        at += usize::from(record.length);
-        Some((record, name))
-    })
 }
 
 impl Transaction<'_> {
@@ -519,32 +419,4 @@ fn free_slot(word: impl Fn(u64) -> u64, tag: u32) -> Option<u64> {
     (0..SLOTS)
         .map(|step| (home(tag) + step) % SLOTS)
         .find(|&at| word(at) == 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chosen_names_do_not_share_a_tag() {
-        let chosen = |bits: u32| {
-            // Pairs of differences that cancel out in hashes that multiply and shift, whatever the key.
-            let mut name = alloc::vec![b'a'; 240];
-            for pair in 0..15 {
-                if bits >> pair & 1 != 0 {
-                    let at = pair as usize * 16;
-                    name[at + 7] ^= 0x80;
-                    name[at + 15] ^= 0x80;
-                    name[at + 11] ^= 0x80;
-                }
-            }
-            name
-        };
-        let mut tags: alloc::vec::Vec<u32> = (0..1 << 15)
-            .map(|bits| tag(0x1234_5678_9abc_def0, &chosen(bits)))
-            .collect();
-        tags.sort_unstable();
-        tags.dedup();
-        assert!(tags.len() > (1 << 15) - 16, "{} tags", tags.len());
-    }
 }

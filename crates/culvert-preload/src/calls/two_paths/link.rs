@@ -1,0 +1,207 @@
+//! link(2) and its relative.
+
+use super::*;
+
+/// link(2), linkat(2)
+pub fn link(call: &mut Call) -> Outcome {
+    let [a, b, c, d, e, _] = call.args;
+    let (from_directory, from, to_directory, to, flags) = if call.number == nr::LINK {
+        (AT_FDCWD, a, AT_FDCWD, b, 0)
+    } else {
+        (a as i32, b, c as i32, d, e)
+    };
+    if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
+        return Outcome::Forward;
+    }
+    let last = if flags & AT_SYMLINK_FOLLOW != 0 {
+        LastStep::Follow
+    } else {
+        LastStep::NoFollow
+    };
+    let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
+    let from = match from_room.read(from) {
+        Ok(from) => from,
+        Err(errno) => return done(Err(errno)),
+    };
+    // A bad new path is said after what is wrong with the old one (`filename_create`, `filename_parentat` get it late).
+    let to = to_room.read(to);
+    let from = Given {
+        directory: from_directory,
+        path: from,
+        last,
+    };
+    let to = to.map(|path| Given {
+        directory: to_directory,
+        path,
+        last: LastStep::Parent,
+    });
+    done(
+        link_given(from, to, flags, false)
+            .unwrap_or_else(|| link_given(from, to, flags, true).unwrap_or(Err(Errno::ELOOP))),
+    )
+}
+
+/// None: a path must be walked first.
+fn link_given(
+    from: Given<'_>,
+    to: Result<Given<'_>, Errno>,
+    flags: usize,
+    walking: bool,
+) -> Option<Answer> {
+    let find_target = || to.and_then(|to| to.find(walking));
+    if from.path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        if from.directory != AT_FDCWD
+            && let Err(errno) = crate::descriptors::close_on_exec(from.directory)
+        {
+            return Some(Err(errno));
+        }
+        return match find_target() {
+            Ok(target) => link_descriptor(from.directory, &target, flags),
+            Err(errno) => Some(Err(errno)),
+        };
+    }
+    let source = from.find(walking).and_then(|it| it.existing(from.last));
+    let both = source.and_then(|source| match find_target() {
+        Ok(target) => Ok((source, target)),
+        Err(errno) => Err(source.missing().unwrap_or(errno)),
+    });
+    let (source, target) = match both {
+        Ok(both) => both,
+        Err(errno) => return Some(Err(errno)),
+    };
+    let source = beside(source, &target, from.last);
+    let target = beside(target, &source, LastStep::Parent);
+    if !same_tree(&source, &target) && (source.is_open() || target.is_open()) {
+        return None;
+    }
+    if let (Some(source), Some(target)) = (source.host(), target.host()) {
+        return Some(link_natively(source, target, flags));
+    }
+    Some(match (&source, &target) {
+        (Side::Inside(source), Side::Inside(found)) => existing(source).and_then(|attributes| {
+            link_node(found, source.mount, attributes.node, attributes.kind)
+        }),
+        (Side::Backed(source), Side::Backed(place)) if source.mount == place.mount => {
+            return link_backed(source, place, from.last);
+        }
+        // A link of proc(5) to an open file, which may be one without a name in this very tree.
+        (Side::Host(directory, path), Side::Backed(place))
+            if from.last == LastStep::Follow && path.starts_with(b"/proc/") =>
+        {
+            return link_to_place((*directory, *path), place, flags);
+        }
+        (Side::Host(..) | Side::Outside(_), _) => {
+            let (directory, path) = source.host()?;
+            stat_at(directory, path, AT_SYMLINK_NOFOLLOW)
+                .and_then(|_| makeable(&target))
+                .and(Err(Errno::EXDEV))
+        }
+        (Side::Inside(source), _) => existing(source)
+            .and_then(|_| makeable(&target))
+            .and(Err(Errno::EXDEV)),
+        (Side::Backed(_), _) => match source.missing() {
+            Some(errno) => Err(errno),
+            None => makeable(&target).and(Err(Errno::EXDEV)),
+        },
+    })
+}
+
+/// Whether the new name may be made, wherever it would lead.
+fn makeable(target: &Side<'_>) -> Answer {
+    match target {
+        Side::Inside(found) => make(found, false).map(|_| 0),
+        Side::Backed(place) => absent(place),
+        Side::Host(..) | Side::Outside(_) => match target.host() {
+            Some((directory, path)) if stat_at(directory, path, AT_SYMLINK_NOFOLLOW).is_ok() => {
+                Err(Errno::EEXIST)
+            }
+            _ => match host_error(target) {
+                Some(errno) => Err(errno),
+                None => Ok(0),
+            },
+        },
+    }
+}
+
+/// Whether a name that is no directory's could be made at `place`: EEXIST and ENOENT come before EXDEV (`filename_create`, fs/namei.c).
+fn absent(place: &Backed<'_>) -> Answer {
+    let path = place.path();
+    if path.is_empty() {
+        return Err(Errno::EEXIST);
+    }
+    match stat_at(place.base, path, AT_SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Errno::EEXIST),
+        Err(Errno::ENOENT) if path.last() != Some(&b'/') => Ok(0),
+        Err(Errno::ENOTDIR) if path.last() == Some(&b'/') => Err(Errno::EEXIST),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
+fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
+    let empty = Path::of(b"\0");
+    if target.is_open() {
+        return None;
+    }
+    Some(match (descriptor(fd as usize), target) {
+        (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
+        (Some(held), Side::Inside(found)) => link_node(found, held.mount, held.node, held.kind),
+        (None, Side::Inside(found)) => make(found, false).and(Err(Errno::EXDEV)),
+        (Some(_), Side::Backed(_)) => makeable(target).and(Err(Errno::EXDEV)),
+        (Some(_), _) => Err(Errno::EXDEV),
+        (None, _) => link_natively((fd, empty), target.host()?, flags),
+    })
+}
+
+fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
+    let args = [
+        from.0 as usize,
+        from.1.address(),
+        to.0 as usize,
+        to.1.address(),
+        flags,
+    ];
+    // SAFETY: both paths end in NUL.
+    unsafe { syscall::call(nr::LINKAT, args) }
+}
+
+/// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the way.
+fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
+    let name = Name::of(place)?;
+    let shown = match name.name.is_empty() {
+        true => Path::of(b".\0"),
+        false => name.name,
+    };
+    Some(link_natively(from, (name.directory, shown), flags))
+}
+
+/// Within a backing tree. None: a link stands in the way.
+fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
+    let name = Name::of(from)?;
+    let resolved = from.is_resolved() || from.is_left_to_kernel();
+    if !resolved
+        && (from.path().last() == Some(&b'/') || (last == LastStep::Follow && name.is_link()))
+    {
+        return None;
+    }
+    let shown = match name.name.is_empty() {
+        true => Path::of(b".\0"),
+        false => name.name,
+    };
+    let follow = from.is_left_to_kernel() && last == LastStep::Follow;
+    let flags = if follow { AT_SYMLINK_FOLLOW } else { 0 };
+    link_to_place((name.directory, shown), to, flags)
+}
+
+/// Another name for a node of a mount.
+fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
+    let making = make(found, false)?;
+    if found.mount != mount {
+        return Err(Errno::EXDEV);
+    }
+    if kind == FileKind::Directory {
+        return Err(Errno::EPERM);
+    }
+    let (file_system, caller) = (making.file_system, process::caller());
+    making.made(file_system.link(&caller, node, making.parent, making.name))
+}
