@@ -63,7 +63,7 @@ for way in "stays", "executes":
 for name in "open", "path", "cwd", "other":
     os.rmdir(name)
 os.rename("new", "renamed")
-many(3000)
+many(700)
 for what, fd in fds.items():
     looks(what, fd)
 for child in children:
@@ -73,12 +73,12 @@ for child in children:
 # Copies hold it, too; the last one that is closed does not.
 copied = os.dup(fds["open"])
 os.close(fds["open"])
-many(1500)
+many(600)
 numbers[copied] = os.fstat(copied).st_ino
 looks("open", copied)
 
 # Children that are killed hold nothing any more: where inodes are few, there are enough of them.
-for i in range(300):
+for i in range(120):
     os.mkdir("killed")
     child = os.fork()
     if child == 0:
