@@ -196,7 +196,7 @@ fn begin_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> cul
     let found = stat_descriptor(writable.0)?;
     let attributes = file.attributes()?;
     // Before the lock, for which the pager may be waiting.
-    if !fill::is_partly(&found) && !(is_fresh(&found) && pager::lazy(name, attributes.size)) {
+    if !(fill::is_partly(&found) || is_fresh(&found) && pager::lazy(name, attributes.size)) {
         return Ok(false);
     }
     let mount = crate::resolver::MountId(name.mount);
