@@ -21,6 +21,16 @@ const SETTABLE: u32 = 0o2000 | 0o4000 | 0o40000 | 0o1000000 | 0o20000;
 /// O_PATH.
 pub const O_PATH: u32 = 0o10000000;
 
+/// Whether the access mode in `flags` lets one read (`OPEN_FMODE`, include/linux/fs.h: the fourth one, 3, lets one do neither).
+pub fn may_read(flags: u32) -> bool {
+    matches!(flags & 3, 0 | 2)
+}
+
+/// As [`may_read`], for writing.
+pub fn may_write(flags: u32) -> bool {
+    matches!(flags & 3, 1 | 2)
+}
+
 /// What a description serves.
 pub enum Object {
     /// A driven regular file.
@@ -209,7 +219,7 @@ impl Description {
     /// The driven file, when it is open for reading: EBADF otherwise.
     #[inline]
     pub fn readable(&self) -> Result<&dyn File, Errno> {
-        if self.flags.load(Relaxed) & 3 == 1 {
+        if !may_read(self.flags.load(Relaxed)) {
             Err(Errno::EBADF)
         } else {
             self.file()
@@ -219,7 +229,7 @@ impl Description {
     /// The driven file, when it is open for writing: EBADF otherwise.
     pub fn writable(&self) -> Result<&dyn File, Errno> {
         match &self.object {
-            Object::File(file) if self.flags.load(Relaxed) & 3 != 0 => Ok(&**file),
+            Object::File(file) if may_write(self.flags.load(Relaxed)) => Ok(&**file),
             _ => Err(Errno::EBADF),
         }
     }

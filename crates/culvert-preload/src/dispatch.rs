@@ -5,7 +5,7 @@ use crate::process;
 use crate::table::{Row, TABLE, Treatment};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
-use culvert_sys::nr;
+use culvert_sys::{nr, syscall};
 
 /// One more than the highest number that the dispatch knows.
 const NUMBERS: usize = 512;
@@ -50,7 +50,7 @@ pub fn dispatch(call: &mut Call) -> Outcome {
                 Outcome::Return(STALE) => again(call, *function),
                 outcome => outcome,
             },
-            true => calls::done(Err(Errno::EBADF)),
+            true => without_hidden(*interest, call),
         },
         Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
         Some(Treatment::RefusedInside(at, errno, _)) => {
@@ -87,4 +87,22 @@ fn names_hidden(interest: Interest, call: &Call) -> bool {
         Interest::Descriptors02 => hidden(0) || hidden(2),
         _ => false,
     }
+}
+
+/// The answer to a call that names one: that of the kernel for a descriptor that does not exist, since it may look at other things first.
+#[cold]
+fn without_hidden(interest: Interest, call: &Call) -> Outcome {
+    let descriptors: &[usize] = match interest {
+        Interest::Descriptors01 => &[0, 1],
+        Interest::Descriptors02 => &[0, 2],
+        _ => &[0],
+    };
+    let mut arguments = call.args;
+    for &at in descriptors {
+        if process::get().table.is_internal(call.args[at] as i32) {
+            arguments[at] = usize::MAX;
+        }
+    }
+    // SAFETY: the program's own call, of a descriptor that does not exist: all it does is fail.
+    calls::done(unsafe { syscall::call(call.number, arguments) })
 }

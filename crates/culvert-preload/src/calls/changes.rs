@@ -7,7 +7,7 @@ use super::path::{At, Found, find, find_by_walking, is_link, look_again, on_path
 use super::stat::existing;
 use super::targets::parent_is_target;
 use super::unix_sockets;
-use super::{Answer, allowed, done};
+use super::{Answer, allowed, done, granted};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
@@ -187,7 +187,8 @@ pub fn of_target(mount: MountId, errno: Errno) -> Errno {
 fn remove_file(found: &Inside<'_>) -> Answer {
     let Last::Name(name) = &found.last else {
         return Err(match found.last {
-            Last::MountPoint => of_target(found.mount, Errno::EISDIR),
+            // With a slash behind it nothing more is looked at (`do_unlinkat`, fs/namei.c).
+            Last::MountPoint if !found.trailing_slash => of_target(found.mount, Errno::EISDIR),
             _ => Errno::EISDIR,
         });
     };
@@ -303,7 +304,8 @@ fn reach(call: &Call, found: Inside<'_>, _: &[u8]) -> Answer {
 /// `unix_find_bsd`, net/unix/af_unix.c
 fn reach_at(call: &Call, at: usize, found: &Inside<'_>) -> Answer {
     let attributes = existing(found)?;
-    allowed(process::file_system(found.mount)?, attributes, 2)?;
+    let file_system = process::file_system(found.mount)?;
+    granted(file_system, &process::caller(), attributes, 2)?;
     if attributes.kind != FileKind::Socket {
         return Err(Errno::ECONNREFUSED);
     }

@@ -3,7 +3,7 @@
 use super::io::report;
 use super::transfer::kernel_has_not;
 use super::{Answer, descriptor, done, driven};
-use crate::description::{Held, Object};
+use crate::description::{Held, Object, may_read, may_write};
 use crate::memory;
 use crate::paging::{self, follow};
 use crate::process::limits;
@@ -237,7 +237,7 @@ fn clone_refused(to: &Held, target: i32, source: i32) -> Errno {
     const O_APPEND: u32 = 0o2000;
     let flags = |held: &Held, fd| held.flags(fd).unwrap_or(1);
     let (source, target) = (flags(&from, source), flags(to, target));
-    if source & 3 == 1 || target & 3 == 0 || target & O_APPEND != 0 {
+    if !may_read(source) || !may_write(target) || target & O_APPEND != 0 {
         return Errno::EBADF;
     }
     Errno::EOPNOTSUPP

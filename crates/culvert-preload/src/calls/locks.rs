@@ -50,8 +50,8 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
     // The offset is the shadow's too, its length is not the file's.
     if lock.whence == SEEK_END && !held.is_direct() {
         let size = match &held.object {
-            Object::File(file) => {
-                file.attributes()
+            Object::File(_) | Object::Directory => {
+                held.attributes()
                     .map_err(|error| report(held, "lock", &error))?
                     .size
             }

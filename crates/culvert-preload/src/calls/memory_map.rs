@@ -2,7 +2,7 @@
 
 use super::transfer::kernel_has_not;
 use super::{Answer, done, mappings};
-use crate::description::{Held, Object};
+use crate::description::{Held, Object, may_read};
 use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
 use crate::paging::pager;
@@ -29,14 +29,18 @@ const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 /// mmap(2)
 pub fn mmap(call: &mut Call) -> Outcome {
     let [_, length, _, flags, fd, _] = call.args;
-    if length == 0 {
-        return Outcome::Forward;
-    }
     let held = match flags & MAP_ANONYMOUS {
         0 if process::get().table.is_internal(fd as i32) => return done(Err(Errno::EBADF)),
         0 => kernel_has_not(fd),
         _ => None,
     };
+    // The descriptor is looked at before the length (`ksys_mmap_pgoff`, mm/mmap.c), and the offset before both.
+    let is_path = held
+        .as_ref()
+        .is_some_and(|held| matches!(held.object, Object::Path));
+    if length == 0 && (!is_path || call.args[5] % 4096 != 0) {
+        return Outcome::Forward;
+    }
     let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED
         && (nodes::any() || pager::is_lazy(call.args[0], length));
     if held.is_none() && !replaces {
@@ -79,7 +83,7 @@ pub fn mmap(call: &mut Call) -> Outcome {
 
 fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
     let [_, length, protection, flags, _, offset] = call.args;
-    if offset % 4096 != 0 || !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
+    if offset % 4096 != 0 {
         return Err(Errno::EINVAL);
     }
     match held.object {
@@ -87,10 +91,13 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }
+    if !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
+        return Err(Errno::EINVAL);
+    }
     let access = held.flags(fd)? & 3;
     let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
     // mmap(2), EACCES: no read permission, or a shared writable mapping of a descriptor that is not O_RDWR.
-    if access == 1 || (shared && protection & PROT_WRITE != 0 && access != 2) {
+    if !may_read(access) || (shared && protection & PROT_WRITE != 0 && access != 2) {
         return Err(Errno::EACCES);
     }
     if matches!(held.object, Object::Directory) {

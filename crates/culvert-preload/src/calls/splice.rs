@@ -3,7 +3,7 @@
 use super::io::room;
 use super::transfer::{CHUNK, End, O_APPEND, flags, kernel_has_not, write_foreign};
 use super::{Answer, RESTART, done};
-use crate::description::{Held, Object};
+use crate::description::{Held, Object, may_read, may_write};
 use crate::memory::{self, MAX_RW_COUNT};
 use crate::shadow::Descriptor;
 use alloc::vec;
@@ -48,7 +48,7 @@ pub fn splice(call: &mut Call) -> Outcome {
                 memory::get::<i64>(address)?;
             }
         }
-        if input_flags & 3 == 1 || out_flags & 3 == 0 {
+        if !may_read(input_flags) || !may_write(out_flags) {
             return Err(Errno::EBADF);
         }
         match (&source, &target) {

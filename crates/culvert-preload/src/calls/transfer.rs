@@ -4,7 +4,7 @@
 
 use super::io::{finish, report, room};
 use super::{Answer, descriptor, done, driven};
-use crate::description::{Held, Object, kernel_seek};
+use crate::description::{Held, Object, kernel_seek, may_read, may_write};
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
 use crate::paging::{self, follow};
@@ -216,7 +216,7 @@ pub(super) fn flags(held: Option<&Held>, fd: usize) -> Result<u32, Errno> {
 /// EBADF unless `from` may be read and `to` written.
 fn may_move(from: (Option<&Held>, usize), to: (Option<&Held>, usize)) -> Result<u32, Errno> {
     let (input, output) = (flags(from.0, from.1)?, flags(to.0, to.1)?);
-    if input & 3 == 1 || output & 3 == 0 {
+    if !may_read(input) || !may_write(output) {
         return Err(Errno::EBADF);
     }
     Ok(output)
@@ -234,7 +234,7 @@ pub fn sendfile(call: &mut Call) -> Outcome {
             0 => None,
             address => Some(memory::get(address)?),
         };
-        if flags(source.as_ref(), input)? & 3 == 1 {
+        if !may_read(flags(source.as_ref(), input)?) {
             return Err(Errno::EBADF);
         }
         // The area that is read is looked at before the other descriptor (`rw_verify_area`); what kind of file it is, only after that.
@@ -247,7 +247,7 @@ pub fn sendfile(call: &mut Call) -> Outcome {
             return Err(Errno::EINVAL);
         }
         let to_flags = flags(target.as_ref(), out)?;
-        if to_flags & 3 == 0 {
+        if !may_write(to_flags) {
             return Err(Errno::EBADF);
         }
         let mut from = End::seekable(source.as_ref(), input, offset)?;
