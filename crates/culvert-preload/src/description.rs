@@ -65,10 +65,22 @@ pub struct Description {
     flags: AtomicU32,
     /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the flags.
     flags_known: AtomicU32,
+    /// Under which credentials of this process it was opened ([`OTHER_PROCESS`]: not by this one).
+    opener: u32,
     offset: Offset,
     state: AtomicU8,
     /// Inode of its shadow, where that was looked at (descriptors/asked.rs); 0: not yet.
     pub shadow: AtomicU64,
+}
+
+/// In [`Description::opener`].
+const OTHER_PROCESS: u32 = 0;
+/// The number of this process's credentials: the kernel makes new ones for each process and each change (credentials(7)).
+static CREDENTIALS: AtomicU32 = AtomicU32::new(1);
+
+/// This is a new process, or its credentials may have changed.
+pub fn other_credentials() {
+    CREDENTIALS.fetch_add(1, Relaxed);
 }
 
 /// Who keeps a description ([`Description::state`]).
@@ -144,6 +156,10 @@ impl Description {
                 value: UnsafeCell::new(0),
             },
             flags_known: AtomicU32::new(NOT_KNOWN),
+            opener: match process::vfork_child() {
+                Some(_) => OTHER_PROCESS,
+                None => CREDENTIALS.load(Relaxed),
+            },
             state: AtomicU8::new(PRIVATE_HERE),
             shadow: AtomicU64::new(0),
         }
@@ -151,7 +167,8 @@ impl Description {
 
     /// The same, of a descriptor that is a shadow already.
     pub fn shared(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
-        let description = Self::new(mount, node, kind, object, flags);
+        let mut description = Self::new(mount, node, kind, object, flags);
+        description.opener = OTHER_PROCESS;
         description.tell_shared();
         description.set_shared();
         description
@@ -159,7 +176,9 @@ impl Description {
 
     /// The same, of a descriptor on the driver's own file ([`FileSystem::adopt`]).
     pub fn direct(mount: MountId, node: Node, file: Box<dyn File>, flags: u32) -> Self {
-        let description = Self::new(mount, node, FileKind::Regular, Object::File(file), flags);
+        let mut description =
+            Self::new(mount, node, FileKind::Regular, Object::File(file), flags);
+        description.opener = OTHER_PROCESS;
         description.set_state(DIRECT);
         description
     }
@@ -198,6 +217,11 @@ impl Description {
     pub fn is_opened_as(&self, flags: u32) -> bool {
         const HOW: u32 = 3 | O_PATH;
         self.flags.load(Relaxed) & HOW == flags & HOW
+    }
+
+    /// Whether it was opened by this very process, whose credentials have not changed since.
+    pub fn is_of_same_credentials(&self) -> bool {
+        process::vfork_child().is_none() && self.opener == CREDENTIALS.load(Relaxed)
     }
 
     /// The file system that serves it.

@@ -8,7 +8,7 @@ use crate::description::{Description, Held};
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
 use crate::resolver::{Hold, MountId, MountTable, Place, References};
-use crate::run::Run;
+use crate::run::{Run, ShadowName};
 use crate::start::OUTSIDE;
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -22,6 +22,18 @@ pub enum Here {
     Place(Place),
     /// A directory of a mount's backing tree: the kernel's own working directory is the real one, and says where that is now.
     Backed(MountId),
+}
+
+impl Here {
+    /// Makes it one that another process finds by what the kernel says.
+    fn tell_others(&self) {
+        if let Self::Place(Place::Mount { mount, node }) = self {
+            crate::descriptors::note_node(ShadowName {
+                mount: mount.0,
+                node: *node,
+            });
+        }
+    }
 }
 
 /// What is known of the working directory.
@@ -82,6 +94,8 @@ pub struct Process {
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: Vec<culvert::mount::Mount>,
     working_directory: Mutex<Known>,
+    /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel knows it.
+    shared_working_directory: AtomicBool,
     left: AtomicBool,
     confined: AtomicBool,
     credentials: AtomicPtr<Credentials>,
@@ -111,6 +125,7 @@ static PID: AtomicU32 = AtomicU32::new(0);
 /// This is a new process.
 pub fn forget_pid() {
     PID.store(0, Relaxed);
+    crate::description::other_credentials();
     get().node_locks.forget_slot();
 }
 
@@ -162,6 +177,7 @@ impl Process {
             targets_open: targets.1,
             specifications,
             working_directory: Mutex::new(Known::Nothing),
+            shared_working_directory: AtomicBool::new(false),
             left: AtomicBool::new(false),
             confined: AtomicBool::new(false),
             credentials: AtomicPtr::new(core::ptr::null_mut()),
@@ -173,6 +189,17 @@ impl Process {
     pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Here>) -> R) -> R {
         if let Some(here) = vfork_child().and_then(|child| child.working_directory()) {
             return look(Some(here));
+        }
+        if self.shared_working_directory.load(Relaxed) {
+            let here = self.find_working_directory(true);
+            if let Some(Here::Place(Place::Mount { mount, node })) = here {
+                // Where it cannot be found any more, what is done there says so.
+                let _ = crate::descriptors::find_node(ShadowName {
+                    mount: mount.0,
+                    node,
+                });
+            }
+            return look(here.as_ref());
         }
         let mut known = self.working_directory.lock();
         let found = match &*known {
@@ -196,6 +223,12 @@ impl Process {
             }
             None => look(None),
         }
+    }
+
+    /// Another process will have the same working directory, and may change it.
+    pub fn share_working_directory(&self) {
+        self.shared_working_directory.store(true, Relaxed);
+        self.with_working_directory(|here| here.map(Here::tell_others));
     }
 
     /// Whether the working directory is none of a backing tree, for the next program, which cannot tell by its path whether the tree was entered
@@ -239,6 +272,11 @@ impl Process {
 
     /// The working directory has changed to `here`; `None`: to one that the kernel took from the program itself.
     pub fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
+        if self.shared_working_directory.load(Relaxed)
+            && let Some((here, _)) = &here
+        {
+            here.tell_others();
+        }
         let Some(child) = vfork_child() else {
             let known = here.map_or(Known::Outside, |(here, _keeper)| Known::Here {
                 here,
@@ -317,6 +355,7 @@ impl Process {
         if let Some(child) = vfork_child() {
             child.changed_credentials.store(true, Relaxed);
         }
+        crate::description::other_credentials();
         // Leaked on purpose: another thread may be using them, and programs change credentials a handful of times.
         self.credentials.store(core::ptr::null_mut(), Release);
     }

@@ -57,14 +57,45 @@ pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno>
 /// A new open file description on the shadow of `name`, with the access mode and status flags `flags`.
 pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     let path = process::get().run.shadow(name);
-    let wanted = (flags & (3 | 0o2000 | 0o4000 | crate::description::O_PATH)) as usize;
-    match open(&path, wanted, 0) {
-        Err(Errno::ENOENT) => {
-            drop(open(&path, 0o1 | O_CREAT, 0o600)?);
-            open(&path, wanted, 0)
-        }
-        other => other,
+    let wanted = (flags & (3 | KEPT | crate::description::O_PATH)) as usize;
+    let open = || open(&path, wanted, 0);
+    match process::get().table.posix_locks.are_on(name) {
+        // Closing it would drop the program's locks, so it will stay; not at the number that the program gets next.
+        true => crate::descriptors::open_high(&open),
+        false => open(),
     }
+    .or_else(|error| match error {
+        Errno::ENOENT => {
+            drop(create(&path)?);
+            open()
+        }
+        error => Err(error),
+    })
+}
+
+fn create(path: &[u8]) -> Result<Descriptor, Errno> {
+    open(path, 0o1 | O_CREAT, 0o600)
+}
+
+/// Status flags of the program's that a shadow is opened with, for the next process to find: `O_APPEND`, `O_NONBLOCK`, `O_ASYNC`, `O_NOFOLLOW`, and
+/// `O_DSYNC` and `O_SYNC`, which cost nothing there.
+const KEPT: u32 = 0o2000 | 0o4000 | 0o20000 | 0o400000 | O_SYNC;
+/// O_SYNC, `O_DSYNC` among it.
+const O_SYNC: u32 = 0o4010000;
+const O_DSYNC: u32 = 0o10000;
+const O_DIRECTORY: u32 = 0o200000;
+
+/// The flags of a description of a directory on its shadow, which is a regular file: there `O_DSYNC` says that it was opened with `O_DIRECTORY`
+/// (F_GETFL shows that).
+pub fn flags_of_directory(flags: u32) -> u32 {
+    let asked = if flags & O_DIRECTORY != 0 { O_DSYNC } else { 0 };
+    flags & !(O_SYNC | O_DIRECTORY) | asked
+}
+
+/// The way back.
+pub fn flags_of_directory_shadow(flags: u32) -> u32 {
+    let asked = if flags & O_DSYNC != 0 { O_DIRECTORY } else { 0 };
+    flags & !O_SYNC | asked
 }
 
 struct ToDescriptor {

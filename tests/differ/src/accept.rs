@@ -107,9 +107,18 @@ const BAD_BUFFER: LeftOut = LeftOut {
     why: "of a buffer that ends in unmapped memory Linux writes the beginning, drivers nothing (EFAULT); POSIX allows both",
 };
 
+/// What rules are about: the specification behind `--mount`, or `kernel,type=...`.
+fn specification(mount: &Mount) -> Option<String> {
+    match mount {
+        Mount::Culvert { specification, .. } => Some(specification.clone()),
+        Mount::Kernel { driver, .. } => Some(format!("type={driver},kernel")),
+        Mount::Native | Mount::At(_) => None,
+    }
+}
+
 /// The program as it is run on `mount` and natively, to be compared.
 pub fn suited(program: &Program, mount: &Mount) -> Program {
-    let Mount::Culvert { specification, .. } = mount else {
+    let Some(specification) = specification(mount) else {
         return program.clone();
     };
     let left_out = |step: &Step| {
@@ -126,9 +135,7 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
 
 /// A line without the words whose difference is accepted for `mount`.
 pub fn without_accepted(line: &str, mount: &Mount) -> String {
-    let Mount::Culvert { specification, .. } = mount else {
-        return line.to_owned();
-    };
+    let specification = specification(mount).unwrap_or_default();
     line.split(' ')
         .filter(|word| {
             !ACCEPTED.iter().any(|accepted| {

@@ -54,7 +54,7 @@ pub fn compare(
     mount: &Mount,
 ) -> Option<Difference> {
     let listed = |tree| {
-        if matches!(mount, Mount::Culvert { in_tree: true, .. }) {
+        if *mount != Mount::Native && mount.in_tree() {
             tree
         } else {
             ""
@@ -127,7 +127,7 @@ pub fn report(program: &Program, native: &Finished, ours: &Finished, mount: &Mou
         }
     }
     let others = |finished: &Finished| -> Vec<String> {
-        let listed = if matches!(mount, Mount::Culvert { in_tree: true, .. }) {
+        let listed = if *mount != Mount::Native && mount.in_tree() {
             finished.tree.as_str()
         } else {
             ""

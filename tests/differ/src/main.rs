@@ -24,8 +24,9 @@ every result, attribute, listing and content.
 
   --mapped     programs that mostly map files, store and load
   --mount M    native, passthrough, bound, driven, memory, paged (driven, without
-               descriptors), layered, at:DIRECTORY (what is mounted there; it is
-               emptied), or type=...,target={mnt} as behind
+               descriptors), layered, fault (passthrough below a layer), kernel and
+               kernel-memory (`culvert mount`), at:DIRECTORY (what is mounted there;
+               it is emptied), or type=...,target={mnt} as behind
                `culvert run --mount`; may be repeated
   --disk       directories in $TMPDIR instead of on tmpfs
   --show       show what each step printed
@@ -242,7 +243,7 @@ fn carry_out() -> Result<bool, String> {
     let culvert = options
         .mounts
         .iter()
-        .any(|mount| matches!(mount, Mount::Culvert { .. }))
+        .any(Mount::is_culverts)
         .then(culvert_differ::built_culvert);
     let world = World::new(place, culvert.as_deref()).map_err(|error| error.to_string())?;
     world.can_bind()?;

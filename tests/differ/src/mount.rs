@@ -17,12 +17,19 @@ pub enum Mount {
         /// Whether what the program did can be read in the tree afterwards.
         in_tree: bool,
     },
+    /// `culvert mount`: the kernel's, for programs that are not intercepted.
+    Kernel {
+        /// The type of the file system.
+        driver: &'static str,
+        /// Whether what the program did can be read in the tree afterwards.
+        in_tree: bool,
+    },
     /// A directory that is something mounted already, by whatever means; it is emptied before each program.
     At(PathBuf),
 }
 
 /// Mounts with names, and what they are.
-const NAMED: [(&str, &str, bool, bool); 6] = [
+const NAMED: [(&str, &str, bool, bool); 7] = [
     (
         "passthrough",
         "type=passthrough,source={tree},target={mnt}",
@@ -53,7 +60,19 @@ const NAMED: [(&str, &str, bool, bool); 6] = [
         false,
         true,
     ),
+    (
+        "fault",
+        "type=passthrough,source={tree},target={mnt},layer=fault",
+        false,
+        true,
+    ),
     ("memory", "type=memory,target={mnt}", false, false),
+];
+
+/// Kernel mounts: name, type, whether the tree shows what was done.
+const KERNEL: [(&str, &str, bool); 2] = [
+    ("kernel", "passthrough", true),
+    ("kernel-memory", "memory", false),
 ];
 
 impl Mount {
@@ -62,6 +81,21 @@ impl Mount {
         ["native"]
             .into_iter()
             .chain(NAMED.iter().map(|named| named.0))
+            .chain(KERNEL.iter().map(|kernel| kernel.0))
+    }
+
+    /// Whether the command under test makes it.
+    pub fn is_culverts(&self) -> bool {
+        matches!(self, Self::Culvert { .. } | Self::Kernel { .. })
+    }
+
+    /// Whether the tree shows what was done, read natively.
+    pub fn in_tree(&self) -> bool {
+        match self {
+            Self::Native => true,
+            Self::Culvert { in_tree, .. } | Self::Kernel { in_tree, .. } => *in_tree,
+            Self::At(_) => false,
+        }
     }
 }
 
@@ -83,6 +117,9 @@ impl FromStr for Mount {
                 private: *private,
                 in_tree: *in_tree,
             });
+        }
+        if let Some(&(_, driver, in_tree)) = KERNEL.iter().find(|kernel| kernel.0 == text) {
+            return Ok(Self::Kernel { driver, in_tree });
         }
         if text.starts_with("type=") {
             return Ok(Self::Culvert {

@@ -173,15 +173,16 @@ impl World {
                 };
                 words.extend([executor.clone(), "native".into(), tree, path("mnt"), user]);
             }
+            Mount::Kernel { driver, .. } => {
+                self.mount(driver, owner)?;
+                user = owner;
+            }
             Mount::Culvert {
                 specification,
                 private,
                 ..
             } => {
-                let culvert = self
-                    .culvert
-                    .as_ref()
-                    .ok_or_else(|| io::Error::other("no culvert command was given"))?;
+                let culvert = self.command()?;
                 let specification = specification
                     .replace("{tree}", &path("tree"))
                     .replace("{mnt}", &path("mnt"));
@@ -217,7 +218,10 @@ impl World {
             command.uid(user).gid(user);
         }
         let (status, errors) = finish(command)?;
-        let tree = if matches!(mount, Mount::Native | Mount::Culvert { in_tree: true, .. }) {
+        if let Mount::Kernel { .. } = mount {
+            self.unmount()?;
+        }
+        let tree = if mount.in_tree() {
             let mut command = Command::new(&executor);
             command.args(["dump", &path("tree")]);
             String::from_utf8_lossy(&command.output()?.stdout).into_owned()
@@ -230,6 +234,45 @@ impl World {
             status,
             errors,
         })
+    }
+
+    fn command(&self) -> io::Result<&Path> {
+        let culvert = self.culvert.as_deref();
+        culvert.ok_or_else(|| io::Error::other("no culvert command was given"))
+    }
+
+    /// Makes the kernel mount, whose root belongs to `owner`.
+    fn mount(&self, driver: &str, owner: Option<u32>) -> io::Result<()> {
+        let source = match driver {
+            "memory" => PathBuf::from("memory"),
+            _ => self.base.join("tree"),
+        };
+        let target = self.base.join("mnt");
+        let mut command = Command::new(self.command()?);
+        command.args(["mount", "-t", driver]);
+        if self.root {
+            command.arg("--allow-other");
+        }
+        let (status, errors) = finish({
+            command.arg(source).arg(&target);
+            command
+        })?;
+        if status != "exit 0" {
+            return Err(io::Error::other(format!("culvert mount: {status} {errors}")));
+        }
+        chown(&target, owner, owner)
+    }
+
+    /// Ends the kernel mount, whatever still uses it.
+    fn unmount(&self) -> io::Result<()> {
+        let mut command = Command::new(self.command()?);
+        command.args(["umount", "--lazy"]).arg(self.base.join("mnt"));
+        match finish(command)? {
+            (status, _) if status == "exit 0" => Ok(()),
+            (status, errors) => Err(io::Error::other(format!(
+                "culvert umount: {status} {errors}"
+            ))),
+        }
     }
 
     /// What the executor has printed, even if it was killed.
@@ -365,7 +408,7 @@ fn remove_when_we_end(base: &Path) -> io::Result<()> {
     let watcher = Command::new("sh")
         .args([
             "-c",
-            r#"read -r _; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
+            r#"read -r _; umount -l "$1/in/side/mnt" 2>/dev/null; chmod -R u+rwX "$1" 2>/dev/null; rm -rf "$1""#,
             "sh",
         ])
         .arg(base)

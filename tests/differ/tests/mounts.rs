@@ -31,7 +31,7 @@ const KNOWN_MAPPED: &[(&str, u64, &str)] = &[];
 
 /// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.
 fn world(mount: &Mount) -> Option<World> {
-    let culvert = matches!(mount, Mount::Culvert { .. }).then(built_culvert);
+    let culvert = mount.is_culverts().then(built_culvert);
     let world = World::new(Place::Memory, culvert.as_deref()).unwrap_or_else(|error| {
         panic!("{error}; the command under test is {culvert:?}: `cargo build --release` makes it, CULVERT_BIN names another")
     });

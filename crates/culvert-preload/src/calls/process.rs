@@ -27,6 +27,10 @@ fn before(flags: CloneFlags) {
     if vfork {
         process.before_vfork();
     }
+    if flags.fs() && !flags.vm() {
+        process::get().share_working_directory();
+        process::limits::umask_is_shared();
+    }
     // The child shares open file descriptions, so the kernel must keep them from here on.
     if let Err(error) = process.table.promote_all(false) {
         crate::log!("fork: some descriptors of mounts will not be shared with the child: {error}");

@@ -173,6 +173,31 @@ pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
         .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
 }
 
+/// What `open` opens, at a number for internal descriptors from the beginning: of a file whose descriptors must not be closed, so that it cannot be moved there.
+/// The numbers below are taken meanwhile. Where that cannot be done, at any number.
+pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descriptor, Errno> {
+    // Other threads would see numbers taken that are not, and a filter may forbid dup.
+    if culvert_intercept::multi_threaded() || process::get().is_confined() {
+        return open();
+    }
+    let placeholder = process::get().table.placeholder()?;
+    let floor = internal_floor();
+    let mut below = Vec::new();
+    while let Ok(fd) = dup_from(placeholder, 0, true) {
+        let descriptor = Descriptor(fd);
+        if fd >= floor {
+            break;
+        }
+        below.push(descriptor);
+    }
+    let opened = open();
+    drop(below);
+    match opened {
+        Err(Errno::EMFILE) => open(),
+        opened => opened,
+    }
+}
+
 /// The lowest number that [`dup_high`] gives.
 pub(super) fn lowest_internal() -> i32 {
     (internal_floor() / 4).max(3)

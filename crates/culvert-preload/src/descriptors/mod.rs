@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
-pub use internal::dup_high;
+pub use internal::{dup_high, open_high};
 pub use node_paths::{find as find_node, note as note_node};
 use posix_locks::PosixLocks;
 

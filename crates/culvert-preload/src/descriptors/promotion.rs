@@ -33,7 +33,11 @@ impl Table {
                 return Ok(Kept::Directly);
             }
             let name = description.name();
-            let opened = shadow::open_shadow(name, description.flags(fd)? & !0o200000)?;
+            let flags = match &description.object {
+                Object::Directory => shadow::flags_of_directory(description.flags(fd)?),
+                _ => description.flags(fd)? & !0o200000,
+            };
+            let opened = shadow::open_shadow(name, flags)?;
             node_paths::note(name);
             if !matches!(description.object, Object::Path) && offset != 0 {
                 kernel_seek(opened.0, offset as i64, 0)?;

@@ -111,6 +111,10 @@ impl Table {
                 }
             },
         };
+        let flags = match &object {
+            Object::Directory => crate::shadow::flags_of_directory_shadow(flags),
+            _ => flags,
+        };
         Ok(Description::shared(mount, name.node, kind, object, flags))
     }
 

@@ -7,7 +7,7 @@ use culvert_sys::{nr, syscall};
 
 /// The umask plus one; 0: nobody has asked yet.
 static UMASK: AtomicU32 = AtomicU32::new(0);
-/// Some thread has a umask of its own (`CLONE_FS` was undone).
+/// The umask is not this process's alone, or not one: some thread has its own (`CLONE_FS` was undone), or another process has the same.
 static SPLIT: AtomicBool = AtomicBool::new(false);
 /// `RLIMIT_FSIZE`; [`UNKNOWN`]: nobody has asked yet.
 static FILE_SIZE: AtomicU64 = AtomicU64::new(UNKNOWN);
@@ -74,6 +74,11 @@ pub fn split_umask() {
     if culvert_intercept::multi_threaded() {
         SPLIT.store(true, Relaxed);
     }
+}
+
+/// Another process will have the same umask (`CLONE_FS` without `CLONE_VM`), and may set it.
+pub fn umask_is_shared() {
+    SPLIT.store(true, Relaxed);
 }
 
 /// The mode that a driver is given for a new file: with the umask applied, but as the program gave it for a driver that acts by calls of this very
