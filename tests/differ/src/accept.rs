@@ -35,7 +35,13 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 13] = [
+pub const LEFT_OUT: [LeftOut; 17] = [
+    LeftOut {
+        operation: "openat2",
+        word: "RESOLVE_CACHED",
+        driver: ",kernel",
+        why: "what is cached of names is the file system's own affair",
+    },
     NOWAIT_READ_MEMORY,
     LeftOut {
         operation: "pwritev2",
@@ -68,6 +74,20 @@ pub const LEFT_OUT: [LeftOut; 13] = [
         ..UNREADABLE
     },
     LeftOut {
+        driver: "layer=",
+        ..UNREADABLE
+    },
+    LeftOut {
+        operation: "pwrite",
+        ..UNREADABLE
+    },
+    LeftOut {
+        operation: "pwrite",
+        driver: "descriptor=no",
+        ..UNREADABLE
+    },
+    LeftOut {
+        operation: "pwrite",
         driver: "layer=",
         ..UNREADABLE
     },

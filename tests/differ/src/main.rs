@@ -236,7 +236,7 @@ fn carry_out() -> Result<bool, String> {
         return Ok(true);
     }
     let place = if options.disk {
-        Place::Disk
+        Place::Disk(std::env::temp_dir())
     } else {
         Place::Memory
     };

@@ -22,12 +22,31 @@ const LIMIT: Duration = Duration::from_secs(20);
 const TEXT: usize = 8;
 
 /// Where the directories of a world lie.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// On tmpfs, where inode numbers are not used again: identity is compared too.
     Memory,
-    /// In the temporary directory.
-    Disk,
+    /// In this directory.
+    Disk(PathBuf),
+}
+
+impl Place {
+    /// The first of the directories that lies on no tmpfs and can be reached by everybody, if there is one.
+    pub fn on_disk(candidates: &[PathBuf]) -> Option<Self> {
+        let tmpfs = |directory: &Path| {
+            let told = Command::new("stat").args(["-f", "-c", "%T"]).arg(directory).output();
+            told.map_or(true, |told| told.stdout.starts_with(b"tmpfs"))
+        };
+        let open = |directory: &Path| {
+            directory.ancestors().all(|above| {
+                fs::metadata(above).is_ok_and(|found| found.permissions().mode() & 0o5 == 0o5)
+            })
+        };
+        candidates
+            .iter()
+            .find(|directory| open(directory) && !tmpfs(directory))
+            .map(|directory| Self::Disk(directory.clone()))
+    }
 }
 
 /// What a run left behind.
@@ -58,9 +77,9 @@ pub struct World {
 impl World {
     /// Makes the directories and compiles the executor. `culvert` is the command under test; none: native runs only.
     pub fn new(place: Place, culvert: Option<&Path>) -> io::Result<Self> {
-        let parent = match place {
+        let parent = match &place {
             Place::Memory => PathBuf::from("/dev/shm"),
-            Place::Disk => std::env::temp_dir(),
+            Place::Disk(directory) => directory.clone(),
         };
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let whole = parent.join(format!(
@@ -113,6 +132,17 @@ impl World {
             Ok(())
         } else {
             Err(done.errors)
+        }
+    }
+
+    /// Whether `mount` can be tried here; if not, why.
+    pub fn can_mount(&self, mount: &Mount) -> Result<(), String> {
+        match mount {
+            Mount::Kernel { .. } if !self.root => Err("kernel mounts need root here".to_owned()),
+            Mount::Kernel { .. } if !Path::new("/dev/fuse").exists() => {
+                Err("there is no /dev/fuse".to_owned())
+            }
+            _ => Ok(()),
         }
     }
 
