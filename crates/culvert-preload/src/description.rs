@@ -176,8 +176,7 @@ impl Description {
 
     /// The same, of a descriptor on the driver's own file ([`FileSystem::adopt`]).
     pub fn direct(mount: MountId, node: Node, file: Box<dyn File>, flags: u32) -> Self {
-        let mut description =
-            Self::new(mount, node, FileKind::Regular, Object::File(file), flags);
+        let mut description = Self::new(mount, node, FileKind::Regular, Object::File(file), flags);
         description.opener = OTHER_PROCESS;
         description.set_state(DIRECT);
         description

@@ -34,7 +34,10 @@ impl Place {
     /// The first of the directories that lies on no tmpfs and can be reached by everybody, if there is one.
     pub fn on_disk(candidates: &[PathBuf]) -> Option<Self> {
         let tmpfs = |directory: &Path| {
-            let told = Command::new("stat").args(["-f", "-c", "%T"]).arg(directory).output();
+            let told = Command::new("stat")
+                .args(["-f", "-c", "%T"])
+                .arg(directory)
+                .output();
             told.map_or(true, |told| told.stdout.starts_with(b"tmpfs"))
         };
         let open = |directory: &Path| {
@@ -288,7 +291,9 @@ impl World {
             command
         })?;
         if status != "exit 0" {
-            return Err(io::Error::other(format!("culvert mount: {status} {errors}")));
+            return Err(io::Error::other(format!(
+                "culvert mount: {status} {errors}"
+            )));
         }
         chown(&target, owner, owner)
     }
@@ -296,7 +301,9 @@ impl World {
     /// Ends the kernel mount, whatever still uses it.
     fn unmount(&self) -> io::Result<()> {
         let mut command = Command::new(self.command()?);
-        command.args(["umount", "--lazy"]).arg(self.base.join("mnt"));
+        command
+            .args(["umount", "--lazy"])
+            .arg(self.base.join("mnt"));
         match finish(command)? {
             (status, _) if status == "exit 0" => Ok(()),
             (status, errors) => Err(io::Error::other(format!(
