@@ -130,6 +130,10 @@ const BAD_BUFFER: LeftOut = LeftOut {
 /// What rules are about: the specification behind `--mount`, or `kernel,type=...`.
 fn specification(mount: &Mount) -> Option<String> {
     match mount {
+        // Below a layer everything is done by calls of the driver.
+        Mount::Culvert { specification, .. } if specification.contains("layer=") => {
+            Some(format!("{specification},driven"))
+        }
         Mount::Culvert { specification, .. } => Some(specification.clone()),
         Mount::Kernel { driver, .. } => Some(format!("type={driver},kernel")),
         Mount::Native | Mount::At(_) => None,

@@ -183,12 +183,16 @@ pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descrip
     let placeholder = process::get().table.placeholder()?;
     let floor = internal_floor();
     let mut below = Vec::new();
-    while let Ok(fd) = dup_from(placeholder, 0, true) {
-        let descriptor = Descriptor(fd);
-        if fd >= floor {
-            break;
+    loop {
+        match dup_from(placeholder, 0, true).map(Descriptor) {
+            Ok(free) if free.0 >= floor => break,
+            Ok(low) => below.push(low),
+            // The high ones are all in use: the highest that was free.
+            Err(_) => {
+                below.pop();
+                break;
+            }
         }
-        below.push(descriptor);
     }
     let opened = open();
     drop(below);
