@@ -55,22 +55,26 @@ pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno>
 }
 
 /// A new open file description on the shadow of `name`, with the access mode and status flags `flags`.
+///
+/// Where closing it would drop the program's locks, it will stay: so its number is then none that the program gets next.
 pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+    match process::get().table.posix_locks.are_on(name) {
+        true => crate::descriptors::open_high(&|| open_lowest(name, flags)),
+        false => open_lowest(name, flags),
+    }
+}
+
+/// The same, at the lowest number that is free: for the program itself.
+pub fn open_lowest(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     let path = process::get().run.shadow(name);
     let wanted = (flags & (3 | KEPT | crate::description::O_PATH)) as usize;
-    let open = || open(&path, wanted, 0);
-    match process::get().table.posix_locks.are_on(name) {
-        // Closing it would drop the program's locks, so it will stay; not at the number that the program gets next.
-        true => crate::descriptors::open_high(&open),
-        false => open(),
-    }
-    .or_else(|error| match error {
-        Errno::ENOENT => {
+    match open(&path, wanted, 0) {
+        Err(Errno::ENOENT) => {
             drop(create(&path)?);
-            open()
+            open(&path, wanted, 0)
         }
-        error => Err(error),
-    })
+        other => other,
+    }
 }
 
 fn create(path: &[u8]) -> Result<Descriptor, Errno> {

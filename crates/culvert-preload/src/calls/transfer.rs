@@ -290,15 +290,21 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
         }
         let mut from = End::seekable(source.as_ref(), input, input_offset)?;
         let mut to = End::new(target.as_ref(), out, output_offset)?;
-        if let Some(moved) = copy_inside(&mut from, &mut to, count)? {
+        let mut count = count;
+        if let Some(moved) = copy_inside(&mut from, &mut to, &mut count)? {
             return Ok(moved);
         }
         pump(&mut from, &mut to, count)
     })())
 }
 
-/// A copy between two files of one mount, by the driver where it can.
-fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Option<usize>, Errno> {
+/// A copy between two files of one mount, by the driver where it can. `wanted` becomes what there is to copy before anything is: in a copy within one
+/// file what was just written is not read again.
+fn copy_inside(
+    from: &mut End<'_>,
+    to: &mut End<'_>,
+    wanted: &mut usize,
+) -> Result<Option<usize>, Errno> {
     let (Some(source), Some(target), Some(at), Some(to_at)) =
         (from.held, to.held, from.at(), to.at())
     else {
@@ -307,7 +313,7 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
     if source.mount != target.mount {
         return Ok(None);
     }
-    let count = count.min(MAX_RW_COUNT) as u64;
+    let count = (*wanted).min(MAX_RW_COUNT) as u64;
     if at.checked_add(count).is_none() || to_at.checked_add(count).is_none() {
         return Err(Errno::EOVERFLOW);
     }
@@ -322,6 +328,7 @@ fn copy_inside(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Result<Opt
         return Ok(Some(0));
     }
     let count = count.min(room(to_at)?);
+    *wanted = count as usize;
     // What lies beyond the end of the file does not overlap: it is not copied.
     if source.node == target.node && at.abs_diff(to_at) < count {
         return Err(Errno::EINVAL);

@@ -187,7 +187,11 @@ impl Table {
             return Ok(fd);
         }
         let name = description.name();
-        let opened = shadow::open_shadow(name, description.flags(-1)? & !0o200000)?;
+        let flags = match &description.object {
+            Object::Directory => shadow::flags_of_directory(description.flags(-1)?),
+            _ => description.flags(-1)? & !0o200000,
+        };
+        let opened = shadow::open_lowest(name, flags)?;
         node_paths::note(name);
         let fd = match from {
             0 => {
