@@ -55,6 +55,13 @@ fn link_given(
         {
             return Some(Err(errno));
         }
+        // `path_init`, fs/namei.c: for who has opened it, and who may read every directory (CAP_DAC_READ_SEARCH).
+        if let Some(held) = descriptor(from.directory as usize)
+            && !held.is_of_same_credentials()
+            && process::caller().uid != 0
+        {
+            return Some(Err(Errno::ENOENT));
+        }
         return match find_target() {
             Ok(target) => link_descriptor(from.directory, &target, flags),
             Err(errno) => Some(Err(errno)),
@@ -112,13 +119,14 @@ fn makeable(target: &Side<'_>) -> Answer {
         Side::Inside(found) => make(found, false).map(|_| 0),
         Side::Backed(place) => absent(place),
         Side::Host(..) | Side::Outside(_) => match target.host() {
-            Some((directory, path)) if stat_at(directory, path, AT_SYMLINK_NOFOLLOW).is_ok() => {
-                Err(Errno::EEXIST)
-            }
-            _ => match host_error(target) {
-                Some(errno) => Err(errno),
-                None => Ok(0),
+            Some((directory, path)) => match stat_at(directory, path, AT_SYMLINK_NOFOLLOW) {
+                Ok(_) => Err(Errno::EEXIST),
+                Err(_) if host_error(target).is_some() => host_error(target).map_or(Ok(0), Err),
+                // It is there, but is no directory, as the slash says.
+                Err(Errno::ENOTDIR) if path.last() == Some(&b'/') => Err(Errno::EEXIST),
+                Err(_) => Ok(0),
             },
+            None => host_error(target).map_or(Ok(0), Err),
         },
     }
 }
@@ -147,8 +155,7 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
         (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
         (Some(held), Side::Inside(found)) => link_node(found, held.mount, held.node, held.kind),
         (None, Side::Inside(found)) => make(found, false).and(Err(Errno::EXDEV)),
-        (Some(_), Side::Backed(_)) => makeable(target).and(Err(Errno::EXDEV)),
-        (Some(_), _) => Err(Errno::EXDEV),
+        (Some(_), _) => makeable(target).and(Err(Errno::EXDEV)),
         (None, _) => link_natively((fd, empty), target.host()?, flags),
     })
 }
