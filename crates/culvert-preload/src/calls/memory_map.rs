@@ -38,7 +38,7 @@ pub fn mmap(call: &mut Call) -> Outcome {
     let is_path = held
         .as_ref()
         .is_some_and(|held| matches!(held.object, Object::Path));
-    if length == 0 && (!is_path || call.args[5] % 4096 != 0) {
+    if length == 0 && (!is_path || !call.args[5].is_multiple_of(4096)) {
         return Outcome::Forward;
     }
     let replaces = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == MAP_FIXED
