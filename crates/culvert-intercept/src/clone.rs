@@ -146,6 +146,13 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
     let exclusive = !flags.vm();
     frame.child = from_ref(block) as usize;
+    if exclusive {
+        quiesce::begin(block);
+    }
+    if flags.is_told() {
+        (config().fork.before)(flags);
+    }
+    // After that: its block says that it is inside, and whoever wants to be alone would wait for it.
     if flags.vm() && !flags.vfork() {
         quiesce::before_thread();
         match thread::take() {
@@ -156,12 +163,6 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
             // SAFETY: records live for ever.
             None => frame.child = unsafe { (*frame.record).resume } | NO_BLOCK,
         }
-    }
-    if exclusive {
-        quiesce::begin(block);
-    }
-    if flags.is_told() {
-        (config().fork.before)(flags);
     }
     if flags.vm() && flags.vfork() && !put_aside(block, frame, progress, flags) {
         (config().fork.parent)(flags, Errno::ENOMEM.negated());

@@ -1,12 +1,12 @@
 //! Threads and processes made by hooked calls.
 
 use super::{
-    alone,
+    alone, handler, hook,
     signals::{SA_RESTART, SIGALRM, action, sigaction, timer},
     start, stub,
 };
 use crate::{
-    Outcome,
+    Config, ForkHooks, Interest, Outcome, exclusively, install,
     signal::{context::Context, handler::Information},
     thread,
 };
@@ -26,10 +26,13 @@ extern "C" fn child() -> ! {
     unreachable!("the thread has ended");
 }
 
-/// Makes a thread by a hooked clone and waits for its end.
-fn run_thread() {
-    // VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, CHILD_CLEARTID
-    const FLAGS: usize = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x20_0000;
+/// CLONE_FILES
+const FILES: usize = 0x400;
+
+/// Makes a thread by a hooked clone and waits for its end. `files`: [`FILES`] or 0.
+fn run_thread(files: usize) {
+    // VM, FS, SIGHAND, THREAD, SYSVSEM, CHILD_CLEARTID
+    const FLAGS: usize = 0x100 | 0x200 | 0x800 | 0x1_0000 | 0x4_0000 | 0x20_0000;
     let mut stack = vec![0usize; 32 << 10];
     // The site's `ret` leads to `child`, with a stack as after a call.
     let top = stack.len() - 4 + (stack.as_ptr() as usize / 8) % 2;
@@ -37,7 +40,7 @@ fn run_thread() {
     ALIVE.store(1, Relaxed);
     let at = (&raw const stack[top]) as usize;
     assert_eq!(at % 16, 0);
-    let thread = stub::call(nr::CLONE, [FLAGS, at, 0, ALIVE.as_ptr() as usize, 0]);
+    let thread = stub::call(nr::CLONE, [FLAGS | files, at, 0, ALIVE.as_ptr() as usize, 0]);
     assert!(thread > 0, "{thread}");
     while ALIVE.load(Acquire) == 1 {
         // The kernel wakes shared waiters.
@@ -58,13 +61,48 @@ fn answers(call: &mut crate::Call) -> Outcome {
 fn a_thread_has_a_block_of_its_own_which_is_used_again() {
     alone(|| {
         start(answers);
-        run_thread();
+        run_thread(FILES);
         let first = GS.load(Relaxed);
         assert_eq!(ANSWER.load(Relaxed), 4711);
         assert!(first != 0 && first != thread::gs_base());
-        run_thread();
+        run_thread(FILES);
         assert_eq!(GS.load(Relaxed), first);
         assert_eq!(thread::used(), 1);
+    });
+}
+
+#[test]
+fn who_is_told_of_a_clone_can_be_alone_while_the_childs_block_is_not_in_use() {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    static SAID: AtomicU32 = AtomicU32::new(0);
+    alone(|| {
+        hook(answers);
+        let before = |_| {
+            TOLD.fetch_add(1, Relaxed);
+            exclusively(|| ());
+        };
+        let config = Config {
+            handler,
+            interest: |_| Interest::Always,
+            fork: ForkHooks {
+                before,
+                parent: |_, _| (),
+                child: |_| (),
+            },
+            patch: false,
+            cache_directories: &[],
+            // That it waits no longer for a thread inside a hook.
+            log: |_| {
+                SAID.fetch_add(1, Relaxed);
+            },
+        };
+        // SAFETY: once, in a process of its own.
+        unsafe { install(config) }.expect("installed");
+        run_thread(FILES);
+        run_thread(0);
+        run_thread(0);
+        assert_eq!((TOLD.load(Relaxed), SAID.load(Relaxed)), (2, 0));
+        assert_eq!(ANSWER.load(Relaxed), 4711);
     });
 }
 
@@ -73,7 +111,7 @@ fn a_thread_without_memory_for_a_block_runs_natively() {
     alone(|| {
         start(answers);
         thread::REFUSE.store(true, Relaxed);
-        run_thread();
+        run_thread(FILES);
         assert_eq!(GS.load(Relaxed), 0);
         // SAFETY: no arguments.
         let native = unsafe { syscall::raw(nr::GETUID, [0; 6]) };

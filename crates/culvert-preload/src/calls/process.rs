@@ -38,8 +38,12 @@ fn before(flags: CloneFlags) {
     // One table for two memories, or one memory for two tables.
     if flags.files() && !flags.vm() {
         process.table.ask();
-    } else if !flags.files() && flags.vm() && !vfork {
-        culvert_intercept::exclusively(|| process.table.ask());
+    } else if !flags.files() && flags.vm() && !vfork && !tables::are_asked_for() {
+        culvert_intercept::exclusively(|| {
+            // What other threads have opened since.
+            let _ = process.table.promote_all(false);
+            process.table.ask();
+        });
     }
     if flags.files()
         && !flags.vm()
