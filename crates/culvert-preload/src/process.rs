@@ -556,18 +556,37 @@ pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
         return run();
     }
     let own = &culvert_intercept::current().slot[REAL_SLOT];
+    own.store(1, Relaxed);
+    let before = act_as(credentials.real);
+    let result = run();
+    act_as(before);
+    own.store(0, Relaxed);
+    result
+}
+
+/// Runs `run`, which is the run's business and not the program's, with the effective user and group, also within [`as_real_user`].
+pub fn as_itself<R>(run: impl FnOnce() -> R) -> R {
+    if !judged_by_real_user() {
+        return run();
+    }
+    let credentials = get().credentials();
+    let own = &culvert_intercept::current().slot[REAL_SLOT];
+    let real = act_as((credentials.uid, credentials.gid));
+    own.store(0, Relaxed);
+    let result = run();
+    own.store(1, Relaxed);
+    act_as(real);
+    result
+}
+
+/// Changes user and group of this thread for what concerns files; who they were.
+fn act_as((uid, gid): (u32, u32)) -> (u32, u32) {
     // SAFETY: without pointers. They concern this thread alone, and say what was before.
-    let act_as = |uid: u32, gid: u32| unsafe {
+    unsafe {
         let gid = syscall::raw(nr::SETFSGID, [gid as usize, 0, 0, 0, 0, 0]);
         let uid = syscall::raw(nr::SETFSUID, [uid as usize, 0, 0, 0, 0, 0]);
         (uid as u32, gid as u32)
-    };
-    own.store(1, Relaxed);
-    let before = act_as(credentials.real.0, credentials.real.1);
-    let result = run();
-    act_as(before.0, before.1);
-    own.store(0, Relaxed);
-    result
+    }
 }
 
 fn judged_by_real_user() -> bool {

@@ -1,8 +1,10 @@
 // A file that has been mapped is opened, then a filter allows little more than reading what is open: confined_reads FILE
+// The same with a mapping that stays, whose descriptor is closed before the program is killed: confined_reads FILE closes
 #include <err.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 enum { PAGE = 4096 };
 
 static void filter(void) {
-    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex};
+    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex, SYS_close, SYS_kill};
     enum { n = sizeof allowed / sizeof *allowed };
     static struct sock_filter code[n + 3];
     code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
@@ -27,13 +29,22 @@ static void filter(void) {
 }
 
 int main(int count, char **words) {
-    if (count != 2) return 64;
+    if (count < 2) return 64;
     char bytes[PAGE] = "stored by a call, ";
     int fd = open(words[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
     if (fd < 0 || write(fd, bytes, PAGE) != PAGE) err(2, "%s", words[1]);
     char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) err(2, "mmap");
     memcpy(at + 18, "and by a mapping\n", 17);
+    if (count > 2) {
+        pid_t me = getpid();
+        filter();
+        memcpy(at, "STORED", 6);
+        if (close(fd)) _exit(1);
+        memcpy(at + 7, "BY", 2);
+        write(1, "closed\n", 7);
+        kill(me, SIGKILL);
+    }
     munmap(at, PAGE);
     close(fd);
     // Never read before the filter comes.

@@ -14,6 +14,12 @@ def answer(path, mode, **how):
     return "ok" if result == 0 else errno.errorcode[ctypes.get_errno()]
 
 
+if len(sys.argv) > 2:
+    # The first look at the mount at all.
+    os.setresgid(other, 0, 0)
+    os.setresuid(other, 0, 0)
+    print(answer(sys.argv[2], 4), answer(sys.argv[2], 2), answer(sys.argv[2], 4, effective=True))
+    sys.exit()
 os.chdir(top)
 os.umask(0)
 for owner in 0, other:

@@ -40,7 +40,10 @@ fn run_thread(files: usize) {
     ALIVE.store(1, Relaxed);
     let at = (&raw const stack[top]) as usize;
     assert_eq!(at % 16, 0);
-    let thread = stub::call(nr::CLONE, [FLAGS | files, at, 0, ALIVE.as_ptr() as usize, 0]);
+    let thread = stub::call(
+        nr::CLONE,
+        [FLAGS | files, at, 0, ALIVE.as_ptr() as usize, 0],
+    );
     assert!(thread > 0, "{thread}");
     while ALIVE.load(Acquire) == 1 {
         // The kernel wakes shared waiters.

@@ -1,6 +1,6 @@
 //! Programs under limits, filters and memory rules of their own: they work as natively.
 
-use culvert_e2e::{Case, as_each_user, on_each_driver};
+use culvert_e2e::{Case, Driver, User, as_each_user, on_each_driver};
 
 fn limited(case: Case, kind: &str) {
     let case = case.odd();
@@ -28,6 +28,22 @@ as_each_user! {
 fn reads_what_is_open(case: &Case) {
     let program = case.program("confined_reads");
     case.good(&format!("exec {program} $M/file"));
+}
+
+/// What it stores afterwards is brought to the file by others.
+#[test]
+fn a_filter_that_allows_to_close_what_is_mapped() {
+    for driver in [Driver::Memory, Driver::NoDescriptor] {
+        let case = Case::new(&format!("filtered-close-{driver:?}"), User::Me).directory(driver);
+        let program = case.program("confined_reads");
+        let done = case.good(&format!(
+            "{{ {program} $M/file closes; echo $?; head -c 35 $M/file; }} 2>/dev/null"
+        ));
+        assert_eq!(
+            done.text(),
+            "closed\n137\nSTORED BY a call, and by a mapping\n"
+        );
+    }
 }
 
 on_each_driver! {

@@ -67,3 +67,19 @@ fn access_judges_by_the_real_user_all_the_way() {
         case.good(&format!("chmod 755 $M; python3 {program} $M"));
     }
 }
+
+#[test]
+fn a_mount_that_access_looks_at_first_is_opened_by_the_program_itself() {
+    if !world().is_root() {
+        return;
+    }
+    // The memory driver's file lies where the real user may not go.
+    for driver in [Driver::Driven, Driver::Memory] {
+        let case = Case::new(&format!("real-user-first-{driver:?}"), User::Me).directory(driver);
+        let program = case.program("real_user.py");
+        let done = case.good(&format!(
+            "chmod 755 $M; umask 022; echo > $M/file; cd /; python3 {program} / $M/file"
+        ));
+        assert_eq!(done.text(), "ok EACCES ok\n");
+    }
+}
