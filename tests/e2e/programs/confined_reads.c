@@ -16,10 +16,13 @@
 
 enum { PAGE = 4096 };
 
-static void filter(void) {
-    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex, SYS_close, SYS_kill};
-    enum { n = sizeof allowed / sizeof *allowed };
-    static struct sock_filter code[n + 3];
+static void filter(int closes) {
+    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex,
+                                  // For who closes.
+                                  SYS_close, SYS_fstat, SYS_fcntl, SYS_kill};
+    enum { most = sizeof allowed / sizeof *allowed };
+    static struct sock_filter code[most + 3];
+    int n = closes ? most : most - 4;
     code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < n; i++) code[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], n - i, 0);
     code[n + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
@@ -38,7 +41,7 @@ int main(int count, char **words) {
     memcpy(at + 18, "and by a mapping\n", 17);
     if (count > 2) {
         pid_t me = getpid();
-        filter();
+        filter(1);
         memcpy(at, "STORED", 6);
         if (close(fd)) _exit(1);
         memcpy(at + 7, "BY", 2);
@@ -49,7 +52,7 @@ int main(int count, char **words) {
     close(fd);
     // Never read before the filter comes.
     int first = open(words[1], O_RDONLY), second = open(words[1], O_RDWR);
-    filter();
+    filter(0);
     ssize_t got = read(first, bytes, PAGE);
     if (got != PAGE || write(1, bytes, strlen(bytes)) < 0) _exit(1);
     got = pread(second, bytes, 5, 18);
