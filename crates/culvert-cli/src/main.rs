@@ -44,7 +44,7 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
         true => kernel_mount::helper::parse(words),
         false => arguments::parse(words),
     };
-    let outcome = asked.and_then(execute);
+    let outcome = check_rights().and_then(|()| asked).and_then(execute);
     let status = match outcome {
         Ok(status) => status,
         Err(failure) => {
@@ -54,6 +54,15 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
         }
     };
     c_int::from(status)
+}
+
+/// Refuses to be a set-user-ID program: files, programs and the environment are taken as the caller's own.
+fn check_rights() -> Result<(), Failure> {
+    match rustix::process::geteuid() == rustix::process::getuid() {
+        true => Ok(()),
+        false => Err(Failure::new("culvert must not be a set-user-ID program")
+            .advice("take the bit off (chmod u-s); users mount by fusermount3")),
+    }
 }
 
 /// Carries out `command`; the exit status.

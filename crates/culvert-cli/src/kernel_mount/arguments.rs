@@ -23,8 +23,10 @@ pub struct Mount {
     pub foreground: bool,
     /// Other users may use it.
     pub allow_other: bool,
-    /// Set-user-ID programs and devices on it are what they are.
-    pub privileged_files: bool,
+    /// Set-user-ID programs on it are that.
+    pub set_id: bool,
+    /// Device files on it are devices.
+    pub devices: bool,
     /// Capabilities that are not to be used.
     pub without: Vec<String>,
     /// How long names and attributes are believed.
@@ -139,7 +141,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 .map_err(|error| Failure::new(error.to_string()))?
         }
     };
-    let (mut privileged_files, mut no_exec) = (false, false);
+    let (mut set_id, mut devices, mut no_exec) = (false, false, false);
     let (mut valid, mut absent, mut wrong_time) = (None, None, None);
     // Words of mount(8) that are the kernel's, not the driver's.
     request.options.retain(|(name, value)| {
@@ -150,11 +152,15 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 (time, _) => absent = time,
             },
             "log" => log = Some(Log::named(OsString::from_vec(value.clone()))),
+            // Of each pair the last one holds: mount(8) puts what `user` implies in front.
             "noexec" => no_exec = true,
+            "exec" => no_exec = false,
             "allow_other" => allow_other = true,
             "restart" => restart = true,
-            "suid" | "dev" => privileged_files = true,
-            "nosuid" | "nodev" => privileged_files = false,
+            "suid" => set_id = true,
+            "nosuid" => set_id = false,
+            "dev" => devices = true,
+            "nodev" => devices = false,
             _ => return true,
         }
         false
@@ -168,7 +174,8 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         request,
         foreground,
         allow_other,
-        privileged_files,
+        set_id,
+        devices,
         no_exec,
         without,
         valid,

@@ -139,7 +139,6 @@ fn is_of_mount(option: &[u8]) -> bool {
         "async",
         "sync",
         "dirsync",
-        "exec",
         "atime",
         "noatime",
         "diratime",
@@ -191,7 +190,10 @@ mod tests {
             "{:?}",
             mount.request.options
         );
-        assert!(mount.allow_other && mount.privileged_files && mount.no_exec);
+        assert!(mount.allow_other && mount.devices && !mount.set_id && mount.no_exec);
+        // As mount(8) says it for `user,suid,exec`.
+        let mount = parsed(&["/srv", "/mnt", "-o", "noexec,nosuid,nodev,suid,exec"]);
+        assert!(mount.set_id && !mount.devices && !mount.no_exec);
         let mount = parsed(&["passthrough#/srv", "/mnt", "-n", "-v", "-o", "ro,driven"]);
         assert_eq!(mount.request.driver.as_deref(), Some("passthrough"));
         assert_eq!(mount.request.source, b"/srv");

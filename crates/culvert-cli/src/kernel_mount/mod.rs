@@ -52,6 +52,7 @@ impl Ready {
 pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let target = target::check(path(&asked.request.target))?;
     let (source, driver) = mounts::source(&asked.request)?;
+    target::check_outside(&target, &source, driver)?;
     asked.request.source = source.into_os_string().into_encoded_bytes();
     asked.request.target = target.as_os_str().as_bytes().to_vec();
     let mount = asked.request.clone().into_mount(driver);
@@ -195,7 +196,8 @@ fn start(
                 target,
                 allow_other: asked.allow_other,
                 read_only,
-                privileged_files: asked.privileged_files,
+                set_id: asked.set_id,
+                devices: asked.devices,
                 no_exec: asked.no_exec,
             })
             .map_err(failure)?;

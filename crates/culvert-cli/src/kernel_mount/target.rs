@@ -43,6 +43,23 @@ pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
     Ok(target)
 }
 
+/// Refuses `target` in a directory `source` that is passed through: the server would find its own mount there, wait for itself, and keep it in use.
+/// The source itself may be the target: what is under the mount is held.
+pub fn check_outside(target: &Path, source: &Path, driver: &str) -> Result<(), Failure> {
+    let source = fs::canonicalize(source).unwrap_or_else(|_| source.into());
+    if driver != "passthrough" || target == source || !target.starts_with(&source) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "target {}: it lies in the source {}, whose server would wait for itself there",
+        shown(target),
+        shown(&source)
+    ))
+    .advice(
+        "mount at a directory outside, or the source onto itself; `culvert run` has no such limit",
+    ))
+}
+
 /// The directory `typed`, canonical, that is a mount's root; without looking into it, for its server may be gone.
 pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
     let wrong = |why: &str| Failure::new(format!("{}: {why}", shown(typed)));

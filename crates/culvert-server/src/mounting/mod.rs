@@ -18,8 +18,10 @@ pub struct Mounting<'a> {
     pub allow_other: bool,
     /// Nothing can be changed.
     pub read_only: bool,
-    /// Set-user-ID programs and devices on it are what they are. Only root's mounts may have it.
-    pub privileged_files: bool,
+    /// Set-user-ID programs on it are that. Only root's mounts may have it.
+    pub set_id: bool,
+    /// Device files on it are devices. Only root's mounts may have it.
+    pub devices: bool,
     /// No program on it is executed.
     pub no_exec: bool,
 }

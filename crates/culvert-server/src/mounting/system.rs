@@ -82,8 +82,11 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()>
     }
     fsconfig_create(context)?;
     let mut flags = MountAttrFlags::empty();
-    if !mounting.privileged_files {
-        flags |= MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    if !mounting.set_id {
+        flags |= MountAttrFlags::MOUNT_ATTR_NOSUID;
+    }
+    if !mounting.devices {
+        flags |= MountAttrFlags::MOUNT_ATTR_NODEV;
     }
     if mounting.no_exec {
         flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC;
@@ -113,8 +116,11 @@ fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> 
         options += ",allow_other";
     }
     let mut flags = MountFlags::empty();
-    if !mounting.privileged_files {
-        flags |= MountFlags::NOSUID | MountFlags::NODEV;
+    if !mounting.set_id {
+        flags |= MountFlags::NOSUID;
+    }
+    if !mounting.devices {
+        flags |= MountFlags::NODEV;
     }
     if mounting.no_exec {
         flags |= MountFlags::NOEXEC;

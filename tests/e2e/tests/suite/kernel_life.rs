@@ -298,3 +298,20 @@ fn the_source_vanishes() {
         done.report()
     );
 }
+
+/// A server that finds its own mount in its source waits for itself; that is refused, the source itself as the target is not.
+#[test]
+fn the_target_lies_outside_of_the_source() {
+    if !possible() {
+        return;
+    }
+    let script =
+        "mkdir $D/in; $C mount $D $D/in 2>&1; echo $?; $C mount $D $D && ls $D; $C umount $D";
+    let done = privately("kernel-outside", User::Me, script);
+    let text = done.text();
+    assert!(
+        text.contains("it lies in the source") && text.contains("\n125\nin\n"),
+        "{}",
+        done.report()
+    );
+}
