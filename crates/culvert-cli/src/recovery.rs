@@ -78,7 +78,12 @@ fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
     unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments) }.ok()?;
     match lock[0] as u16 {
         F_UNLCK => Some(0),
-        _ => Some(lock[3] as u32).filter(|&process| process != 0),
+        _ => match lock[3] as i32 {
+            0 => None,
+            // A proof of life belongs to a description, not to a process.
+            -1 => Some(culvert_preload::node_locks::NodeLocks::chooser(owner)),
+            process => Some(process as u32),
+        },
     }
 }
 

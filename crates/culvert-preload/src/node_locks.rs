@@ -357,6 +357,11 @@ impl NodeLocks {
         (1..=SLOTS).contains(&owner)
     }
 
+    /// The process id by which the slot `owner` was chosen: that of its process, unless another namespace's process had the number.
+    pub fn chooser(owner: u32) -> u32 {
+        owner.wrapping_sub(1)
+    }
+
     /// Whether the process that [`NodeLocks::owner`] names so is there. This process must have a slot itself, else everybody lives.
     pub fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {

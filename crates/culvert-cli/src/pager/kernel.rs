@@ -169,6 +169,36 @@ pub fn process(pid: u32) -> Result<i32, Errno> {
     unsafe { syscall::call(nr::PIDFD_OPEN, [pid as usize, 0]) }.map(|fd| fd as i32)
 }
 
+/// Whether the process that connected `socket` is on its way out: not when it executes another program, nor when it has ended.
+pub fn is_ending(socket: i32) -> bool {
+    const SOL_SOCKET: usize = 1;
+    const SO_PEERCRED: usize = 17;
+    /// `include/linux/sched.h`
+    const PF_EXITING: u64 = 4;
+    // `struct ucred`: pid, uid, gid.
+    let (mut peer, mut length) = ([0u32; 3], 12u32);
+    let arguments = [
+        socket as usize,
+        SOL_SOCKET,
+        SO_PEERCRED,
+        peer.as_mut_ptr() as usize,
+        core::ptr::from_mut(&mut length) as usize,
+    ];
+    // SAFETY: a `struct ucred` and its length.
+    if unsafe { syscall::call(nr::GETSOCKOPT, arguments) }.is_err() {
+        return false;
+    }
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", peer[0])).unwrap_or_default();
+    // proc_pid_stat(5): behind the name in parentheses the state, and as the seventh field the flags.
+    let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    let state = fields.next().unwrap_or("X");
+    let flags: u64 = fields
+        .nth(5)
+        .and_then(|flags| flags.parse().ok())
+        .unwrap_or(0);
+    flags & PF_EXITING != 0 && !matches!(state, "Z" | "X")
+}
+
 /// Ends this process at once, all its threads.
 pub fn end(status: usize) -> ! {
     loop {

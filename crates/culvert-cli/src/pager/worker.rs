@@ -397,6 +397,11 @@ impl Worker {
         let Some(connection) = connection else {
             return;
         };
+        // The kernel closes what an ending process had open a moment before it drops the proof of life (`exit_task_work`, kernel/exit.c).
+        while kernel::is_ending(connection.socket) && paging::is_alive_with_records(connection.slot)
+        {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         paging::recover(connection.slot);
         for known in connection.ranges.values() {
             self.table.ranges[known.index].connection.store(0, Release);

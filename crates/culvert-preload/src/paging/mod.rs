@@ -24,7 +24,7 @@ use crate::process;
 use crate::run::stat_descriptor;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
-pub use recovery::{recover, recover_all, recover_dead, recover_node};
+pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
 
 /// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is to be asked.
 /// `locked`: the caller has the lock of the node.

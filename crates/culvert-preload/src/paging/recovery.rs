@@ -18,7 +18,13 @@ pub fn recover(slot: u32) {
     let _ = recover_those(wanted, false);
 }
 
-/// The same of all processes that are gone.
+/// Whether the process that has the slot `slot` has records and a proof of life still.
+pub fn is_alive_with_records(slot: u32) -> bool {
+    let _ = process::get().node_locks.owner();
+    !records::has_ended(slot) && !records::all(|said| said.owner == slot).is_empty()
+}
+
+/// As [`recover`], of all processes that are gone.
 pub fn recover_dead() {
     let _ = recover_those(|said| records::is_gone(said.owner), false);
 }
