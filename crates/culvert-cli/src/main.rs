@@ -44,7 +44,7 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
         true => kernel_mount::helper::parse(words),
         false => arguments::parse(words),
     };
-    let outcome = check_rights().and_then(|()| asked).and_then(execute);
+    let outcome = check_rights().and(asked).and_then(execute);
     let status = match outcome {
         Ok(status) => status,
         Err(failure) => {
