@@ -257,7 +257,7 @@ table! {
     IO_SETUP io_setup => Forwarded("asynchronous I/O contexts without files");
     IO_DESTROY io_destroy => Forwarded("asynchronous I/O contexts without files");
     IO_GETEVENTS io_getevents => Forwarded("asynchronous I/O contexts without files");
-    IO_SUBMIT io_submit => Handled(Interest::Always, calls::process::io_submit);
+    IO_SUBMIT io_submit => Handled(Interest::Always, calls::aio::io_submit);
     IO_CANCEL io_cancel => Forwarded("asynchronous I/O contexts without files");
     GET_THREAD_AREA get_thread_area => Forwarded("processes, threads and signals are the kernel's");
     LOOKUP_DCOOKIE lookup_dcookie => Forwarded("never implemented or removed: the kernel says ENOSYS");

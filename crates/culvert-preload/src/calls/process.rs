@@ -5,7 +5,7 @@ use super::path::{At, Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
 use super::{Answer, descriptor, done, granted, permits};
 use crate::exec::{self, Program};
-use crate::memory::{self, Path, PathBuffer, c_string};
+use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_path};
@@ -394,29 +394,6 @@ pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
 pub fn exit_group(_: &mut Call) -> Outcome {
     crate::looked_at::bring_all();
     crate::paging::ends();
-    Outcome::Forward
-}
-
-/// io_setup is harmless; io_submit(2) with one of our descriptors would read the placeholder.
-pub fn io_submit(call: &mut Call) -> Outcome {
-    let [_, count, list, ..] = call.args;
-    for i in 0..count.min(1 << 16) {
-        let Ok(block) = memory::get::<usize>(list + i * 8) else {
-            return Outcome::Forward;
-        };
-        let Ok(fd) = memory::get::<u32>(block + 20) else {
-            return Outcome::Forward;
-        };
-        if super::transfer::kernel_has_not(fd as usize).is_some() {
-            crate::log!("io_submit on descriptor {fd}, which is on a mount, is refused");
-            return if i == 0 {
-                done(Err(Errno::EINVAL))
-            } else {
-                // SAFETY: the program's own call, for the blocks before the refused one.
-                done(unsafe { syscall::call(nr::IO_SUBMIT, [call.args[0], i, list]) })
-            };
-        }
-    }
     Outcome::Forward
 }
 

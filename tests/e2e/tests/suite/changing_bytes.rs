@@ -21,6 +21,10 @@ on_each_driver! {
     sendfile_splice_and_copies |case| group(&case, "transfer");
     mappings |case| group(&case, "map");
     shared_mappings |case| group(&case, "shared-map");
+    asynchronous_io_of_the_kernels |case| {
+        let aio = case.program("aio");
+        case.good(&format!("umask 022; cd $M && exec {aio}"));
+    };
     what_a_file_cannot_take_stays_in_the_pipe |case| {
         let spliced = case.program("spliced");
         case.good(&format!("cd $M && {spliced} limited 123456 exact && {spliced} page 8192 exact"));
