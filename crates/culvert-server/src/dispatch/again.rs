@@ -12,6 +12,7 @@ use crate::{
 };
 use culvert::{
     Caller, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,
+    SetAttributes,
 };
 use culvert_wire::{
     Answer, Operation, Request,
@@ -212,7 +213,7 @@ impl Session {
         }
         let flags = OpenFlags(create.flags & super::files::MEANT);
         let caller = self.caller(context, &request.header, 0)?;
-        let opened: Opened = match self.filesystem.open(&caller, node, flags) {
+        let opened: Opened = match self.open_made(&caller, found, flags) {
             Ok(opened) => opened,
             Err(error) => {
                 self.filesystem.forget(node, 1);
@@ -223,6 +224,28 @@ impl Session {
             entry: self.entry_out(found),
             open: self.opened(context, node, opened, flags, true),
         })
+    }
+
+    /// Opens the file of which `found` holds a reference, and which `caller` has made, whatever its mode allows. A server without privilege has to give its
+    /// owner, which is itself, the right for a moment.
+    fn open_made(&self, caller: &Caller<'_>, found: &Entry, flags: OpenFlags) -> Result<Opened> {
+        const OWNERS: u32 = 0o600;
+        let (node, mode) = (found.attributes.node, found.attributes.permissions);
+        match self.filesystem.open(caller, node, flags) {
+            Err(error) if error.errno() == Errno::EACCES && mode & OWNERS != OWNERS => {}
+            opened => return opened,
+        }
+        let change = |permissions| {
+            let changes = SetAttributes {
+                permissions: Some(permissions),
+                ..SetAttributes::default()
+            };
+            self.filesystem.set_attributes(caller, node, &changes)
+        };
+        change(mode | OWNERS)?;
+        let opened = self.filesystem.open(caller, node, flags);
+        change(mode)?;
+        opened
     }
 
     #[allow(clippy::too_many_arguments)]
