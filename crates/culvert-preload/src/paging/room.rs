@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 
-/// The file of the run directory that holds the bound, in bytes, as decimal digits; without it it is [`usual`].
+/// The file of the run directory that holds the bound, in bytes, as decimal digits; without it three quarters of what the file system or the machine has (`usual`).
 pub const FILE: &str = "room";
 
 /// The bound of this run, in bytes; 0: not known yet.
