@@ -44,9 +44,9 @@ os.mkdir("new")
 
 # One that stands in a removed directory, in a process of its own; one that only inherited it; one that executes another program there.
 ready, said = os.pipe()
-go, begin = os.pipe()
 children = []
 for way in "stays", "executes":
+    go, begin = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(begin)
@@ -57,8 +57,9 @@ for way in "stays", "executes":
             os.execlp("sh", "sh", "-c", "stat -c '%F %h' .; ls; pwd -P 2>/dev/null; mkdir x 2>/dev/null || echo no")
         print("in it", outcome(lambda: os.stat(".").st_nlink), outcome(os.listdir), outcome(os.mkdir, "x"), outcome(os.getcwd), outcome(lambda: type(os.stat(".."))), flush=True)
         os._exit(0)
+    os.close(go)
     os.read(ready, 1)
-    children.append(child)
+    children.append((child, begin))
 
 for name in "open", "path", "cwd", "other":
     os.rmdir(name)
@@ -66,8 +67,9 @@ os.rename("new", "renamed")
 many(700)
 for what, fd in fds.items():
     looks(what, fd)
-for child in children:
+for child, begin in children:
     os.write(begin, b"x")
+    os.close(begin)
     os.waitpid(child, 0)
 
 # Copies hold it, too; the last one that is closed does not.
