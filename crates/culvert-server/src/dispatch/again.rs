@@ -14,10 +14,7 @@ use culvert::{
     Caller, Entry, Errno, Error, FileKind, Node, OpenFlags, Opened, RenameFlags, Result,
     SetAttributes,
 };
-use culvert_wire::{
-    Answer, Operation, Request,
-    structures::{InHeader, WriteIn},
-};
+use culvert_wire::{Answer, Operation, Request, structures::WriteIn};
 
 /// The name that is to be made does not exist.
 const ABSENT: u64 = 1;
@@ -35,6 +32,13 @@ const COLLAPSE: u32 = 0x08;
 const INSERT: u32 = 0x20;
 /// `XATTR_CREATE`.
 const CREATE: u32 = 1;
+
+/// What a request to rename asks: from this name of this directory to that.
+struct Renaming<'n> {
+    from: (Node, &'n [u8]),
+    to: (Node, &'n [u8]),
+    flags: u32,
+}
 
 impl Session {
     /// What `name` in `dir` is, if anything; its reference is given back.
@@ -99,25 +103,26 @@ impl Session {
                 name,
                 new_name,
             } => {
-                let to = (self.numbers.node(rename.newdir), new_name.bytes());
-                self.renamed(
-                    context,
-                    header,
-                    evidence,
-                    place,
-                    (node, name.bytes()),
-                    to,
-                    0,
-                )
+                let renaming = Renaming {
+                    from: (node, name.bytes()),
+                    to: (self.numbers.node(rename.newdir), new_name.bytes()),
+                    flags: 0,
+                };
+                let caller = self.caller(context, header, 0)?;
+                Ok(self.renamed(&caller, evidence, place, &renaming))
             }
             Operation::Rename2 {
                 rename,
                 name,
                 new_name,
             } => {
-                let to = (self.numbers.node(rename.newdir), new_name.bytes());
-                let from = (node, name.bytes());
-                self.renamed(context, header, evidence, place, from, to, rename.flags)
+                let renaming = Renaming {
+                    from: (node, name.bytes()),
+                    to: (self.numbers.node(rename.newdir), new_name.bytes()),
+                    flags: rename.flags,
+                };
+                let caller = self.caller(context, header, 0)?;
+                Ok(self.renamed(&caller, evidence, place, &renaming))
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
                 let Some(open) = self.files.get(fallocate.fh) else {
@@ -248,20 +253,16 @@ impl Session {
         opened
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// The answer to a renaming that a dead server has carried out; else what stands under both names is written down.
     fn renamed<'o>(
         &self,
-        context: &mut Context<'_>,
-        header: &InHeader,
+        caller: &Caller<'_>,
         evidence: Option<Evidence>,
         place: Place,
-        from: (Node, &[u8]),
-        to: (Node, &[u8]),
-        flags: u32,
-    ) -> Result<Option<Answer<'o>>> {
-        let caller = self.caller(context, header, 0)?;
-        let number = |(dir, name)| self.seen(&caller, dir, name).map_or(0, |node| node.0);
-        let now = [number(from), number(to)];
+        renaming: &Renaming<'_>,
+    ) -> Option<Answer<'o>> {
+        let number = |(dir, name)| self.seen(caller, dir, name).map_or(0, |node| node.0);
+        let now = [number(renaming.from), number(renaming.to)];
         let Some(before) = evidence.filter(|before| before.kind == NAMES) else {
             if now[0] != 0 {
                 place.note(Evidence {
@@ -269,15 +270,15 @@ impl Session {
                     what: now,
                 });
             }
-            return Ok(None);
+            return None;
         };
         let [old, new] = before.what;
-        let done = match RenameFlags(flags).exchange() {
+        let done = match RenameFlags(renaming.flags).exchange() {
             true => old != new && now == [new, old],
             // Two names of one file both stay.
             false => old != new && now[0] != old && now[1] == old,
         };
-        Ok(done.then_some(Answer::Done {}))
+        done.then_some(Answer::Done {})
     }
 
     /// How many bytes of `data` a server that is dead has appended already.
