@@ -3,9 +3,18 @@
 //! Of the thread alone: `setfsuid(2)` also takes the capabilities over files from a thread that is not root's any more (capabilities(7), "Effect of
 //! user ID changes on capabilities"), and gives them back. The umask is the thread's own after `unshare(CLONE_FS)`.
 
-use culvert::{Errno, Result};
+use culvert::{Caller, Errno, Result};
 use culvert_sys::{nr, syscall};
 use std::fs;
+
+/// The caller of what the server does for itself: it opens again what somebody had opened, or reads a tree that shows the same to everybody.
+pub(crate) const SERVER: Caller<'static> = Caller {
+    uid: 0,
+    gid: 0,
+    groups: &[],
+    pid: 0,
+    umask: 0,
+};
 
 /// Whom the calling thread acts as.
 #[derive(Debug)]

@@ -3,20 +3,12 @@
 use crate::{
     dispatch::{OpenDirectory, OpenFile, file_in},
     estate::{Kind, Open},
+    identity::SERVER,
     report::report,
     session::Session,
 };
-use culvert::{Caller, File, Node, OpenFlags, Opened, OpenedDirectory, Result};
+use culvert::{File, Node, OpenFlags, Opened, OpenedDirectory, Result};
 use std::os::fd::{FromRawFd, OwnedFd};
-
-/// What was open is opened again by the server's own right: it was judged when it was opened first.
-const SERVER: Caller<'static> = Caller {
-    uid: 0,
-    gid: 0,
-    groups: &[],
-    pid: 0,
-    umask: 0,
-};
 
 impl Session {
     /// Opens what the kernel has open. What cannot be opened is reported, and EBADF from here on.

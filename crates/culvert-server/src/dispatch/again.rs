@@ -8,6 +8,7 @@
 use super::Outcome;
 use crate::{
     estate::{Evidence, Place},
+    identity::SERVER,
     session::{Context, Session},
 };
 use culvert::{
@@ -331,14 +332,7 @@ impl Session {
         if self.acts {
             context.identity.server()?;
         }
-        let caller = Caller {
-            uid: 0,
-            gid: 0,
-            groups: &[],
-            pid: 0,
-            umask: 0,
-        };
-        let opened = self.filesystem.open(&caller, node, OpenFlags::READ)?;
+        let opened = self.filesystem.open(&SERVER, node, OpenFlags::READ)?;
         let file = super::files::file_in(opened, node);
         let mut done = 0;
         while done < into.len() {

@@ -4,11 +4,11 @@ use super::{DONE, Outcome};
 use crate::{
     capabilities::KEEP_CACHE,
     estate::{Kind, Open},
+    identity::SERVER,
     session::{Context, Session},
 };
 use culvert::{
-    Caching, Caller, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source,
-    Whence,
+    Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source, Whence,
 };
 use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
 use culvert_wire::{
@@ -39,14 +39,6 @@ pub struct OpenFile {
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
 const EXECUTE: u32 = 0o40;
-/// Nobody's: what an immutable tree shows does not depend on who asks.
-const SERVER: Caller<'static> = Caller {
-    uid: 0,
-    gid: 0,
-    groups: &[],
-    pid: 0,
-    umask: 0,
-};
 const APPEND: u32 = OpenFlags::APPEND.0;
 /// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`, `O_NOATIME`. The rest (`O_DIRECT` among them) is between
 /// the program and the kernel.
