@@ -1,6 +1,10 @@
 //! What is agreed on in INIT: every capability with its reason, and why it is not used where it is not.
 
-use crate::session::Settings;
+mod on_request;
+
+pub use on_request::ON_REQUEST;
+
+use crate::{report::report, session::Settings};
 use culvert::{FileSystem, Validity};
 use culvert_wire::InitFlags;
 
@@ -99,7 +103,6 @@ capabilities! {
     ASYNC_READ "async-read" true always, "read-ahead runs while the program goes on: drivers read from several threads";
     ASYNC_DIO "async-dio" true always, "direct I/O in parallel pieces, for the same reason";
     PARALLEL_DIROPS "parallel-dirops" true always, "lookups and listings of one directory at once: drivers are called from several threads";
-    ATOMIC_O_TRUNC "atomic-o-trunc" true always, "open and truncation in one request, which the driver does at one moment";
     DONT_MASK "dont-mask" false always, "the umask comes with the request: a default ACL in the directory takes its place (acl(5))";
     HANDLE_KILLPRIV_V2 "killpriv-v2" true writable, "without it each write asks for security.capability: 4 KiB writes 20 times slower. Drivers clear set-user-ID, set-group-ID and capabilities themselves";
     SETXATTR_EXT "setxattr-ext" true always, "an ACL says whether set-group-ID goes with it";
@@ -194,12 +197,22 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     ),
 ];
 
-/// What is answered to a kernel that offers `offered`, without those named in `without`.
+/// What is answered to a kernel that offers `offered`, without those named in `without`; see [`on_request::chosen`] for what is used where the user asks
+/// for it.
 pub fn choose(situation: &Situation, offered: InitFlags, without: &[String]) -> InitFlags {
     USED.iter()
         .filter(|one| offered.contains(one.flag) && (one.honoured)(situation).is_ok())
         .filter(|one| !one.switchable || !without.iter().any(|name| name == one.name))
         .fold(InitFlags::NONE, |chosen, one| chosen.with(one.flag))
+}
+
+/// What is answered to a kernel that offers `offered`. What was asked for and cannot be is reported.
+pub fn agreed(situation: &Situation, offered: InitFlags, settings: &Settings) -> InitFlags {
+    let (asked, refused) = on_request::chosen(situation, offered, &settings.with);
+    for (name, reason) in refused {
+        report(format_args!("{name} is not used: {reason}"));
+    }
+    choose(situation, offered, &settings.without).with(asked)
 }
 
 #[cfg(test)]

@@ -113,7 +113,11 @@ impl Identity {
         }
         if self.current.0 != uid {
             set_and_check(nr::SETFSUID, uid)?;
+            let was_root = self.current.0 == 0;
             self.current.0 = uid;
+            if was_root != (uid == 0) {
+                exceed_limits(uid == 0)?;
+            }
         }
         Ok(())
     }
@@ -129,6 +133,28 @@ impl Identity {
         self.umask = Some(umask);
         Ok(())
     }
+}
+
+/// Whether the thread may use blocks that a file system reserves, and go beyond quotas (`CAP_SYS_RESOURCE`): root's right over files that setfsuid(2) neither takes
+/// nor gives back (`CAP_FS_MASK`, include/linux/capability.h). A server without that right goes on without.
+fn exceed_limits(may: bool) -> Result<()> {
+    const VERSION_3: u32 = 0x2008_0522;
+    const CAP_SYS_RESOURCE: u32 = 1 << 24;
+    let header = [VERSION_3, 0];
+    // Twice effective, permitted and inheritable: the lower 32 capabilities and the upper ones.
+    let mut sets = [[0_u32; 3]; 2];
+    let arguments = [(&raw const header) as usize, (&raw mut sets) as usize];
+    // SAFETY: header and sets are as the kernel wants them in this version, and outlive the calls, which are about this thread alone.
+    unsafe {
+        syscall::call(nr::CAPGET, arguments)?;
+        let [effective, permitted, _] = &mut sets[0];
+        *effective = match may {
+            true => *effective | CAP_SYS_RESOURCE & *permitted,
+            false => *effective & !CAP_SYS_RESOURCE,
+        };
+        syscall::call(nr::CAPSET, arguments)?;
+    }
+    Ok(())
 }
 
 /// setfsuid(2) and setfsgid(2) do not say whether they worked: asking again does.
@@ -163,6 +189,38 @@ fn parse_groups(status: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the calling thread may do at this moment.
+    fn effective() -> u64 {
+        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
+    }
+
+    #[test]
+    fn users_get_no_right_of_the_servers() {
+        // Over files (CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID) and their limits (CAP_SYS_RESOURCE).
+        const RIGHTS: u64 = 1 << 1 | 1 << 3 | 1 << 4 | 1 << 24;
+        if !rustix::process::geteuid().is_root() || effective() & RIGHTS != RIGHTS {
+            eprintln!("not tested: these rights are not there");
+            return;
+        }
+        // A thread of its own: what it may do is.
+        let thread = std::thread::spawn(|| {
+            let mut identity = Identity::of_thread();
+            let before = effective();
+            identity.caller(65534, 65534, std::process::id()).unwrap();
+            assert_eq!(effective() & RIGHTS, 0);
+            identity.user(1).unwrap();
+            assert_eq!(effective() & RIGHTS, 0);
+            identity.caller(0, 0, std::process::id()).unwrap();
+            assert_eq!(effective(), before);
+            identity.caller(65534, 65534, std::process::id()).unwrap();
+            identity.server().unwrap();
+            assert_eq!(effective(), before);
+        });
+        thread.join().unwrap();
+    }
 
     #[test]
     fn groups_are_read_from_the_status() {

@@ -42,6 +42,8 @@ const ATTEMPTS: u32 = 3;
 pub struct Settings {
     /// Capabilities (by [`capabilities::Capability::name`]) that are not to be used.
     pub without: Vec<String>,
+    /// Capabilities of [`capabilities::ON_REQUEST`] that are to be used.
+    pub with: Vec<String>,
     /// The mount is read-only, whatever the driver could.
     pub read_only: bool,
     /// How long names and attributes may be believed after others than this mount have changed them; none: as the driver says.
@@ -177,7 +179,7 @@ impl Session {
                 continue;
             }
             let offered = InitFlags::from_words(init.flags, init.flags2);
-            let flags = capabilities::choose(&situation, offered, &settings.without);
+            let flags = capabilities::agreed(&situation, offered, &settings);
             let Some(protocol) = Protocol::negotiate(init.major, init.minor, flags) else {
                 return Err(Error::because(
                     Errno::EPROTO,

@@ -29,6 +29,8 @@ pub struct Mount {
     pub devices: bool,
     /// Capabilities that are not to be used.
     pub without: Vec<String>,
+    /// Capabilities that are to be used though they are not by default.
+    pub with: Vec<String>,
     /// How long names and attributes are believed.
     pub valid: Option<Duration>,
     /// How long it is believed that a name does not exist.
@@ -67,6 +69,8 @@ root need fusermount3 (package fuse3).
       --trace      a message for each request
       --without CAPABILITY
                    do not use this ability of the kernel; `list` lists them
+      --with CAPABILITY
+                   use this one, which is not used by default
 
   culvert mount linux.tar.xz /mnt
 ";
@@ -87,6 +91,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let wrong = |error: lexopt::Error| bad(&error, "mount");
     let (mut driver, mut volume, mut options) = (None, None, Options::new());
     let (mut paths, mut without) = (Vec::<OsString>::new(), Vec::new());
+    let mut with = Vec::new();
     let (mut foreground, mut allow_other, mut trace, mut log) = (false, false, false, None);
     let mut restart = false;
     while let Some(argument) = parser.next().map_err(wrong)? {
@@ -116,6 +121,14 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 check_capability(&name)?;
                 without.push(name);
             }
+            Long("with") => {
+                let name = shown(parser.value().map_err(wrong)?);
+                if name == "list" {
+                    return Ok(Command::Print(list()));
+                }
+                check_request(&name)?;
+                with.push(name);
+            }
             Value(path) if paths.len() < 2 && volume.is_none() => paths.push(path),
             other => return Err(wrong(other.unexpected())),
         }
@@ -143,6 +156,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     };
     let (mut set_id, mut devices, mut no_exec) = (false, false, false);
     let (mut valid, mut absent, mut wrong_time) = (None, None, None);
+    let mut named = Vec::new();
     // Words of mount(8) that are the kernel's, not the driver's.
     request.options.retain(|(name, value)| {
         match name.as_str() {
@@ -151,6 +165,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
                 (time, "valid") => valid = time,
                 (time, _) => absent = time,
             },
+            "with" | "without" => named.push((name.clone(), value.clone())),
             "log" => log = Some(Log::named(OsString::from_vec(value.clone()))),
             // Of each pair the last one holds: mount(8) puts what `user` implies in front.
             "noexec" => no_exec = true,
@@ -165,6 +180,19 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         }
         false
     });
+    for (option, name) in named {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        match option.as_str() {
+            "with" => {
+                check_request(&name)?;
+                with.push(name);
+            }
+            _ => {
+                check_capability(&name)?;
+                without.push(name);
+            }
+        }
+    }
     if let Some(name) = wrong_time {
         return Err(Failure::new(format!(
             "option {name} wants a number of seconds, as in {name}=1 or {name}=0.5"
@@ -178,6 +206,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         devices,
         no_exec,
         without,
+        with,
         valid,
         absent,
         restart,
@@ -213,6 +242,20 @@ fn check_capability(name: &str) -> Result<(), Failure> {
     }
 }
 
+fn check_request(name: &str) -> Result<(), Failure> {
+    let known = |one: &capabilities::Capability| one.name == name;
+    match () {
+        () if capabilities::ON_REQUEST.iter().any(known) => Ok(()),
+        () if capabilities::USED.iter().any(known) => Err(Failure::new(format!(
+            "{name} is used anyway where it can be"
+        ))),
+        () => Err(Failure::new(format!(
+            "there is no capability \"{name}\" to be asked for"
+        ))
+        .advice("try: culvert mount --with list")),
+    }
+}
+
 /// What the kernel may offer, and what is made of it.
 fn list() -> String {
     let mut text = String::from("Used where the kernel offers it and the file system can:\n\n");
@@ -222,6 +265,10 @@ fn list() -> String {
     }
     for (name, reason) in capabilities::SWITCHES {
         text += &format!("  {name}\n      {reason}\n");
+    }
+    text += "\nUsed where they are asked for (--with):\n\n";
+    for one in capabilities::ON_REQUEST {
+        text += &format!("  {}\n      {}\n", one.name, one.reason);
     }
     text += "\nNot used:\n\n";
     for (flag, reason) in capabilities::UNUSED {

@@ -177,6 +177,7 @@ fn start(
     let read_only = mount.read_only() || filesystem.capabilities().read_only;
     let settings = Settings {
         without: asked.without.clone(),
+        with: asked.with.clone(),
         valid: asked.valid,
         absent: asked.absent,
         read_only,

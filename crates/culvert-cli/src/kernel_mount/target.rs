@@ -73,7 +73,8 @@ pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
                 Err(_) => plain,
             }
         }
-        _ => absolute,
+        // It ends in `..`, or is the root: there is no name to look up by itself.
+        _ => fs::canonicalize(&absolute).map_err(|error| wrong(&reason(&error)))?,
     };
     match kind_of_mount(&canonical) {
         Some(kind) if kind == "fuse.culvert" => Ok(canonical),

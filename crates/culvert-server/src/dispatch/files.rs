@@ -147,8 +147,10 @@ impl Session {
         // Nobody but the kernel changes it.
         let ours = self.validity.attributes == u64::MAX;
         let mut often_read = false;
+        // With `valid=0` nothing is believed that an earlier open has seen.
+        let keeps = self.validity.attributes > 0 && !self.settings.without(KEEP_CACHE);
         open_flags |= match file.caching() {
-            Caching::UntilChanged if made || self.settings.without(KEEP_CACHE) => 0,
+            Caching::UntilChanged if made || !keeps => 0,
             Caching::UntilChanged if ours => OpenOut::KEEP_CACHE,
             Caching::UntilChanged => {
                 let found = file.attributes();

@@ -1,0 +1,39 @@
+//! What is used only where the user asks for it (`--with`), because it costs something that others would miss.
+
+use super::{Capability, Situation};
+use culvert_wire::InitFlags;
+
+/// Capabilities that are used where the kernel offers them, the driver can honour them, and the user asks for them.
+pub const ON_REQUEST: &[Capability] = &[Capability {
+    flag: InitFlags::ATOMIC_O_TRUNC,
+    name: "atomic-o-trunc",
+    reason: "open and truncation in one request instead of two. But the kernel looks whether a file is being executed after that request (`handle_truncate`, fs/namei.c): open(2) with O_RDONLY | O_TRUNC of a running program is ETXTBSY, and the program is gone",
+    honoured: |_| Ok(()),
+    switchable: true,
+}];
+
+/// What of `asked` is used where the kernel offers `offered`, and why the rest is not.
+pub fn chosen(
+    situation: &Situation,
+    offered: InitFlags,
+    asked: &[String],
+) -> (InitFlags, Vec<(&'static str, &'static str)>) {
+    let mut refused = Vec::new();
+    let wanted = ON_REQUEST
+        .iter()
+        .filter(|one| asked.iter().any(|name| name == one.name));
+    let flags = wanted.fold(InitFlags::NONE, |flags, one| {
+        let verdict = match offered.contains(one.flag) {
+            true => (one.honoured)(situation),
+            false => Err("this kernel does not offer it"),
+        };
+        match verdict {
+            Ok(()) => flags.with(one.flag),
+            Err(reason) => {
+                refused.push((one.name, reason));
+                flags
+            }
+        }
+    });
+    (flags, refused)
+}
