@@ -249,10 +249,10 @@ fn check_request(name: &str) -> Result<(), Failure> {
         () if capabilities::USED.iter().any(known) => Err(Failure::new(format!(
             "{name} is used anyway where it can be"
         ))),
-        () => Err(Failure::new(format!(
-            "there is no capability \"{name}\" to be asked for"
-        ))
-        .advice("try: culvert mount --with list")),
+        () => Err(
+            Failure::new(format!("there is no capability \"{name}\" to be asked for"))
+                .advice("try: culvert mount --with list"),
+        ),
     }
 }
 
