@@ -164,8 +164,8 @@ pub fn changes(asked: &SetattrIn) -> SetAttributes {
             asked.mtime,
             asked.mtimensec,
         ),
-        // The kernel keeps times itself only with a writeback cache, which is not negotiated.
-        ctime: None,
+        // With a writeback cache the kernel keeps it, too.
+        ctime: time(SetattrIn::CTIME, 0, asked.ctime, asked.ctimensec),
         touch: has(SetattrIn::ATIME_NOW) && has(SetattrIn::MTIME_NOW),
     }
 }

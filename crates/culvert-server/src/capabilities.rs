@@ -168,10 +168,6 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     ),
     (InitFlags::FLOCK_LOCKS, "as POSIX_LOCKS"),
     (
-        InitFlags::WRITEBACK_CACHE,
-        "size and times would be the kernel's: others who use the driver would not see them",
-    ),
-    (
         InitFlags::HANDLE_KILLPRIV,
         "HANDLE_KILLPRIV_V2 says more exactly when",
     ),
@@ -212,7 +208,17 @@ pub fn agreed(situation: &Situation, offered: InitFlags, settings: &Settings) ->
     for (name, reason) in refused {
         report(format_args!("{name} is not used: {reason}"));
     }
-    choose(situation, offered, &settings.without).with(asked)
+    if asked.contains(InitFlags::WRITEBACK_CACHE) && !situation.believed_for_ever {
+        report(format_args!(
+            "warning: with writeback-cache nobody else must change what is mounted: it would not be seen, or be written over"
+        ));
+    }
+    let chosen = choose(situation, offered, &settings.without).with(asked);
+    // The kernel takes one of the two (`process_init_reply`, fs/fuse/inode.c).
+    match chosen.contains(InitFlags::WRITEBACK_CACHE) {
+        true => chosen.without(InitFlags::PASSTHROUGH),
+        false => chosen,
+    }
 }
 
 #[cfg(test)]

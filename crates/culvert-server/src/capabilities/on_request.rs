@@ -1,16 +1,25 @@
 //! What is used only where the user asks for it (`--with`), because it costs something that others would miss.
 
-use super::{Capability, Situation};
+use super::{Capability, Situation, always, writable};
 use culvert_wire::InitFlags;
 
-/// Capabilities that are used where the kernel offers them, the driver can honour them, and the user asks for them.
-pub const ON_REQUEST: &[Capability] = &[Capability {
-    flag: InitFlags::ATOMIC_O_TRUNC,
-    name: "atomic-o-trunc",
-    reason: "open and truncation in one request instead of two. But the kernel looks whether a file is being executed after that request (`handle_truncate`, fs/namei.c): open(2) with O_RDONLY | O_TRUNC of a running program is ETXTBSY, and the program is gone",
-    honoured: |_| Ok(()),
-    switchable: true,
-}];
+macro_rules! on_request {
+    ($($flag:ident $name:literal $honoured:expr, $reason:literal;)*) => {
+        /// Capabilities that are used where the kernel offers them, the driver can honour them, and the user asks for them.
+        pub const ON_REQUEST: &[Capability] = &[$(Capability {
+            flag: InitFlags::$flag,
+            name: $name,
+            reason: $reason,
+            honoured: $honoured,
+            switchable: true,
+        }),*];
+    };
+}
+
+on_request! {
+    ATOMIC_O_TRUNC "atomic-o-trunc" always, "open and truncation in one request instead of two. But the kernel looks whether a file is being executed after that request (`handle_truncate`, fs/namei.c): open(2) with O_RDONLY | O_TRUNC of a running program is ETXTBSY, and the program is gone";
+    WRITEBACK_CACHE "writeback-cache" writable, "small writes stay in the kernel until there are many, or until fsync(2) or close(2): fewer requests. But size and times are the kernel's meanwhile: what others change behind the mount is not seen, and what they see is old; and no file is passed through";
+}
 
 /// What of `asked` is used where the kernel offers `offered`, and why the rest is not.
 pub fn chosen(

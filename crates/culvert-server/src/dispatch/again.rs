@@ -289,7 +289,7 @@ impl Session {
         write: &WriteIn,
         data: &[u8],
     ) -> Result<usize> {
-        let (Some(place), true) = (context.place, super::files::appends(write)) else {
+        let (Some(place), true) = (context.place, self.appends(write)) else {
             return Ok(0);
         };
         let Some(open) = self.files.get(write.fh) else {

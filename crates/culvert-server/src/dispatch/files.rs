@@ -15,8 +15,7 @@ use culvert_wire::{
     Answer, Data, InitFlags,
     structures::{
         CopyFileRangeIn, CopyFileRangeOut, CreateIn, FallocateIn, FlushIn, FsyncIn, InHeader,
-        IoctlIn, IoctlOut, LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn,
-        WriteOut,
+        LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn, WriteOut,
     },
 };
 use std::{
@@ -39,19 +38,19 @@ pub struct OpenFile {
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
 const EXECUTE: u32 = 0o40;
-const APPEND: u32 = OpenFlags::APPEND.0;
+pub(super) const APPEND: u32 = OpenFlags::APPEND.0;
 /// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`, `O_NOATIME`. The rest (`O_DIRECT` among them) is between
 /// the program and the kernel.
 pub(super) const MEANT: u32 = 0o3 | 0o1000 | APPEND | 0o10000 | 0o4000000 | 0o1000000;
 
 impl Session {
-    fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
+    pub(super) fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
         let open = self.files.get(number);
         open.ok_or_else(|| Error::because(Errno::EBADF, "request on a file that is not open"))
     }
 
     /// The open file `number`, or that of `node` where files are not opened.
-    fn file_of(&self, node: Node, number: u64) -> Result<Arc<OpenFile>> {
+    pub(super) fn file_of(&self, node: Node, number: u64) -> Result<Arc<OpenFile>> {
         if number != 0 || !self.opens_nothing() {
             return self.file(number);
         }
@@ -85,8 +84,7 @@ impl Session {
         if open.flags & EXECUTE != 0 && self.acts {
             context.identity.server()?;
         }
-        let caller = self.caller(context, header, 0)?;
-        let opened = self.filesystem.open(&caller, node, flags)?;
+        let (opened, flags) = self.open_as(context, header, node, flags)?;
         // No more of these requests.
         if self.opens_nothing()
             && let Opened::Driven(file) = &opened
@@ -109,7 +107,7 @@ impl Session {
         name: Option<&[u8]>,
     ) -> Outcome<'static> {
         self.check_writable()?;
-        let flags = OpenFlags(create.flags & (MEANT | OpenFlags::EXCLUSIVE.0));
+        let flags = self.cached(OpenFlags(create.flags & (MEANT | OpenFlags::EXCLUSIVE.0)));
         // The kernel adds the type.
         let mode = self.masked(create.mode & 0o7777, create.umask);
         let caller = self.caller(context, header, create.umask)?;
@@ -165,6 +163,10 @@ impl Session {
             // The driver is called from several threads at once, and orders what overlaps.
             Caching::Never => OpenOut::DIRECT_IO | OpenOut::PARALLEL_DIRECT_WRITES,
         };
+        // Pages of it could not be completed, see `writeback`.
+        if self.writes_back() && flags.write() && !flags.read() {
+            open_flags |= OpenOut::DIRECT_IO;
+        }
         let mut backing_id = 0;
         let counted = self.protocol.flags.contains(InitFlags::PASSTHROUGH)
             && open_flags & OpenOut::DIRECT_IO == 0;
@@ -282,7 +284,7 @@ impl Session {
             rest: data.get(done..).unwrap_or_default(),
             interrupted: context.interrupted,
         };
-        let count = match appends(write) {
+        let count = match self.appends(write) {
             true if source.rest.is_empty() && done > 0 => 0,
             true => open.file.append(&mut source)?.1,
             false => open.file.write_at(write.offset, &mut source)?,
@@ -352,41 +354,6 @@ impl Session {
             },
         })
     }
-
-    pub(super) fn ioctl<'o>(
-        &self,
-        context: &Context<'_>,
-        node: Node,
-        ioctl: &IoctlIn,
-        data: &[u8],
-        out: &'o mut [u8],
-    ) -> Outcome<'o> {
-        // Of directories, and of 32-bit programs, whose structures look otherwise, no driver has any.
-        if ioctl.flags & (IoctlIn::DIRECTORY | IoctlIn::COMPAT) != 0 {
-            return Err(Errno::ENOTTY.into());
-        }
-        let open = self.file_of(node, ioctl.fh)?;
-        let (take, give) = (data.len(), ioctl.out_size as usize);
-        let argument = out.get_mut(..take.max(give)).ok_or(Errno::EINVAL)?;
-        argument.fill(0);
-        argument[..take].copy_from_slice(data);
-        let result = open.file.ioctl(ioctl.cmd, argument)?;
-        // FS_IOC_SETFLAGS changes times; what others do nobody knows.
-        self.outdated(context, node);
-        Ok(Answer::Ioctl {
-            ioctl: IoctlOut {
-                result: result as i32,
-                ..IoctlOut::default()
-            },
-            data: Data(&argument[..give]),
-        })
-    }
-}
-
-/// Whether a write goes to the end as the driver knows it: the kernel's size may be old, where others write too. (So RWF_NOAPPEND, which the request does
-/// not show, is not honoured.) Pages that the kernel writes back have their place, whatever the open's flags.
-pub(super) const fn appends(write: &WriteIn) -> bool {
-    write.flags & APPEND != 0 && write.write_flags & WriteIn::CACHE == 0
 }
 
 /// What serves the requests on `opened`, of `node`.

@@ -3,7 +3,9 @@
 mod again;
 mod directories;
 mod files;
+mod ioctl;
 mod names;
+mod writeback;
 mod xattrs;
 
 use crate::{
@@ -60,6 +62,7 @@ impl Session {
             Operation::Flush { flush } => return self.flush(flush),
             Operation::Release { release } => return self.release(context, release),
             Operation::Fsync { fsync } => return self.fsync(node, fsync),
+            Operation::Lseek { .. } if self.writes_back() => return Err(Errno::ENOSYS.into()),
             Operation::Lseek { lseek } => return self.lseek(node, lseek),
             Operation::Readdir { read } => return self.readdir(context, node, read, out),
             Operation::Releasedir { release } => {
@@ -177,7 +180,9 @@ impl Session {
                 fs.access(&caller, node, Access(access.mask & 7))?;
                 DONE
             }
-            Operation::Ioctl { ioctl, data } => self.ioctl(context, node, ioctl, data.0, out),
+            Operation::Ioctl { ioctl, data } => {
+                self.ioctl(context, header, node, ioctl, data.0, out)
+            }
             Operation::Fallocate { fallocate } => self.fallocate(fallocate),
             Operation::CopyFileRange { copy } => self.copy_range(copy, false),
             Operation::CopyFileRange64 { copy } => self.copy_range(copy, true),

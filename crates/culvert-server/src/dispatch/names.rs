@@ -46,6 +46,9 @@ impl Session {
     ) -> Outcome<'static> {
         self.check_writable()?;
         let changes = attributes::changes(asked);
+        if self.acts && self.tells_times(asked) {
+            context.identity.server()?;
+        }
         let open = (asked.valid & SetattrIn::FH != 0).then(|| self.files.get(asked.fh));
         if let Some(open) = open.flatten() {
             match open.file.set_attributes(&changes) {

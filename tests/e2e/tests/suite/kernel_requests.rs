@@ -6,10 +6,10 @@ use culvert_e2e::{Case, Driver, User, world};
 use std::{collections::BTreeMap, path::Path};
 
 /// Requests by name.
-type Requests = BTreeMap<String, usize>;
+pub type Requests = BTreeMap<String, usize>;
 
 /// What the kernel asked for the mount at `target` while `program` ran, after `warm` had; none where tracing is not to be had.
-fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
+pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
     let traced = shell(&format!(
         "T=/sys/kernel/tracing; [ -d $T/events/fuse ] || mount -t tracefs tracefs $T 2>/dev/null; [ -d $T/events/fuse ] || exit 77
          I=$T/instances/culvert-$$; mkdir $I || exit 77; trap 'rmdir $I' EXIT
