@@ -14,6 +14,7 @@ mod isolation;
 mod kernel_life;
 mod kernel_mount;
 mod kernel_requests;
+mod kernel_setup;
 mod kernel_writing;
 mod limits;
 mod locking;

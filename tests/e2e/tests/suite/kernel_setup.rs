@@ -1,0 +1,147 @@
+//! How kernel mounts come to be and end: installed, by mount(8), for ordinary users by fstab.
+
+use crate::kernel_mount::{Mounted, culvert, possible, shell};
+use crate::kernel_requests::requests;
+use culvert_e2e::{installed, world};
+use std::path::Path;
+
+/// The project's script for it.
+fn install() -> String {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = manifest.join("../../scripts/install");
+    script.to_str().expect("plain").to_owned()
+}
+
+/// A name by which mount(8) finds the helper, in this mount namespace alone.
+const UPPER: &str = "mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/a && mount -t overlay none -o lowerdir=/mnt/up:/usr/sbin /usr/sbin || exit 77";
+
+/// What `scripts/install` installs works where it lies, and mount(8) finds the helper.
+#[test]
+fn what_is_installed_is_found() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("kernel-install");
+    let (source, built) = (place.text("source"), world().culvert.with_file_name(""));
+    let script = format!(
+        "export DESTDIR=/mnt/d; {UPPER}
+         BUILT={} {} --prefix /opt/c > /dev/null && find /mnt/d ! -type d | sort
+         cp -P /mnt/d/sbin/mount.culvert /mnt/up/; mount --bind /mnt/d/opt /opt || exit 1
+         echo content > {source}/f; mount -t culvert {source} /mnt/a && cat /mnt/a/f; umount /mnt/a
+         /opt/c/bin/culvert run -v {source}:/mnt/a -- cat /mnt/a/f
+         {} --prefix /opt/c --remove > /dev/null; find /mnt/d ! -type d",
+        built.display(),
+        install(),
+        install()
+    );
+    let done = shell(&format!("unshare -m bash -c '{script}'"));
+    if done.status == "exit 77" {
+        eprintln!("not tested: no overlay file system");
+        return;
+    }
+    let pages = "culvert-doctor.1 culvert-drivers.1 culvert-mount.1 culvert-run.1 culvert.1";
+    let mut expected: Vec<String> = ["bin/culvert", "lib/culvert/libculvert.so"]
+        .map(|file| format!("/mnt/d/opt/c/{file}"))
+        .into();
+    let page = |page: &str| format!("/mnt/d/opt/c/share/man/man1/{page}");
+    expected.extend(pages.split(' ').map(page));
+    expected.push("/mnt/d/opt/c/share/man/man8/mount.culvert.8".into());
+    expected
+        .extend(["mount.culvert", "mount.fuse.culvert"].map(|link| format!("/mnt/d/sbin/{link}")));
+    let found: Vec<_> = done.text().lines().map(str::to_owned).collect();
+    expected.extend(["content".into(), "content".into()]);
+    assert_eq!(found, expected, "{}", done.report());
+}
+
+/// An ordinary user mounts and ends what fstab(5) allows with `user`: mount(8) calls the helper as that user, who then needs fusermount3.
+#[test]
+fn a_user_mounts_what_fstab_allows() {
+    if !possible() || !installed("fusermount3") {
+        return;
+    }
+    let place = Mounted::place("kernel-fstab-user");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let culvert = world().culvert.display();
+    let script = format!(
+        "{UPPER}; ln -s {culvert} /mnt/up/mount.culvert
+         mknod /mnt/fuse c 10 229 && chmod 666 /mnt/fuse && mount --bind /mnt/fuse /dev/fuse || exit 1
+         echo \"{source} {target} culvert noauto,user,valid=0 0 0\" > /mnt/fstab; mount --bind /mnt/fstab /etc/fstab || exit 77
+         chown 65534:65534 {source} {target}
+         as() {{ setpriv --reuid=65534 --regid=65534 --clear-groups -- \"$@\" 2>&1; }}
+         as mount {target}; echo $?; as bash -c \"echo x > {target}/f; stat -c %u {target}/f\"
+         grep \"{target} fuse.culvert\" /proc/mounts | grep -o \"nosuid\\|nodev\\|noexec\\|user_id=65534\" | sort
+         as umount {target}; echo $?; grep -c {target} /proc/mounts; cat {source}/f"
+    );
+    let done = shell(&format!("unshare -m bash -c '{script}'"));
+    if done.status == "exit 77" {
+        eprintln!("not tested: no overlay file system, or no fstab");
+        return;
+    }
+    assert_eq!(
+        done.text(),
+        "0\n65534\nnodev\nnoexec\nnosuid\nuser_id=65534\n0\n0\nx\n",
+        "{}",
+        done.report()
+    );
+}
+
+/// A target is found by any path, also one that ends in `..`.
+#[test]
+fn a_mount_is_ended_by_any_path() {
+    if !possible() {
+        return;
+    }
+    let command = world().culvert.display();
+    for (from, path) in [
+        ("source", "../target"),
+        ("source", "../target/sub/.."),
+        ("source", "../source/../target/."),
+        (".", "link"),
+        (".", "target/"),
+    ] {
+        let mount = Mounted::new("kernel-paths", &[]);
+        let at = mount.text(from);
+        let done = shell(&format!(
+            "cd {}; mkdir -p target/sub; ln -sfn target link; cd {at}; {command} umount {path} && ls {}",
+            mount.text("."),
+            mount.text("target")
+        ));
+        assert_eq!(
+            (done.status.as_str(), done.text().as_str()),
+            ("exit 0", ""),
+            "{path} {}",
+            done.report()
+        );
+    }
+    // The parent of the mount is none.
+    let mount = Mounted::new("kernel-paths", &[]);
+    let done = culvert(&["umount", &mount.text("target/..")]);
+    assert!(
+        done.errors().contains("nothing is mounted"),
+        "{}",
+        done.report()
+    );
+}
+
+/// With `valid=0` nothing that an earlier open has read is kept; else it is, while the file's time of change is the same.
+#[test]
+fn nothing_is_kept_that_is_not_believed() {
+    if !possible() {
+        return;
+    }
+    const FILE: &str = "GPL-3";
+    for (name, words, kept) in [
+        ("kernel-valid-0", &["-o", "valid=0"][..], false),
+        ("kernel-valid-1", &["-o", "valid=600"], true),
+    ] {
+        let mut all = vec!["--without", "passthrough"];
+        all.extend(words);
+        let mount = Mounted::of(name, &all, "/usr/share/common-licenses");
+        let target = mount.text("target");
+        let read = format!("cat {target}/{FILE}");
+        let Some(found) = requests(&target, &format!("{read}; {read}"), &read) else {
+            return;
+        };
+        assert_eq!(found.contains_key("READ"), !kept, "{name} {found:?}");
+    }
+}
