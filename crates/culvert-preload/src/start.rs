@@ -277,6 +277,7 @@ fn enter(
                 in_use: Some(in_use),
                 source: None,
                 book: None,
+                open_nodes: None,
             };
             // Its source is the run's, which access(2)'s user need not reach.
             process::as_itself(|| culvert_drivers::open(&mount, &place)).map_err(unavailable)

@@ -161,7 +161,7 @@ fn start(
         ..
     } = ready;
     signals::prepare();
-    more_descriptors();
+    let descriptors = more_descriptors();
     let source = shown(path(&asked.request.source));
     let cache = prepare::cache_directory();
     let environment = Environment {
@@ -170,6 +170,8 @@ fn start(
         alone: true,
         source: held,
         book: estate.map(|estate| estate.nodes() as &dyn NodeBook),
+        // The other half is for open files.
+        open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)
@@ -224,16 +226,20 @@ fn start(
     }
 }
 
-/// As many descriptors as there may be: a node is one.
-fn more_descriptors() {
+/// How many nodes of a mount have a descriptor at most: each costs the kernel some 250 bytes, and keeps the inode behind it in memory, 1 KB and more.
+const OPEN_NODES: usize = 1 << 17;
+
+/// As many descriptors as there may be, and how many that is: open files and nodes that are in use have one.
+fn more_descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
     let most = Rlimit {
         current: maximum,
         maximum,
     };
-    // With fewer, some operations are EMFILE.
     let _ = setrlimit(Resource::Nofile, most);
+    let now = getrlimit(Resource::Nofile).current;
+    now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
 }
 
 fn failure(failed: Failed) -> Failure {

@@ -88,7 +88,7 @@ impl PassthroughFs {
             match kernel::open_at(object.fd(), &name, new, mode) {
                 Ok(file) => {
                     let place = kernel::reopen(file.raw(), O_PATH)?;
-                    let entry = self.entry(place, Some(dir))?;
+                    let entry = self.entry(place, Some((dir, &name)))?;
                     return Ok((entry, self.opened(entry.attributes.node, file)));
                 }
                 Err(error) if error.errno() == Errno::EEXIST && !flags.exclusive() => {}
@@ -162,14 +162,15 @@ impl PassthroughFs {
             return Err(Errno::EPERM.into());
         }
         let place = self.directory(dir)?;
-        kernel::link(object.fd(), place.fd(), &Name::new(name)?)?;
+        let name = Name::new(name)?;
+        kernel::link(object.fd(), place.fd(), &name)?;
         // Not what the new name says, which may be another's by now.
         let status = kernel::status(object.fd(), None)?;
-        match self.nodes.refer(&status) {
+        match self.nodes.refer(&status, Some((dir, &name))) {
             Some(node) => Ok(Entry {
                 attributes: attributes(node, &status)?,
             }),
-            None => self.entry(kernel::reopen(object.fd(), O_PATH)?, Some(dir)),
+            None => self.entry(kernel::reopen(object.fd(), O_PATH)?, Some((dir, &name))),
         }
     }
 
@@ -178,7 +179,10 @@ impl PassthroughFs {
         self.writable()?;
         let object = self.directory(dir)?;
         let name = Name::new(name)?;
-        kernel::name_call(nr::UNLINKAT, object.fd(), &name, [flags as usize, 0])
+        let held = self.nodes.hold(object.fd(), &name);
+        kernel::name_call(nr::UNLINKAT, object.fd(), &name, [flags as usize, 0])?;
+        self.nodes.unnamed(held, (dir, &name));
+        Ok(())
     }
 
     /// Moves a name.
@@ -191,7 +195,14 @@ impl PassthroughFs {
         self.writable()?;
         let (old, new) = (self.directory(from.0)?, self.directory(to.0)?);
         let names = (Name::new(from.1)?, Name::new(to.1)?);
-        kernel::rename((old.fd(), &names.0), (new.fd(), &names.1), flags.0)
+        let held = self.nodes.hold(new.fd(), &names.1);
+        kernel::rename((old.fd(), &names.0), (new.fd(), &names.1), flags.0)?;
+        self.nodes.unnamed(held, (to.0, &names.1));
+        self.nodes.renamed(to.0, new.fd(), &names.1);
+        if flags.exchange() {
+            self.nodes.renamed(from.0, old.fd(), &names.0);
+        }
+        Ok(())
     }
 
     /// Whether `path`, below the root and passing no link, leads to `object`.

@@ -2,7 +2,7 @@
 
 use super::attributes::{self, Target, attributes};
 use super::kernel::{self, Name};
-use super::nodes::{Nodes, Object};
+use super::nodes::{Nodes, Object, Place};
 use super::options::Options;
 use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
 use crate::descriptor_file::{DescriptorFile, unhindered};
@@ -25,15 +25,17 @@ pub struct PassthroughFs {
 }
 
 impl PassthroughFs {
-    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there.
+    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there;
+    /// `limit` of them may have a descriptor at a time, all if there is none.
     pub fn new(
         root: Descriptor,
         options: Options,
         keeper: Keeper,
         book: Option<&'static dyn NodeBook>,
+        limit: Option<usize>,
     ) -> Result<Self> {
         Ok(Self {
-            nodes: Arc::new(Nodes::new(root, keeper, book)?),
+            nodes: Arc::new(Nodes::new(root, keeper, book, limit)?),
             keeper,
             options,
         })
@@ -51,19 +53,19 @@ impl PassthroughFs {
     /// What `name` in `dir` is now, with one reference.
     pub(super) fn find(&self, dir: Node, object: &Object, name: &Name) -> Result<Entry> {
         let status = kernel::status(object.fd(), Some(name))?;
-        if let Some(node) = self.nodes.refer(&status) {
+        if let Some(node) = self.nodes.refer(&status, Some((dir, name))) {
             let attributes = attributes(node, &status)?;
             return Ok(Entry { attributes });
         }
         let flags = kernel::O_PATH | kernel::O_NOFOLLOW;
         let found = kernel::open_at(object.fd(), name, flags, 0)?;
-        self.entry(found, Some(dir))
+        self.entry(found, Some((dir, name)))
     }
 
     /// What `descriptor` is, opened with `O_PATH`, with one reference.
-    pub(super) fn entry(&self, descriptor: Descriptor, parent: Option<Node>) -> Result<Entry> {
+    pub(super) fn entry(&self, descriptor: Descriptor, place: Option<Place<'_>>) -> Result<Entry> {
         let status = kernel::status(descriptor.raw(), None)?;
-        let node = self.nodes.insert(descriptor, &status, parent)?;
+        let node = self.nodes.insert(descriptor, &status, place)?;
         let attributes = attributes(node, &status)?;
         Ok(Entry { attributes })
     }
@@ -386,7 +388,7 @@ impl FileSystem for PassthroughFs {
         if !self.holds(fd)? {
             return Err(Error::new(Errno::EXDEV));
         }
-        if let Some(node) = self.nodes.refer(&status) {
+        if let Some(node) = self.nodes.refer(&status, None) {
             let attributes = attributes(node, &status)?;
             return Ok(Entry { attributes });
         }

@@ -35,6 +35,12 @@ impl Name {
         Ok(Self(bytes))
     }
 
+    /// Without the NUL.
+    pub fn bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|&byte| byte == 0);
+        self.0.get(..end.unwrap_or(0)).unwrap_or_default()
+    }
+
     fn address(&self) -> usize {
         self.0.as_ptr() as usize
     }

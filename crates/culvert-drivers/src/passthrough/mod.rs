@@ -11,6 +11,7 @@
 
 mod attributes;
 mod changes;
+mod closed;
 mod filesystem;
 mod kernel;
 mod listing;
@@ -18,6 +19,7 @@ mod nodes;
 mod options;
 mod prepare;
 mod search;
+mod table;
 mod xattrs;
 
 pub(crate) use attributes::{Target, attributes, change};

@@ -3,16 +3,16 @@
 //! A node is the inode's own number; on another device than the root's, where the same numbers come again, one mixed from both. While a node is in the table
 //! its descriptor keeps the inode from being freed, so device and inode name it and nothing else.
 //!
+//! Where there may be more nodes than descriptors, some have none for the time being (`closed`).
+//!
 //! A child of vfork(2) shares this memory but not the descriptors: what it opens is entered for its table of descriptors, and what others opened it may
 //! use where its copy of the table has it, which is looked at each time.
 
-use super::kernel;
+use super::closed::{Closing, birth};
+use super::kernel::{self, Name};
+use super::table::{Key, Known, State, Table};
 use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
-use alloc::{
-    collections::{BTreeMap, btree_map::Entry as Slot},
-    format,
-    sync::Arc,
-};
+use alloc::{format, sync::Arc, vec::Vec};
 use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
 use culvert_sys::raw::general::statx;
 
@@ -31,6 +31,13 @@ impl Object {
     pub fn fd(&self) -> i32 {
         self.held.raw()
     }
+
+    /// Writes down that it is `node`, on which the transport has `references`.
+    pub(super) fn note(&self, node: Node, references: u64) {
+        if let Some(book) = self.book {
+            book.note(self.fd(), node.0, references);
+        }
+    }
 }
 
 impl Drop for Object {
@@ -41,46 +48,29 @@ impl Drop for Object {
     }
 }
 
-/// A node that the transport, an open file or a node below keeps.
-struct Known {
-    object: Arc<Object>,
-    /// References of the transport.
-    references: u64,
-    /// Open files, and nodes below.
-    pins: u64,
-    /// The directory that is pinned for this node.
-    parent: Option<Key>,
-}
-
-impl Known {
-    /// Writes down what the transport has of `node`.
-    fn note(&self, node: Node) {
-        if let Some(book) = self.object.book {
-            book.note(self.object.fd(), node.0, self.references);
-        }
-    }
-}
-
-/// A node as one table of descriptors has it.
-type Key = (usize, Node);
-type Map = BTreeMap<Key, Known>;
+/// Where a node was found: a directory, and a name in it.
+pub(super) type Place<'a> = (Node, &'a Name);
 
 /// All nodes of a mount in this process.
 pub(super) struct Nodes {
     root: (Node, Arc<Object>),
     keeper: Keeper,
     book: Option<&'static dyn NodeBook>,
-    known: Mutex<Map>,
+    /// None: all nodes have descriptors.
+    closing: Option<Closing>,
+    table: Mutex<Table>,
 }
 
 impl Nodes {
-    /// The nodes below the directory `root`; those in `book` are known already.
+    /// The nodes below the directory `root`; those in `book` are known already. `limit`: how many may have a descriptor.
     pub fn new(
         root: Descriptor,
         keeper: Keeper,
         book: Option<&'static dyn NodeBook>,
+        limit: Option<usize>,
     ) -> Result<Self> {
         let status = kernel::status(root.raw(), None)?;
+        let closing = limit.map(|limit| Closing::new(root.raw(), limit));
         let object = Object {
             held: keeper.keep(root),
             book: None,
@@ -91,7 +81,8 @@ impl Nodes {
             root: (Node(object.identity.1), Arc::new(object)),
             keeper,
             book,
-            known: Mutex::new(BTreeMap::new()),
+            closing,
+            table: Mutex::new(Table::default()),
         };
         if let Some(book) = book {
             book.each(&mut |fd, node, references| nodes.take_over(fd, Node(node), references));
@@ -119,13 +110,14 @@ impl Nodes {
             identity,
             kind,
         };
-        let known = Known {
-            object: Arc::new(object),
-            references,
-            pins: 0,
-            parent: None,
-        };
-        self.known.lock().insert((self.keeper.table(), node), known);
+        let key = (self.keeper.table(), node);
+        let count = |known: &mut Known| known.references = references;
+        self.table.lock().insert(key, Arc::new(object), count);
+    }
+
+    /// Whether some have no descriptor for the time being.
+    pub const fn closes(&self) -> bool {
+        self.closing.is_some()
     }
 
     /// The root.
@@ -147,91 +139,167 @@ impl Nodes {
         if node == self.root.0 {
             return Ok(self.root.1.clone());
         }
-        let known = self.known.lock();
-        let key = self.key(&known, node).ok_or(Errno::ESTALE)?;
-        let found = known.get(&key).ok_or(Errno::ESTALE)?;
-        Ok(found.object.clone())
+        let key = {
+            let mut table = self.table.lock();
+            let key = self.key(&table, node).ok_or(Errno::ESTALE)?;
+            let found = table.known.get_mut(&key).ok_or(Errno::ESTALE)?;
+            found.used = true;
+            if let Some(object) = found.object() {
+                return Ok(object.clone());
+            }
+            key
+        };
+        self.open_again(key)
+    }
+
+    /// Opens what was closed, and what is above it as far as that is needed.
+    #[cold]
+    fn open_again(&self, key: Key) -> Result<Arc<Object>> {
+        let closing = self.closing.as_ref().ok_or(Errno::ESTALE)?;
+        let mut ways = Vec::new();
+        let mut above = self.root.1.clone();
+        {
+            let table = self.table.lock();
+            let mut next = Some(key);
+            while let Some(key) = next.take() {
+                let known = table.known.get(&key).ok_or(Errno::ESTALE)?;
+                match &known.state {
+                    State::Open { object, .. } => above = object.clone(),
+                    State::Closed(closed) => {
+                        if closed.handle.is_none() {
+                            next = known.parent;
+                        }
+                        ways.push((key, **closed, known.name.clone()));
+                    }
+                }
+            }
+        }
+        for (key, closed, name) in ways.into_iter().rev() {
+            let name = name.map(|name| Name::new(&name)).transpose()?;
+            let descriptor = closing.open(&closed, (above.fd(), name.as_ref()))?;
+            let object = self.object(descriptor, closed.identity, closed.kind);
+            let mut table = self.table.lock();
+            above = table.open(key, object).ok_or(Errno::ESTALE)?;
+            table.make_room(closing);
+        }
+        Ok(above)
+    }
+
+    fn object(
+        &self,
+        descriptor: Descriptor,
+        identity: (u64, u64),
+        kind: FileKind,
+    ) -> Arc<Object> {
+        // Outside the lock: the embedder has locks of its own.
+        Arc::new(Object {
+            held: self.keeper.keep(descriptor),
+            book: self.book,
+            identity,
+            kind,
+        })
     }
 
     /// Where `node` stands for the calling thread.
-    fn key(&self, known: &Map, node: Node) -> Option<Key> {
+    fn key(&self, table: &Table, node: Node) -> Option<Key> {
         let own = (self.keeper.table(), node);
-        if own.0 == 0 || known.contains_key(&own) {
+        if own.0 == 0 || table.known.contains_key(&own) {
             return Some(own);
         }
-        let parents = known.get(&(0, node))?;
-        let status = kernel::status(parents.object.fd(), None).ok()?;
-        (identity(&status) == parents.object.identity).then_some((0, node))
+        let parents = table.known.get(&(0, node))?.object()?;
+        let status = kernel::status(parents.fd(), None).ok()?;
+        (identity(&status) == parents.identity).then_some((0, node))
     }
 
-    /// One more reference on the node that `status` describes, should it be known.
-    pub fn refer(&self, status: &statx) -> Option<Node> {
+    /// The node that `status` describes: its number, unless that belongs to an inode that is gone, which was closed and is still asked for.
+    fn node(&self, table: &Table, status: &statx) -> Node {
         let node = self.number(identity(status));
+        let known = table.known.get(&(self.keeper.table(), node));
+        match known.map(|known| &known.state) {
+            Some(State::Closed(closed)) if closed.birth != birth(status) => {
+                Node(mix(mix(birth(status)) ^ node.0).max(1))
+            }
+            _ => node,
+        }
+    }
+
+    /// The directory and the name of `place`, where what `status` describes is opened again by them.
+    fn name_needed<'a>(&self, status: &statx, place: Option<Place<'a>>) -> Option<Place<'a>> {
+        let closing = self.closing.as_ref()?;
+        place.filter(|_| !closing.has_handle(status))
+    }
+
+    /// Writes down that node `key` was seen in `place`.
+    fn name(&self, table: &mut Table, key: Key, (dir, name): Place<'_>) {
+        let dir = (dir != self.root.0).then_some((key.0, dir));
+        table.name(key, dir, name.bytes());
+    }
+
+    /// One more reference on the node that `status` describes, should it be known. It was seen in `place`, if in any.
+    pub fn refer(&self, status: &statx, place: Option<Place<'_>>) -> Option<Node> {
+        let mut table = self.table.lock();
+        let node = self.node(&table, status);
         if node == self.root.0 {
             return (self.root.1.identity == identity(status)).then_some(node);
         }
-        let mut known = self.known.lock();
         // In a child of vfork only what is its own: the parent's counts stay the parent's.
-        let found = known.get_mut(&(self.keeper.table(), node))?;
-        if found.object.identity != identity(status) {
+        let key = (self.keeper.table(), node);
+        let found = table.known.get_mut(&key)?;
+        if found.identity() != identity(status) {
             return None;
         }
         found.references += 1;
         found.note(node);
+        if let Some(place) = self.name_needed(status, place) {
+            self.name(&mut table, key, place);
+        }
         Some(node)
     }
 
-    /// The node of what `descriptor` is, which `status` describes, with one reference. It was found in directory `parent`, if in any.
+    /// The node of what `descriptor` is, which `status` describes, with one reference. It was found in `place`, if in any.
     pub fn insert(
         &self,
         descriptor: Descriptor,
         status: &statx,
-        parent: Option<Node>,
+        place: Option<Place<'_>>,
     ) -> Result<Node> {
-        self.add(descriptor, status, parent, |known| known.references += 1)
+        self.add(descriptor, status, place, |known| known.references += 1)
     }
 
     fn add(
         &self,
         descriptor: Descriptor,
         status: &statx,
-        parent: Option<Node>,
+        place: Option<Place<'_>>,
         count: impl FnOnce(&mut Known),
     ) -> Result<Node> {
-        let node = self.number(identity(status));
         let (identity, kind) = (identity(status), kind(status)?);
-        if node == self.root.0 {
+        if self.number(identity) == self.root.0 {
             same(self.root.1.identity, identity)?;
-            return Ok(node);
+            return Ok(self.root.0);
         }
-        // Outside the lock: the embedder has locks of its own.
-        let object = Arc::new(Object {
-            held: self.keeper.keep(descriptor),
-            book: self.book,
-            identity,
-            kind,
-        });
+        let object = self.object(descriptor, identity, kind);
+        let mut table = self.table.lock();
+        let node = self.node(&table, status);
         let key = (object.held.table(), node);
-        let mut known = self.known.lock();
-        match known.entry(key) {
-            Slot::Occupied(mut found) => {
-                same(found.get().object.identity, identity)?;
-                count(found.get_mut());
-                found.get().note(node);
+        match table.known.get_mut(&key) {
+            Some(found) => {
+                same(found.identity(), identity)?;
+                count(found);
+                found.note(node);
+                table.open(key, object);
             }
-            Slot::Vacant(place) => {
-                let mut new = Known {
-                    object,
-                    references: 0,
-                    pins: 0,
-                    parent: None,
-                };
-                count(&mut new);
-                new.note(node);
-                place.insert(new);
-                let parent = parent.and_then(|parent| self.key(&known, parent));
-                hang(&mut known, key, parent);
+            None => {
+                table.insert(key, object, count);
+                let parent = place.and_then(|(parent, _)| self.key(&table, parent));
+                table.hang(key, parent);
             }
+        }
+        if let Some(place) = self.name_needed(status, place) {
+            self.name(&mut table, key, place);
+        }
+        if let Some(closing) = &self.closing {
+            table.make_room(closing);
         }
         Ok(node)
     }
@@ -245,31 +313,73 @@ impl Nodes {
     /// The node of `descriptor`, the directory above `child`, kept by `child` from now on.
     pub fn above(&self, child: Node, descriptor: Descriptor, status: &statx) -> Result<Node> {
         let parent = self.add(descriptor, status, None, |known| known.pins += 1)?;
-        let mut known = self.known.lock();
+        let mut table = self.table.lock();
         let key = (self.keeper.table(), parent);
-        let child = self.key(&known, child);
+        let child = self.key(&table, child);
         // The parent of a child that another table has stays pinned: it is not ours to change.
         if let Some(child) = child.filter(|child| child.0 == key.0) {
-            hang(&mut known, child, Some(key));
-            release(&mut known, key, |parent| parent.pins -= 1);
+            if let Some(known) = table.known.get_mut(&child)
+                && known.parent.is_some_and(|parent| parent != key)
+            {
+                known.name = None;
+            }
+            table.hang(child, Some(key));
+            table.release(key, |parent| parent.pins -= 1);
         }
         Ok(parent)
+    }
+
+    /// Opens what `name` in the directory `dir` leads to, should it be closed, before the name goes: afterwards it may be found by nothing. Nothing to do
+    /// where all nodes are open. The node, which is not closed while the result lives.
+    pub fn hold(&self, dir: i32, name: &Name) -> Option<(Node, Arc<Object>)> {
+        let closing = self.closing.as_ref()?;
+        if closing.by_handles() && self.table.lock().closed() == 0 {
+            return None;
+        }
+        let status = kernel::status(dir, Some(name)).ok()?;
+        let node = self.node(&self.table.lock(), &status);
+        Some((node, self.get(node).ok()?))
+    }
+
+    /// What [`Nodes::hold`] held has lost the name in `place`.
+    pub fn unnamed(&self, held: Option<(Node, Arc<Object>)>, (dir, name): Place<'_>) {
+        if let Some((node, _)) = held {
+            let key = (self.keeper.table(), node);
+            let dir = (dir != self.root.0).then_some((key.0, dir));
+            self.table.lock().unname(key, dir, name.bytes());
+        }
+    }
+
+    /// What is `name` in the directory `dir`, open as `fd`, by now got it by a rename.
+    pub fn renamed(&self, dir: Node, fd: i32, name: &Name) {
+        let by_names = |closing: &Closing| !closing.by_handles();
+        if !self.closing.as_ref().is_some_and(by_names) {
+            return;
+        }
+        if let Ok(status) = kernel::status(fd, Some(name)) {
+            let mut table = self.table.lock();
+            let key = (self.keeper.table(), self.node(&table, &status));
+            self.name(&mut table, key, (dir, name));
+        }
     }
 
     /// Takes `count` references on `node` back.
     pub fn forget(&self, node: Node, count: u64) {
         let key = (self.keeper.table(), node);
-        release(&mut self.known.lock(), key, |known| {
+        self.table.lock().release(key, |known| {
             known.references = known.references.saturating_sub(count);
             known.note(node);
         });
     }
 
-    /// Keeps `node` until what is returned is dropped: while a file is open on it.
+    /// Keeps `node`, and its descriptor, until what is returned is dropped: while a file is open on it.
     pub fn pin(self: &Arc<Self>, node: Node) -> Pin {
         let key = (self.keeper.table(), node);
-        let mut known = self.known.lock();
-        let found = known.get_mut(&key).map(|known| known.pins += 1);
+        let mut table = self.table.lock();
+        let found = table.known.get_mut(&key).map(|known| {
+            known.pins += 1;
+            known.files += 1;
+        });
         Pin(found.map(|()| (self.clone(), key)))
     }
 }
@@ -280,7 +390,10 @@ pub(super) struct Pin(Option<(Arc<Nodes>, Key)>);
 impl Drop for Pin {
     fn drop(&mut self) {
         if let Some((nodes, key)) = self.0.take() {
-            release(&mut nodes.known.lock(), key, |known| known.pins -= 1);
+            nodes.table.lock().release(key, |known| {
+                known.pins -= 1;
+                known.files -= 1;
+            });
         }
     }
 }
@@ -295,43 +408,6 @@ fn same(one: (u64, u64), other: (u64, u64)) -> Result<()> {
         one.1, one.0, other.1, other.0
     );
     Err(Error::because(Errno::EIO, cause))
-}
-
-/// Makes `parent` the directory that `node` keeps.
-fn hang(known: &mut Map, node: Key, parent: Option<Key>) {
-    let parent = parent.filter(|&parent| parent != node);
-    let parent = parent.and_then(|parent| {
-        known.get_mut(&parent)?.pins += 1;
-        Some(parent)
-    });
-    let child = known.get_mut(&node);
-    let old = child.and_then(|child| core::mem::replace(&mut child.parent, parent));
-    if let Some(old) = old {
-        release(known, old, |old| old.pins -= 1);
-    }
-}
-
-/// Drops a count on `node`; what nobody keeps any more is closed, and so on upwards.
-fn release(known: &mut Map, node: Key, count: impl FnOnce(&mut Known)) {
-    let Some(found) = known.get_mut(&node) else {
-        return;
-    };
-    count(found);
-    let mut unkept = Some(node);
-    while let Some(node) = unkept.take() {
-        let Slot::Occupied(found) = known.entry(node) else {
-            return;
-        };
-        if found.get().references > 0 || found.get().pins > 0 {
-            return;
-        }
-        if let Some(parent) = found.remove().parent
-            && let Some(above) = known.get_mut(&parent)
-        {
-            above.pins -= 1;
-            unkept = Some(parent);
-        }
-    }
 }
 
 /// `st_dev` and `st_ino` of `status`.

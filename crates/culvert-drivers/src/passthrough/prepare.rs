@@ -47,6 +47,7 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
         options,
         environment.keeper,
         environment.book,
+        environment.open_nodes,
     )?))
 }
 

@@ -26,7 +26,12 @@ impl PassthroughFs {
     /// What `node` is: as the transport knows it, or by a search. `ESTALE` when it is nowhere.
     pub(super) fn object(&self, node: Node) -> Result<Arc<Object>> {
         match self.nodes.get(node) {
-            Err(error) if error.errno() == Errno::ESTALE && node != GONE => self.search(node),
+            // Where nodes are closed the kernel looks up anew what is stale.
+            Err(error)
+                if error.errno() == Errno::ESTALE && node != GONE && !self.nodes.closes() =>
+            {
+                self.search(node)
+            }
             found => found,
         }
     }

@@ -1,0 +1,179 @@
+//! Nodes that have no descriptor for the time being, and how they get one again.
+//!
+//! A server of a kernel mount may have to know more nodes than a process may have descriptors, for the kernel forgets them when it likes. So those that were
+//! not used for the longest time are closed. They are opened again by their file handle (`name_to_handle_at(2)`), where that is allowed, which leads to
+//! the same inode or nowhere; else by the last name that they were seen with, if that still leads to the same inode.
+
+use super::kernel::{self, Name};
+use super::nodes::{Object, identity};
+use crate::descriptor::Descriptor;
+use culvert::{Errno, FileKind, Result};
+use culvert_sys::raw::general::{self as linux, statx};
+use culvert_sys::{nr, syscall};
+
+/// The longest handle that is kept, bytes: those of ext4 have 8, of tmpfs 12, of XFS 12 or 24, of Btrfs 20.
+const LONGEST: usize = 24;
+
+/// `struct file_handle` (open_by_handle_at(2)).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handle {
+    length: u32,
+    kind: i32,
+    bytes: [u8; LONGEST],
+}
+
+/// What a node was that has no descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    /// `st_dev` and `st_ino`.
+    pub identity: (u64, u64),
+    /// When the inode was made: a number may be used again for another.
+    pub birth: u64,
+    pub kind: FileKind,
+    /// None: it is opened by its name.
+    pub handle: Option<Handle>,
+}
+
+/// When the inode was made, as one number; 0 where the file system does not say.
+pub(super) fn birth(status: &statx) -> u64 {
+    match status.stx_mask & linux::STATX_BTIME {
+        0 => 0,
+        _ => (status.stx_btime.tv_sec as u64)
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(u64::from(status.stx_btime.tv_nsec)),
+    }
+}
+
+/// Closes nodes and opens them again.
+pub(super) struct Closing {
+    /// How many may be open.
+    pub limit: usize,
+    /// By which handles are opened: a description on the root, and the number of the mount that it is on; none: handles are not to be had here.
+    handles: Option<(Descriptor, u64)>,
+}
+
+impl Closing {
+    /// Of nodes below `root`, of which `limit` may have a descriptor.
+    pub fn new(root: i32, limit: usize) -> Self {
+        Self {
+            limit,
+            handles: handles(root),
+        }
+    }
+
+    /// Whether what `status` describes can be opened by a handle. Not what is on another mount, whose handles mean nothing here.
+    pub fn has_handle(&self, status: &statx) -> bool {
+        let mount = self.handles.as_ref().map(|(_, mount)| *mount);
+        mount == Some(status.stx_mnt_id)
+    }
+
+    /// Whether names matter at all.
+    pub const fn by_handles(&self) -> bool {
+        self.handles.is_some()
+    }
+
+    /// What is to be remembered of `object` before its descriptor is closed; none when it must stay open: it has no name any more, or none that is known
+    /// (`named`).
+    pub fn close(&self, object: &Object, named: bool) -> Option<Closed> {
+        let status = kernel::status(object.fd(), None).ok()?;
+        if status.stx_nlink == 0 {
+            return None;
+        }
+        let handle = self.has_handle(&status).then(|| handle_of(object.fd()));
+        let handle = handle.and_then(Result::ok);
+        (handle.is_some() || named).then(|| Closed {
+            identity: object.identity,
+            birth: birth(&status),
+            kind: object.kind,
+            handle,
+        })
+    }
+
+    /// A descriptor on what `closed` was. `place`: the directory and the name in it, which matter without a handle.
+    ///
+    /// # Errors
+    /// `ESTALE`: it is gone, or elsewhere.
+    pub fn open(&self, closed: &Closed, place: (i32, Option<&Name>)) -> Result<Descriptor> {
+        let opened = by_own_right(|| match (closed.handle, &self.handles, place) {
+            (Some(handle), Some((mount, _)), _) => open_handle(mount.raw(), &handle),
+            (_, _, (dir, Some(name))) => {
+                kernel::open_at(dir, name, kernel::O_PATH | kernel::O_NOFOLLOW, 0)
+            }
+            _ => Err(Errno::ESTALE.into()),
+        });
+        let opened = opened.map_err(|error| match error.errno() {
+            Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ELOOP => Errno::ESTALE.into(),
+            _ => error,
+        })?;
+        let status = kernel::status(opened.raw(), None)?;
+        match (identity(&status), birth(&status)) == (closed.identity, closed.birth) {
+            true => Ok(opened),
+            false => Err(Errno::ESTALE.into()),
+        }
+    }
+}
+
+/// A description on directory `root` by which handles can be opened, and its mount; none where the file system has no handles, or this process lacks
+/// `CAP_DAC_READ_SEARCH`.
+fn handles(root: i32) -> Option<(Descriptor, u64)> {
+    let status = kernel::status(root, None).ok()?;
+    let handle = handle_of(root).ok()?;
+    // Not with O_PATH: `open_by_handle_at` takes no such descriptor (`get_path_anchor`, fs/fhandle.c).
+    let mount = kernel::open_directory(root, 0, 0).ok()?;
+    let back = open_handle(mount.raw(), &handle).ok()?;
+    let found = kernel::status(back.raw(), None).ok()?;
+    // Linux 5.8 tells mounts apart.
+    (identity(&found) == identity(&status) && status.stx_mnt_id != 0)
+        .then_some((mount, status.stx_mnt_id))
+}
+
+/// name_to_handle_at(2) of what `fd` is.
+fn handle_of(fd: i32) -> Result<Handle> {
+    let mut handle = Handle {
+        length: LONGEST as u32,
+        kind: 0,
+        bytes: [0; LONGEST],
+    };
+    let mut mount = 0i32;
+    // SAFETY: the path is NUL-terminated; the kernel writes the handle, at most as long as it says, and the mount's number.
+    unsafe {
+        syscall::call(
+            nr::NAME_TO_HANDLE_AT,
+            [
+                fd as usize,
+                c"".as_ptr() as usize,
+                (&raw mut handle) as usize,
+                (&raw mut mount) as usize,
+                kernel::AT_EMPTY_PATH as usize,
+            ],
+        )?;
+    }
+    Ok(handle)
+}
+
+/// open_by_handle_at(2), with `O_PATH`.
+fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
+    let flags = kernel::O_PATH | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
+    let arguments = [mount as usize, (&raw const *handle) as usize, flags as usize];
+    // SAFETY: the kernel reads the handle, as long as it says.
+    let fd = unsafe { syscall::call(nr::OPEN_BY_HANDLE_AT, arguments) }?;
+    Ok(Descriptor::from_raw(fd as i32))
+}
+
+/// Runs `run` as the process itself, should the thread act as another user: whoever has a node had the right to come to it.
+fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
+    let (own, _) = kernel::effective_ids();
+    let acting = file_system_user(own);
+    let result = run();
+    if acting != own {
+        file_system_user(acting);
+    }
+    result
+}
+
+/// setfsuid(2), of this thread; who it was before.
+fn file_system_user(user: u32) -> u32 {
+    // SAFETY: touches no memory; it never fails, at worst nothing changes.
+    unsafe { syscall::raw(nr::SETFSUID, [user as usize, 0, 0, 0, 0, 0]) as u32 }
+}

@@ -1,0 +1,280 @@
+//! The table of nodes: what is known, what keeps it, and which of it is open.
+
+use super::closed::{Closed, Closing};
+use super::nodes::Object;
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, btree_map::Entry as Slot},
+    sync::Arc,
+    vec::Vec,
+};
+use core::mem;
+use culvert::Node;
+
+/// How many nodes are looked at to find one that can be closed.
+const CANDIDATES: usize = 64;
+
+/// A node as one table of descriptors has it.
+pub(super) type Key = (usize, Node);
+
+/// A node that the transport, an open file or a node below keeps.
+pub(super) struct Known {
+    pub state: State,
+    /// References of the transport.
+    pub references: u64,
+    /// Open files that need it, and nodes below.
+    pub pins: u32,
+    /// Those of `pins` that are open files: it is not closed.
+    pub files: u32,
+    /// Since the clock's hand last came by.
+    pub used: bool,
+    /// The directory that is pinned for this node; none for those in the root.
+    pub parent: Option<Key>,
+    /// Its name there, where it may be needed.
+    pub name: Option<Box<[u8]>>,
+}
+
+pub(super) enum State {
+    Open {
+        object: Arc<Object>,
+        /// In the ring.
+        place: u32,
+    },
+    Closed(Box<Closed>),
+}
+
+impl Known {
+    pub fn new(state: State) -> Self {
+        Self {
+            state,
+            references: 0,
+            pins: 0,
+            files: 0,
+            used: false,
+            parent: None,
+            name: None,
+        }
+    }
+
+    /// With a descriptor.
+    pub fn object(&self) -> Option<&Arc<Object>> {
+        match &self.state {
+            State::Open { object, .. } => Some(object),
+            State::Closed(_) => None,
+        }
+    }
+
+    /// `st_dev` and `st_ino`.
+    pub fn identity(&self) -> (u64, u64) {
+        match &self.state {
+            State::Open { object, .. } => object.identity,
+            State::Closed(closed) => closed.identity,
+        }
+    }
+
+    /// Writes down what the transport has of `node`.
+    pub fn note(&self, node: Node) {
+        if let Some(object) = self.object() {
+            object.note(node, self.references);
+        }
+    }
+}
+
+/// All that is known, and which of it is open.
+#[derive(Default)]
+pub(super) struct Table {
+    pub known: BTreeMap<Key, Known>,
+    ring: Ring,
+}
+
+impl Table {
+    /// How many have no descriptor.
+    pub fn closed(&self) -> usize {
+        self.known.len() - self.ring.count
+    }
+
+    /// `key` has this object from here on; unless it has one by now. The one that counts; none: it is not known any more.
+    pub fn open(&mut self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
+        let known = self.known.get_mut(&key)?;
+        if let State::Open { object, .. } = &known.state {
+            return Some(object.clone());
+        }
+        let place = self.ring.enter(key);
+        let state = State::Open { object, place };
+        known.state = state;
+        known.note(key.1);
+        known.object().cloned()
+    }
+
+    /// A node that was not known, with its object.
+    pub fn insert(&mut self, key: Key, object: Arc<Object>, count: impl FnOnce(&mut Known)) {
+        let place = self.ring.enter(key);
+        let mut new = Known::new(State::Open { object, place });
+        count(&mut new);
+        new.note(key.1);
+        self.known.insert(key, new);
+    }
+
+    /// Closes what was not used for long, until as many are open as may be.
+    pub fn make_room(&mut self, closing: &Closing) {
+        for _ in 0..CANDIDATES {
+            if self.ring.count <= closing.limit {
+                return;
+            }
+            let Some(key) = self.ring.next() else {
+                return;
+            };
+            let Some(known) = self.known.get_mut(&key) else {
+                continue;
+            };
+            let State::Open { object, place } = &known.state else {
+                continue;
+            };
+            if mem::take(&mut known.used) || known.files > 0 || Arc::strong_count(object) > 1 {
+                continue;
+            }
+            if let Some(closed) = closing.close(object, known.name.is_some()) {
+                self.ring.leave(*place);
+                known.state = State::Closed(Box::new(closed));
+            }
+        }
+    }
+
+    /// Makes `parent` the directory that `node` keeps.
+    pub fn hang(&mut self, node: Key, parent: Option<Key>) {
+        let parent = parent.filter(|&parent| parent != node);
+        let parent = parent.and_then(|parent| {
+            self.known.get_mut(&parent)?.pins += 1;
+            Some(parent)
+        });
+        let child = self.known.get_mut(&node);
+        let old = child.and_then(|child| mem::replace(&mut child.parent, parent));
+        if let Some(old) = old {
+            self.release(old, |old| old.pins -= 1);
+        }
+    }
+
+    /// `node` was seen as `name` in `dir`; none: in the root. It keeps that directory from here on, unless it is above it: then others have moved both,
+    /// and what was seen is past.
+    pub fn name(&mut self, node: Key, dir: Option<Key>, name: &[u8]) {
+        let Some(known) = self.known.get_mut(&node) else {
+            return;
+        };
+        if known.parent == dir && known.name.as_deref() == Some(name) {
+            return;
+        }
+        known.name = None;
+        let mut above = dir;
+        while let Some(key) = above {
+            let found = self.known.get(&key);
+            if key == node || found.is_none() {
+                return;
+            }
+            above = found.and_then(|found| found.parent);
+        }
+        self.hang(node, dir);
+        if let Some(known) = self.known.get_mut(&node) {
+            known.name = Some(name.into());
+        }
+    }
+
+    /// `name` in `dir` is not `node` any more.
+    pub fn unname(&mut self, node: Key, dir: Option<Key>, name: &[u8]) {
+        if let Some(known) = self.known.get_mut(&node)
+            && known.parent == dir
+            && known.name.as_deref() == Some(name)
+        {
+            known.name = None;
+        }
+    }
+
+    /// Drops a count on `node`; what nobody keeps any more is closed, and so on upwards.
+    pub fn release(&mut self, node: Key, count: impl FnOnce(&mut Known)) {
+        let Some(found) = self.known.get_mut(&node) else {
+            return;
+        };
+        count(found);
+        let mut unkept = Some(node);
+        while let Some(node) = unkept.take() {
+            let Slot::Occupied(found) = self.known.entry(node) else {
+                return;
+            };
+            if found.get().references > 0 || found.get().pins > 0 {
+                return;
+            }
+            let gone = found.remove();
+            if let State::Open { place, .. } = gone.state {
+                self.ring.leave(place);
+            }
+            if let Some(parent) = gone.parent
+                && let Some(above) = self.known.get_mut(&parent)
+            {
+                above.pins -= 1;
+                unkept = Some(parent);
+            }
+        }
+    }
+}
+
+/// Open nodes in the order in which a clock's hand comes by ("second chance": Corbató, "A paging experiment with the Multics system", 1968).
+#[derive(Default)]
+struct Ring {
+    places: Vec<Option<Key>>,
+    free: Vec<u32>,
+    hand: usize,
+    count: usize,
+}
+
+impl Ring {
+    fn enter(&mut self, key: Key) -> u32 {
+        self.count += 1;
+        let place = self.free.pop().unwrap_or(self.places.len() as u32);
+        match self.places.get_mut(place as usize) {
+            Some(free) => *free = Some(key),
+            None => self.places.push(Some(key)),
+        }
+        place
+    }
+
+    fn leave(&mut self, place: u32) {
+        if let Some(left) = self.places.get_mut(place as usize)
+            && left.take().is_some()
+        {
+            self.count -= 1;
+            self.free.push(place);
+        }
+    }
+
+    /// The next one that is open.
+    fn next(&mut self) -> Option<Key> {
+        for _ in 0..self.places.len() {
+            let here = self.hand;
+            self.hand = (here + 1) % self.places.len();
+            if let Some(Some(key)) = self.places.get(here) {
+                return Some(*key);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hand_comes_by_all_that_is_open() {
+        let mut ring = Ring::default();
+        let places: Vec<u32> = (0..5).map(|node| ring.enter((0, Node(node)))).collect();
+        ring.leave(places[1]);
+        ring.leave(places[3]);
+        ring.leave(places[3]);
+        assert_eq!(ring.count, 3);
+        let mut seen: Vec<u64> = (0..4).filter_map(|_| Some(ring.next()?.1.0)).collect();
+        assert_eq!(seen, [0, 2, 4, 0]);
+        assert!(places.contains(&ring.enter((0, Node(9)))));
+        seen = (0..4).filter_map(|_| Some(ring.next()?.1.0)).collect();
+        assert!(seen.contains(&9) && ring.places.len() == 5);
+        assert!(Ring::default().next().is_none());
+    }
+}
