@@ -155,7 +155,11 @@ fn handle_of(fd: i32) -> Result<Handle> {
 /// open_by_handle_at(2), with `O_PATH`.
 fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
     let flags = kernel::O_PATH | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
-    let arguments = [mount as usize, (&raw const *handle) as usize, flags as usize];
+    let arguments = [
+        mount as usize,
+        (&raw const *handle) as usize,
+        flags as usize,
+    ];
     // SAFETY: the kernel reads the handle, as long as it says.
     let fd = unsafe { syscall::call(nr::OPEN_BY_HANDLE_AT, arguments) }?;
     Ok(Descriptor::from_raw(fd as i32))

@@ -185,12 +185,7 @@ impl Nodes {
         Ok(above)
     }
 
-    fn object(
-        &self,
-        descriptor: Descriptor,
-        identity: (u64, u64),
-        kind: FileKind,
-    ) -> Arc<Object> {
+    fn object(&self, descriptor: Descriptor, identity: (u64, u64), kind: FileKind) -> Arc<Object> {
         // Outside the lock: the embedder has locks of its own.
         Arc::new(Object {
             held: self.keeper.keep(descriptor),

@@ -140,7 +140,9 @@ fn what_loses_its_name_is_kept_open() {
         let removed = driver.mkdir(&caller(), d, b"new", 0o700).unwrap();
         driver.rmdir(&caller(), d, b"new").unwrap();
         let none = RenameFlags(0);
-        driver.rename(&caller(), (a, b"2"), (d, b"2"), none).unwrap();
+        driver
+            .rename(&caller(), (a, b"2"), (d, b"2"), none)
+            .unwrap();
         // Another name, of which alone it is known afterwards.
         let c = find(driver, "a/b/c").node;
         driver.link(&caller(), node("a/3"), c, b"link").unwrap();
@@ -149,7 +151,11 @@ fn what_loses_its_name_is_kept_open() {
         driver.unlink(&caller(), a, b"4").unwrap();
         all_but(driver, &["a/1", "a/2", "a/4"]);
         for (gone, links) in [("a/1", 0), ("d/2", 0), ("a/3", 1), ("a/4", 1), ("a/2", 1)] {
-            assert_eq!(driver.attributes(node(gone)).unwrap().links, links, "{gone}");
+            assert_eq!(
+                driver.attributes(node(gone)).unwrap().links,
+                links,
+                "{gone}"
+            );
         }
         assert_eq!(text(driver, node("a/1")), "a.1\n");
         assert_eq!(text(driver, node("a/2")), "a.2\n");
@@ -180,10 +186,16 @@ fn what_is_moved_is_found() {
         let node = |name: &str| nodes.iter().find(|(known, _)| known == name).unwrap().1;
         let (top, a) = (driver.root(), find(driver, "a").node);
         let none = RenameFlags(0);
-        driver.rename(&caller(), (a, b"b"), (top, b"moved"), none).unwrap();
-        driver.rename(&caller(), (top, b"d"), (a, b"d"), none).unwrap();
+        driver
+            .rename(&caller(), (a, b"b"), (top, b"moved"), none)
+            .unwrap();
+        driver
+            .rename(&caller(), (top, b"d"), (a, b"d"), none)
+            .unwrap();
         let exchange = RenameFlags(RenameFlags::EXCHANGE);
-        driver.rename(&caller(), (a, b"5"), (a, b"6"), exchange).unwrap();
+        driver
+            .rename(&caller(), (a, b"5"), (a, b"6"), exchange)
+            .unwrap();
         for file in 1..=FILES {
             for (before, now) in [("a/b", "moved"), ("a/b/c", "moved/c"), ("d", "a/d")] {
                 let known = node(&format!("{before}/{file}"));
@@ -206,7 +218,9 @@ fn what_others_have_done_is_not_mistaken() {
             scratch.sh(&format!("rm a/{file}; echo new > a/{file}"));
         }
         scratch.sh("mv a/b e");
-        let a: Vec<Node> = (1..=FILES).map(|file| find(driver, &format!("a/{file}")).node).collect();
+        let a: Vec<Node> = (1..=FILES)
+            .map(|file| find(driver, &format!("a/{file}")).node)
+            .collect();
         for (file, new) in (1..=FILES).zip(a) {
             let old = node(&format!("a/{file}"));
             assert_ne!(old, new);
