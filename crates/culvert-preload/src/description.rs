@@ -8,6 +8,7 @@
 use crate::process;
 use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
+use crate::watch::companions::Companions;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -71,6 +72,8 @@ pub struct Description {
     state: AtomicU8,
     /// Inode of its shadow, where that was looked at (descriptors/asked.rs); 0: not yet.
     pub shadow: AtomicU64,
+    /// What tells those who watch it.
+    pub companions: Companions,
 }
 
 /// In [`Description::opener`].
@@ -119,6 +122,7 @@ pub fn any_private() -> bool {
 
 impl Drop for Description {
     fn drop(&mut self) {
+        self.tell_closed();
         if !self.is_shared() {
             PRIVATE.fetch_sub(1, Relaxed);
         }
@@ -162,6 +166,7 @@ impl Description {
             },
             state: AtomicU8::new(PRIVATE_HERE),
             shadow: AtomicU64::new(0),
+            companions: Companions::default(),
         }
     }
 
@@ -216,6 +221,11 @@ impl Description {
     pub fn is_opened_as(&self, flags: u32) -> bool {
         const HOW: u32 = 3 | O_PATH;
         self.flags.load(Relaxed) & HOW == flags & HOW
+    }
+
+    /// The access mode that it was opened with.
+    pub fn access_mode(&self) -> u32 {
+        self.flags.load(Relaxed) & 3
     }
 
     /// Whether it was opened by this very process, whose credentials have not changed since.

@@ -27,3 +27,4 @@ pub mod run;
 pub mod shadow;
 pub mod start;
 pub mod table;
+pub mod watch;

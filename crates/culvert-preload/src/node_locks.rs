@@ -16,8 +16,8 @@ use culvert_drivers::Proof;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
-/// Bytes of the mapped file: the words, a page for [`Notes`], and three words more for each group of nodes ([`Mapped`]).
-const LENGTH: usize = 20480;
+/// Bytes of the mapped file: the words, a page for [`Notes`], and four words more for each group of nodes ([`Mapped`]).
+const LENGTH: usize = 24576;
 
 /// Somebody sleeps on the word.
 const WAITERS: u32 = 1 << 31;
@@ -47,6 +47,8 @@ pub struct Notes {
     pub strangers: AtomicU32,
     /// About how many bytes lie in shadows (paging/room.rs).
     pub filled: AtomicU64,
+    /// Changes when a node gets a mirror (watch/mod.rs); 0: none ever had one.
+    pub watches: AtomicU32,
 }
 
 /// What the processes of a run tell each other of a group of nodes, those with one lock word.
@@ -58,6 +60,8 @@ pub struct Mapped {
     pub followed: &'static AtomicU32,
     /// Not 0 once the shadow of some of its nodes was executed.
     pub executed: &'static AtomicU32,
+    /// Not 0 once some of its nodes had a mirror (watch/mod.rs).
+    pub watched: &'static AtomicU32,
 }
 
 /// The lock words, mapped on first use.
@@ -173,6 +177,7 @@ impl NodeLocks {
             records: &Self::words(address + 2 * WORDS * 4)[place],
             followed: &Self::words(address + 3 * WORDS * 4)[place],
             executed: &Self::words(address + 4 * WORDS * 4)[place],
+            watched: &Self::words(address + 5 * WORDS * 4)[place],
         })
     }
 

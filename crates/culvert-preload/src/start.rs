@@ -268,11 +268,7 @@ fn enter(
                 alone: false,
                 cache_directory: None,
                 run_directory: Some(&process::get().run.path),
-                keeper: culvert_drivers::Keeper {
-                    adopt: Some(adopt),
-                    table: Some(process::tables::number),
-                    lends: Some(process::tables::are_asked_for),
-                },
+                keeper: keeper(),
                 interrupted,
                 in_use: Some(in_use),
                 source: None,
@@ -308,6 +304,15 @@ fn unavailable(error: culvert::Error) -> culvert::Error {
     match error.errno() {
         Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::EINTR => error,
         _ => culvert::Error::because(Errno::EIO, format!("its source cannot be opened: {error}")),
+    }
+}
+
+/// How descriptors are kept beside the program's own.
+pub(crate) fn keeper() -> culvert_drivers::Keeper {
+    culvert_drivers::Keeper {
+        adopt: Some(adopt),
+        table: Some(process::tables::number),
+        lends: Some(process::tables::are_asked_for),
     }
 }
 

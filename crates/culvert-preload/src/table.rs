@@ -302,7 +302,7 @@ table! {
     IOPRIO_SET ioprio_set => Forwarded("processes, threads and signals are the kernel's");
     IOPRIO_GET ioprio_get => Forwarded("processes, threads and signals are the kernel's");
     INOTIFY_INIT inotify_init => Forwarded("makes a descriptor of the kernel's own");
-    INOTIFY_ADD_WATCH inotify_add_watch => Handled(Interest::Always, calls::process::inotify_add_watch);
+    INOTIFY_ADD_WATCH inotify_add_watch => Handled(Interest::Always, calls::inotify::inotify_add_watch);
     INOTIFY_RM_WATCH inotify_rm_watch => Forwarded("a watch descriptor belongs to its inotify descriptor");
     MIGRATE_PAGES migrate_pages => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
     OPENAT openat => Handled(Interest::Always, calls::open::openat);

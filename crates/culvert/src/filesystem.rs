@@ -456,6 +456,14 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
+    /// The kernel's own file or directory that `node` is, where the kernel sees whatever happens to the node: a descriptor opened with `O_PATH`, borrowed from the
+    /// driver and valid while the node is. Watches are put on it (inotify(7)), so that changes by others than the driver are told, too. None by default:
+    /// the transport tells what happens by its own calls then.
+    fn kernel_node(&self, node: Node) -> Option<i32> {
+        let _ = node;
+        None
+    }
+
     /// What `fd` is, a descriptor on something in the driver's own back end: one that a backed open gave, that the transport opened below
     /// [`Backing::root`], or that this process inherited. One reference. `fd` stays the caller's.
     ///

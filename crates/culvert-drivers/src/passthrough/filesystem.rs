@@ -383,6 +383,10 @@ impl FileSystem for PassthroughFs {
         })
     }
 
+    fn kernel_node(&self, node: Node) -> Option<i32> {
+        self.object(node).ok().map(|object| object.fd())
+    }
+
     fn identify(&self, fd: i32) -> Result<Entry> {
         let status = kernel::status(fd, None)?;
         if !self.holds(fd)? {

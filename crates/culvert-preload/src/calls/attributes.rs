@@ -7,8 +7,9 @@ use crate::description::{Held, Object};
 use crate::memory;
 use crate::paging::follow;
 use crate::process;
-use crate::resolver::{LastStep, MountId};
+use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
+use crate::watch::{self, Event};
 use culvert::{Attributes, Errno, FileKind, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -27,6 +28,40 @@ enum Right {
     Write,
     /// The owner, or whoever may write (times set to now).
     OwnerOrWrite,
+}
+
+/// What is told to who watches that `changes` were made (`fsnotify_change`, include/linux/fsnotify.h).
+fn event_of(changes: &SetAttributes) -> Event {
+    let attributes =
+        changes.permissions.is_some() || changes.uid.is_some() || changes.gid.is_some();
+    match (changes.atime.is_some(), changes.mtime.is_some()) {
+        _ if attributes => Event::Attributes,
+        (true, false) => Event::Access,
+        (false, true) => Event::Modify,
+        (false, false) if changes.size.is_some() => Event::Modify,
+        _ => Event::Attributes,
+    }
+}
+
+/// The change of what a path led to.
+fn change_found(found: &Inside<'_>, changes: &SetAttributes, right: Right) -> Answer {
+    let attributes = existing(found)?;
+    let answer = change(found.mount, attributes, changes, right)?;
+    watch::tell(
+        found.mount,
+        attributes.node,
+        watch::at(found),
+        event_of(changes),
+    );
+    Ok(answer)
+}
+
+/// The change of what a descriptor is open on.
+fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
+    let attributes = super::stat::described(held)?;
+    let answer = change(held.mount, &attributes, changes, right)?;
+    held.tell(event_of(changes));
+    Ok(answer)
 }
 
 fn change(
@@ -83,16 +118,16 @@ fn change(
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
     on_path(call, at, None, |_, found| {
-        change(found.mount, existing(found)?, &changes, right)
+        change_found(found, &changes, right)
     })
 }
 
 /// The same with times, which the kernel looks at when it has found the file (`vfs_utimes`, fs/utimes.c).
 fn times_of_node(call: &mut Call, at: At, times: Result<Times, Errno>) -> Outcome {
     on_path(call, at, None, |_, found| {
-        let attributes = existing(found)?;
+        existing(found)?;
         let (changes, right) = times?;
-        change(found.mount, attributes, &changes, right)
+        change_found(found, &changes, right)
     })
 }
 
@@ -100,7 +135,7 @@ fn on_descriptor(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
-    change(held.mount, &super::stat::described(held)?, changes, right)
+    change_held(held, changes, right)
 }
 
 fn times_of_descriptor(held: &Held, times: Result<Times, Errno>) -> Answer {
@@ -139,9 +174,9 @@ fn on_empty_path(
         return None;
     }
     Some(match descriptor(fd) {
-        Some(held) => done(super::stat::described(&held).and_then(|attributes| {
+        Some(held) => done(super::stat::described(&held).and_then(|_| {
             let (changes, right) = wanted()?;
-            change(held.mount, &attributes, &changes, right)
+            change_held(&held, &changes, right)
         })),
         None => Outcome::Forward,
     })
@@ -252,7 +287,7 @@ pub fn truncate(call: &mut Call) -> Outcome {
             mount: found.mount.0,
             node: attributes.node,
         })?;
-        change(found.mount, attributes, &changes, Right::Write)
+        change_found(found, &changes, Right::Write)
     })
 }
 

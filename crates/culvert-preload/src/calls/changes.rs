@@ -11,6 +11,7 @@ use super::{Answer, allowed, done, granted};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
+use crate::watch;
 use culvert::{Errno, FileKind, FileSystem, Node};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
@@ -20,6 +21,7 @@ const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 
 /// A name that may be made.
 pub struct Making<'a> {
+    mount: MountId,
     /// Where.
     pub file_system: &'static dyn FileSystem,
     /// In which directory.
@@ -29,9 +31,23 @@ pub struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// What a call that made the name answers: the reference on what is new goes back.
-    pub fn made(&self, result: culvert::Result<culvert::Entry>) -> Answer {
-        let entry = result.map_err(|error| error.errno())?;
+    /// What a call answers that makes the name by `make`: the reference on what is new goes back.
+    fn by(&self, make: impl FnOnce(&Self) -> culvert::Result<culvert::Entry>) -> Answer {
+        let entry = watch::made(self.mount, (self.parent, self.name), || {
+            make(self).map_err(|error| error.errno())
+        })?;
+        self.file_system.forget(entry.attributes.node, 1);
+        Ok(0)
+    }
+
+    /// The same for another name of `node`.
+    pub fn link(&self, node: Node) -> Answer {
+        let at = (self.parent, self.name);
+        let entry = watch::linked(self.mount, node, at, || {
+            self.file_system
+                .link(&process::caller(), node, self.parent, self.name)
+                .map_err(|error| error.errno())
+        })?;
         self.file_system.forget(entry.attributes.node, 1);
         Ok(0)
     }
@@ -57,6 +73,7 @@ pub fn make<'a>(found: &'a Inside<'_>, directory: bool) -> Result<Making<'a>, Er
         .map_err(|error| error.errno())?;
     allowed(file_system, &parent, 3)?;
     Ok(Making {
+        mount: found.mount,
         file_system,
         parent: found.parent,
         name,
@@ -76,13 +93,14 @@ pub fn mkdir(call: &mut Call) -> Outcome {
     };
     let mode = call.args[at.path + 1];
     on_path(call, at, None, |_, found| {
-        let making = make(found, true)?;
-        making.made(making.file_system.mkdir(
-            &process::caller(),
-            making.parent,
-            making.name,
-            masked(making.file_system, mode, 0o1777),
-        ))
+        make(found, true)?.by(|making| {
+            making.file_system.mkdir(
+                &process::caller(),
+                making.parent,
+                making.name,
+                masked(making.file_system, mode, 0o1777),
+            )
+        })
     })
 }
 
@@ -109,13 +127,15 @@ pub fn mknod(call: &mut Call) -> Outcome {
         if matches!(kind, 0o020000 | 0o060000) && process::caller().uid != 0 {
             return Err(Errno::EPERM);
         }
-        making.made(making.file_system.mknod(
-            &process::caller(),
-            making.parent,
-            making.name,
-            kind | masked(making.file_system, mode, 0o7777),
-            device as u64,
-        ))
+        making.by(|making| {
+            making.file_system.mknod(
+                &process::caller(),
+                making.parent,
+                making.name,
+                kind | masked(making.file_system, mode, 0o7777),
+                device as u64,
+            )
+        })
     })
 }
 
@@ -135,13 +155,14 @@ pub fn symlink(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     on_path(call, at, None, |_, found| {
-        let making = make(found, false)?;
-        making.made(making.file_system.symlink(
-            &process::caller(),
-            making.parent,
-            making.name,
-            target.bytes(),
-        ))
+        make(found, false)?.by(|making| {
+            making.file_system.symlink(
+                &process::caller(),
+                making.parent,
+                making.name,
+                target.bytes(),
+            )
+        })
     })
 }
 
@@ -208,10 +229,13 @@ fn remove_file(found: &Inside<'_>) -> Answer {
     if attributes.kind == FileKind::Directory {
         return Err(Errno::EISDIR);
     }
-    file_system
-        .unlink(&process::caller(), found.parent, name)
-        .map(|()| 0)
-        .map_err(|error| error.errno())
+    let of = (attributes.node, attributes.kind);
+    watch::removed(file_system, found.mount, (found.parent, name), of, || {
+        file_system
+            .unlink(&process::caller(), found.parent, name)
+            .map_err(|error| error.errno())
+    })
+    .map(|()| 0)
 }
 
 fn remove_directory(found: &Inside<'_>) -> Answer {
@@ -231,10 +255,13 @@ fn remove_directory(found: &Inside<'_>) -> Answer {
     if attributes.kind != FileKind::Directory {
         return Err(Errno::ENOTDIR);
     }
-    file_system
-        .rmdir(&process::caller(), found.parent, name)
-        .map(|()| 0)
-        .map_err(|error| error.errno())
+    let of = (attributes.node, attributes.kind);
+    watch::removed(file_system, found.mount, (found.parent, name), of, || {
+        file_system
+            .rmdir(&process::caller(), found.parent, name)
+            .map_err(|error| error.errno())
+    })
+    .map(|()| 0)
 }
 
 /// unlink(2)
@@ -271,10 +298,12 @@ pub fn bind_path(call: &mut Call) -> Outcome {
         let making = make(&found, false).map_err(in_use)?;
         let (file_system, caller) = (making.file_system, process::caller());
         let mode = 0o140000 | masked(file_system, 0o777, 0o777);
-        let made = file_system
-            .mknod(&caller, making.parent, making.name, mode, 0)
-            .map_err(|error| in_use(error.errno()))?
-            .attributes;
+        let made = watch::made(found.mount, (making.parent, making.name), || {
+            file_system
+                .mknod(&caller, making.parent, making.name, mode, 0)
+                .map_err(|error| in_use(error.errno()))
+        })?
+        .attributes;
         file_system.forget(made.node, 1);
         unix_sockets::bind(call, found.mount, made.inode, given).inspect_err(|_| {
             let _ = file_system.unlink(&caller, making.parent, making.name);

@@ -3,6 +3,7 @@
 use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
 use crate::process;
+use crate::watch::Event;
 use culvert::{DirectoryEntry, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
@@ -125,6 +126,10 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
                     failure = Some(errno);
                 }
             }
+        }
+        // Whatever came of it (`iterate_dir`, fs/readdir.c).
+        if failure != Some(Errno::ENOENT) {
+            held.tell(Event::Access);
         }
         failure.map_or(Ok(used), Err)
     })?

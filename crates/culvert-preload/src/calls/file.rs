@@ -7,6 +7,7 @@ use crate::description::{Held, Object, may_read, may_write};
 use crate::memory;
 use crate::paging::{self, follow};
 use crate::process::limits;
+use crate::watch::Event;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
@@ -100,6 +101,7 @@ pub fn fallocate(call: &mut Call) -> Outcome {
             };
             change.after(changed).map_err(failed)?;
         }
+        held.tell(Event::Written);
         Ok(0)
     })())
 }
@@ -157,6 +159,7 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
                 .after((length as u64, length as u64))
                 .map_err(failed)?;
         }
+        held.tell(Event::Modify);
         Ok(0)
     })())
 }

@@ -7,6 +7,7 @@ use crate::memory::{Span, UserSink, UserSource, span, spans};
 use crate::paging;
 use crate::paging::follow::{self, Change};
 use crate::process::limits;
+use crate::watch::Event;
 use alloc::vec::Vec;
 use culvert::{Errno, File, Whence};
 use culvert_intercept::{Call, Outcome};
@@ -73,11 +74,16 @@ fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
 /// Reads at `offset`: from the shadow where that holds the truth. `locked`: under the node's lock.
 #[inline]
 fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bool) -> Answer {
-    if let Some(answer) = paging::read(held, offset, spans, locked) {
-        return answer;
+    let count = match paging::read(held, offset, spans, locked) {
+        Some(answer) => answer?,
+        None => file
+            .read_at(offset, &mut UserSink::new(spans))
+            .map_err(|error| report(held, "read", &error))?,
+    };
+    if count > 0 {
+        held.tell(Event::Access);
     }
-    file.read_at(offset, &mut UserSink::new(spans))
-        .map_err(|error| report(held, "read", &error))
+    Ok(count)
 }
 
 #[inline]
@@ -195,6 +201,9 @@ fn put(
         && count > 0
     {
         file.sync(data_only).map_err(failed)?;
+    }
+    if count > 0 {
+        held.tell(Event::Written);
     }
     Ok((at, count))
 }

@@ -11,6 +11,7 @@ pub mod descriptor;
 pub mod directory;
 pub mod file;
 pub mod host;
+pub mod inotify;
 pub mod io;
 pub mod locks;
 pub mod mappings;

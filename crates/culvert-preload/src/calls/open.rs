@@ -10,6 +10,7 @@ use crate::paging::{self, follow};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_descriptor};
+use crate::watch;
 use culvert::{Attributes, Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -299,10 +300,16 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                 .map_err(|error| error.errno())?,
         )?;
         let mode = process::limits::creation_mode(file_system, mode & 0o7777);
-        let (entry, opened) = file_system
-            .create(&caller, found.parent, name, to_driver(flags), mode)
-            .map_err(|error| appeared(&found, name, error.errno()))?;
-        return give_new(&mut found, entry.attributes, opened, flags);
+        let mut file = None;
+        let entry = watch::made(found.mount, (found.parent, name), || {
+            let (entry, opened) = file_system
+                .create(&caller, found.parent, name, to_driver(flags), mode)
+                .map_err(|error| appeared(&found, name, error.errno()))?;
+            file = Some(opened);
+            Ok(entry)
+        })?;
+        let opened = file.ok_or(Errno::EIO)?;
+        return give_new(&mut found, entry.attributes, opened, flags & !O_TRUNC);
     };
     let attributes = entry.attributes;
     if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL {
@@ -492,6 +499,11 @@ fn add(found: &mut Inside<'_>, attributes: Attributes, object: Object, flags: u3
         let parent = found.references.take(mounts, found.mount, found.parent);
         description.references.join(parent);
     }
+    let at = match &found.last {
+        Last::Name(name) if flags & O_TMPFILE != O_TMPFILE => Some((found.parent, name.as_ref())),
+        _ => None,
+    };
+    description.tell_opened(at, flags, flags & O_TRUNC != 0);
     process::get()
         .table
         .add(description, 0, flags & O_CLOEXEC != 0)

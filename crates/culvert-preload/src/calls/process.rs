@@ -1,7 +1,7 @@
 //! Processes: fork, exec, credentials, and interfaces that would go round every hook.
 
 use super::backed::Backed;
-use super::path::{At, Found, find, find_by_walking, look_again, native};
+use super::path::{Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
 use super::{Answer, descriptor, done, granted, permits};
 use crate::exec::{self, Program};
@@ -12,7 +12,7 @@ use crate::run::{ShadowName, stat_path};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
-use culvert_sys::{nr, own_descriptors, syscall};
+use culvert_sys::{nr, own_descriptors};
 
 /// What happens around the making of processes.
 pub const FORK_HOOKS: ForkHooks = ForkHooks {
@@ -400,50 +400,4 @@ pub fn exit_group(_: &mut Call) -> Outcome {
 /// io_uring_setup(2): its requests would go round every hook; ENOSYS makes programs fall back (liburing, libuv, tokio).
 pub fn io_uring_setup(_: &mut Call) -> Outcome {
     done(Err(Errno::ENOSYS))
-}
-
-/// inotify_add_watch(2) on something in a mount that is served by driver calls. What never changes gets a watch on its shadow, where nothing ever happens. What
-/// can be written is refused as if there were no watch left: programs then look at the files again and again, and miss nothing.
-pub fn inotify_add_watch(call: &mut Call) -> Outcome {
-    const IN_DONT_FOLLOW: usize = 0x0200_0000;
-    const IN_ONLYDIR: usize = 0x0100_0000;
-    let last = if call.args[2] & IN_DONT_FOLLOW != 0 {
-        LastStep::NoFollow
-    } else {
-        LastStep::Follow
-    };
-    super::path::on_path(call, At::new(1, last), None, |call, found| {
-        let attributes = existing(found)?;
-        if call.args[2] & IN_ONLYDIR != 0 && attributes.kind != FileKind::Directory {
-            return Err(Errno::ENOTDIR);
-        }
-        if !permits(&process::caller(), attributes, 4) {
-            return Err(Errno::EACCES);
-        }
-        // Read-only says that nothing changes through this mount, not that nothing changes.
-        if !process::file_system(found.mount)?.capabilities().immutable {
-            crate::log!(
-                "inotify_add_watch in mount {} is refused: what changes there is not reported, so programs must look again and again",
-                found.mount.0
-            );
-            return Err(Errno::ENOSPC);
-        }
-        let name = ShadowName {
-            mount: found.mount.0,
-            node: attributes.node,
-        };
-        drop(crate::shadow::open_shadow(name, 0)?);
-        let path = process::get().run.shadow(name);
-        // SAFETY: the path ends in NUL.
-        unsafe {
-            syscall::call(
-                nr::INOTIFY_ADD_WATCH,
-                [
-                    call.args[0],
-                    path.as_ptr() as usize,
-                    call.args[2] & !IN_ONLYDIR,
-                ],
-            )
-        }
-    })
 }

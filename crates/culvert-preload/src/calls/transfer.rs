@@ -9,6 +9,7 @@ use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
 use crate::paging::{self, follow};
 use crate::process;
+use crate::watch::Event;
 use alloc::vec;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
@@ -129,6 +130,13 @@ impl<'a> End<'a> {
         write_foreign(self.fd, bytes, self.at())
     }
 
+    /// Tells who watches the file that bytes were moved.
+    pub(super) fn tell(&self, event: Event) {
+        if let Some(held) = self.held {
+            held.tell(event);
+        }
+    }
+
     /// Leaves the offset behind what was moved.
     pub(super) fn finish(&self) -> Result<(), Errno> {
         let Some(at) = self.at() else { return Ok(()) };
@@ -174,6 +182,10 @@ fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Answer {
     }
     from.finish()?;
     to.finish()?;
+    if moved > 0 {
+        from.tell(Event::Access);
+        to.tell(Event::Written);
+    }
     Ok(moved)
 }
 
@@ -356,6 +368,10 @@ fn copy_inside(
             to.moved = moved;
             from.finish()?;
             to.finish()?;
+            if moved > 0 {
+                from.tell(Event::Access);
+                to.tell(Event::Written);
+            }
             Ok(Some(moved as usize))
         }
         Err(error)

@@ -14,6 +14,7 @@ use super::{Answer, descriptor, done};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
+use crate::watch;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node, RenameFlags};
 use culvert_intercept::{Call, Outcome};
@@ -387,13 +388,29 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     }
     may_remove(from, file_system)?;
     may_remove(to, file_system)?;
-    file_system
-        .rename(
-            &process::caller(),
-            (from.parent, old),
-            (to.parent, new),
-            RenameFlags(flags),
-        )
-        .map(|()| 0)
-        .map_err(|error| error.errno())
+    let source = watch::Link {
+        directory: from.parent,
+        name: old,
+        node: moved.node,
+        kind: moved.kind,
+    };
+    let target = watch::Replaced {
+        directory: to.parent,
+        name: new,
+        victim: to
+            .entry
+            .as_ref()
+            .map(|it| (it.attributes.node, it.attributes.kind)),
+    };
+    watch::renamed(file_system, from.mount, source, target, flags, || {
+        file_system
+            .rename(
+                &process::caller(),
+                (from.parent, old),
+                (to.parent, new),
+                RenameFlags(flags),
+            )
+            .map_err(|error| error.errno())
+    })
+    .map(|()| 0)
 }

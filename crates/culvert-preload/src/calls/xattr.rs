@@ -7,6 +7,7 @@ use crate::description::{Held, Object};
 use crate::memory;
 use crate::process::{self, Here};
 use crate::resolver::{LastStep, MountId, Place};
+use crate::watch::{self, Event};
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, FileKind, Node};
 use culvert_intercept::{Call, Outcome, user};
@@ -23,6 +24,12 @@ enum Request {
     List,
     Set,
     Remove,
+}
+
+impl Request {
+    fn changes(self) -> bool {
+        matches!(self, Self::Set | Self::Remove)
+    }
 }
 
 /// The name at `address`, and its length; ERANGE for an empty or long one (`strncpy_from_user` in fs/xattr.c).
@@ -190,12 +197,13 @@ pub fn by_path(call: &mut Call) -> Outcome {
         LastStep::NoFollow
     };
     on_path(call, At::new(0, last), None, |call, found| {
-        perform(
-            found.mount,
-            existing(found)?.node,
-            of_number(call.number),
-            &call.args[1..],
-        )
+        let node = existing(found)?.node;
+        let request = of_number(call.number);
+        let answer = perform(found.mount, node, request, &call.args[1..])?;
+        if request.changes() {
+            watch::tell(found.mount, node, watch::at(found), Event::Attributes);
+        }
+        Ok(answer)
     })
 }
 
@@ -203,7 +211,11 @@ fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
-    perform(held.mount, held.node, request, arguments)
+    let answer = perform(held.mount, held.node, request, arguments)?;
+    if request.changes() {
+        held.tell(Event::Attributes);
+    }
+    Ok(answer)
 }
 
 /// The f-forms.

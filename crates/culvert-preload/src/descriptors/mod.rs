@@ -24,6 +24,7 @@ use culvert_sys::{nr, sync::Mutex, syscall};
 pub use internal::{dup_high, open_high};
 pub use node_paths::{find as find_node, note as note_node};
 use posix_locks::PosixLocks;
+pub use recognise::kernel_flags;
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;

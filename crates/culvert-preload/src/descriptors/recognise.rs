@@ -151,7 +151,8 @@ impl Table {
     }
 }
 
-pub(super) fn kernel_flags(fd: i32) -> Result<u32, Errno> {
+/// Access mode and status flags of `fd`, as the kernel has them.
+pub fn kernel_flags(fd: i32) -> Result<u32, Errno> {
     const F_GETFL: usize = 3;
     // SAFETY: F_GETFL only reads.
     unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }.map(|flags| flags as u32)

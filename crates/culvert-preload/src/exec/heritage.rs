@@ -15,6 +15,7 @@ pub fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
     if process::vfork_child().is_none() {
         process.table.keep_locks_over_exec();
     }
+    crate::watch::companions::before_exec();
     if !matches!(loader, Loader::None(_)) {
         return Ok(());
     }

@@ -209,6 +209,5 @@ fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> 
     if kind == FileKind::Directory {
         return Err(Errno::EPERM);
     }
-    let (file_system, caller) = (making.file_system, process::caller());
-    making.made(file_system.link(&caller, node, making.parent, making.name))
+    making.link(node)
 }

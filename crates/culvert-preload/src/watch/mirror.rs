@@ -1,0 +1,194 @@
+//! Mirrors: what stands in the run directory for a node that is watched.
+//!
+//! `watch/M.N/` holds the mirror of node N of mount M, under one of two names: a rename from one to the other is told as IN_MOVE_SELF.
+
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, list, stat_path};
+use crate::shadow;
+use alloc::{format, vec::Vec};
+use culvert::{Errno, FileKind};
+use culvert_sys::{nr, syscall};
+
+/// The two names, and the one under which it is made.
+const FIRST: &str = "a";
+const SECOND: &str = "b";
+const UNFINISHED: &str = "new";
+
+/// A mirror.
+pub(super) struct Mirror {
+    name: ShadowName,
+    /// Ends in NUL.
+    path: Vec<u8>,
+    /// Whether it is [`FIRST`].
+    first: bool,
+}
+
+/// The path of `part` of the folder that belongs to `name`, NUL-terminated.
+fn in_folder(name: ShadowName, part: &str) -> Vec<u8> {
+    process::get()
+        .run
+        .file(&format!("watch/{}/{part}", name.text()))
+}
+
+impl Mirror {
+    /// The mirror of the node, if it has one.
+    pub fn of(name: ShadowName) -> Option<Self> {
+        [(FIRST, true), (SECOND, false)]
+            .into_iter()
+            .find_map(|(part, first)| {
+                let path = in_folder(name, part);
+                stat_path(&path)
+                    .is_ok()
+                    .then_some(Self { name, path, first })
+            })
+    }
+
+    /// A new one. ENOSPC whatever stands in the way: so inotify(7) says that there can be no more watches.
+    pub fn make(name: ShadowName, directory: bool, entries: bool) -> Result<Self, Errno> {
+        let path = in_folder(name, FIRST);
+        let made = (|| {
+            let unfinished = in_folder(name, UNFINISHED);
+            make_directory(&in_folder(name, ""))?;
+            if directory {
+                make_directory(&unfinished)?;
+                if entries {
+                    fill(name, &unfinished)?;
+                }
+            } else {
+                make_file(&unfinished)?;
+            }
+            rename(&unfinished, &path, 0)
+        })();
+        match made {
+            Ok(()) => Ok(Self {
+                name,
+                path,
+                first: true,
+            }),
+            Err(error) => {
+                crate::log!(
+                    "node {:x} of mount {} cannot be watched, for its mirror in the run directory cannot be made: {error}",
+                    name.node.0,
+                    name.mount
+                );
+                Err(Errno::ENOSPC)
+            }
+        }
+    }
+
+    /// Its path, ending in NUL.
+    pub fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// The same.
+    pub fn into_path(self) -> Vec<u8> {
+        self.path
+    }
+
+    /// The path, ending in NUL, of what stands in a directory's mirror for the name `name`.
+    pub fn entry(&self, name: &[u8]) -> Vec<u8> {
+        below(&self.path, name)
+    }
+
+    /// Tells that the node has another name.
+    pub fn moves(&mut self) {
+        let other = in_folder(self.name, if self.first { SECOND } else { FIRST });
+        if rename(&self.path, &other, 0).is_ok() {
+            self.path = other;
+            self.first = !self.first;
+        }
+    }
+
+    /// Tells that the node is gone, or will be when nobody has it open any more.
+    pub fn remove(self, directory: bool) {
+        if directory && !unlink(&self.path) {
+            // Names that others left there who do not tell.
+            if let Ok(opened) = shadow::open(&self.path, 0o200000, 0) {
+                for name in list(&opened)
+                    .iter()
+                    .filter(|name| !matches!(&name[..], b"." | b".."))
+                {
+                    unlink(&self.entry(name));
+                }
+            }
+        }
+        unlink(&self.path);
+        unlink(&in_folder(self.name, ""));
+    }
+}
+
+/// `name` below the directory `path`, both ending in NUL.
+pub(super) fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let path = path.strip_suffix(b"\0").unwrap_or(path);
+    [path, b"/", name, b"\0"].concat()
+}
+
+/// Entries for all names that the directory has.
+fn fill(name: ShadowName, mirror: &[u8]) -> Result<(), Errno> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    let mut failed = Ok(());
+    file_system
+        .read_directory(name.node, 0, &mut |entry| {
+            failed = make_entry(
+                &below(mirror, entry.name),
+                entry.kind == FileKind::Directory,
+            );
+            failed.is_ok()
+        })
+        .map_err(|error| error.errno())?;
+    failed
+}
+
+/// What stands for a name: a directory or an empty file. One that is there already is as good.
+pub(super) fn make_entry(path: &[u8], directory: bool) -> Result<(), Errno> {
+    match directory {
+        true => make_directory(path),
+        false => make_file(path),
+    }
+}
+
+fn make_file(path: &[u8]) -> Result<(), Errno> {
+    // SAFETY: the path ends in NUL.
+    exists(unsafe { syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o100600, 0]) })
+}
+
+/// The directory `path`, which may be there already.
+pub(super) fn make_directory(path: &[u8]) -> Result<(), Errno> {
+    // SAFETY: the path ends in NUL.
+    exists(unsafe { syscall::call(nr::MKDIR, [path.as_ptr() as usize, 0o700]) })
+}
+
+fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {
+    match made {
+        Ok(_) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes `path`, whatever it is; whether it is gone.
+pub(super) fn unlink(path: &[u8]) -> bool {
+    // SAFETY: the path ends in NUL.
+    let removed = unsafe {
+        match syscall::call(nr::UNLINK, [path.as_ptr() as usize]) {
+            Err(Errno::EISDIR) => syscall::call(nr::RMDIR, [path.as_ptr() as usize]),
+            removed => removed,
+        }
+    };
+    matches!(removed, Ok(_) | Err(Errno::ENOENT))
+}
+
+/// renameat2(2)
+pub(super) fn rename(from: &[u8], to: &[u8], flags: u32) -> Result<(), Errno> {
+    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
+    let arguments = [
+        AT_FDCWD,
+        from.as_ptr() as usize,
+        AT_FDCWD,
+        to.as_ptr() as usize,
+        flags as usize,
+    ];
+    // SAFETY: both paths end in NUL.
+    unsafe { syscall::call(nr::RENAMEAT2, arguments) }.map(|_| ())
+}

@@ -1,0 +1,168 @@
+//! inotify(7) on what only a driver knows.
+//!
+//! The kernel tells a watcher what happens to an inode of its own, and has none for a driver's node. So a node that is watched gets one: its *mirror* in the run
+//! directory ([`mirror`]), an empty file, or a directory with an empty entry for each name that the watched directory has. The program's inotify descriptor is the
+//! kernel's, its watch is on the mirror; and whoever does something to a node that has a mirror does as much to the mirror: a name is made, removed or renamed there
+//! too ([`names`]), an open file has the mirror open beside it, in the same way and as long ([`companions`]), and what reads, writes or changes attributes sets the times
+//! of the mirror, which the kernel tells as just that (`fsnotify_change`, include/linux/fsnotify.h). So masks, cookies, the order and the merging of events, overflow,
+//! poll, one-shot watches and the end of a watch are the kernel's own.
+//!
+//! A mirror stays until its node is gone or the run ends. Where nothing was ever watched in a run, all this costs the test of one word.
+
+pub mod companions;
+mod mirror;
+mod names;
+
+use crate::process;
+use crate::resolver::{Inside, Last, MountId};
+use crate::run::ShadowName;
+use culvert::{Errno, Node};
+use culvert_sys::{nr, syscall};
+
+pub use names::{Link, Replaced, linked, made, removed, renamed};
+
+use core::sync::atomic::Ordering::*;
+use mirror::Mirror;
+
+/// What is told of a node by the times of its mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// IN_ACCESS
+    Access,
+    /// IN_MODIFY of what is written.
+    Written,
+    /// IN_MODIFY of what got another length, or time.
+    Modify,
+    /// IN_ATTRIB
+    Attributes,
+}
+
+/// How many mirrors were made in this run: 0 where nothing was ever watched.
+#[inline]
+fn count() -> u32 {
+    let notes = process::get().node_locks.notes();
+    notes.map_or(0, |notes| notes.watches.load(Acquire))
+}
+
+/// Whether events are told here at all: something is watched, and nobody minds our calls. Under a seccomp filter of the program's they could end it.
+#[inline]
+fn tells() -> bool {
+    count() != 0 && !process::get().is_confined()
+}
+
+/// Whether `node` may have a mirror.
+fn may_have_mirror(mount: MountId, node: Node) -> bool {
+    let group = process::get().node_locks.mapped(mount, node);
+    group.is_some_and(|group| group.watched.load(Acquire) != 0)
+}
+
+/// `node`'s mirror, if it has one.
+fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
+    may_have_mirror(mount, node)
+        .then(|| {
+            Mirror::of(ShadowName {
+                mount: mount.0,
+                node,
+            })
+        })
+        .flatten()
+}
+
+/// The path, ending in NUL, of the mirror of the node `name`, which is made where there is none: a directory's with what the directory holds, unless nobody is
+/// going to hear of that (`entries`).
+///
+/// - `ENOSPC`: there is no room for it in the run directory.
+pub fn mirror(
+    name: ShadowName,
+    directory: bool,
+    entries: bool,
+) -> Result<alloc::vec::Vec<u8>, Errno> {
+    let _turn = names::Turn::take()?;
+    if let Some(mirror) = Mirror::of(name) {
+        return Ok(mirror.into_path());
+    }
+    let locks = &process::get().node_locks;
+    let group = locks.mapped(MountId(name.mount), name.node);
+    let (Some(group), Some(notes)) = (group, locks.notes()) else {
+        return Err(Errno::ENOSPC);
+    };
+    // From here on whoever changes a name in it waits for this turn, to tell of it: what is not listed below was not there.
+    group.watched.store(1, Release);
+    notes.watches.fetch_add(1, AcqRel);
+    let mirror = Mirror::make(name, directory, entries)?;
+    // Open files look for it now.
+    notes.watches.fetch_add(1, AcqRel);
+    Ok(mirror.into_path())
+}
+
+/// Tells that `event` happened to `node`, under the name `at` (directory, name) where it was found by one.
+#[inline]
+pub fn tell(mount: MountId, node: Node, at: Option<(Node, &[u8])>, event: Event) {
+    if tells() {
+        tell_mirrors(mount, node, at, event);
+    }
+}
+
+#[cold]
+fn tell_mirrors(mount: MountId, node: Node, at: Option<(Node, &[u8])>, event: Event) {
+    // The directory first (`fsnotify_handle_event`, fs/notify/fsnotify.c).
+    if let Some((directory, name)) = at
+        && let Some(mirror) = mirror_of(mount, directory)
+    {
+        raise(&mirror.entry(name), event);
+    }
+    if let Some(own) = mirror_of(mount, node) {
+        raise(own.path(), event);
+    }
+}
+
+/// The name by which `found` was found, for [`tell`].
+pub fn at<'f>(found: &'f Inside<'_>) -> Option<(Node, &'f [u8])> {
+    match &found.last {
+        Last::Name(name) => Some((found.parent, name.as_ref())),
+        _ => None,
+    }
+}
+
+/// Makes the kernel tell of `event` at `path` (ending in NUL).
+fn raise(path: &[u8], event: Event) {
+    debug_assert_eq!(path.last(), Some(&0));
+    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
+    let times = times_of(event);
+    let arguments = [AT_FDCWD, path.as_ptr() as usize, times.as_ptr() as usize, 0];
+    // SAFETY: the path ends in NUL, the times are two. One that is not there has nothing to tell.
+    let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+}
+
+/// The same at `fd`, as the file was opened.
+fn raise_at(fd: i32, event: Event) {
+    if event == Event::Written {
+        // Of a file without a name only what is done by an open file is left out with IN_EXCL_UNLINK. There is nothing to punch a hole into.
+        const PUNCH_HOLE_AND_KEEP_SIZE: usize = 3;
+        let arguments = [fd as usize, PUNCH_HOLE_AND_KEEP_SIZE, 0, 1];
+        // SAFETY: changes an empty file of ours.
+        if unsafe { syscall::call(nr::FALLOCATE, arguments) }.is_ok() {
+            return;
+        }
+    }
+    let times = times_of(event);
+    let arguments = [fd as usize, 0, times.as_ptr() as usize, 0];
+    // SAFETY: the times are two.
+    if unsafe { syscall::call(nr::UTIMENSAT, arguments) } == Err(Errno::EBADF) {
+        // Opened with O_PATH: only its link will do.
+        let directory = culvert_sys::own_descriptors::directory();
+        raise(alloc::format!("{directory}{fd}\0").as_bytes(), event);
+    }
+}
+
+/// What utimensat(2) is given, so that it is told as `event`: of one time alone the kernel says that the file was read or written.
+fn times_of(event: Event) -> [i64; 4] {
+    const NOW: i64 = 0x3fff_ffff;
+    const OMIT: i64 = 0x3fff_fffe;
+    let (access, modification) = match event {
+        Event::Access => (NOW, OMIT),
+        Event::Written | Event::Modify => (OMIT, NOW),
+        Event::Attributes => (NOW, NOW),
+    };
+    [0, access, 0, modification]
+}
