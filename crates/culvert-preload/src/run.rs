@@ -18,6 +18,7 @@
 //!     command             a link to the culvert command, which a program starts as the pager
 //!     pager               the pager's socket; pager.lock is locked (flock) while there is one
 //!     mappings            which processes map which nodes so that they can be written (paging/records.rs)
+//!     watch/M.N/          the mirror of the watched node N (watch/mirror.rs)
 //!     exe/<path>          programs started from a mount, under the path they have there
 //!     interpreted/<path>  likewise copies of programs whose interpreter is on a mount
 //!     copies/D.I...       those copies, by the program's device, inode, time and size

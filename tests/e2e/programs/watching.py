@@ -415,15 +415,15 @@ def spawned():
 
 
 def immutable():
-    """A tree that nobody changes: `d` and `d/file`, made before."""
+    """A tree that nobody changes."""
     watcher = Watcher()
-    print(watcher.add("d"), watcher.add("d/file"))
-    for name, do in (("read", lambda: get("d/file")), ("list", lambda: listed("d")), ("by another", shell("cat d/file > /dev/null"))):
+    print(watcher.add("."), watcher.add("dir"), watcher.add("hello.txt"))
+    for name, do in (("read", lambda: get("hello.txt")), ("list", lambda: listed("dir")), ("by another", shell("cat hello.txt > /dev/null"))):
         do()
         print(name, *watcher.events(), sep="\n ")
     watcher = Watcher()
-    print(watcher.add("d/sub", CREATE | DELETE), watcher.add("d/sub/deep", MODIFY))
-    get("d/sub/deep")
+    print(watcher.add("dir", CREATE | DELETE), watcher.add("hello.txt", MODIFY))
+    get("hello.txt")
     print(watcher.events())
 
 

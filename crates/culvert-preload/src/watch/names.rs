@@ -16,7 +16,10 @@ const O_DIRECTORY: usize = 0o200000;
 const O_PATH: usize = 0o10000000;
 
 /// The right to change mirrors.
-pub(super) struct Turn(#[allow(dead_code, reason = "the lock ends with it")] Descriptor);
+pub(super) struct Turn {
+    /// The lock ends with it.
+    _locked: Descriptor,
+}
 
 impl Turn {
     /// Waits for it.
@@ -34,7 +37,7 @@ impl Turn {
             // SAFETY: a call on our own descriptor.
             match unsafe { syscall::call(nr::FLOCK, [opened.0 as usize, LOCK_EX]) } {
                 Err(Errno::EINTR) => {}
-                locked => return locked.map(|_| Self(opened)),
+                locked => return locked.map(|_| Self { _locked: opened }),
             }
         }
     }
@@ -93,9 +96,10 @@ pub fn linked(
 
 /// Whether `node` has no name any more.
 fn is_gone(file_system: &dyn FileSystem, node: Node) -> bool {
-    file_system
-        .attributes(node)
-        .map_or(true, |attributes| attributes.links == 0)
+    match file_system.attributes(node) {
+        Ok(attributes) => attributes.links == 0,
+        Err(error) => matches!(error.errno(), Errno::ENOENT | Errno::ESTALE),
+    }
 }
 
 /// `remove`, which removes `name` of the node `node`: IN_ATTRIB or IN_DELETE_SELF, and IN_DELETE.

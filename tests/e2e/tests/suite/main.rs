@@ -43,4 +43,5 @@ mod suites;
 mod surroundings;
 mod tables;
 mod untouched;
+mod watching;
 mod writing;
