@@ -7,12 +7,12 @@ use crate::{
     attributes,
     session::{Context, Session, Settings},
 };
-use culvert::{Attributes, Entry, FileKind, FileSystem, Node, Validity};
+use culvert::{Attributes, Entry, FileKind, FileSystem, Node, Observed, Validity};
 use culvert_wire::{
     Notification,
     structures::{AttrOut, EntryOut, NotifyInvalInodeOut},
 };
-use std::time::Duration;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// How long the answers of `filesystem` are believed.
 pub fn chosen(filesystem: &dyn FileSystem, settings: &Settings) -> Validity {
@@ -42,12 +42,30 @@ impl Session {
     ///   (`FUSE_HANDLE_KILLPRIV_V2`), and execve(2) would act by the mode that the kernel remembers.
     fn believed(&self, node: Node, found: &Attributes) -> u64 {
         const SET_ID: u32 = 0o6000;
-        if self.validity.attributes == 0 || found.kind != FileKind::Regular {
-            return self.validity.attributes;
+        let valid = self.validity_of(node).attributes;
+        if valid == 0 || found.kind != FileKind::Regular {
+            return valid;
         }
         match found.permissions & SET_ID != 0 || self.backings.may_be_stored_into(node) {
             true => 0,
-            false => self.validity.attributes,
+            false => valid,
+        }
+    }
+
+    /// How long answers about `node`, and about names in it, are believed: a second at most where the driver tells of changes, but would not of this.
+    pub(crate) fn validity_of(&self, node: Node) -> Validity {
+        let told = match self.observed {
+            Observed::Never => return self.validity,
+            _ => self.tells.load(Relaxed) && !self.filesystem.is_unobserved(node),
+        };
+        let (valid, second) = (self.validity, Validity::SECOND);
+        match told {
+            true => valid,
+            false => Validity {
+                entry: valid.entry.min(second.entry),
+                attributes: valid.attributes.min(second.attributes),
+                absent: valid.absent.min(second.absent),
+            },
         }
     }
 
@@ -55,7 +73,7 @@ impl Session {
     pub(crate) fn entry_out(&self, entry: &Entry) -> EntryOut {
         let valid = Validity {
             attributes: self.believed(entry.attributes.node, &entry.attributes),
-            ..self.validity
+            ..self.validity_of(entry.attributes.node)
         };
         attributes::entry(entry, self.numbers, valid)
     }

@@ -18,6 +18,7 @@ mod handles;
 mod history;
 mod identity;
 pub mod mounting;
+mod notices;
 mod passthrough;
 mod pool;
 mod report;

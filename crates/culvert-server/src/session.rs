@@ -10,13 +10,14 @@ use crate::{
     handles::Handles,
     history::History,
     identity::Identity,
+    notices::{self, Notices, Teller},
     passthrough::Backings,
     pool::{Pool, Turn},
     report::report,
     transport::Transport,
     unopened::Unopened,
 };
-use culvert::{Errno, Error, FileSystem, Result, Validity};
+use culvert::{Change, Errno, Error, FileSystem, Observed, Observer, Result, Validity};
 use culvert_wire::{
     Answer, InitFlags, MAJOR, Message, NEWEST_MINOR, Notification, Operation, Protocol, Reply,
     Request, UNIQUE_RESEND,
@@ -24,7 +25,10 @@ use culvert_wire::{
 };
 use std::{
     io,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     thread,
     time::Duration,
 };
@@ -91,6 +95,10 @@ pub struct Session {
     pub(crate) backings: Backings,
     pub(crate) history: History,
     pub(crate) unopened: Unopened,
+    notices: Option<Arc<Notices>>,
+    pub(crate) observed: Observed,
+    /// The kernel is told of what the driver observes.
+    pub(crate) tells: AtomicBool,
     running: Vec<Running>,
 }
 
@@ -201,8 +209,18 @@ impl Session {
     fn new(filesystem: Box<dyn FileSystem>, settings: Settings, protocol: Protocol) -> Self {
         let can = filesystem.capabilities();
         let threads = settings.threads();
+        let notices = Notices::new().ok().map(Arc::new);
+        let observed = notices.as_ref().map_or(Observed::Never, |notices| {
+            filesystem.observe(Arc::clone(notices) as Arc<dyn Observer>)
+        });
+        // Without a word for "everything" what an overflowing list of changes held would be believed on.
+        let seen = matches!(observed, Observed::Descriptor(_));
+        let tells = !seen || protocol.minor >= notices::EPOCH;
         let validity = belief::chosen(&*filesystem, &settings);
         Self {
+            notices: notices.filter(|_| observed != Observed::Never),
+            observed,
+            tells: AtomicBool::new(tells),
             numbers: Numbers::new(filesystem.root()),
             validity,
             acts: can.checks_permissions,
@@ -255,11 +273,19 @@ impl Session {
                 Err(_) => break,
             }
         }
+        let teller = self.notices.as_ref().map(|_| transport.another());
+        let teller = match teller.transpose() {
+            Ok(teller) => teller,
+            Err(error) => return Ended::Broken(error),
+        };
         channels.push(transport);
         let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
         let pool = &pool;
         thread::scope(|scope| {
             scope.spawn(|| pool.watch());
+            if let Some(channel) = teller {
+                scope.spawn(move || self.notify(&*channel));
+            }
             let threads: Vec<_> = channels
                 .into_iter()
                 .zip(&self.running)
@@ -274,8 +300,24 @@ impl Session {
                 .filter_map(|thread| thread.join().ok()?.err());
             let ended = broken.last().map_or(Ended::Unmounted, Ended::Broken);
             pool.end();
+            if let Some(notices) = &self.notices {
+                notices.end();
+            }
             ended
         })
+    }
+
+    /// One thread: tells the kernel of changes.
+    fn notify(&self, transport: &dyn Transport) {
+        let Some(notices) = &self.notices else {
+            return;
+        };
+        let mut teller = Teller::new(transport, self.protocol, self.numbers);
+        if let Err(error) = notices.run(&*self.filesystem, self.observed, &mut teller) {
+            report(format_args!("changes are not observed any more: {error}"));
+            self.tells.store(false, Relaxed);
+            teller.tell([Change::Everything].into());
+        }
     }
 
     /// One thread: takes requests, answers them.

@@ -35,6 +35,14 @@ pub trait Transport: Send {
     /// The peer does not accept the message.
     fn send(&self, message: &Message<'_>) -> io::Result<()>;
 
+    /// Sends a notification; whether the peer knew what it names.
+    ///
+    /// # Errors
+    /// The peer does not accept the message.
+    fn notify(&self, message: &Message<'_>) -> io::Result<bool> {
+        self.send(message).map(|()| true)
+    }
+
     /// Sends the bytes of a reply, which was made for an earlier server, to request `unique`.
     ///
     /// # Errors
@@ -111,6 +119,17 @@ impl DeviceFuse {
         }
     }
 
+    fn write(&self, message: &Message<'_>) -> Result<usize, Errno> {
+        let mut slices = [IoSlice::new(&[]); culvert_wire::MAXIMUM_PIECES + 1];
+        let parts = std::iter::once(message.head()).chain(message.pieces().iter().copied());
+        let mut count = 0;
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+            count += 1;
+        }
+        rustix::io::writev(&self.device, &slices[..count])
+    }
+
     /// `device` and others of the same connection, `count` in all if there are so many.
     pub fn channels(device: OwnedFd, count: usize) -> Vec<OwnedFd> {
         let first = Self::new(device);
@@ -163,16 +182,20 @@ impl Transport for DeviceFuse {
     }
 
     fn send(&self, message: &Message<'_>) -> io::Result<()> {
-        let mut slices = [IoSlice::new(&[]); culvert_wire::MAXIMUM_PIECES + 1];
-        let parts = std::iter::once(message.head()).chain(message.pieces().iter().copied());
-        let mut count = 0;
-        for (slice, part) in slices.iter_mut().zip(parts) {
-            *slice = IoSlice::new(part);
-            count += 1;
-        }
-        match rustix::io::writev(&self.device, &slices[..count]) {
+        match self.write(message) {
             // The caller was killed meanwhile, or the mount is gone.
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn notify(&self, message: &Message<'_>) -> io::Result<bool> {
+        match self.write(message) {
+            Err(Errno::NOENT) => Ok(false),
+            // A removed directory that is not empty here, or mounted on: it was dropped as far as it could be. Or the mount is gone.
+            Ok(_) | Err(Errno::NOTEMPTY | Errno::BUSY | Errno::NODEV | Errno::CONNABORTED) => {
+                Ok(true)
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -2,10 +2,10 @@
 
 use crate::{
     Access, Attributes, Backing, Caller, Capabilities, DirectoryEntry, DirectoryPlusSink,
-    DirectorySink, Entry, Errno, Node, OpenFlags, Opened, OpenedDirectory, Reached, RenameFlags,
-    Result, SetAttributes, StatFs, Validity, Walked, derived,
+    DirectorySink, Entry, Errno, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
+    Reached, RenameFlags, Result, SetAttributes, StatFs, Validity, Walked, derived,
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 /// A file system.
 ///
@@ -212,6 +212,23 @@ pub trait FileSystem: Send + Sync {
             true => Validity::FOREVER,
             false => Validity::SECOND,
         }
+    }
+
+    /// Changes by others are to be told to `observer` from now on, by a driver that learns of them ([`Change`](crate::Change)). Called once, before requests
+    /// come, by transports that cache.
+    fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
+        let _ = observer;
+        Observed::Never
+    }
+
+    /// The descriptor of [`Observed::Descriptor`] is readable: tell what it says. Called by a thread of the transport's.
+    fn look(&self) {}
+
+    /// Whether the driver would not learn of a change of `node`, though it tells of changes: what is answered for it is then believed for a second at most.
+    /// Asked after each answer: with true, what changed since was told or will be.
+    fn is_unobserved(&self, node: Node) -> bool {
+        let _ = node;
+        false
     }
 
     /// Extended attribute `name` of `node`, at most 64 KiB; the caller compares with the program's buffer (`ERANGE`). Names are 1 to 255

@@ -38,11 +38,11 @@
 
 use crate::{
     Access, Attributes, Caching, Caller, Capabilities, DirectoryPlusSink, DirectorySink, Entry,
-    File, FileSystem, Lock, LockKind, LockOwner, Mapping, Node, OpenFlags, Opened, OpenedDirectory,
-    Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity, Wait, Walked,
-    Whence, derived,
+    File, FileSystem, Lock, LockKind, LockOwner, Mapping, Node, Observed, Observer, OpenFlags,
+    Opened, OpenedDirectory, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs,
+    Validity, Wait, Walked, Whence, derived,
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
 
 /// A [`Layer`] as a [`FileSystem`].
@@ -177,6 +177,15 @@ layer_trait! {
     }
     fn validity(&self) -> Validity {
         self.inner().validity()
+    }
+    fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
+        self.inner().observe(observer)
+    }
+    fn look(&self) {
+        self.inner().look()
+    }
+    fn is_unobserved(&self, node: Node) -> bool {
+        self.inner().is_unobserved(node)
     }
     fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         self.inner().get_xattr(node, name)

@@ -2,6 +2,7 @@
 
 use super::attributes::attributes;
 use super::filesystem::PassthroughFs;
+use super::inotify::{CREATE, DELETE, MOVED_FROM, MOVED_TO};
 use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
 use super::nodes::Object;
 use culvert::{
@@ -81,11 +82,12 @@ impl PassthroughFs {
     ) -> Result<(Entry, Opened)> {
         self.writable()?;
         let object = self.directory(dir)?;
-        let name = Name::new(name)?;
+        let (called, name) = (name, Name::new(name)?);
         loop {
             // O_EXCL follows no link, and O_NOFOLLOW would show in F_GETFL.
             let new = flags.0 & KEPT | O_CREAT | O_EXCL | O_NOCTTY;
-            match kernel::open_at(object.fd(), &name, new, mode) {
+            let own = [(dir, called, CREATE)];
+            match self.doing(&own, || kernel::open_at(object.fd(), &name, new, mode)) {
                 Ok(file) => {
                     let place = kernel::reopen(file.raw(), O_PATH)?;
                     let entry = self.entry(place, Some((dir, &name)))?;
@@ -141,8 +143,8 @@ impl PassthroughFs {
     ) -> Result<Entry> {
         self.writable()?;
         let object = self.directory(dir)?;
-        let name = Name::new(name)?;
-        call(object.fd(), &name)?;
+        let (called, name) = (name, Name::new(name)?);
+        self.doing(&[(dir, called, CREATE)], || call(object.fd(), &name))?;
         match self.find(dir, &object, &name) {
             Ok(entry) if entry.attributes.kind == kind => Ok(entry),
             Ok(another) => {
@@ -162,8 +164,13 @@ impl PassthroughFs {
             return Err(Errno::EPERM.into());
         }
         let place = self.directory(dir)?;
-        let name = Name::new(name)?;
-        kernel::link(object.fd(), place.fd(), &name)?;
+        let (called, name) = (name, Name::new(name)?);
+        self.doing(&[(dir, called, CREATE)], || {
+            kernel::link(object.fd(), place.fd(), &name)
+        })?;
+        if let Some(watch) = self.watching() {
+            watch.linked(node, dir);
+        }
         // Not what the new name says, which may be another's by now.
         let status = kernel::status(object.fd(), None)?;
         match self.nodes.refer(&status, Some((dir, &name))) {
@@ -178,9 +185,11 @@ impl PassthroughFs {
     pub(super) fn remove(&self, dir: Node, name: &[u8], flags: u32) -> Result<()> {
         self.writable()?;
         let object = self.directory(dir)?;
-        let name = Name::new(name)?;
+        let (called, name) = (name, Name::new(name)?);
         let held = self.nodes.hold(object.fd(), &name);
-        kernel::name_call(nr::UNLINKAT, object.fd(), &name, [flags as usize, 0])?;
+        self.doing(&[(dir, called, DELETE)], || {
+            kernel::name_call(nr::UNLINKAT, object.fd(), &name, [flags as usize, 0])
+        })?;
         self.nodes.unnamed(held, (dir, &name));
         Ok(())
     }
@@ -196,13 +205,38 @@ impl PassthroughFs {
         let (old, new) = (self.directory(from.0)?, self.directory(to.0)?);
         let names = (Name::new(from.1)?, Name::new(to.1)?);
         let held = self.nodes.hold(new.fd(), &names.1);
-        kernel::rename((old.fd(), &names.0), (new.fd(), &names.1), flags.0)?;
+        let call = || kernel::rename((old.fd(), &names.0), (new.fd(), &names.1), flags.0);
+        let there = [
+            (from.0, from.1, MOVED_FROM),
+            (to.0, to.1, MOVED_TO),
+            (to.0, to.1, MOVED_FROM),
+            (from.0, from.1, MOVED_TO),
+        ];
+        let own = match flags.exchange() {
+            false => &there[..2],
+            true => &there,
+        };
+        match &self.watch {
+            // Nothing happens between two names of one file.
+            Some(_) if self.is_one((&old, &names.0), (&new, &names.1)) => call(),
+            _ => self.doing(own, call),
+        }?;
         self.nodes.unnamed(held, (to.0, &names.1));
         self.nodes.renamed(to.0, new.fd(), &names.1);
         if flags.exchange() {
             self.nodes.renamed(from.0, old.fd(), &names.0);
         }
         Ok(())
+    }
+
+    /// Whether two names are of one file.
+    fn is_one(&self, left: (&Object, &Name), right: (&Object, &Name)) -> bool {
+        let identity = |(dir, name): (&Object, &Name)| {
+            let status = kernel::status(dir.fd(), Some(name)).ok()?;
+            Some(super::nodes::identity(&status))
+        };
+        let left = identity(left);
+        left.is_some() && left == identity(right)
     }
 
     /// Whether `path`, below the root and passing no link, leads to `object`.

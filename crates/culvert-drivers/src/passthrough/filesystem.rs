@@ -4,13 +4,14 @@ use super::attributes::{self, Target, attributes};
 use super::kernel::{self, Name};
 use super::nodes::{Nodes, Object, Place};
 use super::options::Options;
+use super::watch::{WATCHED, Watch};
 use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
 use crate::descriptor_file::{DescriptorFile, unhindered};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Backing, Caller, Capabilities, DirectorySink, Entry, Errno, Error, File,
-    FileKind, FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
-    SetAttributes, StatFs,
+    FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
+    RenameFlags, Result, SetAttributes, StatFs, Validity,
 };
 use culvert_sys::nr;
 
@@ -22,6 +23,8 @@ pub struct PassthroughFs {
     pub(super) nodes: Arc<Nodes>,
     keeper: Keeper,
     pub(super) options: Options,
+    pub(super) watch: Option<Watch>,
+    book: Option<&'static dyn NodeBook>,
 }
 
 impl PassthroughFs {
@@ -38,6 +41,8 @@ impl PassthroughFs {
             nodes: Arc::new(Nodes::new(root, keeper, book, limit)?),
             keeper,
             options,
+            watch: options.watch.then(Watch::default),
+            book,
         })
     }
 
@@ -146,8 +151,11 @@ impl FileSystem for PassthroughFs {
     }
 
     fn lookup(&self, _caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        let object = self.directory(dir)?;
-        self.find(dir, &object, &Name::new(name)?)
+        let (object, name) = (self.directory(dir)?, Name::new(name)?);
+        match self.watching() {
+            Some(watch) => self.find_watched(watch, dir, &object, &name),
+            None => self.find(dir, &object, &name),
+        }
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {
@@ -365,6 +373,49 @@ impl FileSystem for PassthroughFs {
 
     fn forget(&self, node: Node, count: u64) {
         self.nodes.forget(node, count);
+        if let Some(watch) = self.watching() {
+            watch.forgotten(node, |node| self.nodes.references(node));
+        }
+    }
+
+    fn validity(&self) -> Validity {
+        match self.watching() {
+            Some(_) => WATCHED,
+            None => Validity::SECOND,
+        }
+    }
+
+    fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
+        let Some(watch) = &self.watch else {
+            return Observed::Never;
+        };
+        match watch.start(observer.clone(), self.nodes.root()) {
+            Ok(list) => {
+                // What a server before this one knew may have changed unseen.
+                let mut nodes = Vec::new();
+                if let Some(book) = self.book {
+                    book.each(&mut |_, node, _| nodes.push(Node(node)));
+                }
+                if !nodes.is_empty() {
+                    watch.tell_all(nodes.into_iter().chain([self.root()]));
+                }
+                Observed::Descriptor(list)
+            }
+            Err(error) => {
+                observer.report(&format!("watch: nothing can be watched: {error}"));
+                Observed::Never
+            }
+        }
+    }
+
+    fn look(&self) {
+        if let Some(watch) = &self.watch {
+            watch.look();
+        }
+    }
+
+    fn is_unobserved(&self, node: Node) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.misses(node))
     }
 
     fn sync(&self) -> Result<()> {

@@ -13,6 +13,7 @@ mod attributes;
 mod changes;
 mod closed;
 mod filesystem;
+mod inotify;
 mod kernel;
 mod listing;
 mod nodes;
@@ -20,6 +21,7 @@ mod options;
 mod prepare;
 mod search;
 mod table;
+mod watch;
 mod xattrs;
 
 pub(crate) use attributes::{Target, attributes, change};

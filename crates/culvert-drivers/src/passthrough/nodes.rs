@@ -358,6 +358,13 @@ impl Nodes {
         }
     }
 
+    /// How many references the transport has on `node`; none: nobody keeps it.
+    pub fn references(&self, node: Node) -> Option<u64> {
+        let table = self.table.lock();
+        let found = table.known.get(&(self.keeper.table(), node))?;
+        Some(found.references)
+    }
+
     /// Takes `count` references on `node` back.
     pub fn forget(&self, node: Node, count: u64) {
         let key = (self.keeper.table(), node);

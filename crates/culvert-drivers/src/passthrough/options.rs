@@ -31,6 +31,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         value: "yes|no",
         summary: "whether driven files offer their kernel's descriptor for mappings and locks (yes, default), or are served as those of a driver that has none (no)",
     },
+    OptionInfo {
+        name: "watch",
+        value: "",
+        summary: "in a kernel mount: watch the directory (inotify), tell the kernel at once what others change, and let it believe the rest for a day",
+    },
 ];
 
 /// Option that `prepare` adds: the root's device and inode, so that every process of a run finds the same directory or none.
@@ -49,6 +54,8 @@ pub struct Options {
     pub driven: bool,
     /// `descriptor=no`: driven files do not offer their descriptor.
     pub no_descriptor: bool,
+    /// `watch`.
+    pub watch: bool,
     /// `bound`.
     pub bound: bool,
     /// `identity`: `st_dev` and `st_ino`.
@@ -81,10 +88,11 @@ impl Options {
                     return Err(invalid_option(name, value, "yes or no is needed"));
                 }
                 (IDENTITY, text) => options.identity = Some(identity(text)?),
-                ("ro" | "rw" | "driven" | BOUND, value) if !value.is_empty() => {
+                ("ro" | "rw" | "driven" | "watch" | BOUND, value) if !value.is_empty() => {
                     return Err(invalid_option(name, value, "it takes no value"));
                 }
                 ("driven", _) => options.driven = true,
+                ("watch", _) => options.watch = true,
                 (BOUND, _) => options.bound = true,
                 _ => {}
             }

@@ -96,8 +96,8 @@ impl Session {
 
     /// Whether the kernel may keep the listing of `dir` that it has: it looks itself for changes made through the mount.
     fn kept_listing(&self, dir: Node) -> u32 {
-        let found = self.filesystem.attributes(dir);
-        match found.is_ok_and(|found| self.history.open_directory(dir, &found, self.validity)) {
+        let (found, valid) = (self.filesystem.attributes(dir), self.validity_of(dir));
+        match found.is_ok_and(|found| self.history.open_directory(dir, &found, valid)) {
             true => OpenOut::KEEP_CACHE,
             false => 0,
         }

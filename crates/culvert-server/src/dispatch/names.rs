@@ -24,7 +24,8 @@ impl Session {
             Ok(found) => self.entry(&found),
             // Node 0: the kernel may believe for a while that there is none.
             Err(error) if error.errno() == Errno::ENOENT && self.validity.absent > 0 => {
-                let (entry_valid, entry_valid_nsec) = attributes::validity(self.validity.absent);
+                let absent = self.validity_of(dir).absent;
+                let (entry_valid, entry_valid_nsec) = attributes::validity(absent);
                 Ok(Answer::Entry {
                     entry: EntryOut {
                         entry_valid,

@@ -36,7 +36,7 @@ pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
 
 /// `program` makes the kernel ask exactly `expected`, of that at most.
 #[track_caller]
-fn asks(target: &str, warm: &str, program: &str, expected: &[(&str, usize)]) {
+pub fn asks(target: &str, warm: &str, program: &str, expected: &[(&str, usize)]) {
     let Some(found) = requests(target, warm, program) else {
         return;
     };

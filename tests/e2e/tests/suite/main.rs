@@ -13,6 +13,7 @@ mod heritage;
 mod isolation;
 mod kernel_life;
 mod kernel_mount;
+mod kernel_notices;
 mod kernel_requests;
 mod kernel_setup;
 mod kernel_writing;

@@ -1,0 +1,376 @@
+//! Changes that the driver learns of, told to the kernel.
+//!
+//! By a thread of its own, which exists where the driver tells of anything: the kernel takes a directory's lock to drop a name, and waits for pages that
+//! are being read to drop a file's, so who answers requests must never tell. It sleeps until there is something.
+
+use crate::{attributes::Numbers, report::report, transport::Transport};
+use culvert::{Change, FileSystem, Node, Observed, Observer};
+use culvert_wire::{
+    Name, Nodes, Notification, Protocol,
+    structures::{NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyPruneOut},
+};
+use rustix::{
+    event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
+    io::Errno,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+/// The version from which on names can be doubted (`FUSE_EXPIRE_ONLY`, 7.38).
+const DOUBT: u32 = 38;
+/// The version from which on all names can (`FUSE_NOTIFY_INC_EPOCH`, 7.44).
+pub const EPOCH: u32 = 44;
+/// The version from which on nodes can be called unneeded (`FUSE_NOTIFY_PRUNE`, 7.45).
+const PRUNE: u32 = 45;
+/// How often the kernel is told of a node that it does not know yet, each time after twice as many milliseconds as before.
+const TRIES: u32 = 10;
+/// Nodes in one message.
+const BATCH: usize = 512;
+
+/// What waits to be told.
+#[derive(Debug)]
+pub struct Notices {
+    waiting: Mutex<Waiting>,
+    /// Readable when something has come.
+    news: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    changes: BTreeSet<Change>,
+    ended: bool,
+}
+
+impl Notices {
+    /// Nothing waits.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            waiting: Mutex::default(),
+            news: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        // Full is readable, too.
+        let _ = rustix::io::write(&self.news, &1_u64.to_ne_bytes());
+    }
+
+    /// The connection has ended.
+    pub fn end(&self) {
+        self.waiting().ended = true;
+        self.wake();
+    }
+
+    /// Tells the kernel by `teller` what comes, until [`Notices::end`].
+    ///
+    /// # Errors
+    /// The driver's descriptor cannot be waited for.
+    pub fn run(
+        &self,
+        filesystem: &dyn FileSystem,
+        observed: Observed,
+        teller: &mut Teller<'_>,
+    ) -> io::Result<()> {
+        loop {
+            let mut asked = vec![PollFd::new(&self.news, PollFlags::IN)];
+            if let Observed::Descriptor(fd) = observed {
+                // SAFETY: the driver keeps it open.
+                let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+                asked.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            }
+            match poll(&mut asked, teller.pause().as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let told = asked.get(1).map_or(PollFlags::empty(), PollFd::revents);
+            if told.contains(PollFlags::IN) {
+                filesystem.look();
+            } else if !told.is_empty() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            let _ = rustix::io::read(&self.news, &mut [0; 8]);
+            let changes = {
+                let mut waiting = self.waiting();
+                if waiting.ended {
+                    return Ok(());
+                }
+                std::mem::take(&mut waiting.changes)
+            };
+            teller.tell(changes);
+        }
+    }
+}
+
+impl Observer for Notices {
+    fn tell(&self, change: Change) {
+        let mut waiting = self.waiting();
+        let first = waiting.changes.is_empty();
+        waiting.changes.insert(change);
+        drop(waiting);
+        if first {
+            self.wake();
+        }
+    }
+
+    fn report(&self, line: &str) {
+        report(format_args!("{line}"));
+    }
+}
+
+/// Who tells the kernel.
+pub struct Teller<'a> {
+    transport: &'a dyn Transport,
+    protocol: Protocol,
+    numbers: Numbers,
+    /// Nodes that the kernel did not know, whose content or attributes have changed, and how often it was told: an answer that brings it the node, as it was
+    /// before, may be under way.
+    unknown: BTreeMap<Node, (bool, u32)>,
+}
+
+impl<'a> Teller<'a> {
+    /// By `transport`, in words of `protocol`.
+    pub const fn new(transport: &'a dyn Transport, protocol: Protocol, numbers: Numbers) -> Self {
+        Self {
+            transport,
+            protocol,
+            numbers,
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// How long to wait before [`Teller::tell`] is to be called though nothing has changed; none: for ever.
+    fn pause(&self) -> Option<Timespec> {
+        let tries = self.unknown.values().map(|(_, tries)| *tries).min()?;
+        Some(Timespec {
+            tv_sec: 0,
+            tv_nsec: 1_000_000 << tries.min(TRIES),
+        })
+    }
+
+    /// Tells of `changes`, and once more of what the kernel did not know.
+    pub fn tell(&mut self, changes: BTreeSet<Change>) {
+        for (node, (content, tries)) in std::mem::take(&mut self.unknown) {
+            self.outdated(node, content, tries);
+        }
+        let mut unneeded = Vec::new();
+        for change in changes {
+            match change {
+                Change::Everything if self.protocol.minor >= EPOCH => {
+                    self.send("epoch", &Notification::IncEpoch {});
+                }
+                Change::Everything => {}
+                Change::Name { dir, name } => self.name(dir, &name, 0),
+                Change::Doubtful { dir, name } if self.protocol.minor >= DOUBT => {
+                    self.name(dir, &name, NotifyInvalEntryOut::EXPIRE_ONLY);
+                }
+                Change::Doubtful { dir, name } => self.name(dir, &name, 0),
+                Change::Removed { dir, name, node } => self.removed(dir, &name, node),
+                Change::Attributes(node) => self.outdated(node, false, 0),
+                Change::Content(node) => self.outdated(node, true, 0),
+                Change::Unneeded(node) => unneeded.push(self.numbers.number(node)),
+            }
+        }
+        if self.protocol.minor >= PRUNE {
+            for batch in unneeded.chunks(BATCH) {
+                self.unneeded(batch);
+            }
+        }
+    }
+
+    fn name(&self, dir: Node, name: &[u8], flags: u32) {
+        if let Some(name) = Name::new(name) {
+            let entry = NotifyInvalEntryOut {
+                parent: self.numbers.number(dir),
+                namelen: 0,
+                flags,
+            };
+            self.send("name", &Notification::InvalEntry { entry, name });
+        }
+    }
+
+    fn removed(&self, dir: Node, name: &[u8], node: Node) {
+        if let Some(name) = Name::new(name) {
+            let delete = NotifyDeleteOut {
+                parent: self.numbers.number(dir),
+                child: self.numbers.number(node),
+                namelen: 0,
+                padding: 0,
+            };
+            self.send("removed name", &Notification::Delete { delete, name });
+        }
+    }
+
+    fn outdated(&mut self, node: Node, content: bool, tries: u32) {
+        let inode = NotifyInvalInodeOut {
+            ino: self.numbers.number(node),
+            off: if content { 0 } else { -1 },
+            len: 0,
+        };
+        let notification = Notification::InvalInode { inode };
+        if !self.send("node", &notification) && tries < TRIES {
+            let (before, _) = self.unknown.get(&node).copied().unwrap_or_default();
+            self.unknown.insert(node, (before || content, tries + 1));
+        }
+    }
+
+    fn unneeded(&self, numbers: &[u64]) {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_ne_bytes()).collect();
+        if let Some(nodes) = Nodes::new(&bytes) {
+            let prune = NotifyPruneOut::default();
+            self.send("unneeded nodes", &Notification::Prune { prune, nodes });
+        }
+    }
+
+    /// Whether the kernel knew what it was told of.
+    fn send(&self, what: &str, notification: &Notification<'_>) -> bool {
+        let message = notification
+            .encode(&self.protocol)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error));
+        let told = message.and_then(|message| self.transport.notify(&message));
+        told.unwrap_or_else(|error| {
+            report(format_args!("the kernel was not told of a {what}: {error}"));
+            true
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use culvert_wire::{InitFlags, Message};
+    use std::{cell::RefCell, os::fd::BorrowedFd};
+
+    /// A kernel that writes down what it is told, and knows the nodes below 100.
+    #[derive(Default)]
+    struct Kernel(RefCell<Vec<String>>);
+
+    const NEWEST: Protocol = Protocol {
+        minor: culvert_wire::NEWEST_MINOR,
+        flags: InitFlags::NONE,
+    };
+
+    // SAFETY: used by one thread.
+    unsafe impl Sync for Kernel {}
+
+    impl Transport for Kernel {
+        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn send(&self, _: &Message<'_>) -> io::Result<()> {
+            Ok(())
+        }
+        fn notify(&self, message: &Message<'_>) -> io::Result<bool> {
+            let mut bytes = vec![0; message.length()];
+            message.copy_to(&mut bytes).expect("room");
+            let told = Notification::decode(&bytes, &NEWEST).expect("well-formed");
+            self.0.borrow_mut().push(match &told {
+                Notification::InvalInode { inode } => format!("inode {} {}", inode.ino, inode.off),
+                Notification::InvalEntry { entry, name } => {
+                    let name = String::from_utf8_lossy(name.bytes()).into_owned();
+                    format!("entry {} {name} {}", entry.parent, entry.flags)
+                }
+                Notification::Delete { delete, .. } => {
+                    format!("delete {} {}", delete.parent, delete.child)
+                }
+                Notification::Prune { nodes, .. } => format!("prune {}", nodes.count()),
+                Notification::IncEpoch {} => "epoch".to_owned(),
+                other => format!("{other:?}"),
+            });
+            Ok(!matches!(told, Notification::InvalInode { inode } if inode.ino >= 100))
+        }
+        fn another(&self) -> io::Result<Box<dyn Transport>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn release_backing(&self, _: i32) {}
+    }
+
+    fn told(minor: u32, changes: &[Change]) -> Vec<String> {
+        let kernel = Kernel::default();
+        let protocol = Protocol { minor, ..NEWEST };
+        let mut teller = Teller::new(&kernel, protocol, Numbers::new(Node(7)));
+        teller.tell(changes.iter().cloned().collect());
+        kernel.0.into_inner()
+    }
+
+    fn name(name: &str) -> (Node, Vec<u8>) {
+        (Node(7), name.into())
+    }
+
+    #[test]
+    fn each_change_is_one_message() {
+        let (dir, name) = name("n");
+        let node = Node(9);
+        let changes = [
+            Change::Everything,
+            Change::Name {
+                dir,
+                name: name.clone(),
+            },
+            Change::Doubtful {
+                dir,
+                name: name.clone(),
+            },
+            Change::Removed { dir, name, node },
+            Change::Attributes(node),
+            Change::Attributes(node),
+            Change::Content(dir),
+            Change::Unneeded(node),
+            Change::Unneeded(Node(10)),
+        ];
+        let expected = [
+            "epoch",
+            "entry 1 n 0",
+            "entry 1 n 1",
+            "delete 1 9",
+            "inode 9 -1",
+            "inode 1 0",
+            "prune 2",
+        ];
+        assert_eq!(told(culvert_wire::NEWEST_MINOR, &changes), expected);
+        // What an old kernel does not know is left out, or said more strongly.
+        let expected = [
+            "entry 1 n 0",
+            "entry 1 n 0",
+            "delete 1 9",
+            "inode 9 -1",
+            "inode 1 0",
+        ];
+        assert_eq!(told(31, &changes), expected);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_know_yet_is_told_again() {
+        let kernel = Kernel::default();
+        let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
+        teller.tell(BTreeSet::from([
+            Change::Attributes(Node(100)),
+            Change::Attributes(Node(9)),
+        ]));
+        assert!(teller.pause().is_some());
+        let mut rounds = 0;
+        while teller.pause().is_some() {
+            teller.tell(BTreeSet::new());
+            rounds += 1;
+        }
+        assert_eq!(rounds, TRIES);
+        let count = |what: &str| kernel.0.borrow().iter().filter(|one| *one == what).count();
+        assert_eq!(
+            (count("inode 9 -1"), count("inode 100 -1")),
+            (1, TRIES as usize + 1)
+        );
+    }
+}
