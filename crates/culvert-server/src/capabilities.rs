@@ -23,11 +23,20 @@ pub struct Situation {
     pub believed_for_ever: bool,
     /// The server may register backing files (CAP_SYS_ADMIN).
     pub privileged: bool,
+    /// Requests may come by io_uring.
+    pub ring: bool,
+    /// The user wants unanswered requests to end the connection.
+    pub timeout: bool,
 }
 
 impl Situation {
     /// As `filesystem` and the calling process have it.
-    pub fn of(filesystem: &dyn FileSystem, validity: Validity, settings: &Settings) -> Self {
+    pub fn of(
+        filesystem: &dyn FileSystem,
+        validity: Validity,
+        settings: &Settings,
+        ring: bool,
+    ) -> Self {
         let can = filesystem.capabilities();
         Self {
             immutable: can.immutable,
@@ -36,6 +45,8 @@ impl Situation {
             believed: validity.entry > 0 && validity.attributes > 0,
             believed_for_ever: validity.entry.min(validity.attributes) == u64::MAX,
             privileged: rustix::process::geteuid().is_root(),
+            ring,
+            timeout: settings.request_timeout.is_some(),
         }
     }
 }
@@ -129,6 +140,14 @@ capabilities! {
         true => Ok(()),
         false => Err("backing files may be registered with CAP_SYS_ADMIN only"),
     }, "reads, writes and mappings of backed files are the kernel's own: no request at all";
+    OVER_IO_URING "over-io-uring" true |situation| match situation.ring {
+        true => Ok(()),
+        false => Err("requests come by /dev/fuse (transport=, culvert doctor)"),
+    }, "requests and answers by rings of shared memory, one for each processor: one system call for each, and nobody is woken on another processor";
+    REQUEST_TIMEOUT "request-timeout" true |situation| match situation.timeout {
+        true => Ok(()),
+        false => Err("a driver may take as long as it has to (request_timeout=)"),
+    }, "a request that is not answered in time ends the connection: its caller gets an error instead of waiting for ever";
 }
 
 /// What is not agreed on in INIT but said with each answer: its name for `--without`, and its reason.
@@ -232,6 +251,8 @@ mod tests {
         believed: false,
         believed_for_ever: false,
         privileged: true,
+        ring: false,
+        timeout: false,
     };
     const EVERYTHING: InitFlags = InitFlags(u64::MAX);
 
@@ -251,6 +272,8 @@ mod tests {
             believed: true,
             believed_for_ever: true,
             privileged: false,
+            ring: false,
+            timeout: false,
         };
         let chosen = choose(&archive, EVERYTHING, &[]);
         assert!(chosen.contains(InitFlags::CACHE_SYMLINKS.with(InitFlags::NO_OPENDIR_SUPPORT)));

@@ -17,11 +17,13 @@ pub mod estate;
 mod handles;
 mod history;
 mod identity;
+mod interrupts;
 pub mod mounting;
 mod notices;
 mod passthrough;
 mod pool;
 mod report;
+pub mod ring;
 mod session;
 mod succession;
 mod transport;
@@ -34,5 +36,6 @@ pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
     found.map_or("?", |(name, _)| name)
 }
 
-pub use session::{Ended, Session, Settings};
-pub use transport::{DeviceFuse, Transport};
+pub use interrupts::interrupted;
+pub use session::{Ended, Requests, Session, Settings};
+pub use transport::{Channel, DeviceFuse, Transport};

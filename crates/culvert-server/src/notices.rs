@@ -3,7 +3,7 @@
 //! By a thread of its own, which exists where the driver tells of anything: the kernel takes a directory's lock to drop a name, and waits for pages that
 //! are being read to drop a file's, so who answers requests must never tell. It sleeps until there is something.
 
-use crate::{attributes::Numbers, report::report, transport::Transport};
+use crate::{attributes::Numbers, report::report, transport::Channel};
 use culvert::{Change, FileSystem, Node, Observed, Observer};
 use culvert_wire::{
     Name, Nodes, Notification, Protocol,
@@ -130,7 +130,7 @@ impl Observer for Notices {
 
 /// Who tells the kernel.
 pub struct Teller<'a> {
-    transport: &'a dyn Transport,
+    transport: &'a dyn Channel,
     protocol: Protocol,
     numbers: Numbers,
     /// Nodes that the kernel did not know, whose content or attributes have changed, and how often it was told: an answer that brings it the node, as it was
@@ -140,7 +140,7 @@ pub struct Teller<'a> {
 
 impl<'a> Teller<'a> {
     /// By `transport`, in words of `protocol`.
-    pub const fn new(transport: &'a dyn Transport, protocol: Protocol, numbers: Numbers) -> Self {
+    pub const fn new(transport: &'a dyn Channel, protocol: Protocol, numbers: Numbers) -> Self {
         Self {
             transport,
             protocol,
@@ -263,10 +263,7 @@ mod tests {
     // SAFETY: used by one thread.
     unsafe impl Sync for Kernel {}
 
-    impl Transport for Kernel {
-        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
-            Ok(0)
-        }
+    impl Channel for Kernel {
         fn send(&self, _: &Message<'_>) -> io::Result<()> {
             Ok(())
         }
@@ -288,9 +285,6 @@ mod tests {
                 other => format!("{other:?}"),
             });
             Ok(!matches!(told, Notification::InvalInode { inode } if inode.ino >= 100))
-        }
-        fn another(&self) -> io::Result<Box<dyn Transport>> {
-            Err(io::ErrorKind::Unsupported.into())
         }
         fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
             Err(io::ErrorKind::Unsupported.into())

@@ -3,7 +3,7 @@
 //! The kernel takes one backing file for a node, and no cached opens beside (EIO, fs/fuse/iomode.c). So the first open of a node decides for all
 //! that overlap with it.
 
-use crate::transport::Transport;
+use crate::transport::Channel;
 use culvert::Node;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -40,7 +40,7 @@ impl Backings {
         node: Node,
         file: Option<BorrowedFd<'_>>,
         stores: bool,
-        transport: &dyn Transport,
+        transport: &dyn Channel,
     ) -> Option<i32> {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mode = match nodes.entry(node) {
@@ -89,7 +89,7 @@ impl Backings {
     }
 
     /// An open of `node` has ended.
-    pub fn close(&self, node: Node, stores: bool, transport: &dyn Transport) {
+    pub fn close(&self, node: Node, stores: bool, transport: &dyn Channel) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut known) = nodes.entry(node) {
             let open = known.get_mut();
@@ -121,15 +121,9 @@ mod tests {
         out: AtomicI32,
     }
 
-    impl Transport for Counting {
-        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
-            Ok(0)
-        }
+    impl Channel for Counting {
         fn send(&self, _: &Message<'_>) -> io::Result<()> {
             Ok(())
-        }
-        fn another(&self) -> io::Result<Box<dyn Transport>> {
-            Err(io::ErrorKind::Unsupported.into())
         }
         fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
             self.out.fetch_add(1, Relaxed);

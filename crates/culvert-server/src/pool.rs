@@ -245,6 +245,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Channel;
     use culvert_wire::Message;
     use std::{os::fd::BorrowedFd, sync::mpsc};
 
@@ -262,11 +263,14 @@ mod tests {
             };
             Ok(queue.try_recv().ok())
         }
-        fn send(&self, _: &Message<'_>) -> io::Result<()> {
-            Ok(())
-        }
         fn another(&self) -> io::Result<Box<dyn Transport>> {
             Ok(Box::new(self.clone()))
+        }
+    }
+
+    impl Channel for std::sync::Arc<Queue> {
+        fn send(&self, _: &Message<'_>) -> io::Result<()> {
+            Ok(())
         }
         fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
             Err(io::ErrorKind::Unsupported.into())

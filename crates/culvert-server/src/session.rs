@@ -10,11 +10,13 @@ use crate::{
     handles::Handles,
     history::History,
     identity::Identity,
+    interrupts::{Hand, Interrupts},
     notices::{self, Notices, Teller},
     passthrough::Backings,
     pool::{Pool, Turn},
     report::report,
-    transport::Transport,
+    ring::{self, Rings},
+    transport::{Channel, Transport},
     unopened::Unopened,
 };
 use culvert::{Change, Errno, Error, FileSystem, Observed, Observer, Result, Validity};
@@ -27,7 +29,7 @@ use std::{
     io,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
     time::Duration,
@@ -62,6 +64,22 @@ pub struct Settings {
     pub estate: Option<&'static Estate>,
     /// Where it is counted what is done.
     pub counters: Option<&'static Counters>,
+    /// How requests come.
+    pub requests: Requests,
+    /// Seconds after which the kernel ends the connection for a request that was not answered.
+    pub request_timeout: Option<u16>,
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requests {
+    /// By the faster way of those that there are.
+    #[default]
+    Auto,
+    /// By /dev/fuse.
+    Device,
+    /// By io_uring, or the mount is not made.
+    Ring,
 }
 
 impl Settings {
@@ -99,15 +117,7 @@ pub struct Session {
     pub(crate) observed: Observed,
     /// The kernel is told of what the driver observes.
     pub(crate) tells: AtomicBool,
-    running: Vec<Running>,
-}
-
-/// What a thread does just now, for INTERRUPT.
-#[derive(Debug, Default)]
-struct Running {
-    /// The request; 0: none.
-    unique: AtomicU64,
-    interrupted: AtomicBool,
+    interrupts: Interrupts,
 }
 
 /// Why [`Session::serve`] returned.
@@ -122,8 +132,9 @@ pub enum Ended {
 /// A request that is being answered.
 pub(crate) struct Context<'a> {
     pub identity: &'a mut Identity,
-    pub transport: &'a dyn Transport,
-    pub interrupted: &'a AtomicBool,
+    pub transport: &'a dyn Channel,
+    /// Tells whether the request is interrupted.
+    pub hand: &'a Hand,
     /// The caller's group that decides about set-group-ID.
     pub groups: Vec<u32>,
     /// Where it stands what is being done, where there is an estate.
@@ -148,7 +159,12 @@ impl Session {
         }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
         let validity = belief::chosen(&*filesystem, &settings);
-        let situation = Situation::of(&*filesystem, validity, &settings);
+        let ring = ring::chosen(&settings);
+        if let (Requests::Ring, Err(reason)) = (settings.requests, &ring) {
+            let text = format!("transport=ring: {reason}");
+            return Err(Error::because(Errno::EOPNOTSUPP, text));
+        }
+        let situation = Situation::of(&*filesystem, validity, &settings, ring.is_ok());
         let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
         let protocol = loop {
             let length = transport.receive(&mut buffer).map_err(broken)?;
@@ -197,7 +213,11 @@ impl Session {
                     ),
                 ));
             };
-            answer(init_out(&init, &protocol))?;
+            if settings.requests == Requests::Ring && !flags.contains(InitFlags::OVER_IO_URING) {
+                let text = "transport=ring: the kernel does not offer it for this mount";
+                return Err(Error::because(Errno::EOPNOTSUPP, text));
+            }
+            answer(init_out(&init, &protocol, settings.request_timeout))?;
             break protocol;
         };
         if let Some(estate) = settings.estate {
@@ -208,7 +228,6 @@ impl Session {
 
     fn new(filesystem: Box<dyn FileSystem>, settings: Settings, protocol: Protocol) -> Self {
         let can = filesystem.capabilities();
-        let threads = settings.threads();
         let notices = Notices::new().ok().map(Arc::new);
         let observed = notices.as_ref().map_or(Observed::Never, |notices| {
             filesystem.observe(Arc::clone(notices) as Arc<dyn Observer>)
@@ -232,7 +251,7 @@ impl Session {
             backings: Backings::default(),
             history: History::default(),
             unopened: Unopened::default(),
-            running: (0..threads).map(|_| Running::default()).collect(),
+            interrupts: Interrupts::new(),
         }
     }
 
@@ -257,6 +276,7 @@ impl Session {
 
     /// Answers requests until the mount is gone. `transport` is the channel that INIT came by.
     pub fn serve(&self, transport: Box<dyn Transport>) -> Ended {
+        let threads = self.settings.threads();
         let mut channels = Vec::new();
         let mut places = Vec::new();
         if let Some(estate) = self.settings.estate {
@@ -264,9 +284,9 @@ impl Session {
             let mut all = estate.channels();
             std::mem::forget(all.next());
             channels.extend(all.map(|channel| Box::new(channel) as Box<dyn Transport>));
-            places = estate.requests().places(self.running.len(), estate.begin());
+            places = estate.requests().places(threads, estate.begin());
         }
-        while self.settings.estate.is_none() && channels.len() + 1 < self.running.len() {
+        while self.settings.estate.is_none() && channels.len() + 1 < threads {
             match transport.another() {
                 Ok(channel) => channels.push(channel),
                 // One channel can be read by one thread as well.
@@ -278,21 +298,35 @@ impl Session {
             Ok(teller) => teller,
             Err(error) => return Ended::Broken(error),
         };
+        let rings = match self.protocol.flags.contains(InitFlags::OVER_IO_URING) {
+            true => match transport
+                .device()
+                .and_then(|device| Rings::new(device, MAXIMUM_DATA))
+            {
+                Ok(rings) => Some(rings),
+                Err(error) => return Ended::Broken(error),
+            },
+            false => None,
+        };
         channels.push(transport);
         let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
-        let pool = &pool;
+        let (pool, rings) = (&pool, rings.as_ref());
         thread::scope(|scope| {
             scope.spawn(|| pool.watch());
             if let Some(channel) = teller {
                 scope.spawn(move || self.notify(&*channel));
             }
+            scope.spawn(|| self.interrupts.watch());
+            if let Some(rings) = rings {
+                rings.start(self, scope);
+            }
             let threads: Vec<_> = channels
                 .into_iter()
-                .zip(&self.running)
+                .take(threads)
                 .enumerate()
-                .map(|(number, (channel, running))| {
+                .map(|(number, channel)| {
                     let place = places.get(number).copied();
-                    scope.spawn(move || self.work(pool, &*channel, running, place))
+                    scope.spawn(move || self.work(pool, &*channel, place))
                 })
                 .collect();
             let broken = threads
@@ -303,6 +337,10 @@ impl Session {
             if let Some(notices) = &self.notices {
                 notices.end();
             }
+            if let Some(rings) = rings {
+                rings.end();
+            }
+            self.interrupts.close();
             ended
         })
     }
@@ -321,72 +359,31 @@ impl Session {
     }
 
     /// One thread: takes requests, answers them.
-    fn work(
-        &self,
-        pool: &Pool,
-        transport: &dyn Transport,
-        running: &Running,
-        place: Option<Place>,
-    ) -> io::Result<()> {
+    fn work(&self, pool: &Pool, transport: &dyn Transport, place: Option<Place>) -> io::Result<()> {
         let mut turn = Turn::default();
-        let mut identity = Identity::of_thread();
+        let mut worker = Worker::new(self, place);
         let mut buffer = vec![0; MAXIMUM_DATA + MAXIMUM_HEAD];
         let mut out = vec![0; MAXIMUM_DATA];
         loop {
             let length = pool.next(transport, &mut turn, &mut buffer)?;
             if length == 0 {
+                self.abandon();
                 return Ok(());
             }
-            let request = &buffer[..length];
-            let Some(header) = Request::header(request) else {
-                return Err(io::ErrorKind::InvalidData.into());
-            };
-            running.interrupted.store(false, Relaxed);
-            running.unique.store(header.unique, Relaxed);
-            let evidence = match self.past(header.unique, place) {
-                Some(Past::Answered(answer)) => {
-                    transport.send_again(answer, header.unique)?;
-                    place.inspect(|place| place.end());
-                    continue;
-                }
-                Some(Past::Begun { attempts, .. }) if attempts >= ATTEMPTS => {
-                    let name = Operation::name(header.opcode);
-                    report(format_args!(
-                        "{name}: EIO: {attempts} servers have died of this request"
-                    ));
-                    self.reply(
-                        transport,
-                        header.unique,
-                        Answer::Error(Errno::EIO.raw()),
-                        place,
-                    )?;
-                    continue;
-                }
-                Some(Past::Begun { evidence, .. }) => evidence,
-                None => {
-                    place.inspect(|place| place.begin(header.unique));
-                    None
-                }
-            };
-            let mut context = Context {
-                identity: &mut identity,
-                transport,
-                interrupted: &running.interrupted,
-                groups: Vec::new(),
-                place,
-                evidence,
-            };
-            let answer = self.answer(&mut context, request, &header, &mut out);
-            running.unique.store(0, Relaxed);
-            if let Some(counters) = self.settings.counters {
-                counters.count(header.opcode, answer.as_ref());
-            }
-            match answer {
-                Some(answer) => self.reply(transport, header.unique, answer, place)?,
-                None => {
-                    place.inspect(|place| place.end());
-                }
-            }
+            worker.carry_out(transport, &buffer[..length], &mut out)?;
+        }
+    }
+
+    /// The connection has ended: with a time limit, perhaps because of what is in hand.
+    fn abandon(&self) {
+        let Some(seconds) = self.settings.request_timeout else {
+            return;
+        };
+        let late = self.interrupts.abandon().join(", ");
+        if !late.is_empty() {
+            report(format_args!(
+                "the kernel has ended the connection while a request was not answered ({late}); request_timeout is {seconds} s"
+            ));
         }
     }
 
@@ -415,7 +412,8 @@ impl Session {
             }
         };
         if let Operation::Interrupt { interrupt } = request.operation {
-            return self.interrupt(interrupt.unique);
+            self.interrupts.interrupt(interrupt.unique);
+            return None;
         }
         let answered = request.operation.is_answered();
         let result = self.dispatch(context, &request, out);
@@ -441,24 +439,9 @@ impl Session {
         answered.then_some(answer)
     }
 
-    /// The caller of request `unique` has a signal. A request that no thread has in hand is being taken or answered: the kernel is to say it again.
-    fn interrupt(&self, unique: u64) -> Option<Answer<'static>> {
-        let found = self
-            .running
-            .iter()
-            .find(|running| running.unique.load(Relaxed) == unique);
-        match found {
-            Some(running) => {
-                running.interrupted.store(true, Relaxed);
-                None
-            }
-            None => Some(Answer::Error(Errno::EAGAIN.raw())),
-        }
-    }
-
     fn reply(
         &self,
-        transport: &dyn Transport,
+        channel: &dyn Channel,
         unique: u64,
         answer: Answer<'_>,
         place: Option<Place>,
@@ -469,14 +452,98 @@ impl Session {
         if let Some(place) = place {
             place.carried_out(&message);
         }
-        transport.send(&message)?;
+        channel.send(&message)?;
         place.inspect(|place| place.end());
         Ok(())
     }
 }
 
+/// A thread that carries requests out.
+pub(crate) struct Worker<'a> {
+    session: &'a Session,
+    hand: Arc<Hand>,
+    identity: Identity,
+    place: Option<Place>,
+}
+
+impl<'a> Worker<'a> {
+    /// The calling thread. `place`: where it stands what it does, where there is an estate.
+    pub fn new(session: &'a Session, place: Option<Place>) -> Self {
+        Self {
+            session,
+            hand: session.interrupts.join(),
+            identity: Identity::of_thread(),
+            place,
+        }
+    }
+
+    /// Carries `request` out, and answers it by `channel`; the answer's data may lie in `out`.
+    ///
+    /// # Errors
+    /// What came is no request, or the answer does not go out.
+    pub fn carry_out(
+        &mut self,
+        channel: &dyn Channel,
+        request: &[u8],
+        out: &mut [u8],
+    ) -> io::Result<()> {
+        let (session, place) = (self.session, self.place);
+        let Some(header) = Request::header(request) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let evidence = match session.past(header.unique, place) {
+            Some(Past::Answered(answer)) => {
+                channel.send_again(answer, header.unique)?;
+                place.inspect(|place| place.end());
+                return Ok(());
+            }
+            Some(Past::Begun { attempts, .. }) if attempts >= ATTEMPTS => {
+                let name = Operation::name(header.opcode);
+                report(format_args!(
+                    "{name}: EIO: {attempts} servers have died of this request"
+                ));
+                let answer = Answer::Error(Errno::EIO.raw());
+                return session.reply(channel, header.unique, answer, place);
+            }
+            Some(Past::Begun { evidence, .. }) => evidence,
+            None => {
+                place.inspect(|place| place.begin(header.unique));
+                None
+            }
+        };
+        let interrupts = &session.interrupts;
+        interrupts.begin(&self.hand, header.unique, header.opcode);
+        let mut context = Context {
+            identity: &mut self.identity,
+            transport: channel,
+            hand: &self.hand,
+            groups: Vec::new(),
+            place,
+            evidence,
+        };
+        let answer = session.answer(&mut context, request, &header, out);
+        interrupts.end(&self.hand);
+        if let Some(counters) = session.settings.counters {
+            counters.count(header.opcode, answer.as_ref());
+        }
+        match answer {
+            Some(answer) => session.reply(channel, header.unique, answer, place)?,
+            None => {
+                place.inspect(|place| place.end());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.session.interrupts.leave(&self.hand);
+    }
+}
+
 /// The server's part of INIT.
-fn init_out(init: &InitIn, protocol: &Protocol) -> InitOut {
+fn init_out(init: &InitIn, protocol: &Protocol, timeout: Option<u16>) -> InitOut {
     let (flags, flags2) = protocol.flags.words();
     let has = |flag| protocol.flags.contains(flag);
     const PAGE: usize = 4096;
@@ -499,6 +566,9 @@ fn init_out(init: &InitIn, protocol: &Protocol) -> InitOut {
         max_pages: (max_write / PAGE) as u16,
         // Backing files on a stacked file system are refused; in exchange this mount may lie below one.
         max_stack_depth: u32::from(has(InitFlags::PASSTHROUGH)),
+        request_timeout: timeout
+            .filter(|_| has(InitFlags::REQUEST_TIMEOUT))
+            .unwrap_or(0),
         ..InitOut::default()
     }
 }

@@ -12,23 +12,8 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-/// A channel of a connection with the kernel (or who plays it). Each thread has its own.
-pub trait Transport: Send {
-    /// Waits for the next request and puts it into `buffer`; its length, 0 when the connection has ended.
-    ///
-    /// # Errors
-    /// The channel is broken.
-    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
-
-    /// The next request if there is one: its length. None: nothing yet, or this transport cannot tell.
-    ///
-    /// # Errors
-    /// The channel is broken.
-    fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let _ = buffer;
-        Ok(None)
-    }
-
+/// Where answers go.
+pub trait Channel {
     /// Sends a reply or a notification. One that nobody waits for any more is no error.
     ///
     /// # Errors
@@ -46,10 +31,37 @@ pub trait Transport: Send {
     /// Sends the bytes of a reply, which was made for an earlier server, to request `unique`.
     ///
     /// # Errors
-    /// As [`Transport::send`]; this transport knows of no earlier servers.
+    /// As [`Channel::send`]; this transport knows of no earlier servers.
     fn send_again(&self, reply: Vec<u8>, unique: u64) -> io::Result<()> {
         let _ = (reply, unique);
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Makes the file open in `file` one that the kernel reads and writes itself (passthrough); its number.
+    ///
+    /// # Errors
+    /// The kernel refuses, or this transport has no such thing.
+    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32>;
+
+    /// Gives a number of [`Channel::register_backing`] back.
+    fn release_backing(&self, number: i32);
+}
+
+/// A channel of a connection with the kernel (or who plays it) that requests come by, too. Each thread has its own.
+pub trait Transport: Channel + Send {
+    /// Waits for the next request and puts it into `buffer`; its length, 0 when the connection has ended.
+    ///
+    /// # Errors
+    /// The channel is broken.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// The next request if there is one: its length. None: nothing yet, or this transport cannot tell.
+    ///
+    /// # Errors
+    /// The channel is broken.
+    fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let _ = buffer;
+        Ok(None)
     }
 
     /// Another channel of the same connection, for another thread.
@@ -58,14 +70,13 @@ pub trait Transport: Send {
     /// There is none.
     fn another(&self) -> io::Result<Box<dyn Transport>>;
 
-    /// Makes the file open in `file` one that the kernel reads and writes itself (passthrough); its number.
+    /// The device, where requests may come by rings as well.
     ///
     /// # Errors
-    /// The kernel refuses, or this transport has no such thing.
-    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32>;
-
-    /// Gives a number of [`Transport::register_backing`] back.
-    fn release_backing(&self, number: i32);
+    /// No descriptor is left, or there is no device.
+    fn device(&self) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// An open /dev/fuse.
@@ -96,6 +107,11 @@ impl DeviceFuse {
             device,
             hasty: Cell::new(None),
         }
+    }
+
+    /// Its descriptor.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
     }
 
     /// Whether reads return at once when there is no request. Two cheap calls around each sleep; poll(2) would wake all threads for each request.
@@ -181,6 +197,16 @@ impl Transport for DeviceFuse {
         }
     }
 
+    fn another(&self) -> io::Result<Box<dyn Transport>> {
+        Ok(Box::new(self.clone_device()?))
+    }
+
+    fn device(&self) -> io::Result<OwnedFd> {
+        self.device.try_clone()
+    }
+}
+
+impl Channel for DeviceFuse {
     fn send(&self, message: &Message<'_>) -> io::Result<()> {
         match self.write(message) {
             // The caller was killed meanwhile, or the mount is gone.
@@ -209,10 +235,6 @@ impl Transport for DeviceFuse {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => Ok(()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    fn another(&self) -> io::Result<Box<dyn Transport>> {
-        Ok(Box::new(self.clone_device()?))
     }
 
     fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {

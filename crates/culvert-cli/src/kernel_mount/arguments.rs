@@ -6,7 +6,7 @@ use crate::{
     failure::{Failure, shown},
 };
 use culvert::mount::{Options, Request, parse_options, parse_volume};
-use culvert_server::capabilities;
+use culvert_server::{Requests, capabilities};
 use lexopt::Arg::{Long, Short, Value};
 use std::{
     ffi::OsString,
@@ -37,6 +37,10 @@ pub struct Mount {
     pub absent: Option<Duration>,
     /// A keeper starts the server again when it dies.
     pub restart: bool,
+    /// How requests come.
+    pub requests: Requests,
+    /// Seconds after which an unanswered request ends the connection.
+    pub request_timeout: Option<u16>,
     /// Print every request.
     pub trace: bool,
     /// No program on it is executed.
@@ -58,7 +62,10 @@ root need fusermount3 (package fuse3).
   -o OPTIONS       of the file system, separated by commas; and allow_other,
                    suid, dev (root only: set-user-ID programs and devices),
                    valid=SECONDS, absent=SECONDS (how long what others change,
-                   or make, may go unseen: 1 and 0; with valid=0 not at all)
+                   or make, may go unseen: 1 and 0; with valid=0 not at all),
+                   transport=auto|device|ring (how requests come: /dev/fuse or
+                   io_uring), request_timeout=SECONDS (the mount ends when a
+                   request is not answered in time)
   -f, --foreground stay in the foreground, messages on standard error
       --allow-other
                    other users may use the mount, with their own rights
@@ -155,17 +162,38 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         }
     };
     let (mut set_id, mut devices, mut no_exec) = (false, false, false);
-    let (mut valid, mut absent, mut wrong_time) = (None, None, None);
+    let (mut valid, mut absent, mut mistake) = (None, None, None);
+    let (mut requests, mut request_timeout) = (Requests::Auto, None);
     let mut named = Vec::new();
     // Words of mount(8) that are the kernel's, not the driver's.
     request.options.retain(|(name, value)| {
         match name.as_str() {
             "valid" | "absent" => match (seconds(value), name.as_str()) {
-                (None, _) => wrong_time = Some(name.clone()),
+                (None, _) => {
+                    mistake = Some(format!(
+                        "option {name} wants a number of seconds, as in {name}=1 or {name}=0.5"
+                    ))
+                }
                 (time, "valid") => valid = time,
                 (time, _) => absent = time,
             },
             "with" | "without" => named.push((name.clone(), value.clone())),
+            "request_timeout" => match str::from_utf8(value)
+                .ok()
+                .and_then(|text| text.parse().ok())
+            {
+                None | Some(0) => {
+                    mistake =
+                        Some("option request_timeout wants a number of seconds, 1 to 65535".into())
+                }
+                seconds => request_timeout = seconds,
+            },
+            "transport" => match value.as_slice() {
+                b"auto" => requests = Requests::Auto,
+                b"device" => requests = Requests::Device,
+                b"ring" => requests = Requests::Ring,
+                _ => mistake = Some("option transport is auto, device or ring".into()),
+            },
             "log" => log = Some(Log::named(OsString::from_vec(value.clone()))),
             // Of each pair the last one holds: mount(8) puts what `user` implies in front.
             "noexec" => no_exec = true,
@@ -193,10 +221,8 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             }
         }
     }
-    if let Some(name) = wrong_time {
-        return Err(Failure::new(format!(
-            "option {name} wants a number of seconds, as in {name}=1 or {name}=0.5"
-        )));
+    if let Some(text) = mistake {
+        return Err(Failure::new(text));
     }
     Ok(Command::Mount(Mount {
         request,
@@ -210,6 +236,8 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         valid,
         absent,
         restart,
+        requests,
+        request_timeout,
         trace,
         log,
     }))

@@ -172,6 +172,7 @@ fn start(
         book: estate.map(|estate| estate.nodes() as &dyn NodeBook),
         // The other half is for open files.
         open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
+        interrupted: Some(culvert_server::interrupted),
         ..Environment::default()
     };
     let filesystem = culvert_drivers::open(mount, &environment)
@@ -187,6 +188,8 @@ fn start(
         trace: asked.trace,
         estate,
         counters: ready.counters,
+        requests: asked.requests,
+        request_timeout: asked.request_timeout,
     };
     let left = estate.and_then(|estate| estate.channels().next());
     let is_first = left.is_none();

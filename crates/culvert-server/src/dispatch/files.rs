@@ -5,6 +5,7 @@ use crate::{
     capabilities::KEEP_CACHE,
     estate::{Kind, Open},
     identity::SERVER,
+    interrupts::Hand,
     session::{Context, Session},
 };
 use culvert::{
@@ -18,13 +19,7 @@ use culvert_wire::{
         LseekIn, LseekOut, OpenIn, OpenOut, ReadIn, ReleaseIn, WriteIn, WriteOut,
     },
 };
-use std::{
-    os::fd::BorrowedFd,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
-};
+use std::{os::fd::BorrowedFd, sync::Arc};
 
 /// An open file.
 pub struct OpenFile {
@@ -255,7 +250,7 @@ impl Session {
         let size = out.len().min(read.size as usize).min(reach(read.offset)?);
         let mut sink = Reading {
             rest: &mut out[..size],
-            interrupted: context.interrupted,
+            hand: context.hand,
         };
         let count = open.file.read_at(read.offset, &mut sink)?;
         Ok(Answer::Data {
@@ -282,7 +277,7 @@ impl Session {
         let data = &data[..data.len().min(reach(write.offset)?)];
         let mut source = Writing {
             rest: data.get(done..).unwrap_or_default(),
-            interrupted: context.interrupted,
+            hand: context.hand,
         };
         let count = match self.appends(write) {
             true if source.rest.is_empty() && done > 0 => 0,
@@ -377,7 +372,7 @@ fn reach(offset: u64) -> Result<usize> {
 /// The data part of a reply.
 struct Reading<'a> {
     rest: &'a mut [u8],
-    interrupted: &'a AtomicBool,
+    hand: &'a Hand,
 }
 
 impl Sink for Reading<'_> {
@@ -391,14 +386,14 @@ impl Sink for Reading<'_> {
         self.rest.put_zeroes(count)
     }
     fn interrupted(&self) -> bool {
-        self.interrupted.load(Relaxed)
+        self.hand.interrupted()
     }
 }
 
 /// The data part of a request.
 struct Writing<'a> {
     rest: &'a [u8],
-    interrupted: &'a AtomicBool,
+    hand: &'a Hand,
 }
 
 impl Source for Writing<'_> {
@@ -409,6 +404,6 @@ impl Source for Writing<'_> {
         self.rest.take(into)
     }
     fn interrupted(&self) -> bool {
-        self.interrupted.load(Relaxed)
+        self.hand.interrupted()
     }
 }

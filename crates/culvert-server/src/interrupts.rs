@@ -1,0 +1,317 @@
+//! INTERRUPT: who waits for a request has a signal. The thread that carries the request out is told, and what it waits in ends.
+//!
+//! A driver hears of it in two ways: it asks ([`interrupted`], `Sink::interrupted`), and system calls in which it waits end with `EINTR`, because the thread gets a
+//! signal, [`SIGNAL`], which does nothing else. A signal that comes just before the wait is lost on it, so it is sent again until the request is done.
+//!
+//! INTERRUPT may come before its request is taken, by another thread, or by another way (requests of a ring are interrupted by /dev/fuse). The kernel would say
+//! it again if it were told `EAGAIN` by the very channel that the request went to, which may not even have read it yet: so it is kept here instead.
+
+use crate::report::report;
+use culvert_sys::{nr, syscall};
+use culvert_wire::Operation;
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{
+            AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    time::Duration,
+};
+
+/// `SIGURG`: ignored where nobody handles it, so that a late one harms nobody.
+const SIGNAL: usize = 23;
+/// How often it is sent again.
+const AGAIN: Duration = Duration::from_millis(10);
+/// So many interrupts are kept for requests that have not been taken yet. Those of requests that were answered meanwhile are among them, and go with time.
+const EARLY: usize = 64;
+
+/// `FUSE_FORGET`, `FUSE_RELEASE`, `FUSE_RELEASEDIR`, `FUSE_DESTROY`, `FUSE_BATCH_FORGET`: nobody waits for them.
+const UNAWAITED: [u32; 5] = [2, 18, 29, 38, 42];
+
+thread_local! {
+    static HAND: RefCell<Option<Arc<Hand>>> = const { RefCell::new(None) };
+}
+
+/// Whether the request that this thread carries out has been interrupted: for drivers that wait by themselves.
+pub fn interrupted() -> bool {
+    HAND.with_borrow(|hand| hand.as_ref().is_some_and(|hand| hand.interrupted()))
+}
+
+/// What one thread has in hand.
+#[derive(Debug)]
+pub struct Hand {
+    /// The request; 0: none.
+    unique: AtomicU64,
+    opcode: AtomicU32,
+    /// The request that was interrupted last.
+    interrupted: AtomicU64,
+    thread: i32,
+    /// Held while the signal is sent.
+    sending: Mutex<()>,
+}
+
+impl Hand {
+    /// Whether the request in hand was interrupted.
+    pub fn interrupted(&self) -> bool {
+        let unique = self.unique.load(Relaxed);
+        unique != 0 && self.interrupted.load(Relaxed) == unique
+    }
+
+    /// The request in hand and its operation, if somebody waits for it.
+    fn awaited(&self) -> Option<(u64, &'static str)> {
+        let unique = self.unique.load(SeqCst);
+        let opcode = self.opcode.load(Relaxed);
+        (unique != 0 && !UNAWAITED.contains(&opcode)).then(|| (unique, Operation::name(opcode)))
+    }
+
+    /// Sends the signal, if the request in hand is interrupted; whether it is.
+    fn signal(&self) -> bool {
+        let _sending = lock(&self.sending);
+        // In this order: a request that is ended in between is ended by who sees the other, see `Interrupts::end`.
+        let interrupted = self.interrupted.load(SeqCst);
+        let is_in_hand = interrupted != 0 && self.unique.load(SeqCst) == interrupted;
+        if is_in_hand {
+            let process = rustix::process::getpid().as_raw_nonzero().get();
+            // SAFETY: a signal with a handler that does nothing.
+            let _ = unsafe {
+                let arguments = [process as usize, self.thread as usize, SIGNAL];
+                syscall::call(nr::TGKILL, arguments)
+            };
+        }
+        is_in_hand
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The threads of a connection, and who of them is interrupted.
+#[derive(Debug)]
+pub struct Interrupts {
+    hands: Mutex<Vec<Arc<Hand>>>,
+    early: [AtomicU64; EARLY],
+    early_next: AtomicUsize,
+    any_early: AtomicBool,
+    work: Mutex<Work>,
+    told: Condvar,
+}
+
+/// What is to be done by [`Interrupts::watch`].
+#[derive(Debug, Default)]
+struct Work {
+    signals: bool,
+    ended: bool,
+}
+
+impl Interrupts {
+    /// Of a new connection.
+    pub fn new() -> Self {
+        handle();
+        Self {
+            hands: Mutex::default(),
+            early: [const { AtomicU64::new(0) }; EARLY],
+            early_next: AtomicUsize::new(0),
+            any_early: AtomicBool::new(false),
+            work: Mutex::default(),
+            told: Condvar::new(),
+        }
+    }
+
+    /// This thread takes requests from here on.
+    pub fn join(&self) -> Arc<Hand> {
+        let hand = Arc::new(Hand {
+            unique: AtomicU64::new(0),
+            opcode: AtomicU32::new(0),
+            interrupted: AtomicU64::new(0),
+            thread: rustix::thread::gettid().as_raw_nonzero().get(),
+            sending: Mutex::new(()),
+        });
+        lock(&self.hands).push(hand.clone());
+        HAND.set(Some(hand.clone()));
+        hand
+    }
+
+    /// And no longer.
+    pub fn leave(&self, hand: &Arc<Hand>) {
+        HAND.set(None);
+        lock(&self.hands).retain(|other| !Arc::ptr_eq(other, hand));
+    }
+
+    /// `hand` has taken request `unique`.
+    pub fn begin(&self, hand: &Hand, unique: u64, opcode: u32) {
+        hand.opcode.store(opcode, Relaxed);
+        // An interrupt is kept, then looked for in the hands; here a request is in hand, then looked for among those that are kept: one of both finds the other.
+        hand.unique.store(unique, SeqCst);
+        if self.any_early.load(SeqCst) && self.early.iter().any(|one| one.load(SeqCst) == unique) {
+            hand.interrupted.store(unique, SeqCst);
+            self.tell(|work| work.signals = true);
+        }
+    }
+
+    /// It has carried it out.
+    pub fn end(&self, hand: &Hand) {
+        let unique = hand.unique.swap(0, SeqCst);
+        if hand.interrupted.load(SeqCst) == unique {
+            // A signal that is being sent is waited for, and taken at the end of a system call: the next request must not meet it.
+            drop(lock(&hand.sending));
+            std::thread::yield_now();
+        }
+    }
+
+    /// Request `unique` is interrupted.
+    pub fn interrupt(&self, unique: u64) {
+        if self.find(unique) {
+            return;
+        }
+        let place = self.early_next.fetch_add(1, Relaxed) % EARLY;
+        self.early[place].store(unique, SeqCst);
+        self.any_early.store(true, SeqCst);
+        self.find(unique);
+    }
+
+    fn find(&self, unique: u64) -> bool {
+        let hands = lock(&self.hands);
+        let found = hands.iter().find(|hand| hand.unique.load(SeqCst) == unique);
+        if let Some(hand) = found {
+            hand.interrupted.store(unique, SeqCst);
+            self.tell(|work| work.signals = true);
+        }
+        found.is_some()
+    }
+
+    /// The connection has ended. What is still being done for somebody who waited for it is interrupted; the operations that are.
+    pub fn abandon(&self) -> Vec<&'static str> {
+        let hands = lock(&self.hands);
+        let awaited = hands.iter().filter_map(|hand| {
+            let (unique, operation) = hand.awaited()?;
+            hand.interrupted.store(unique, SeqCst);
+            Some(operation)
+        });
+        let abandoned = awaited.collect();
+        self.tell(|work| work.signals = true);
+        abandoned
+    }
+
+    /// All threads have left.
+    pub fn close(&self) {
+        self.tell(|work| work.ended = true);
+    }
+
+    fn tell(&self, what: impl FnOnce(&mut Work)) {
+        what(&mut lock(&self.work));
+        self.told.notify_one();
+    }
+
+    /// The life of the thread that sends signals: sleeps while nobody is interrupted.
+    pub fn watch(&self) {
+        let mut work = lock(&self.work);
+        while !work.ended {
+            if !work.signals {
+                work = self.told.wait(work).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            work.signals = false;
+            drop(work);
+            let hands = lock(&self.hands).clone();
+            let still = hands.iter().filter(|hand| hand.signal()).count() > 0;
+            work = lock(&self.work);
+            if still {
+                work.signals = true;
+                let waited = self.told.wait_timeout(work, AGAIN);
+                work = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+}
+
+extern "C" fn nothing(_: i32) {}
+
+/// Where the kernel lets a handler return to: rt_sigreturn(2).
+#[unsafe(naked)]
+extern "C" fn restore() {
+    core::arch::naked_asm!("mov eax, 15", "syscall");
+}
+
+/// Installs the handler. Without `SA_RESTART`: calls end with `EINTR`.
+fn handle() {
+    const SA_RESTORER: u64 = 0x0400_0000;
+    let action: [u64; 4] = [
+        nothing as *const () as u64,
+        SA_RESTORER,
+        restore as *const () as u64,
+        0,
+    ];
+    // SAFETY: `struct sigaction` of the kernel (handler, flags, restorer, mask), which outlives the call; the handler does nothing.
+    let done = unsafe {
+        let arguments = [SIGNAL, action.as_ptr() as usize, 0, size_of::<u64>()];
+        syscall::call(nr::RT_SIGACTION, arguments)
+    };
+    if let Err(error) = done {
+        report(format_args!(
+            "waiting calls of the driver are not interrupted: {}",
+            error.name()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    /// A pipe that nobody writes into.
+    fn wait_for_ever() -> rustix::io::Errno {
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        rustix::io::read(&reader, &mut [0; 1]).unwrap_err()
+    }
+
+    #[test]
+    fn a_call_that_waits_ends() {
+        let interrupts = Interrupts::new();
+        let (tell, told) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| interrupts.watch());
+            let waiting = scope.spawn(|| {
+                let hand = interrupts.join();
+                interrupts.begin(&hand, 10, 15);
+                tell.send(()).unwrap();
+                assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
+                assert!(interrupted());
+                interrupts.end(&hand);
+                assert!(!interrupted());
+                interrupts.leave(&hand);
+            });
+            told.recv().unwrap();
+            interrupts.interrupt(12);
+            interrupts.interrupt(10);
+            waiting.join().unwrap();
+            interrupts.close();
+        });
+    }
+
+    #[test]
+    fn one_that_came_first_is_kept_for_its_request_alone() {
+        let interrupts = Interrupts::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| interrupts.watch());
+            interrupts.interrupt(20);
+            let hand = interrupts.join();
+            interrupts.begin(&hand, 18, 15);
+            assert!(!interrupted());
+            interrupts.end(&hand);
+            interrupts.begin(&hand, 20, 15);
+            assert!(interrupted());
+            assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
+            interrupts.end(&hand);
+            interrupts.begin(&hand, 22, 15);
+            assert!(!interrupted());
+            interrupts.end(&hand);
+            interrupts.leave(&hand);
+            interrupts.close();
+        });
+    }
+}

@@ -1,0 +1,238 @@
+//! FUSE over io_uring (Linux 6.14): requests and replies by rings, one queue for each processor, one system call for each request.
+//!
+//! A request goes to the queue of the processor that its caller runs on. Each queue has threads bound to that processor, so that caller and server take turns on
+//! it: nobody is woken on another one, which on virtual machines costs more than the request. Each thread has one entry (see [`entry`]); of those that wait the
+//! kernel takes the one that has waited the shortest. A queue whose threads are all held up gets another one from the steward.
+//!
+//! FORGET and INTERRUPT, notifications and INIT go by /dev/fuse (Documentation/filesystems/fuse/fuse-io-uring.rst).
+
+mod entry;
+mod uring;
+
+use crate::{
+    report::report,
+    session::{Requests, Session, Settings, Worker},
+    transport::{Channel, DeviceFuse},
+};
+use entry::Entry;
+use rustix::thread::CpuSet;
+use std::{
+    fs, io,
+    os::fd::OwnedFd,
+    sync::{
+        OnceLock,
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{Relaxed, SeqCst},
+        },
+    },
+    thread::{self, Scope, Thread},
+    time::Duration,
+};
+
+/// Processors there may be: each has its queue, and each queue wants threads and memory.
+const MOST_QUEUES: usize = 64;
+/// Threads that a queue begins with: one is in hand, one waits.
+const FIRST_THREADS: usize = 2;
+/// Threads that a queue may have: so many of its requests may wait for others.
+const MOST_THREADS: usize = 64;
+/// How often the steward looks while there is something to do.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Why a ring is not chosen by itself, as measured (docs/kernel-mount.md).
+pub const SLOWER: &str =
+    "/dev/fuse is faster while a processor is idle; transport=ring where all of them are busy";
+
+/// Why a mount whose server is started again is served by /dev/fuse: `fuse_uring_send_in_task` with `IO_URING_F_TASK_DEAD`, `fuse_resend`, fs/fuse.
+const RESTART: &str = "not with restart: a request that is on its way into a ring when the server dies is not sent again, and its caller would wait for ever";
+
+/// Whether this process may serve by rings, on this machine; if not, why.
+///
+/// # Errors
+/// The reason.
+pub fn available() -> Result<(), String> {
+    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+    match fs::read_to_string(SWITCH).as_deref().map(str::trim) {
+        Ok("Y" | "1") => {}
+        Ok(_) => return Err(format!("switched off (root: echo 1 > {SWITCH})")),
+        Err(_) => return Err("the kernel has none (Linux 6.14, CONFIG_FUSE_IO_URING)".into()),
+    }
+    let count = queues().map_err(|error| format!("processors cannot be counted: {error}"))?;
+    if count > MOST_QUEUES {
+        return Err(format!(
+            "the machine may have {count} processors, each of which would need a queue; {MOST_QUEUES} are the most"
+        ));
+    }
+    match uring::Uring::new() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("io_uring: {error}")),
+    }
+}
+
+/// Whether a session of `settings` is to be served so; if not, why.
+///
+/// # Errors
+/// The reason.
+pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
+    match settings.requests {
+        Requests::Ring => {}
+        Requests::Device => return Err("transport=device".into()),
+        Requests::Auto => return Err(SLOWER.into()),
+    }
+    if settings.estate.is_some() {
+        return Err(RESTART.into());
+    }
+    available()
+}
+
+/// As many queues as the kernel makes: one for each possible processor (`fuse_uring_create`, fs/fuse/dev_uring.c).
+fn queues() -> io::Result<usize> {
+    let listed = fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    let last = listed.trim().rsplit([',', '-']).next();
+    let last = last.and_then(|number| number.parse::<usize>().ok());
+    Ok(last.ok_or(io::ErrorKind::InvalidData)? + 1)
+}
+
+/// A queue's threads.
+#[derive(Debug, Default)]
+struct Queue {
+    threads: AtomicUsize,
+    /// Those that have a request in hand.
+    busy: AtomicUsize,
+    /// Requests taken.
+    taken: AtomicU64,
+}
+
+/// All queues of a connection.
+#[derive(Debug)]
+pub struct Rings {
+    queues: Vec<Queue>,
+    device: OwnedFd,
+    /// Bytes of an entry's payload.
+    payload: usize,
+    steward: OnceLock<Thread>,
+    steward_sleeps: AtomicBool,
+    ended: AtomicBool,
+}
+
+impl Rings {
+    /// For the connection of `device`, with requests and answers of up to `payload` bytes.
+    ///
+    /// # Errors
+    /// The processors cannot be counted.
+    pub fn new(device: OwnedFd, payload: usize) -> io::Result<Self> {
+        Ok(Self {
+            queues: (0..queues()?).map(|_| Queue::default()).collect(),
+            device,
+            payload,
+            steward: OnceLock::new(),
+            steward_sleeps: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts the threads, among them the steward.
+    pub fn start<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
+        for number in 0..self.queues.len() {
+            for _ in 0..FIRST_THREADS {
+                self.add(number, session, scope);
+            }
+        }
+        scope.spawn(|| self.watch(session, scope));
+    }
+
+    fn add<'scope>(
+        &'scope self,
+        number: usize,
+        session: &'scope Session,
+        scope: &'scope Scope<'scope, '_>,
+    ) {
+        let queue = &self.queues[number];
+        queue.threads.fetch_add(1, SeqCst);
+        let thread = thread::Builder::new().name(format!("queue {number}"));
+        let started = thread.spawn_scoped(scope, move || {
+            let outcome = self.serve(number, session);
+            queue.threads.fetch_sub(1, SeqCst);
+            match outcome {
+                Ok(()) => self.end(),
+                Err(error) => report(format_args!("a thread of queue {number} ended: {error}")),
+            }
+        });
+        if let Err(error) = started {
+            queue.threads.fetch_sub(1, SeqCst);
+            report(format_args!("queue {number} has a thread less: {error}"));
+        }
+    }
+
+    /// One thread's life.
+    fn serve(&self, number: usize, session: &Session) -> io::Result<()> {
+        let mut processor = CpuSet::new();
+        processor.set(number);
+        // Elsewhere it serves as well, if more slowly: where the processor is not online, or not allowed.
+        let _ = rustix::thread::sched_setaffinity(None, &processor);
+        let device = DeviceFuse::new(self.device.try_clone()?);
+        let mut entry = Entry::register(device, number as u16, self.payload)?;
+        let mut worker = Worker::new(session, None);
+        let queue = &self.queues[number];
+        while let Some(taken) = entry.next()? {
+            queue.taken.fetch_add(1, Relaxed);
+            queue.busy.fetch_add(1, SeqCst);
+            // It sleeps only after it has seen that no queue is full.
+            if self.steward_sleeps.load(SeqCst) && self.is_full(queue) {
+                self.tell_steward();
+            }
+            let channel: &dyn Channel = &taken.channel;
+            let done = worker.carry_out(channel, taken.request, taken.out);
+            queue.busy.fetch_sub(1, SeqCst);
+            done?;
+        }
+        Ok(())
+    }
+
+    fn is_full(&self, queue: &Queue) -> bool {
+        let threads = queue.threads.load(SeqCst);
+        (1..MOST_THREADS).contains(&threads) && queue.busy.load(SeqCst) >= threads
+    }
+
+    fn tell_steward(&self) {
+        if let Some(steward) = self.steward.get() {
+            steward.unpark();
+        }
+    }
+
+    /// The connection has ended.
+    pub fn end(&self) {
+        self.ended.store(true, SeqCst);
+        self.tell_steward();
+    }
+
+    /// The steward's life: gives a thread to a queue that has been full for a tick and took nothing meanwhile; sleeps while none is full.
+    fn watch<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
+        let _ = self.steward.set(thread::current());
+        let mut full: Vec<Option<u64>> = vec![None; self.queues.len()];
+        while !self.ended.load(SeqCst) {
+            let mut any = false;
+            for (number, queue) in self.queues.iter().enumerate() {
+                let before = full[number].take();
+                if !self.is_full(queue) {
+                    continue;
+                }
+                any = true;
+                let now = queue.taken.load(Relaxed);
+                match before == Some(now) {
+                    true => self.add(number, session, scope),
+                    false => full[number] = Some(now),
+                }
+            }
+            if any {
+                thread::park_timeout(TICK);
+                continue;
+            }
+            self.steward_sleeps.store(true, SeqCst);
+            if !self.queues.iter().any(|queue| self.is_full(queue)) && !self.ended.load(SeqCst) {
+                thread::park();
+            }
+            self.steward_sleeps.store(false, SeqCst);
+        }
+    }
+}
