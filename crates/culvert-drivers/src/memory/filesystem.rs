@@ -276,6 +276,10 @@ impl FileSystem for MemoryFs {
             // A copy of one block at a time: the sink may look names up, and what comes and goes meanwhile comes and goes.
             let more = core.steady(|| {
                 let dir = core.directory(dir)?;
+                if dir.get(inode::LINKS) as u32 == 0 {
+                    // Removed: it does not list itself either (`iterate_dir`, fs/readdir.c).
+                    return Err(Errno::ENOENT.into());
+                }
                 if index >= core.directory_blocks(&dir)? || entries(&dir) == 0 {
                     return Ok(false);
                 }

@@ -1,6 +1,7 @@
 //! The file system: nodes in, the kernel's calls out.
 
 use super::attributes::{self, Target, attributes};
+use super::holds::Holds;
 use super::kernel::{self, Name};
 use super::nodes::{Nodes, Object, Place};
 use super::options::Options;
@@ -21,6 +22,7 @@ use culvert_sys::nr;
 /// [`Caller`].
 pub struct PassthroughFs {
     pub(super) nodes: Arc<Nodes>,
+    pub(super) holds: Holds,
     keeper: Keeper,
     pub(super) options: Options,
     pub(super) watch: Option<Watch>,
@@ -39,6 +41,7 @@ impl PassthroughFs {
     ) -> Result<Self> {
         Ok(Self {
             nodes: Arc::new(Nodes::new(root, keeper, book, limit)?),
+            holds: Holds::new(keeper),
             keeper,
             options,
             watch: options.watch.then(Watch::default),
@@ -232,7 +235,7 @@ impl FileSystem for PassthroughFs {
 
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
         let object = self.directory(dir)?;
-        self.list(&object, from, sink)
+        self.list(dir, &object, from, sink)
     }
 
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
@@ -416,6 +419,14 @@ impl FileSystem for PassthroughFs {
 
     fn is_unobserved(&self, node: Node) -> bool {
         self.watch.as_ref().is_some_and(|watch| watch.misses(node))
+    }
+
+    fn hold(&self, node: Node) -> Result<()> {
+        self.holds.hold(&self.nodes, node)
+    }
+
+    fn release(&self, node: Node) {
+        self.holds.release(node);
     }
 
     fn sync(&self) -> Result<()> {

@@ -4,17 +4,19 @@ use super::filesystem::PassthroughFs;
 use super::kernel::{self, Name};
 use super::nodes::{Object, kind};
 use alloc::vec::Vec;
-use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Result};
+use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
 
 impl PassthroughFs {
-    /// Lists the directory `object` from `from` on, by a description of its own.
+    /// Lists the directory `object`, which is `dir`, from `from` on: by a description of its own, or, where it may not be read any more, by that of
+    /// who holds it.
     pub(super) fn list(
         &self,
+        dir: Node,
         object: &Object,
         from: u64,
         sink: &mut DirectorySink<'_>,
     ) -> Result<()> {
-        entries(object.fd(), from, &mut |record, name| {
+        let mut visit = |record: &Record, name: &[u8]| {
             let Some(kind) = self.kind_of(object, record.kind, name) else {
                 return true;
             };
@@ -25,7 +27,16 @@ impl PassthroughFs {
                 kind,
                 name,
             })
-        })
+        };
+        match kernel::open_directory(object.fd(), 0, 0) {
+            Ok(opened) => entries_of(opened.raw(), from, &mut visit),
+            Err(error) => match self.holds.opened(dir) {
+                Some(held) if error.errno() == Errno::EACCES => {
+                    held.with(|fd| entries_of(fd, from, &mut visit))
+                }
+                _ => Err(error),
+            },
+        }
     }
 
     /// The type of `name`: as listed, else asked for; none when it is gone by now.
@@ -44,14 +55,19 @@ pub(super) fn entries(
     visit: &mut dyn FnMut(&Record, &[u8]) -> bool,
 ) -> Result<()> {
     let opened = kernel::open_directory(fd, 0, 0)?;
-    match kernel::seek(opened.raw(), from, 0) {
+    entries_of(opened.raw(), from, visit)
+}
+
+/// The same by the description of `fd`.
+fn entries_of(fd: i32, from: u64, visit: &mut dyn FnMut(&Record, &[u8]) -> bool) -> Result<()> {
+    match kernel::seek(fd, from, 0) {
         // A position that never was: behind everything.
         Err(error) if error.errno() == Errno::EINVAL => return Ok(()),
         moved => moved?,
     };
     let mut buffer = Vec::with_capacity(32 << 10);
     loop {
-        kernel::list(opened.raw(), &mut buffer)?;
+        kernel::list(fd, &mut buffer)?;
         if buffer.is_empty() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ mod attributes;
 mod changes;
 mod closed;
 mod filesystem;
+mod holds;
 mod inotify;
 mod kernel;
 mod listing;

@@ -5,11 +5,11 @@ use super::path::{AT_FDCWD, place_of_here};
 use crate::memory::{Path, c_string};
 use crate::process::{self, Here};
 use crate::resolver::{
-    Host, HostFile, HostKind, Inside, LastStep, Magic, Place, Resolved, Restrictions,
+    Hold, Host, HostFile, HostKind, Inside, LastStep, Magic, Place, Resolved, Restrictions,
 };
 use crate::run;
 use crate::shadow::Descriptor;
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_sys::{nr, raw::general, syscall};
 
@@ -74,8 +74,16 @@ impl Host for Kernel {
                     Some((_, Some(held))) => Magic::File {
                         mount: held.mount,
                         node: held.node,
+                        // Where the kernel is asked what descriptors are, a description lives for one look (descriptors/asked.rs).
+                        hold: process::tables::are_asked_for()
+                            .then(|| Hold::of(held.mount, held.node).map(Arc::new))
+                            .flatten(),
                     },
                     Some((fd, None)) => match process::get().table.backed(fd) {
+                        // Removed: no path leads there.
+                        Some(_) if run::stat_descriptor(fd).is_ok_and(|it| it.st_nlink == 0) => {
+                            Magic::Kernel
+                        }
                         Some(mount) => crate::backing::directory(mount, fd)
                             .map_or(Magic::Kernel, |path| Magic::Directory(Place::Host(path))),
                         None => Magic::Kernel,
@@ -165,6 +173,7 @@ fn own_executable() -> Option<Magic> {
         })) => Some(Magic::File {
             mount,
             node: entry.attributes.node,
+            hold: None,
         }),
         _ => None,
     }

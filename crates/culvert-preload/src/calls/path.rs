@@ -336,7 +336,8 @@ pub fn look_again<'p>(
     certain: bool,
 ) -> Result<Found<'p>, Errno> {
     let process = process::get();
-    let Some(start) = (if path.first() == Some(&b'/') {
+    let absolute = path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0;
+    let Some(start) = (if absolute {
         Some(Place::Host(b"/".to_vec()))
     } else {
         base(process, directory)?

@@ -23,7 +23,7 @@ pub fn magic_text(magic: &Magic) -> Result<Vec<u8>, Errno> {
     let mounts = &process::get().mounts;
     match magic {
         Magic::Directory(place) => mounts.path_of(place).map_err(|error| error.errno()),
-        Magic::File { mount, node } => mounts
+        Magic::File { mount, node, .. } => mounts
             .path_of_node(*mount, *node)
             .map_err(|error| error.errno()),
         _ => Err(Errno::EINVAL),

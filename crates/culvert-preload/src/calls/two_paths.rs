@@ -11,7 +11,7 @@ use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again};
 use super::stat::existing;
 use super::targets::parent_is_target;
 use super::{Answer, descriptor, done};
-use crate::memory::{Path, PathBuffer, c_string};
+use crate::memory::{Path, PathBuffer};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use crate::watch;
@@ -63,7 +63,7 @@ impl<'p> Given<'p> {
     /// The mount in which the directory before the last component lies; none: outside.
     fn mount_of_parent(self) -> Result<Option<MountId>, Errno> {
         let (parent, _) = self.last_component();
-        let parent = c_string(if parent.is_empty() { b"." } else { parent });
+        let parent = searched(parent);
         let given = Given {
             directory: self.directory,
             path: Path::of(&parent),
@@ -255,6 +255,7 @@ fn rename_given(
     };
     let to = match given_to.and_then(|to| to.find(walking)) {
         Ok(to) => to,
+        Err(_) if from.is_open() => return None,
         Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
     };
     let from = beside(from, &to, LastStep::Parent);
@@ -352,11 +353,14 @@ fn host_error(side: &Side<'_>) -> Option<Errno> {
         .iter()
         .rposition(|&b| b != b'/')
         .map_or(0, |end| end + 1)];
-    let parent = trimmed
-        .iter()
-        .rposition(|&b| b == b'/')
-        .map_or(&b"."[..], |slash| &trimmed[..slash + 1]);
-    stat_at(directory, Path::of(&c_string(parent)), 0).err()
+    let end = trimmed.iter().rposition(|&b| b == b'/');
+    let parent = searched(&trimmed[..end.map_or(0, |slash| slash + 1)]);
+    stat_at(directory, Path::of(&parent), 0).err()
+}
+
+/// A path (NUL-terminated) to the directory `path`, empty or with a slash behind it, that is found only by who may search it, as a name in it is.
+fn searched(path: &[u8]) -> Vec<u8> {
+    [path, b".\0"].concat()
 }
 
 fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {

@@ -1,7 +1,7 @@
 //! What the resolver asks of the real file system.
 
-use super::{MountId, Place};
-use alloc::vec::Vec;
+use super::{Hold, MountId, Place};
+use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, Node};
 
 /// The type of a file outside, as far as a walk cares.
@@ -39,6 +39,8 @@ pub enum Magic {
         mount: MountId,
         /// The file.
         node: Node,
+        /// What keeps it, where the descriptor alone does not.
+        hold: Option<Arc<Hold>>,
     },
     /// It jumps where only the kernel can follow (another process, a pipe, a file outside).
     Kernel,

@@ -2,7 +2,7 @@
 
 use super::{MountId, MountTable};
 use crate::process;
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 use culvert::Node;
 
@@ -16,6 +16,7 @@ pub struct References<'t> {
     count: usize,
     first: [(MountId, Node); INLINE],
     more: Vec<(MountId, Node)>,
+    hold: Option<Arc<Hold>>,
 }
 
 impl Default for References<'_> {
@@ -38,7 +39,13 @@ impl<'t> References<'t> {
             count: 0,
             first: [(MountId(0), Node(0)); INLINE],
             more: Vec::new(),
+            hold: None,
         }
+    }
+
+    /// Keeps `hold`, too.
+    pub fn keep(&mut self, hold: Option<Arc<Hold>>) {
+        self.hold = hold;
     }
 
     /// Takes over one reference on `node`.
@@ -118,7 +125,7 @@ impl fmt::Debug for References<'_> {
 }
 
 /// A node that is held ([`culvert::FileSystem::hold`]) until this is dropped.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Hold {
     mount: MountId,
     node: Node,

@@ -68,12 +68,10 @@ fn link_given(
         };
     }
     let source = from.find(walking).and_then(|it| it.existing(from.last));
-    let both = source.and_then(|source| match find_target() {
-        Ok(target) => Ok((source, target)),
-        Err(errno) => Err(source.missing().unwrap_or(errno)),
-    });
-    let (source, target) = match both {
-        Ok(both) => both,
+    let (source, target) = match source.map(|source| (source, find_target())) {
+        Ok((source, Ok(target))) => (source, target),
+        Ok((source, Err(_))) if source.is_open() => return None,
+        Ok((source, Err(errno))) => return Some(Err(source.missing().unwrap_or(errno))),
         Err(errno) => return Some(Err(errno)),
     };
     let source = beside(source, &target, from.last);

@@ -251,6 +251,7 @@ fn magic_links_jump() {
     let file = Magic::File {
         mount: MountId(0),
         node: world.trees[0].at("d/f"),
+        hold: None,
     };
     world.host.magic = [
         ("/proc/17/fd/3", file.clone()),

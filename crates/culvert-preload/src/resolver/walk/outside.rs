@@ -85,13 +85,14 @@ impl<'p> Walker<'_, 'p> {
                 self.start_at(&place)?;
                 Ok(())
             }
-            Magic::File { mount, node } => {
+            Magic::File { mount, node, hold } => {
                 self.check_crossing()?;
                 if next.slash {
                     return Err(Errno::ENOTDIR.into());
                 }
                 let attributes = self.table.driver(mount)?.attributes(node)?;
-                let references = core::mem::take(&mut self.references);
+                let mut references = core::mem::take(&mut self.references);
+                references.keep(hold);
                 self.done(Resolved::Inside(Inside {
                     mount,
                     parent: node,
