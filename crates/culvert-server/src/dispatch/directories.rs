@@ -4,6 +4,7 @@ use super::{DONE, Outcome};
 use crate::{
     capabilities::CACHE_DIR,
     estate::{Kind, Open},
+    identity::SERVER,
     session::{Context, Session},
 };
 use culvert::{
@@ -173,11 +174,14 @@ impl Session {
         read: &ReadIn,
         out: &'o mut [u8],
     ) -> Outcome<'o> {
-        let caller = self.caller(context, header, 0)?;
-        // As above: by what a directory is now the caller might not even list it. Who may use the names the kernel checks at each.
-        if self.acts {
-            context.identity.server()?;
-        }
+        let caller = match self.acts {
+            // As above; who may use the names the kernel checks at each.
+            true => {
+                context.identity.server()?;
+                SERVER
+            }
+            false => self.caller(context, header, 0)?,
+        };
         let size = out.len().min(read.size as usize);
         let mut writer = DirectoryWriter::new(&mut out[..size]);
         // Node 0: the kernel is told no more than the name.
