@@ -2,7 +2,7 @@
 
 mod on_request;
 
-pub use on_request::ON_REQUEST;
+pub use on_request::{LOCKS, ON_REQUEST};
 
 use crate::{report::report, session::Settings};
 use culvert::{FileSystem, Validity};
@@ -17,6 +17,8 @@ pub struct Situation {
     pub read_only: bool,
     /// The driver has extended attributes, and checks permissions by more than mode bits: ACLs are among them.
     pub keeps_acls: bool,
+    /// The driver's files keep locks that others see, too.
+    pub keeps_locks: bool,
     /// Names and attributes may be believed for a while.
     pub believed: bool,
     /// They may be believed for ever: nobody changes them but by this mount.
@@ -41,6 +43,7 @@ impl Situation {
         Self {
             immutable: can.immutable,
             read_only: can.read_only || settings.read_only,
+            keeps_locks: can.locks,
             keeps_acls: can.xattrs && can.checks_permissions && !settings.without(XATTRS),
             believed: validity.entry > 0 && validity.attributes > 0,
             believed_for_ever: validity.entry.min(validity.attributes) == u64::MAX,
@@ -182,11 +185,6 @@ pub const CACHE_DIR: &str = "cache-dir";
 /// What the kernel may offer and is not used, and why.
 pub const UNUSED: &[(InitFlags, &str)] = &[
     (
-        InitFlags::POSIX_LOCKS,
-        "the kernel keeps locks itself, right for everybody who uses the mount",
-    ),
-    (InitFlags::FLOCK_LOCKS, "as POSIX_LOCKS"),
-    (
         InitFlags::HANDLE_KILLPRIV,
         "HANDLE_KILLPRIV_V2 says more exactly when",
     ),
@@ -233,6 +231,16 @@ pub fn agreed(situation: &Situation, offered: InitFlags, settings: &Settings) ->
         ));
     }
     let chosen = choose(situation, offered, &settings.without).with(asked);
+    let locks = InitFlags::POSIX_LOCKS.with(InitFlags::FLOCK_LOCKS);
+    if chosen.common(locks) != InitFlags::NONE && situation.timeout {
+        report(format_args!(
+            "request_timeout is not used: who waits for a lock may wait for ever"
+        ));
+    }
+    let chosen = match chosen.common(locks) != InitFlags::NONE {
+        true => chosen.without(InitFlags::REQUEST_TIMEOUT),
+        false => chosen,
+    };
     // The kernel takes one of the two (`process_init_reply`, fs/fuse/inode.c).
     match chosen.contains(InitFlags::WRITEBACK_CACHE) {
         true => chosen.without(InitFlags::PASSTHROUGH),
@@ -248,6 +256,7 @@ mod tests {
         immutable: false,
         read_only: false,
         keeps_acls: true,
+        keeps_locks: true,
         believed: false,
         believed_for_ever: false,
         privileged: true,
@@ -269,6 +278,7 @@ mod tests {
             immutable: true,
             read_only: true,
             keeps_acls: false,
+            keeps_locks: false,
             believed: true,
             believed_for_ever: true,
             privileged: false,

@@ -11,6 +11,7 @@ use culvert_sys::{nr, syscall};
 use culvert_wire::Operation;
 use std::{
     cell::RefCell,
+    fs,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{
@@ -18,7 +19,7 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// `SIGURG`: ignored where nobody handles it, so that a late one harms nobody.
@@ -27,6 +28,10 @@ const SIGNAL: usize = 23;
 const AGAIN: Duration = Duration::from_millis(10);
 /// So many interrupts are kept for requests that have not been taken yet. Those of requests that were answered meanwhile are among them, and go with time.
 const EARLY: usize = 64;
+/// So long is waited at most for what others have taken.
+const LONG: Duration = Duration::from_millis(500);
+/// The opcodes of requests by which locks go: RELEASE, FLUSH.
+pub const RELEASING: &[u32] = &[18, 25];
 
 /// `FUSE_FORGET`, `FUSE_RELEASE`, `FUSE_RELEASEDIR`, `FUSE_DESTROY`, `FUSE_BATCH_FORGET`: nobody waits for them.
 const UNAWAITED: [u32; 5] = [2, 18, 29, 38, 42];
@@ -152,6 +157,34 @@ impl Interrupts {
         }
     }
 
+    /// Another thread carries out what `hand` has in hand, and will [`Self::begin`] it. An interrupt that was for `hand` is kept for that one.
+    pub fn hand_over(&self, hand: &Hand) {
+        let unique = hand.unique.swap(0, SeqCst);
+        if unique != 0 && hand.interrupted.load(SeqCst) == unique {
+            drop(lock(&hand.sending));
+            self.interrupt(unique);
+        }
+    }
+
+    /// Returns when what others than `own` had taken before, and is one of `operations`, is done: a thread that is awake may have taken one that is not in its hand yet.
+    pub fn settle(&self, own: &Hand, operations: &[u32]) {
+        let hands = lock(&self.hands).clone();
+        for hand in hands.iter().filter(|hand| hand.thread != own.thread) {
+            let start = Instant::now();
+            // What takes long is no release of a lock.
+            while start.elapsed() < LONG {
+                let is_other = match hand.unique.load(SeqCst) {
+                    0 => is_asleep(hand.thread),
+                    _ => !operations.contains(&hand.opcode.load(Relaxed)),
+                };
+                if is_other {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+
     /// It has carried it out.
     pub fn end(&self, hand: &Hand) {
         let unique = hand.unique.swap(0, SeqCst);
@@ -226,6 +259,16 @@ impl Interrupts {
             }
         }
     }
+}
+
+/// Whether `thread`, one of ours, sleeps in the kernel (proc(5), `stat`).
+fn is_asleep(thread: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    let state = stat.ok().and_then(|stat| {
+        let (_, rest) = stat.rsplit_once(") ")?;
+        rest.bytes().next()
+    });
+    !matches!(state, Some(b'R' | b'D'))
 }
 
 extern "C" fn nothing(_: i32) {}

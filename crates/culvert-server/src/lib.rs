@@ -18,6 +18,7 @@ mod handles;
 mod history;
 mod identity;
 mod interrupts;
+mod locks;
 pub mod mounting;
 mod notices;
 mod passthrough;

@@ -11,6 +11,7 @@ use crate::{
     history::History,
     identity::Identity,
     interrupts::{Hand, Interrupts},
+    locks::Locks,
     notices::{self, Notices, Teller},
     passthrough::Backings,
     pool::{Pool, Turn},
@@ -117,7 +118,8 @@ pub struct Session {
     pub(crate) observed: Observed,
     /// The kernel is told of what the driver observes.
     pub(crate) tells: AtomicBool,
-    interrupts: Interrupts,
+    pub(crate) interrupts: Arc<Interrupts>,
+    pub(crate) locks: Arc<Locks>,
 }
 
 /// Why [`Session::serve`] returned.
@@ -141,6 +143,8 @@ pub(crate) struct Context<'a> {
     pub place: Option<Place>,
     /// The request was begun by a server that is dead, which saw this first.
     pub evidence: Option<Evidence>,
+    /// Another thread will answer it.
+    pub left: bool,
 }
 
 impl Session {
@@ -236,6 +240,7 @@ impl Session {
         let seen = matches!(observed, Observed::Descriptor(_));
         let tells = !seen || protocol.minor >= notices::EPOCH;
         let validity = belief::chosen(&*filesystem, &settings);
+        let locks = Arc::new(Locks::of(settings.estate));
         Self {
             notices: notices.filter(|_| observed != Observed::Never),
             observed,
@@ -251,7 +256,8 @@ impl Session {
             backings: Backings::default(),
             history: History::default(),
             unopened: Unopened::default(),
-            interrupts: Interrupts::new(),
+            interrupts: Arc::new(Interrupts::new()),
+            locks,
         }
     }
 
@@ -436,7 +442,7 @@ impl Session {
                 Answer::Error(error.errno().raw())
             }
         };
-        answered.then_some(answer)
+        (answered && !context.left).then_some(answer)
     }
 
     fn reply(
@@ -520,6 +526,7 @@ impl<'a> Worker<'a> {
             groups: Vec::new(),
             place,
             evidence,
+            left: false,
         };
         let answer = session.answer(&mut context, request, &header, out);
         interrupts.end(&self.hand);

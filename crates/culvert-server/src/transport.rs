@@ -45,6 +45,14 @@ pub trait Channel {
 
     /// Gives a number of [`Channel::register_backing`] back.
     fn release_backing(&self, number: i32);
+
+    /// This channel for another thread, which answers a request that came by it.
+    ///
+    /// # Errors
+    /// No descriptor is left, or requests that are not answered soon would keep this one from others.
+    fn owned(&self) -> io::Result<Box<dyn Channel + Send>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// A channel of a connection with the kernel (or who plays it) that requests come by, too. Each thread has its own.
@@ -207,6 +215,11 @@ impl Transport for DeviceFuse {
 }
 
 impl Channel for DeviceFuse {
+    fn owned(&self) -> io::Result<Box<dyn Channel + Send>> {
+        // The description is the same: a request is answered by the one that it was read from (`fuse_dev_do_write`, fs/fuse/dev.c).
+        Ok(Box::new(Self::new(self.device.try_clone()?)))
+    }
+
     fn send(&self, message: &Message<'_>) -> io::Result<()> {
         match self.write(message) {
             // The caller was killed meanwhile, or the mount is gone.

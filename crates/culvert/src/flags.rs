@@ -109,6 +109,9 @@ pub struct Capabilities {
     /// A node's number means something only in a process that was given a reference on it: the same in every process, but another one must find it
     /// by its path first.
     pub transient_nodes: bool,
+    /// Locks of its files exclude those of others who reach them by another way: every open file has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)),
+    /// or keeps locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
+    pub locks: bool,
 }
 
 /// How long what a driver said may be believed without asking again, nanoseconds (FUSE's `entry_valid`, `attr_valid`).

@@ -145,6 +145,7 @@ impl FileSystem for PassthroughFs {
             hard_links: true,
             checks_permissions: true,
             transient_nodes: true,
+            locks: !self.options.no_descriptor,
             ..Capabilities::default()
         }
     }

@@ -3,6 +3,9 @@
 use super::{Capability, Situation, always, writable};
 use culvert_wire::InitFlags;
 
+/// Those by which locks are the server's.
+pub const LOCKS: [&str; 2] = ["posix-locks", "flock-locks"];
+
 macro_rules! on_request {
     ($($flag:ident $name:literal $honoured:expr, $reason:literal;)*) => {
         /// Capabilities that are used where the kernel offers them, the driver can honour them, and the user asks for them.
@@ -18,7 +21,18 @@ macro_rules! on_request {
 
 on_request! {
     ATOMIC_O_TRUNC "atomic-o-trunc" always, "open and truncation in one request instead of two. But the kernel looks whether a file is being executed after that request (`handle_truncate`, fs/namei.c): open(2) with O_RDONLY | O_TRUNC of a running program is ETXTBSY, and the program is gone";
+    POSIX_LOCKS "posix-locks" locks, "record locks (fcntl(2), lockf(3)) are taken where the files are: they exclude those of programs that use the files by another way than this mount, which locks that the kernel keeps do not. A request for each lock, and one for each close(2)";
+    FLOCK_LOCKS "flock-locks" locks, "the same for flock(2), without a request at close(2)";
     WRITEBACK_CACHE "writeback-cache" writable, "small writes stay in the kernel until there are many, or until fsync(2) or close(2): fewer requests. But size and times are the kernel's meanwhile: what others change behind the mount is not seen, and what they see is old; and no file is passed through";
+}
+
+const fn locks(situation: &Situation) -> Result<(), &'static str> {
+    match situation.keeps_locks {
+        true => Ok(()),
+        false => Err(
+            "the driver keeps no locks that others could see; those of the kernel are right for everybody who uses the mount",
+        ),
+    }
 }
 
 /// What of `asked` is used where the kernel offers `offered`, and why the rest is not.

@@ -134,8 +134,9 @@ impl Session {
         };
         let file = file_in(opened, node);
         let mut open_flags = match kind == Kind::Backed || !file.reports_at_close() {
-            true => OpenOut::NOFLUSH,
-            false => 0,
+            // FLUSH says whose record locks go.
+            true if !self.protocol.flags.contains(InitFlags::POSIX_LOCKS) => OpenOut::NOFLUSH,
+            _ => 0,
         };
         // Nobody but the kernel changes it.
         let ours = self.validity.attributes == u64::MAX;

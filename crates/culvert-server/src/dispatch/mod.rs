@@ -4,6 +4,7 @@ mod again;
 mod directories;
 mod files;
 mod ioctl;
+mod locks;
 mod names;
 mod writeback;
 mod xattrs;
@@ -59,8 +60,17 @@ impl Session {
                 let done = self.appended(context, write, data.0)?;
                 return self.write(context, header, write, data.0, done);
             }
-            Operation::Flush { flush } => return self.flush(flush),
-            Operation::Release { release } => return self.release(context, release),
+            Operation::Flush { flush } => {
+                self.closed(node, flush);
+                return self.flush(flush);
+            }
+            Operation::Release { release } => {
+                self.ended(release);
+                return self.release(context, release);
+            }
+            Operation::Getlk { lock } => return self.get_lock(context, node, lock),
+            Operation::Setlk { lock } => return self.set_lock(context, header, node, lock, false),
+            Operation::Setlkw { lock } => return self.set_lock(context, header, node, lock, true),
             Operation::Fsync { fsync } => return self.fsync(node, fsync),
             Operation::Lseek { .. } if self.writes_back() => return Err(Errno::ENOSYS.into()),
             Operation::Lseek { lseek } => return self.lseek(node, lseek),
@@ -190,7 +200,7 @@ impl Session {
                 fs.sync()?;
                 DONE
             }
-            // Locks are the kernel's (see `capabilities::UNUSED`); regular files are always ready; there is no device below.
+            // Regular files are always ready; there is no device below.
             _ => Err(Errno::ENOSYS.into()),
         }
     }

@@ -6,10 +6,12 @@
 //! A record is valid when its commit word (the field named in each) is set; that is stored last and cleared first. Only program order counts: the reader
 //! begins when the writer is dead.
 
+mod locks;
 mod nodes;
 mod opens;
 mod requests;
 
+pub use locks::Holding;
 pub use opens::{Kind, Open};
 pub use requests::{Evidence, Past, Place};
 
@@ -56,6 +58,7 @@ pub struct Estate {
     files: opens::Opens,
     directories: opens::Opens,
     nodes: nodes::Nodes,
+    locks: locks::Holdings,
 }
 
 /// `count` records of zeroes, shared with the children of this process; memory is used where something is written.
@@ -88,6 +91,7 @@ impl Estate {
             files: opens::Opens::new(descriptors)?,
             directories: opens::Opens::new(descriptors)?,
             nodes: nodes::Nodes::new(descriptors)?,
+            locks: locks::Holdings::new(descriptors)?,
         })))
     }
 
@@ -194,6 +198,10 @@ impl Estate {
         &self.files
     }
 
+    pub(crate) const fn locks(&self) -> &locks::Holdings {
+        &self.locks
+    }
+
     pub(crate) const fn directories(&self) -> &opens::Opens {
         &self.directories
     }
@@ -210,6 +218,7 @@ impl Estate {
         known.extend(self.numbers());
         known.extend(self.files.descriptors());
         known.extend(self.nodes.descriptors());
+        known.extend(self.locks.descriptors());
         for number in open_descriptors() {
             if !known.contains(&number) {
                 // SAFETY: whoever opened it is dead, and nothing here refers to it.

@@ -10,6 +10,7 @@ mod entry;
 mod uring;
 
 use crate::{
+    capabilities::LOCKS,
     report::report,
     session::{Requests, Session, Settings, Worker},
     transport::{Channel, DeviceFuse},
@@ -73,6 +74,8 @@ pub fn available() -> Result<(), String> {
 ///
 /// # Errors
 /// The reason.
+///
+/// Not with locks that are the server's ([`LOCKS`]).
 pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
     match settings.requests {
         Requests::Ring => {}
@@ -81,6 +84,12 @@ pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
     }
     if settings.estate.is_some() {
         return Err(RESTART.into());
+    }
+    if LOCKS
+        .iter()
+        .any(|name| settings.with.iter().any(|with| with == name))
+    {
+        return Err("requests that wait for locks would keep the places of a ring".into());
     }
     available()
 }

@@ -12,6 +12,7 @@ mod fault;
 mod heritage;
 mod isolation;
 mod kernel_life;
+mod kernel_locks;
 mod kernel_mount;
 mod kernel_notices;
 mod kernel_requests;

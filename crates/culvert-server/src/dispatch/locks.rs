@@ -1,0 +1,192 @@
+//! Locks that are not the kernel's alone.
+
+use super::{DONE, OpenFile, Outcome};
+use crate::{
+    interrupts::RELEASING,
+    locks::{Asked, Holder, Kind, waiting},
+    session::{Context, Session},
+};
+use culvert::{Errno, Error, Lock, LockKind, LockOwner, Node, Result, Wait};
+use culvert_wire::{
+    Answer, InitFlags,
+    structures::{FileLock, FlushIn, InHeader, LkIn, LkOut, ReleaseIn},
+};
+use std::{os::fd::BorrowedFd, sync::Arc};
+
+/// fcntl(2)'s kinds.
+const F_RDLCK: u32 = 0;
+const F_WRLCK: u32 = 1;
+const F_UNLCK: u32 = 2;
+
+impl Session {
+    /// The lock that `asked` is about, and the file by which it is asked for. Its own rights are the server's from here on: the kernel has checked that the open allows it.
+    fn asked(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        asked: &LkIn,
+    ) -> Result<(Asked, Arc<OpenFile>)> {
+        let kind = match asked.lk.r#type {
+            F_RDLCK => LockKind::Shared,
+            F_WRLCK => LockKind::Exclusive,
+            F_UNLCK => LockKind::Unlock,
+            _ => return Err(Errno::EINVAL.into()),
+        };
+        let file = self.file(asked.fh)?;
+        if self.acts {
+            context.identity.server()?;
+        }
+        let is_flock = asked.lk_flags & LkIn::FLOCK != 0;
+        let asked = Asked {
+            holder: Holder {
+                node,
+                owner: asked.owner,
+                kind: if is_flock { Kind::Flock } else { Kind::Record },
+            },
+            fh: asked.fh,
+            lock: Lock {
+                kind,
+                start: asked.lk.start,
+                end: asked.lk.end,
+                pid: asked.lk.pid,
+            },
+        };
+        Ok((asked, file))
+    }
+
+    pub(super) fn get_lock(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        lk: &LkIn,
+    ) -> Outcome<'static> {
+        let (asked, file) = self.asked(context, node, lk)?;
+        let conflict = || match descriptor(&file) {
+            Some(fd) => self.locks.conflict(&asked, fd),
+            None => file
+                .file
+                .get_lock(LockOwner(asked.holder.owner), &asked.lock),
+        };
+        let mut found = conflict()?;
+        if found.is_some() && self.settle(context) {
+            found = conflict()?;
+        }
+        let lk = match found {
+            Some(lock) => FileLock {
+                start: lock.start,
+                end: lock.end,
+                r#type: if lock.kind == LockKind::Shared {
+                    F_RDLCK
+                } else {
+                    F_WRLCK
+                },
+                pid: lock.pid,
+            },
+            None => FileLock {
+                r#type: F_UNLCK,
+                ..lk.lk
+            },
+        };
+        Ok(Answer::Lock { lock: LkOut { lk } })
+    }
+
+    pub(super) fn set_lock(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        node: Node,
+        lk: &LkIn,
+        waits: bool,
+    ) -> Outcome<'static> {
+        let (asked, file) = self.asked(context, node, lk)?;
+        let set = || match descriptor(&file) {
+            Some(fd) => self.locks.set(&asked, fd),
+            None => match set_by_driver(&file, &asked, Wait::Never) {
+                Err(error) if error.errno() == Errno::EAGAIN => Ok(false),
+                done => done.map(|()| true),
+            },
+        };
+        if set()? || (!waits && self.settle(context) && set()?) {
+            return DONE;
+        }
+        if !waits {
+            return Err(Errno::EAGAIN.into());
+        }
+        let request = waiting::Request {
+            interrupts: self.interrupts.clone(),
+            channel: context.transport.owned().map_err(|error| {
+                Error::because(Errno::ENOLCK, format!("waiting for a lock: {error}"))
+            })?,
+            protocol: self.protocol,
+            unique: header.unique,
+        };
+        let locks = self.locks.clone();
+        request.leave_to(context.hand, move |interrupted| match descriptor(&file) {
+            Some(fd) => locks.wait(&asked, fd, interrupted),
+            None => set_by_driver(&file, &asked, Wait::UntilInterrupted(interrupted)),
+        })?;
+        context.left = true;
+        DONE
+    }
+
+    /// close(2) has returned before the kernel told of it, and who was told may have the request still in hand: what is closed holds nothing.
+    fn settle(&self, context: &Context<'_>) -> bool {
+        self.interrupts.settle(context.hand, RELEASING);
+        true
+    }
+
+    /// A process has closed a descriptor.
+    pub(super) fn closed(&self, node: Node, flush: &FlushIn) {
+        if !self.protocol.flags.contains(InitFlags::POSIX_LOCKS) {
+            return;
+        }
+        self.locks.closed(node, flush.lock_owner);
+        self.unlock_by_driver(flush.fh, flush.lock_owner, Kind::Record);
+    }
+
+    /// The last descriptor of an open file was closed.
+    pub(super) fn ended(&self, release: &ReleaseIn) {
+        self.locks.released(release.fh);
+        if release.release_flags & ReleaseIn::FLOCK_UNLOCK != 0 {
+            self.unlock_by_driver(release.fh, release.lock_owner, Kind::Flock);
+        }
+    }
+
+    /// Drivers that keep locks themselves are told what goes.
+    fn unlock_by_driver(&self, fh: u64, owner: u64, kind: Kind) {
+        let Some(file) = self.files.get(fh) else {
+            return;
+        };
+        if descriptor(&file).is_some() {
+            return;
+        }
+        let holder = Holder {
+            node: file.node,
+            owner,
+            kind,
+        };
+        let lock = Lock {
+            kind: LockKind::Unlock,
+            start: 0,
+            end: i64::MAX as u64,
+            pid: 0,
+        };
+        // ENOSYS: it keeps none of this kind. Nobody hears of other errors: close(2) does not fail for locks.
+        let _ = set_by_driver(&file, &Asked { holder, fh, lock }, Wait::Never);
+    }
+}
+
+/// What the file's bytes and locks are the kernel's by.
+fn descriptor(file: &OpenFile) -> Option<BorrowedFd<'_>> {
+    // SAFETY: the descriptor is the file's, which outlives this borrow.
+    let borrowed = |fd| unsafe { BorrowedFd::borrow_raw(fd) };
+    file.file.descriptor().map(borrowed)
+}
+
+fn set_by_driver(file: &OpenFile, asked: &Asked, wait: Wait<'_>) -> Result<()> {
+    let owner = LockOwner(asked.holder.owner);
+    match asked.holder.kind {
+        Kind::Record => file.file.set_lock(owner, &asked.lock, wait),
+        Kind::Flock => file.file.flock(owner, asked.lock.kind, wait),
+    }
+}

@@ -1,0 +1,270 @@
+//! Locks of the mount's users that others see too: on the files behind the mount, by a description for each holder.
+//!
+//! The kernel asks for them where `posix-locks` and `flock-locks` were agreed on. Who excludes whom is then decided by the kernel where the files are, for users of
+//! the mount and everybody else in one place. Here stands who the holders are: a process or a description, by the number that FUSE gives them (`lk_owner`). Record locks of a
+//! process go when it closes any descriptor of the file (FLUSH, which is why no open is `FOPEN_NOFLUSH` then), those of a description with the open file itself.
+//!
+//! A wait takes a thread of its own ([`waiting`]), since those that wait must not keep away who is to release the lock.
+
+mod description;
+pub mod waiting;
+
+use crate::estate::{Estate, Holding};
+use culvert::{Lock, LockKind, Node, Result};
+use description::Description;
+use std::{
+    collections::HashMap,
+    os::fd::BorrowedFd,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+};
+use waiting::Waiting;
+
+/// What kind of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// fcntl(2)'s, of bytes.
+    Record = 1,
+    /// flock(2)'s.
+    Flock = 2,
+}
+
+/// Who holds locks, on what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The file.
+    pub node: Node,
+    /// `lk_owner`.
+    pub owner: u64,
+    /// Which locks.
+    pub kind: Kind,
+}
+
+/// A lock that is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// By whom.
+    pub holder: Holder,
+    /// By which open file.
+    pub fh: u64,
+    /// The lock; with the process that asks.
+    pub lock: Lock,
+}
+
+/// What a holder has.
+#[derive(Debug)]
+struct Held {
+    description: Arc<Description>,
+    fh: u64,
+    pid: u32,
+    /// Where it stands in the estate.
+    record: Option<usize>,
+}
+
+/// The holders of a connection.
+#[derive(Debug, Default)]
+pub struct Locks {
+    holders: Mutex<HashMap<Holder, Held>>,
+    /// How many there are: who closes a file on a mount without locks does not wait for others.
+    count: AtomicUsize,
+    waiting: Waiting,
+    estate: Option<&'static Estate>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Everything that can be locked.
+const fn whole(kind: LockKind) -> Lock {
+    Lock {
+        kind,
+        start: 0,
+        end: i64::MAX as u64,
+        pid: 0,
+    }
+}
+
+impl Locks {
+    /// Those that an earlier server has left in `estate`.
+    pub fn of(estate: Option<&'static Estate>) -> Self {
+        let locks = Self {
+            estate,
+            ..Self::default()
+        };
+        let left = estate.into_iter().flat_map(|estate| estate.locks().each());
+        for (record, holding) in left {
+            // SAFETY: the descriptor was the dead server's for this holder; nobody else knows it.
+            let Ok(description) = (unsafe { Description::left(holding.fd) }) else {
+                continue;
+            };
+            let holder = Holder {
+                node: Node(holding.node),
+                owner: holding.owner,
+                kind: if holding.kind == Kind::Flock as u32 {
+                    Kind::Flock
+                } else {
+                    Kind::Record
+                },
+            };
+            let held = Held {
+                description: Arc::new(description),
+                fh: holding.fh,
+                pid: holding.pid,
+                record: Some(record),
+            };
+            lock(&locks.holders).insert(holder, held);
+            locks.count.fetch_add(1, SeqCst);
+        }
+        locks
+    }
+
+    /// The description of who asks, made if `file`, the open file that he asks by, is given.
+    fn description(
+        &self,
+        asked: &Asked,
+        file: Option<BorrowedFd<'_>>,
+    ) -> Result<Option<Arc<Description>>> {
+        let mut holders = lock(&self.holders);
+        if let Some(held) = holders.get_mut(&asked.holder) {
+            (held.fh, held.pid) = (asked.fh, asked.lock.pid);
+            if let Some(file) = file
+                && !held.description.can(asked.lock.kind)
+            {
+                held.description = Arc::new(exchanged(&held.description, file)?);
+            }
+            self.note(held);
+            return Ok(Some(held.description.clone()));
+        }
+        let Some(file) = file else { return Ok(None) };
+        let description = Arc::new(Description::of(file)?);
+        self.keep(&mut holders, asked, description.clone());
+        Ok(Some(description))
+    }
+
+    fn keep(
+        &self,
+        holders: &mut HashMap<Holder, Held>,
+        asked: &Asked,
+        description: Arc<Description>,
+    ) {
+        let holding = Holding {
+            kind: asked.holder.kind as u32,
+            owner: asked.holder.owner,
+            node: asked.holder.node.0,
+            fh: asked.fh,
+            pid: asked.lock.pid,
+            fd: description.number(),
+        };
+        let record = self.estate.and_then(|estate| estate.locks().add(&holding));
+        let held = Held {
+            description,
+            fh: asked.fh,
+            pid: asked.lock.pid,
+            record,
+        };
+        holders.insert(asked.holder, held);
+        self.count.fetch_add(1, SeqCst);
+    }
+
+    fn note(&self, held: &Held) {
+        if let (Some(estate), Some(record)) = (self.estate, held.record) {
+            let fd = held.description.number();
+            estate.locks().change(record, held.fh, held.pid, fd);
+        }
+    }
+
+    /// Sets or releases without waiting, by the open file `file`; false: somebody else's lock is in the way. With the server's own rights.
+    pub fn set(&self, asked: &Asked, file: BorrowedFd<'_>) -> Result<bool> {
+        let releases = asked.lock.kind == LockKind::Unlock;
+        let Some(description) = self.description(asked, (!releases).then_some(file))? else {
+            return Ok(true);
+        };
+        match asked.holder.kind {
+            Kind::Record => description.set(&asked.lock),
+            Kind::Flock => Ok(description.flock(asked.lock.kind, false)?),
+        }
+    }
+
+    /// The lock that is in the way of `asked`, and its process, as far as that is known: 0 for a description's of somebody who does not use the mount.
+    pub fn conflict(&self, asked: &Asked, file: BorrowedFd<'_>) -> Result<Option<Lock>> {
+        let own = lock(&self.holders)
+            .get(&asked.holder)
+            .map(|held| held.description.clone());
+        let description = match own {
+            Some(description) => description,
+            None => Arc::new(Description::of(file)?),
+        };
+        let found = self.blocker(asked.holder, &description, &asked.lock)?;
+        Ok(found.map(|(found, _)| found))
+    }
+
+    /// What is in the way of `wanted`, which `holder` asks for by `description`, and who holds it if that is a user of the mount.
+    fn blocker(
+        &self,
+        holder: Holder,
+        description: &Description,
+        wanted: &Lock,
+    ) -> Result<Option<(Lock, Option<Holder>)>> {
+        let Some(found) = description.conflict(wanted)? else {
+            return Ok(None);
+        };
+        if found.pid != 0 {
+            return Ok(Some((found, None)));
+        }
+        let holders = lock(&self.holders);
+        let others = holders.iter().filter(|(other, _)| {
+            other.node == holder.node && other.kind == Kind::Record && **other != holder
+        });
+        for (other, held) in others {
+            if held.description.held().contains(&found) {
+                let pid = held.pid;
+                return Ok(Some((Lock { pid, ..found }, Some(*other))));
+            }
+        }
+        Ok(Some((found, None)))
+    }
+
+    /// `owner` has closed a descriptor of `node`: its record locks there go (fcntl(2)).
+    pub fn closed(&self, node: Node, owner: u64) {
+        if self.count.load(SeqCst) > 0 {
+            let kind = Kind::Record;
+            let holder = Holder { node, owner, kind };
+            let held = lock(&self.holders).remove(&holder);
+            self.drop_held(held.into_iter());
+        }
+    }
+
+    /// The open file `fh` has ended: what its description held goes, and what else was set by it.
+    pub fn released(&self, fh: u64) {
+        if self.count.load(SeqCst) > 0 {
+            let ended = lock(&self.holders)
+                .extract_if(|_, held| held.fh == fh)
+                .collect::<Vec<_>>();
+            self.drop_held(ended.into_iter().map(|(_, held)| held));
+        }
+    }
+
+    fn drop_held(&self, ended: impl Iterator<Item = Held>) {
+        for held in ended {
+            self.count.fetch_sub(1, SeqCst);
+            // Not only by closing: a wait of the same holder may have the description too.
+            let _ = held.description.set(&whole(LockKind::Unlock));
+            let _ = held.description.flock(LockKind::Unlock, false);
+            if let (Some(estate), Some(record)) = (self.estate, held.record) {
+                estate.locks().clear(record);
+            }
+        }
+    }
+}
+
+/// A description of `file` in the place of `old`, which cannot have exclusive locks: so all that it has are shared, and nobody can keep the other from having them too.
+fn exchanged(old: &Description, file: BorrowedFd<'_>) -> Result<Description> {
+    let new = Description::of(file)?;
+    for held in old.held() {
+        new.set(&held)?;
+    }
+    Ok(new)
+}
