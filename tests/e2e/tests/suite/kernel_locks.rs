@@ -26,7 +26,12 @@ fn groups(driver: Driver, user: User) {
             "exec" => text.replace("by a description", "by parent"),
             _ => text.to_owned(),
         };
-        assert_eq!(told(&ours.text()), told(&native.text()), "{name} {}", ours.report());
+        assert_eq!(
+            told(&ours.text()),
+            told(&native.text()),
+            "{name} {}",
+            ours.report()
+        );
     }
 }
 
