@@ -7,6 +7,8 @@
 //! A wait takes a thread of its own ([`waiting`]), since those that wait must not keep away who is to release the lock.
 
 mod description;
+#[cfg(test)]
+mod tests;
 pub mod waiting;
 
 use crate::estate::{Estate, Holding};
