@@ -56,12 +56,26 @@ fn a_process_loses_all_at_its_first_close_and_a_description_at_its_end() {
 #[test]
 fn who_read_and_then_writes_keeps_what_he_has() {
     let (locks, (file, reads)) = (Locks::default(), file());
-    assert!(locks.set(&asked(1, 1, Shared, (0, 4)), reads.as_fd()).unwrap());
-    assert!(locks.set(&asked(1, 1, Shared, (10, END)), reads.as_fd()).unwrap());
-    assert!(locks.set(&asked(1, 2, Exclusive, (2, 2)), file.as_fd()).unwrap());
+    assert!(
+        locks
+            .set(&asked(1, 1, Shared, (0, 4)), reads.as_fd())
+            .unwrap()
+    );
+    assert!(
+        locks
+            .set(&asked(1, 1, Shared, (10, END)), reads.as_fd())
+            .unwrap()
+    );
+    assert!(
+        locks
+            .set(&asked(1, 2, Exclusive, (2, 2)), file.as_fd())
+            .unwrap()
+    );
     let conflict = |at| {
         let found = locks.conflict(&asked(2, 3, Exclusive, (at, at)), file.as_fd());
-        found.unwrap().map(|found| (found.kind, found.start, found.end))
+        found
+            .unwrap()
+            .map(|found| (found.kind, found.start, found.end))
     };
     assert_eq!(conflict(0), Some((Shared, 0, 1)));
     assert_eq!(conflict(2), Some((Exclusive, 2, 2)));
