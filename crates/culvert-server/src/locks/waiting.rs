@@ -23,7 +23,7 @@ const STACK: usize = 128 << 10;
 
 /// Who waits, for what.
 #[derive(Debug, Default)]
-pub struct Waiting(Mutex<Vec<Asked>>);
+pub struct Waiting(pub(super) Mutex<Vec<Asked>>);
 
 /// Takes the place among those who wait away.
 struct Waits<'a> {
