@@ -25,7 +25,7 @@ fn what_is_installed_is_found() {
     let (source, built) = (place.text("source"), world().culvert.with_file_name(""));
     let script = format!(
         "export DESTDIR=/mnt/d; {UPPER}
-         BUILT={} {} --prefix /opt/c > /dev/null && find /mnt/d ! -type d | sort
+         BUILT={} {} --prefix /opt/c > /dev/null && find /mnt/d ! -type d | LC_ALL=C sort
          cp -P /mnt/d/sbin/mount.culvert /mnt/up/; mount --bind /mnt/d/opt /opt || exit 1
          echo content > {source}/f; mount -t culvert {source} /mnt/a && cat /mnt/a/f; umount /mnt/a
          /opt/c/bin/culvert run -v {source}:/mnt/a -- cat /mnt/a/f
