@@ -3,6 +3,7 @@
 //! Of the thread alone: `setfsuid(2)` also takes the capabilities over files from a thread that is not root's any more (capabilities(7), "Effect of
 //! user ID changes on capabilities"), and gives them back. The umask is the thread's own after `unshare(CLONE_FS)`.
 
+use crate::groups;
 use culvert::{Caller, Errno, Result};
 use culvert_sys::{nr, syscall};
 use std::fs;
@@ -24,9 +25,10 @@ pub struct Identity {
     /// Groups cannot be changed: in a user namespace that an ordinary user has made (user_namespaces(7), "Writing to uid_map"). Then only the server's own
     /// user is served.
     groups_are_fixed: bool,
-    /// User, group and supplementary groups now; the server's own at first.
-    current: (u32, u32, Vec<u32>),
-    server: (u32, u32, Vec<u32>),
+    /// User and group now; the server's own at first. Supplementary groups are in [`groups`].
+    current: (u32, u32),
+    server: (u32, u32),
+    server_groups: Vec<u32>,
     umask: Option<u32>,
 }
 
@@ -34,23 +36,20 @@ impl Identity {
     /// The calling thread's, which acts as the server. From here on its umask is its own.
     pub fn of_thread() -> Self {
         let uid = rustix::process::geteuid();
+        let server = (uid.as_raw(), rustix::process::getegid().as_raw());
         let groups = rustix::process::getgroups().unwrap_or_default();
-        let server: (u32, u32, Vec<u32>) = (
-            uid.as_raw(),
-            rustix::process::getegid().as_raw(),
-            groups
-                .into_iter()
-                .map(rustix::process::Gid::as_raw)
-                .collect(),
-        );
         const CLONE_FS: usize = 0x200;
         // SAFETY: the thread gets a copy of its working directory and umask.
         let own = unsafe { syscall::call(nr::UNSHARE, [CLONE_FS]) };
         Self {
             switches: uid.is_root(),
             groups_are_fixed: fs::read("/proc/self/setgroups").is_ok_and(|said| said == b"deny\n"),
-            current: (server.0, server.1, server.2.clone()),
+            current: server,
             server,
+            server_groups: groups
+                .into_iter()
+                .map(rustix::process::Gid::as_raw)
+                .collect(),
             // Without its own, the process's is left alone; see `set_umask`.
             umask: own.is_err().then_some(u32::MAX),
         }
@@ -58,38 +57,23 @@ impl Identity {
 
     /// Acts as the server itself.
     pub fn server(&mut self) -> Result<()> {
-        let (uid, gid, groups) = self.server.clone();
-        self.become_user(uid, gid, groups)
+        if !self.switches {
+            return Ok(());
+        }
+        if !self.groups_are_fixed {
+            groups::set(&self.server_groups)?;
+        }
+        self.become_user(self.server.0, self.server.1)
     }
 
-    /// Acts as `uid`, `gid` with the supplementary groups of thread `pid`.
+    /// Acts as `uid`, `gid` with the supplementary groups of thread `pid`, which may be left out at first, see [`groups`].
     pub fn caller(&mut self, uid: u32, gid: u32, pid: u32) -> Result<()> {
         if !self.switches {
             return Ok(());
         }
-        // Root may do everything, whatever groups it is in.
-        let groups = match uid {
-            0 => Vec::new(),
-            _ => groups_of(pid),
-        };
-        self.become_user(uid, gid, groups)
-    }
-
-    /// Acts as `uid`, for what groups do not matter to: whether a write clears set-user-ID.
-    pub fn user(&mut self, uid: u32) -> Result<()> {
-        if !self.switches || self.groups_are_fixed || self.current.0 == uid {
-            return Ok(());
-        }
-        let (_, gid, groups) = self.current.clone();
-        self.become_user(uid, gid, groups)
-    }
-
-    fn become_user(&mut self, uid: u32, gid: u32, groups: Vec<u32>) -> Result<()> {
-        if !self.switches {
-            return Ok(());
-        }
-        let groups = match self.groups_are_fixed {
-            true if uid == self.server.0 => self.server.2.clone(),
+        match self.groups_are_fixed {
+            false => groups::of_caller(uid, pid)?,
+            true if uid == self.server.0 => {}
             true => {
                 return Err(culvert::Error::because(
                     Errno::EPERM,
@@ -98,15 +82,28 @@ impl Identity {
                     ),
                 ));
             }
-            false => groups,
-        };
-        if self.current.2 != groups {
-            // SAFETY: the kernel reads as many groups as there are, for this thread alone (glibc's setgroups would tell all threads).
-            unsafe {
-                syscall::call(nr::SETGROUPS, [groups.len(), groups.as_ptr() as usize])?;
-            }
-            self.current.2 = groups;
         }
+        self.become_user(uid, gid)
+    }
+
+    /// Acts as `uid`, for what groups do not matter to: whether a write clears set-user-ID.
+    pub fn user(&mut self, uid: u32) -> Result<()> {
+        if !self.switches || self.groups_are_fixed {
+            return Ok(());
+        }
+        self.become_user(uid, self.current.1)
+    }
+
+    /// Acts as whoever it is now if that is not root, else as `NOBODY`: without root's rights over files.
+    pub fn anybody_but_root(&mut self) -> Result<()> {
+        const NOBODY: u32 = 65534;
+        match self.current.0 {
+            0 => self.user(NOBODY),
+            _ => Ok(()),
+        }
+    }
+
+    fn become_user(&mut self, uid: u32, gid: u32) -> Result<()> {
         if self.current.1 != gid {
             set_and_check(nr::SETFSGID, gid)?;
             self.current.1 = gid;
@@ -171,63 +168,5 @@ fn set_and_check(call: usize, number: u32) -> Result<()> {
             Errno::EPERM,
             format!("cannot act as user or group {number}"),
         )),
-    }
-}
-
-/// The supplementary groups of thread `pid` (proc(5)); none when it is gone, or is in another pid namespace.
-fn groups_of(pid: u32) -> Vec<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    parse_groups(&status)
-}
-
-fn parse_groups(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    let words = line.unwrap_or_default().split_ascii_whitespace();
-    words.filter_map(|word| word.parse().ok()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the calling thread may do at this moment.
-    fn effective() -> u64 {
-        let status = fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-        u64::from_str_radix(line.unwrap().trim(), 16).unwrap()
-    }
-
-    #[test]
-    fn users_get_no_right_of_the_servers() {
-        // Over files (CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID) and their limits (CAP_SYS_RESOURCE).
-        const RIGHTS: u64 = 1 << 1 | 1 << 3 | 1 << 4 | 1 << 24;
-        if !rustix::process::geteuid().is_root() || effective() & RIGHTS != RIGHTS {
-            eprintln!("not tested: these rights are not there");
-            return;
-        }
-        // A thread of its own: what it may do is.
-        let thread = std::thread::spawn(|| {
-            let mut identity = Identity::of_thread();
-            let before = effective();
-            identity.caller(65534, 65534, std::process::id()).unwrap();
-            assert_eq!(effective() & RIGHTS, 0);
-            identity.user(1).unwrap();
-            assert_eq!(effective() & RIGHTS, 0);
-            identity.caller(0, 0, std::process::id()).unwrap();
-            assert_eq!(effective(), before);
-            identity.caller(65534, 65534, std::process::id()).unwrap();
-            identity.server().unwrap();
-            assert_eq!(effective(), before);
-        });
-        thread.join().unwrap();
-    }
-
-    #[test]
-    fn groups_are_read_from_the_status() {
-        let status =
-            "Name:\tx\nGid:\t1\t1\t1\t1\nFDSize:\t64\nGroups:\t4 24 4294967294 \nNStgid:\t1\n";
-        assert_eq!(parse_groups(status), [4, 24, 4_294_967_294]);
-        assert!(parse_groups("Groups:\t \n").is_empty());
-        assert!(parse_groups("").is_empty());
     }
 }

@@ -14,6 +14,7 @@ pub mod capabilities;
 pub mod counters;
 mod dispatch;
 pub mod estate;
+mod groups;
 mod handles;
 mod history;
 mod identity;

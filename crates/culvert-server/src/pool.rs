@@ -2,15 +2,19 @@
 //! warm, not by each in turn (the kernel wakes the one that has slept longest).
 //!
 //! A thread that finds a request at once, three times running, calls another in; one that finds nothing while others wait, rests. The last looks for
-//! requests a little longer without sleeping, because waking costs several times what most requests do, then sleeps in the kernel. Should it be held up by what it
-//! does (a driver that waits), the steward calls another in after two ticks; the steward itself sleeps while nothing happens.
+//! requests a little longer without sleeping, because waking costs several times what most requests do, then sleeps in the kernel. It does so while that finds
+//! requests: where the program runs on the same processor, because others have the rest, or thinks for longer, looking is in vain, and sleep is better. Should it be
+//! held up by what it does (a driver that waits), the steward calls another in after two ticks; the steward itself sleeps while nothing happens.
+//!
+//! Nothing here yields its processor: since Linux 6.18 sched_yield(2) gives a whole slice away (`yield_task_fair`, kernel/sched/fair.c), and who has yielded waits
+//! for milliseconds when it is wanted next.
 
 use crate::transport::Transport;
 use std::{
     io,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst},
     },
     thread,
     time::{Duration, Instant},
@@ -18,10 +22,10 @@ use std::{
 
 /// How long a thread looks for the next request before it sleeps: about what two wake-ups cost on a virtual machine.
 const AWAKE: Duration = Duration::from_micros(50);
-/// So long is a thread away only when others want its processor: they are then better served by its sleep.
-const AWAY: Duration = Duration::from_micros(30);
-/// How many requests it then sleeps for, before it tries again.
-const CROWDED: usize = 512;
+/// After one search in vain it sleeps at once for the next four requests, after two running for sixteen, and so on up to 4 to this power.
+const PATIENCE: u32 = 5;
+/// A request that comes sooner than this to a thread that went to sleep was there already.
+const AT_ONCE: Duration = Duration::from_micros(2);
 /// How often the steward looks.
 const TICK: Duration = Duration::from_millis(1);
 /// So many requests found at once mean that one thread more has something to do.
@@ -37,8 +41,10 @@ pub struct Pool {
     /// One thread at most stays awake for requests.
     awake: AtomicBool,
     stays_awake: bool,
-    /// Requests until one may stay awake again, because the processors are crowded.
-    crowded: AtomicUsize,
+    /// Requests until one may stay awake again.
+    asleep: AtomicUsize,
+    /// Searches in vain, running.
+    vain: AtomicU32,
     resting: Mutex<Resting>,
     called: Condvar,
     steward: Mutex<Option<thread::Thread>>,
@@ -70,7 +76,8 @@ impl Pool {
             taken: AtomicU64::new(0),
             awake: AtomicBool::new(false),
             stays_awake: stays_awake && several,
-            crowded: AtomicUsize::new(0),
+            asleep: AtomicUsize::new(0),
+            vain: AtomicU32::new(0),
             resting: Mutex::default(),
             called: Condvar::new(),
             steward: Mutex::new(None),
@@ -114,15 +121,18 @@ impl Pool {
         buffer: &mut [u8],
     ) -> io::Result<usize> {
         loop {
-            self.waiting.fetch_add(1, SeqCst);
             turn.waits = true;
-            if let Some(length) = transport.receive_now(buffer)? {
-                turn.backlog += 1;
-                if turn.backlog >= BACKLOG {
-                    turn.backlog = 0;
-                    self.call();
-                }
+            let alone = self.waiting.fetch_add(1, SeqCst) == 0;
+            let sleeps = alone && !self.may_stay_awake();
+            if !sleeps && let Some(length) = transport.receive_now(buffer)? {
+                self.at_once(turn, true);
                 return Ok(length);
+            }
+            if sleeps {
+                let start = Instant::now();
+                let found = transport.receive(buffer)?;
+                self.at_once(turn, start.elapsed() < AT_ONCE);
+                return Ok(found);
             }
             turn.backlog = 0;
             // Not the last one.
@@ -137,7 +147,7 @@ impl Pool {
                 return Ok(0);
             }
         }
-        if self.may_stay_awake() && !self.awake.swap(true, SeqCst) {
+        if self.stays_awake && !self.awake.swap(true, SeqCst) {
             let found = self.look(transport, buffer);
             self.awake.store(false, SeqCst);
             if let Some(length) = found? {
@@ -147,26 +157,35 @@ impl Pool {
         transport.receive(buffer)
     }
 
-    fn may_stay_awake(&self) -> bool {
-        let less = |count: usize| count.checked_sub(1);
-        self.stays_awake && self.crowded.fetch_update(SeqCst, SeqCst, less).is_err()
+    /// A request was there at once, or was not: several that were mean that another thread has something to do.
+    fn at_once(&self, turn: &mut Turn, was: bool) {
+        turn.backlog = if was { turn.backlog + 1 } else { 0 };
+        if turn.backlog >= BACKLOG {
+            turn.backlog = 0;
+            self.call();
+        }
     }
 
-    /// Looks for a request for a while, letting others run in between.
+    fn may_stay_awake(&self) -> bool {
+        let less = |count: usize| count.checked_sub(1);
+        self.stays_awake && self.asleep.fetch_update(SeqCst, SeqCst, less).is_err()
+    }
+
+    /// Looks for a request for a while.
     fn look(&self, transport: &dyn Transport, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let start = Instant::now();
-        let mut last = start;
         loop {
-            thread::yield_now();
             let found = transport.receive_now(buffer)?;
-            let now = Instant::now();
-            if now - last > AWAY {
-                self.crowded.store(CROWDED, SeqCst);
-            }
-            if found.is_some() || now - start > AWAKE || now - last > AWAY {
+            if found.is_some() {
+                self.vain.store(0, SeqCst);
                 return Ok(found);
             }
-            last = now;
+            if start.elapsed() > AWAKE {
+                let vain = (self.vain.load(SeqCst) + 1).min(PATIENCE);
+                self.vain.store(vain, SeqCst);
+                self.asleep.store(4_usize.pow(vain), SeqCst);
+                return Ok(None);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::{
     counters::Counters,
     dispatch::{OpenDirectory, OpenFile},
     estate::{Estate, Evidence, Past, Place},
+    groups::Permitted,
     handles::Handles,
     history::History,
     identity::Identity,
@@ -20,7 +21,7 @@ use crate::{
     transport::{Channel, Transport},
     unopened::Unopened,
 };
-use culvert::{Change, Errno, Error, FileSystem, Observed, Observer, Result, Validity};
+use culvert::{Change, Errno, Error, FileSystem, Layered, Observed, Observer, Result, Validity};
 use culvert_wire::{
     Answer, InitFlags, MAJOR, Message, NEWEST_MINOR, Notification, Operation, Protocol, Reply,
     Request, UNIQUE_RESEND,
@@ -248,7 +249,10 @@ impl Session {
             numbers: Numbers::new(filesystem.root()),
             validity,
             acts: can.checks_permissions,
-            filesystem,
+            filesystem: match can.checks_permissions {
+                true => Box::new(Layered(Permitted(filesystem))),
+                false => filesystem,
+            },
             settings,
             protocol,
             files: Handles::default(),

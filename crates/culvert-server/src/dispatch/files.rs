@@ -213,12 +213,11 @@ impl Session {
         flags: OpenFlags,
         often_read: bool,
     ) -> Option<i32> {
-        const NOBODY: u32 = 65534;
         // The kernel opens the backing file with O_APPEND too, and does not take it off when the program does (fcntl(2), F_SETFL).
         let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
         // SAFETY: the descriptor is the file's, which outlives this call.
         let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
-        context.identity.user(NOBODY).ok()?;
+        context.identity.anybody_but_root().ok()?;
         let stores = flags.read() && flags.write();
         self.backings.open(node, fd, stores, context.transport)
     }

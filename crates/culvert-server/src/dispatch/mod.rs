@@ -10,12 +10,12 @@ mod writeback;
 mod xattrs;
 
 use crate::{
-    attributes,
+    attributes, groups,
     session::{Context, Session},
 };
 use culvert::{Access, Caller, Entry, Errno, Error, Node, Result};
 use culvert_wire::{
-    Answer, Extension, Operation, Request,
+    Answer, Extension, InitFlags, Operation, Request,
     structures::{InHeader, StatfsOut, StatxOut},
 };
 pub use directories::OpenDirectory;
@@ -90,6 +90,10 @@ impl Session {
             context
                 .identity
                 .caller(header.uid, header.gid, header.pid)?;
+            // Where the kernel has not checked by all that the driver's files have.
+            if !self.protocol.flags.contains(InitFlags::POSIX_ACL) {
+                groups::complete()?;
+            }
         }
         if let Some(place) = context.place
             && let Some(answer) = self.settled(context, place, request)?

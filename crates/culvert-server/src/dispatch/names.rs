@@ -2,7 +2,7 @@
 
 use super::{DONE, Outcome};
 use crate::{
-    attributes,
+    attributes, groups,
     session::{Context, Session},
 };
 use culvert::{Errno, Node, RenameFlags, Result};
@@ -52,7 +52,8 @@ impl Session {
         }
         let open = (asked.valid & SetattrIn::FH != 0).then(|| self.files.get(asked.fh));
         if let Some(open) = open.flatten() {
-            match open.file.set_attributes(&changes) {
+            let mode = changes.permissions.unwrap_or(0);
+            match groups::with_mode(mode, || open.file.set_attributes(&changes)) {
                 Ok(found) => return Ok(self.attributes_answer(&found)),
                 Err(error) if error.errno() == Errno::ENOSYS => {}
                 Err(error) => return Err(error),

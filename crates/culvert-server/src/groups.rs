@@ -1,0 +1,282 @@
+//! The caller's supplementary groups, found out only where they decide.
+//!
+//! FUSE sends a caller's user and group, not the other groups: those are in /proc, eleven calls and 20 microseconds for each request. But they seldom matter. The kernel has
+//! checked the caller's rights with all groups before it asked (`default_permissions`, ACLs included), and groups only ever add to what a file system allows whose user
+//! and group are right. So an operation is tried without them; when it is denied it has done nothing, and is done again with them. What groups decide without a denial, whether
+//! set-group-ID stays, is done with them at once.
+//!
+//! The one thing that is lost: where others than this mount take a right from a *group* only (mode 0604), its members keep the right of others as long as the kernel believes the
+//! mode from before. Where the kernel does not check by ACLs, groups are therefore always found out.
+
+use culvert::{
+    Access, Attributes, Caller, DirectoryPlusSink, Entry, Errno, FileSystem, Layer, Node,
+    OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes, Walked,
+};
+use culvert_sys::{nr, syscall};
+use std::{cell::RefCell, fs::File, io::Read};
+
+/// The groups of the calling thread.
+#[derive(Debug, Default)]
+struct Groups {
+    /// As the kernel has them now; none: not known yet.
+    now: Option<Vec<u32>>,
+    /// The thread on whose behalf the calling one acts, and its user, if its groups were left out.
+    left_out: Option<(u32, u32)>,
+    /// Users who have needed their groups: they are likely to again.
+    needed: Vec<u32>,
+}
+
+/// How many users are remembered.
+const REMEMBERED: usize = 64;
+
+thread_local! {
+    static GROUPS: RefCell<Groups> = RefCell::default();
+}
+
+impl Groups {
+    fn set(&mut self, groups: Vec<u32>) -> Result<()> {
+        if self.now.as_ref() != Some(&groups) {
+            // SAFETY: the kernel reads as many groups as there are, for this thread alone (glibc's setgroups would tell all threads).
+            unsafe {
+                syscall::call(nr::SETGROUPS, [groups.len(), groups.as_ptr() as usize])?;
+            }
+            self.now = Some(groups);
+        }
+        Ok(())
+    }
+}
+
+/// Gives the calling thread `groups`.
+pub fn set(groups: &[u32]) -> Result<()> {
+    GROUPS.with_borrow_mut(|own| {
+        own.left_out = None;
+        own.set(groups.to_vec())
+    })
+}
+
+/// The calling thread acts for thread `pid` of user `uid`: with its groups if that user has needed them before, else they are left out for now.
+pub fn of_caller(uid: u32, pid: u32) -> Result<()> {
+    GROUPS.with_borrow_mut(|own| {
+        // Root may do everything, whatever groups it is in.
+        if uid == 0 {
+            own.left_out = None;
+            return own.set(Vec::new());
+        }
+        if own.needed.contains(&uid) {
+            own.left_out = None;
+            return own.set(read(pid));
+        }
+        own.left_out = Some((pid, uid));
+        own.set(Vec::new())
+    })
+}
+
+/// Adds the groups that were left out; whether there are any.
+pub fn complete() -> Result<bool> {
+    GROUPS.with_borrow_mut(|own| {
+        let Some((pid, uid)) = own.left_out.take() else {
+            return Ok(false);
+        };
+        let groups = read(pid);
+        if groups.is_empty() {
+            return Ok(false);
+        }
+        if !own.needed.contains(&uid) {
+            own.needed.truncate(REMEMBERED - 1);
+            own.needed.insert(0, uid);
+        }
+        own.set(groups)?;
+        Ok(true)
+    })
+}
+
+/// What `call` answers, with all groups of the caller if it is denied without them.
+fn permitted<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
+    match call() {
+        Err(error) if matches!(error.errno(), Errno::EACCES | Errno::EPERM) && complete()? => {
+            call()
+        }
+        answer => answer,
+    }
+}
+
+/// The supplementary groups of thread `pid` (proc(5)); none when it is gone, or is in another pid namespace.
+fn read(pid: u32) -> Vec<u32> {
+    let mut status = Vec::new();
+    let Ok(mut file) = File::open(format!("/proc/{pid}/status")) else {
+        return Vec::new();
+    };
+    loop {
+        // Enough for all of most: each read makes the kernel write the text anew.
+        let length = status.len();
+        status.resize(length + 4096, 0);
+        let count = file.read(&mut status[length..]).unwrap_or(0);
+        status.truncate(length + count);
+        match parse(&status) {
+            Some(groups) => return groups,
+            None if count == 0 => return Vec::new(),
+            None => {}
+        }
+    }
+}
+
+/// The groups in what there is of a status; none when their line is not there to its end.
+fn parse(status: &[u8]) -> Option<Vec<u32>> {
+    let name = b"\nGroups:";
+    let start = status.windows(name.len()).position(|line| line == name)? + name.len();
+    let length = status[start..].iter().position(|&byte| byte == b'\n')?;
+    let line = str::from_utf8(&status[start..start + length]).ok()?;
+    let words = line.split_ascii_whitespace();
+    Some(words.filter_map(|word| word.parse().ok()).collect())
+}
+
+/// A driver that acts by the kernel's calls, as the calling thread.
+pub struct Permitted(pub Box<dyn FileSystem>);
+
+/// The bit that the kernel takes from a mode unless its group is among the caller's (`mode_strip_sgid`, `setattr_prepare`, fs/).
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// As [`permitted`], for a call that gives a file this `mode`: what becomes of set-group-ID is decided without a denial.
+pub fn with_mode<T>(mode: u32, call: impl FnMut() -> Result<T>) -> Result<T> {
+    if mode & SET_GROUP_ID != 0 {
+        complete()?;
+    }
+    permitted(call)
+}
+
+impl Layer for Permitted {
+    type Inner = dyn FileSystem;
+
+    fn inner(&self) -> &Self::Inner {
+        &*self.0
+    }
+    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
+        permitted(|| self.0.lookup(caller, dir, name))
+    }
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        permitted(|| self.0.walk(caller, from, path))
+    }
+    fn parent(&self, dir: Node) -> Result<Node> {
+        permitted(|| self.0.parent(dir))
+    }
+    fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
+        permitted(|| self.0.access(caller, node, access))
+    }
+    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
+        permitted(|| self.0.open(caller, node, flags))
+    }
+    fn open_directory(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+    ) -> Result<OpenedDirectory> {
+        permitted(|| self.0.open_directory(caller, dir, flags))
+    }
+    fn read_directory_plus(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        from: u64,
+        sink: &mut DirectoryPlusSink<'_>,
+    ) -> Result<()> {
+        permitted(|| self.0.read_directory_plus(caller, dir, from, sink))
+    }
+    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
+        permitted(|| self.0.get_xattr(node, name))
+    }
+    fn set_xattr(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        flags: u32,
+    ) -> Result<()> {
+        // An ACL changes the mode.
+        with_mode(SET_GROUP_ID, || {
+            self.0.set_xattr(caller, node, name, value, flags)
+        })
+    }
+    fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
+        with_mode(SET_GROUP_ID, || self.0.remove_xattr(caller, node, name))
+    }
+    fn set_attributes(
+        &self,
+        caller: &Caller<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<Attributes> {
+        with_mode(changes.permissions.unwrap_or(0), || {
+            self.0.set_attributes(caller, node, changes)
+        })
+    }
+    fn create(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        with_mode(mode, || self.0.create(caller, dir, name, flags, mode))
+    }
+    fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
+        with_mode(mode, || self.0.mkdir(caller, dir, name, mode))
+    }
+    fn mknod(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        name: &[u8],
+        mode: u32,
+        rdev: u64,
+    ) -> Result<Entry> {
+        with_mode(mode, || self.0.mknod(caller, dir, name, mode, rdev))
+    }
+    fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
+        permitted(|| self.0.symlink(caller, dir, name, target))
+    }
+    fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
+        permitted(|| self.0.link(caller, node, dir, name))
+    }
+    fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        permitted(|| self.0.unlink(caller, dir, name))
+    }
+    fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
+        permitted(|| self.0.rmdir(caller, dir, name))
+    }
+    fn rename(
+        &self,
+        caller: &Caller<'_>,
+        from: (Node, &[u8]),
+        to: (Node, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        permitted(|| self.0.rename(caller, from, to, flags))
+    }
+    fn tmpfile(
+        &self,
+        caller: &Caller<'_>,
+        dir: Node,
+        flags: OpenFlags,
+        mode: u32,
+    ) -> Result<(Entry, Opened)> {
+        with_mode(mode, || self.0.tmpfile(caller, dir, flags, mode))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_read_from_the_status() {
+        let status =
+            b"Name:\tx\nGid:\t1\t1\t1\t1\nFDSize:\t64\nGroups:\t4 24 4294967294 \nNStgid:\t1\n";
+        assert_eq!(parse(status), Some(vec![4, 24, 4_294_967_294]));
+        assert_eq!(parse(b"Name:\tx\nGroups:\t \n"), Some(Vec::new()));
+        assert_eq!(parse(b"Name:\tx\nGroups:\t4 2"), None);
+        assert_eq!(parse(b""), None);
+    }
+}
