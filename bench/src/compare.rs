@@ -1,7 +1,7 @@
 //! Several ways to do the same work, in turn: the native one, and the others as parts of its speed.
 
 use crate::figure::{Figure, Judged};
-use crate::tools::{attempt, median, succeeds};
+use crate::tools::{attempt, median, progress, succeeds};
 use std::collections::BTreeMap;
 
 /// A way to do the work: what precedes the command, and the directory that it works on.
@@ -93,6 +93,11 @@ pub fn compare(ways: &[Way], program: &str, workload: &str, form: &str, rounds: 
             let Some(values) = &mut taken[number] else {
                 continue;
             };
+            progress(&format!(
+                "{workload} {form}: {}, {} of {rounds}",
+                ways[number].column,
+                round + 1
+            ));
             match attempt(&ways[number].line(program, workload, form)) {
                 Ok(said) => {
                     for line in said.lines() {
@@ -111,6 +116,7 @@ pub fn compare(ways: &[Way], program: &str, workload: &str, form: &str, rounds: 
             }
         }
     }
+    progress("");
     let Some(native) = taken[0].take() else {
         return Vec::new();
     };

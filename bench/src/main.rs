@@ -8,6 +8,7 @@
 mod compare;
 mod figure;
 mod fixture;
+mod linux;
 mod mapping;
 mod measure;
 mod mount;
@@ -27,8 +28,11 @@ fn main() -> ExitCode {
             let only: Vec<&str> = words[1..].iter().map(String::as_str).collect();
             let figures = measure::everything(&only);
             println!("\n{}", publish::machine());
+            let results = root.join("bench/results");
             if only.is_empty() {
-                publish::write(&root.join("bench/results"), &figures);
+                publish::write(&results, &figures);
+            } else {
+                publish::write_part(&results, &only.join("-"), &figures);
             }
             ExitCode::SUCCESS
         }

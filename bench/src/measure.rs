@@ -4,14 +4,14 @@ use crate::figure::{Figure, Judged};
 use crate::fixture;
 use crate::publish;
 use crate::tools::{Place, in_turn, median, numbers, pair, seconds, sh, succeeds};
-use crate::{mapping, mount, writing};
+use crate::{linux, mapping, mount, writing};
 use std::path::Path;
 
 /// A group of figures.
 type Group = fn(&Place) -> Vec<Figure>;
 
 /// All groups, in the order of the table.
-pub const GROUPS: [(&str, Group); 12] = [
+pub const GROUPS: [(&str, Group); 13] = [
     ("calls", calls),
     ("launch", launch),
     ("inherit", inherit),
@@ -24,14 +24,18 @@ pub const GROUPS: [(&str, Group); 12] = [
     ("programs", writing::programs),
     ("mapping", mapping::mapping),
     ("mount", mount::mount),
+    (BY_NAME, linux::linux),
 ];
 
-/// Measures the groups named, or all.
+/// Measured only when it is named: it takes four minutes.
+const BY_NAME: &str = "linux";
+
+/// Measures the groups named, or all but [`BY_NAME`].
 pub fn everything(only: &[&str]) -> Vec<Figure> {
     let place = Place::new();
     let mut figures = Vec::new();
     for (name, group) in GROUPS {
-        if only.is_empty() || only.contains(&name) {
+        if only.contains(&name) || only.is_empty() && name != BY_NAME {
             eprintln!("measuring {name}");
             let found = group(&place);
             print!("{}", publish::tables(&found));

@@ -9,12 +9,13 @@ const GROUP: &str =
     "kernel mount in memory: 4,096 files of 128 bytes, calls on 10,000, blocks of 4 KiB";
 /// Columns of the tables.
 const CULVERT: &str = "`culvert mount`";
+const RING: &str = "`-o transport=ring`";
 const MEMORY: &str = "`culvert mount -t memory`";
 const BINDFS: &str = "bindfs";
 const AGAIN: &str = "native again";
 
 /// A mount, as long as it lives.
-struct Mounted {
+pub struct Mounted {
     column: &'static str,
     target: String,
 }
@@ -30,6 +31,42 @@ impl Mounted {
         }
         mounted.then_some(Self { column, target })
     }
+
+    /// Work on it, as `worker`.
+    pub fn way(&self, worker: &Worker) -> Way {
+        Way {
+            column: self.column,
+            before: worker.before.clone(),
+            directory: self.target.clone(),
+        }
+    }
+}
+
+/// Mounts of the worker's source, and with `memory` one that has no source.
+pub fn mounts(place: &Place, worker: &Worker, memory: bool) -> Vec<Mounted> {
+    let (culvert, source) = (&place.culvert, format!("{}/source", worker.directory));
+    let mut all = vec![
+        (
+            CULVERT,
+            "culvert",
+            format!("{culvert} mount --allow-other -o transport=device {source}"),
+        ),
+        (
+            RING,
+            "ring",
+            format!("{culvert} mount --allow-other -o transport=ring {source}"),
+        ),
+        (
+            MEMORY,
+            "memory",
+            format!("{culvert} mount --allow-other -t memory memory"),
+        ),
+        (BINDFS, "bindfs", format!("bindfs -o allow_other {source}")),
+    ];
+    all.retain(|(column, ..)| memory || *column != MEMORY);
+    all.iter()
+        .filter_map(|(column, name, command)| Mounted::new(worker, column, name, command))
+        .collect()
 }
 
 impl Drop for Mounted {
@@ -45,7 +82,7 @@ impl Drop for Mounted {
 type Asked = (&'static str, &'static str, f64);
 
 /// What is asked of a directory that is passed through: this part of the native speed.
-fn at_least(least: f64) -> impl Fn(&str) -> Judged {
+pub fn at_least(least: f64) -> impl Fn(&str) -> Judged {
     move |column| match column {
         CULVERT if least > 0.0 => Judged::Speed(least),
         _ => Judged::SpeedStated,
@@ -59,30 +96,9 @@ pub fn mount(place: &Place) -> Vec<Figure> {
         return Vec::new();
     }
     let worker = Worker::new(&place.path("mounted"), 10_000);
-    let (culvert, source) = (&place.culvert, format!("{}/source", worker.directory));
-    let mounts = [
-        (
-            CULVERT,
-            "culvert",
-            format!("{culvert} mount --allow-other {source}"),
-        ),
-        (
-            MEMORY,
-            "memory",
-            format!("{culvert} mount --allow-other -t memory memory"),
-        ),
-        (BINDFS, "bindfs", format!("bindfs -o allow_other {source}")),
-    ];
-    let mounts: Vec<Mounted> = mounts
-        .iter()
-        .filter_map(|(column, name, command)| Mounted::new(&worker, column, name, command))
-        .collect();
+    let mounts = mounts(place, &worker, true);
     let mut ways = vec![worker.native("native")];
-    ways.extend(mounts.iter().map(|mounted| Way {
-        column: mounted.column,
-        before: worker.before.clone(),
-        directory: mounted.target.clone(),
-    }));
+    ways.extend(mounts.iter().map(|mounted| mounted.way(&worker)));
     ways.push(worker.native(AGAIN));
     ways.retain(Way::works);
     let files = place.program("files");

@@ -192,6 +192,13 @@ pub fn write(directory: &Path, figures: &[Figure]) {
     }
 }
 
+/// Writes the tables of some groups, `name`.
+pub fn write_part(directory: &Path, name: &str, figures: &[Figure]) {
+    fs::create_dir_all(directory).expect("the checkout can be written");
+    let file = directory.join(format!("{name}.md"));
+    fs::write(file, page(figures)).expect("the checkout can be written");
+}
+
 /// Puts the last table into the README.
 pub fn into_readme(root: &Path) -> ExitCode {
     let (table, readme) = (root.join("bench/results/table.md"), root.join("README.md"));

@@ -1,5 +1,6 @@
 //! Running and timing commands.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -119,6 +120,13 @@ pub fn seconds(command: &str) -> f64 {
     let taken = start.elapsed().as_secs_f64();
     assert!(status.success(), "{command}: {status}");
     taken
+}
+
+/// Says on a terminal what is being measured, in a line that the next takes; nothing when `what` is empty.
+pub fn progress(what: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[K{what}");
+    }
 }
 
 /// Whether a command succeeds.
