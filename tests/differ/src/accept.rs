@@ -35,7 +35,34 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 17] = [
+pub const LEFT_OUT: [LeftOut; 22] = [
+    LeftOut {
+        driver: ",kernel",
+        ..NOWAIT_READ_MEMORY
+    },
+    LeftOut {
+        operation: "pwritev2",
+        driver: ",kernel",
+        ..NOWAIT_READ_MEMORY
+    },
+    LeftOut {
+        operation: "fallocate",
+        word: "COLLAPSE_RANGE",
+        driver: ",kernel",
+        why: "of what fallocate can do FUSE passes on sizes, holes and zeroes only (`fuse_file_fallocate`, fs/fuse/file.c)",
+    },
+    LeftOut {
+        operation: "fallocate",
+        word: "INSERT_RANGE",
+        driver: ",kernel",
+        why: "as COLLAPSE_RANGE",
+    },
+    LeftOut {
+        operation: "lseek",
+        word: "9223372036854775807",
+        driver: ",kernel",
+        why: "the largest offset is a disk's own; a kernel mount has that of the protocol, the largest there is",
+    },
     LeftOut {
         operation: "openat2",
         word: "RESOLVE_CACHED",
@@ -157,9 +184,33 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     program
 }
 
+/// What else is left out of programs on a disk: what O_DIRECT wants aligned is the disk's own affair; drivers do not ask for anything (open(2)).
+pub fn suited_to_disk(program: &Program) -> Program {
+    let direct = |word: &String| word.split('|').any(|flag| flag == "O_DIRECT");
+    let mut program = program.clone();
+    program.steps.retain(|step| !step.words.iter().any(direct));
+    program
+}
+
+/// Whether set-user-ID and set-group-ID of files are not compared: what root writes through a kernel mount of a tree clears them, since the kernel does it with
+/// the rights of who registered the backing file, which would else leave them alone for everybody. POSIX (write) lets every write clear them.
+fn clears_set_id(specification: &str) -> bool {
+    specification == "type=passthrough,kernel"
+}
+
+/// The type and mode of a file, `-2755`, without those bits.
+fn without_set_id(word: &str) -> String {
+    let digits = word.strip_prefix('-').filter(|digits| digits.len() == 4);
+    match digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()) {
+        Some(mode) => format!("-{:04o}", mode & 0o1777),
+        None => word.to_owned(),
+    }
+}
+
 /// A line without the words whose difference is accepted for `mount`.
 pub fn without_accepted(line: &str, mount: &Mount) -> String {
     let specification = specification(mount).unwrap_or_default();
+    let set_id = clears_set_id(&specification);
     line.split(' ')
         .filter(|word| {
             !ACCEPTED.iter().any(|accepted| {
@@ -167,6 +218,10 @@ pub fn without_accepted(line: &str, mount: &Mount) -> String {
             })
         })
         .filter(|word| !by_hand().iter().any(|ignored| word.starts_with(ignored)))
+        .map(|word| match set_id {
+            true => without_set_id(word),
+            false => word.to_owned(),
+        })
         .collect::<Vec<_>>()
         .join(" ")
 }

@@ -30,7 +30,7 @@ mod random;
 mod shrink;
 mod world;
 
-pub use accept::{ACCEPTED, LEFT_OUT, suited};
+pub use accept::{ACCEPTED, LEFT_OUT, suited, suited_to_disk};
 pub use compare::{Difference, compare, report};
 pub use generate::{generate, generate_mapped};
 pub use mount::Mount;

@@ -2,7 +2,7 @@
 
 use culvert_differ::{
     Difference, Mount, Place, Program, World, compare, difference, generate, generate_mapped,
-    report, smaller, suited,
+    report, smaller, suited, suited_to_disk,
 };
 use std::collections::HashMap;
 use std::fs;
@@ -105,10 +105,13 @@ fn read(file: &Path) -> Result<Program, String> {
 impl Options {
     /// The program of `seed` of the kind that was asked for.
     fn program(&self, seed: u64) -> Program {
-        if self.mapped {
-            generate_mapped(seed, self.steps)
-        } else {
-            generate(seed, self.steps)
+        let program = match self.mapped {
+            true => generate_mapped(seed, self.steps),
+            false => generate(seed, self.steps),
+        };
+        match self.disk {
+            true => suited_to_disk(&program),
+            false => program,
         }
     }
 }

@@ -384,7 +384,13 @@ fn on_socket_path(
     }
     let replaced = match found {
         Ok(Found::Inside(found)) => return done(inside(call, found, given)),
-        Ok(Found::Backed(place)) => backed::through_proc(place.base, place.path().bytes()),
+        Ok(Found::Backed(place)) => {
+            let replaced = backed::through_proc(place.base, place.path().bytes());
+            if replaced.len() > unix_sockets::LONGEST && !binds {
+                return done(unix_sockets::reach_far(call, at, &place));
+            }
+            replaced
+        }
         Ok(Found::Outside(path)) => path,
         Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
         Err(errno) => return done(Err(errno)),

@@ -1,9 +1,9 @@
 //! The paths that links of proc(5) show for what is ours.
 
-use crate::description::Held;
+use crate::description::{Held, Object};
 use crate::process;
 use crate::resolver::Magic;
-use alloc::vec::Vec;
+use alloc::{format, vec::Vec};
 use culvert::Errno;
 
 /// The path that the kernel's link to a description of ours would show.
@@ -16,6 +16,34 @@ pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
         None => mounts.path_of_node(held.mount, held.node),
     };
     path.map_err(|error| error.errno())
+        .or_else(|errno| match errno {
+            Errno::ENOENT => removed_path(held),
+            errno => Err(errno),
+        })
+}
+
+/// The same of a file that has no name any more: the one that it had, where its back end is a file of the kernel's, which remembers it; else its number, as the
+/// kernel shows files that never had one (`O_TMPFILE`, open(2)). Both are marked as proc(5) says.
+fn removed_path(held: &Held) -> Result<Vec<u8>, Errno> {
+    let process = process::get();
+    let target = process.mounts.target(held.mount);
+    let own = match &held.object {
+        Object::File(file) => file.descriptor(),
+        _ => None,
+    };
+    let specification = process.specifications.get(usize::from(held.mount.0));
+    if let Some((own, specification)) = own.zip(specification)
+        && let Ok(path) = crate::run::descriptor_path(own)
+        && let Some(below) = path.strip_prefix(&specification.source[..])
+        && below.first() == Some(&b'/')
+    {
+        return Ok([target, below].concat());
+    }
+    let attributes = held.attributes().map_err(|error| error.errno())?;
+    match attributes.links {
+        0 => Ok([target, format!("/#{} (deleted)", attributes.inode).as_bytes()].concat()),
+        _ => Err(Errno::ENOENT),
+    }
 }
 
 /// What readlink gives for a magic link to something of ours.

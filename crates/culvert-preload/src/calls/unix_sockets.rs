@@ -1,6 +1,8 @@
 //! Sockets with a name in a mount (unix(7)). The driver keeps a socket's inode, as it keeps any other; what connects the processes is a socket in the run
 //! directory, named by that inode, and so the same for all of them.
 
+use super::backed::Backed;
+use super::host::open_restricted;
 use super::{Answer, done};
 use crate::memory;
 use crate::process;
@@ -9,7 +11,7 @@ use crate::run::{ShadowName, read_link};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, own_descriptors, syscall};
 
 /// `sun_path` of `struct sockaddr_un`.
 pub const LONGEST: usize = 108;
@@ -67,6 +69,14 @@ pub fn reach(call: &Call, at: usize, mount: MountId, inode: u64) -> Answer {
         Errno::ENOENT => Errno::ECONNREFUSED,
         errno => errno,
     })
+}
+
+/// connect(2), sendto(2) to a socket in a backing tree whose path from the root is too long for an address: by its descriptor's link, which is short.
+pub fn reach_far(call: &Call, at: usize, place: &Backed<'_>) -> Answer {
+    const O_PATH: u64 = 0o10000000;
+    let socket = open_restricted(place.base, place.path(), O_PATH, 0, 0)?;
+    let link = format!("{}{}\0", own_descriptors::directory(), socket.0);
+    with_address(call, at, link.as_bytes())
 }
 
 /// Where the name is kept that the program gave to the socket at `path`.

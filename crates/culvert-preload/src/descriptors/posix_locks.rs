@@ -191,15 +191,43 @@ fn identity(fd: i32) -> Option<(u64, u64)> {
 
 /// Whether there are record locks on the file of `fd`, of anybody but its own description.
 fn has_locks(fd: i32) -> bool {
+    has_locks_between(fd, 0, i64::MAX, &mut 64)
+}
+
+/// Whether a process has a record lock between `start` and `last`. Those of open file descriptions, whose holder has no number, are looked past: they stay as long as
+/// the description does. After `left` questions: yes.
+fn has_locks_between(fd: i32, start: i64, last: i64, left: &mut u32) -> bool {
     const F_OFD_GETLK: usize = 36;
     const F_WRLCK: u16 = 1;
     const F_UNLCK: u16 = 2;
-    // `struct flock`: all of the file.
-    let mut lock = [u64::from(F_WRLCK), 0, 0, 0];
+    const NOBODYS: i32 = -1;
+    if *left == 0 {
+        return true;
+    }
+    *left -= 1;
+    // `struct flock`: type and whence, start, length (0: to the end), process.
+    let length = match last {
+        i64::MAX => 0,
+        last => last - start + 1,
+    };
+    let mut lock = [u64::from(F_WRLCK), start as u64, length as u64, 0];
     let arguments = [fd as usize, F_OFD_GETLK, lock.as_mut_ptr() as usize];
     // SAFETY: a `struct flock` of ours.
-    let asked = unsafe { syscall::call(nr::FCNTL, arguments) };
-    asked.is_err() || lock[0] as u16 != F_UNLCK
+    if unsafe { syscall::call(nr::FCNTL, arguments) }.is_err() {
+        return true;
+    }
+    match lock[0] as u16 {
+        F_UNLCK => return false,
+        // One that may be shared hides others in the same place.
+        F_WRLCK if lock[3] as i32 == NOBODYS => {}
+        _ => return true,
+    }
+    let (from, length) = (lock[1] as i64, lock[2] as i64);
+    (from > start && has_locks_between(fd, start, from - 1, left))
+        || (length > 0
+            && from
+                .checked_add(length)
+                .is_some_and(|next| next <= last && has_locks_between(fd, next, last, left)))
 }
 
 fn is_path(fd: i32) -> bool {
