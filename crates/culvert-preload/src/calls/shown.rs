@@ -41,7 +41,11 @@ fn removed_path(held: &Held) -> Result<Vec<u8>, Errno> {
     }
     let attributes = held.attributes().map_err(|error| error.errno())?;
     match attributes.links {
-        0 => Ok([target, format!("/#{} (deleted)", attributes.inode).as_bytes()].concat()),
+        0 => Ok([
+            target,
+            format!("/#{} (deleted)", attributes.inode).as_bytes(),
+        ]
+        .concat()),
         _ => Err(Errno::ENOENT),
     }
 }
