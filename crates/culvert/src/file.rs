@@ -254,6 +254,9 @@ pub trait File: Send + Sync {
 
     /// poll(2): what may be done now without waiting. With a `waker`, the driver wakes it once when more becomes possible, and drops it
     /// unused when this file is dropped. The default: always ready, as regular files are.
+    ///
+    /// For drivers over others: the transports do not ask. In a program's process every open file is ready; a kernel mount has regular files and directories
+    /// only, and answers FUSE_POLL with ENOSYS, after which the kernel says so by itself.
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
         let _ = waker;
         Ok(Readiness::ALWAYS)
