@@ -63,7 +63,7 @@ pub fn linux(place: &Place) -> Vec<Figure> {
             &unpack,
             "find linux -type f -size +8k >/dev/null",
             "find",
-            3,
+            1,
             0.0,
         ),
         (
@@ -71,7 +71,7 @@ pub fn linux(place: &Place) -> Vec<Figure> {
             &unpack,
             "rsync -a linux/ copy/",
             "rsync",
-            3,
+            1,
             0.0,
         ),
         (

@@ -42,10 +42,10 @@ impl Mounted {
     }
 }
 
-/// Mounts of the worker's source, and with `memory` one that has no source.
-pub fn mounts(place: &Place, worker: &Worker, memory: bool) -> Vec<Mounted> {
+/// Mounts of the worker's source; with `all` also by io_uring, and one that has no source.
+pub fn mounts(place: &Place, worker: &Worker, all: bool) -> Vec<Mounted> {
     let (culvert, source) = (&place.culvert, format!("{}/source", worker.directory));
-    let mut all = vec![
+    let mut mounts = vec![
         (
             CULVERT,
             "culvert",
@@ -63,8 +63,9 @@ pub fn mounts(place: &Place, worker: &Worker, memory: bool) -> Vec<Mounted> {
         ),
         (BINDFS, "bindfs", format!("bindfs -o allow_other {source}")),
     ];
-    all.retain(|(column, ..)| memory || *column != MEMORY);
-    all.iter()
+    mounts.retain(|(column, ..)| all || ![MEMORY, RING].contains(column));
+    mounts
+        .iter()
         .filter_map(|(column, name, command)| Mounted::new(worker, column, name, command))
         .collect()
 }
