@@ -3,7 +3,10 @@
 //! FUSE sends "restricted" ones only: the argument is all in the size that the request names. Those that hold pointers or descriptors (FICLONE, FS_IOC_FIEMAP) do not come here.
 
 use super::{Outcome, files::file_in};
-use crate::session::{Context, Session};
+use crate::{
+    identity::SERVER,
+    session::{Context, Session},
+};
 use culvert::{Errno, Node, OpenFlags, Opened, OpenedDirectory, Result};
 use culvert_wire::{
     Answer, Data,
@@ -50,7 +53,7 @@ impl Session {
         })
     }
 
-    /// On a directory of the kernel's, opened for this call with the caller's rights.
+    /// On a directory of the kernel's, opened for this call: the caller has it open already, whatever its mode is by now. The call itself is the caller's.
     fn ioctl_of_directory(
         &self,
         context: &mut Context<'_>,
@@ -59,10 +62,16 @@ impl Session {
         request: u32,
         argument: &mut [u8],
     ) -> Result<usize> {
-        let caller = self.caller(context, header, 0)?;
+        if self.acts {
+            context.identity.server()?;
+        }
         let opened = self
             .filesystem
-            .open_directory(&caller, node, OpenFlags(0))?;
+            .open_directory(&SERVER, node, OpenFlags(0))?;
+        if self.acts {
+            let (uid, gid, pid) = (header.uid, header.gid, header.pid);
+            context.identity.caller(uid, gid, pid)?;
+        }
         match opened {
             OpenedDirectory::Backed(fd) => {
                 file_in(Opened::Backed(fd), node).ioctl(request, argument)

@@ -7,20 +7,14 @@
 //! - Pages come by any open file that may write, with nobody's rights: by the server's.
 
 use super::files::APPEND;
-use crate::session::{Context, Session};
-use culvert::{Caller, Node, OpenFlags, Opened, Result};
+use crate::{
+    identity::SERVER,
+    session::{Context, Session},
+};
+use culvert::{Node, OpenFlags, Opened, Result};
 use culvert_wire::{
     InitFlags,
     structures::{InHeader, SetattrIn, WriteIn},
-};
-
-/// The server's own right.
-const SERVER: Caller<'static> = Caller {
-    uid: 0,
-    gid: 0,
-    groups: &[],
-    pid: 0,
-    umask: 0,
 };
 
 impl Session {
