@@ -5,13 +5,14 @@
 //! a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the description is then *direct*, and reads, writes and locks are
 //! the kernel's own.
 
+use crate::gone::{self, GoneFile};
 use crate::process;
 use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
 use crate::watch::companions::Companions;
 use alloc::{boxed::Box, sync::Arc};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -62,6 +63,12 @@ pub struct Description {
     _hold: Option<Hold>,
     /// A file that others may change, and that a shadow would stand for.
     pub changes: bool,
+    /// Such a one that other processes find by its name only.
+    may_go: bool,
+    /// How many files of its group had become their shadows when it was certain that its own had not ([`gone::count`]).
+    seen: AtomicU32,
+    /// What its file is by now, if that has become its shadow ([`crate::gone`]).
+    gone: AtomicPtr<GoneFile>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
     /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the flags.
@@ -126,6 +133,11 @@ impl Drop for Description {
         if !self.is_shared() {
             PRIVATE.fetch_sub(1, Relaxed);
         }
+        let gone = *self.gone.get_mut();
+        if !gone.is_null() {
+            // SAFETY: made by `Box::into_raw` in `gone`, and nobody else's any more.
+            drop(unsafe { Box::from_raw(gone) });
+        }
     }
 }
 
@@ -133,13 +145,18 @@ impl Description {
     /// A private description at offset 0.
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         PRIVATE.fetch_add(1, Relaxed);
-        let changes = match &object {
-            Object::File(file) => {
-                file.descriptor().is_none()
-                    && process::file_system(mount)
-                        .is_ok_and(|file_system| !file_system.capabilities().immutable)
-            }
-            _ => false,
+        let (changes, may_go) = match &object {
+            Object::File(file) if file.descriptor().is_none() => process::file_system(mount)
+                .map_or((false, false), |file_system| {
+                    let capabilities = file_system.capabilities();
+                    let changes = !capabilities.immutable;
+                    (changes, changes && capabilities.transient_nodes)
+                }),
+            _ => (false, false),
+        };
+        let name = ShadowName {
+            mount: mount.0,
+            node,
         };
         let hold = match &object {
             Object::Directory | Object::Path => Hold::of(mount, node),
@@ -147,6 +164,9 @@ impl Description {
         };
         Self {
             changes,
+            may_go,
+            seen: AtomicU32::new(if may_go { gone::count(name) } else { 0 }),
+            gone: AtomicPtr::new(core::ptr::null_mut()),
             _hold: hold,
             mount,
             node,
@@ -238,11 +258,68 @@ impl Description {
         process::file_system(self.mount)
     }
 
+    /// Whether its file, once it has no name, is found by no other process.
+    pub fn may_go(&self) -> bool {
+        self.may_go
+    }
+
+    /// How many files of its group had become their shadows when its own had not ([`gone::count`]).
+    pub fn seen(&self) -> u32 {
+        self.seen.load(Relaxed)
+    }
+
+    /// What its file has become: its shadow.
+    #[inline]
+    pub fn gone(&self) -> Option<&GoneFile> {
+        match &self.object {
+            Object::File(_) if self.may_go => self.look_gone(),
+            Object::File(file) => file.as_any()?.downcast_ref(),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn look_gone(&self) -> Option<&GoneFile> {
+        let mut known = self.gone.load(Acquire);
+        if known.is_null() {
+            let count = gone::count(self.name());
+            let seen = self.seen.load(Relaxed);
+            if count == seen {
+                return None;
+            }
+            let found = gone::find(self, seen).ok()?;
+            if found.is_none() {
+                self.seen.store(count, Relaxed);
+            }
+            let found = Box::into_raw(found?);
+            let first = self
+                .gone
+                .compare_exchange(known, found, AcqRel, Acquire)
+                .err();
+            if first.is_some() {
+                // SAFETY: made above and seen by nobody.
+                drop(unsafe { Box::from_raw(found) });
+            }
+            known = first.unwrap_or(found);
+        }
+        // SAFETY: made by `Box::into_raw`, and freed with `self`.
+        Some(unsafe { &*known })
+    }
+
+    /// `file`, the description's own, or what it has become.
+    #[inline]
+    fn now<'a>(&'a self, file: &'a dyn File) -> &'a dyn File {
+        if !self.may_go {
+            return file;
+        }
+        self.gone().map_or(file, |gone| gone)
+    }
+
     /// The driven file; EISDIR for a directory, EBADF for O_PATH (read(2), open(2)).
     #[inline]
     pub fn file(&self) -> Result<&dyn File, Errno> {
         match &self.object {
-            Object::File(file) => Ok(&**file),
+            Object::File(file) => Ok(self.now(&**file)),
             Object::Directory => Err(Errno::EISDIR),
             Object::Path => Err(Errno::EBADF),
             Object::Broken => Err(Errno::EIO),
@@ -262,7 +339,8 @@ impl Description {
     /// The driven file, when it is open for writing: EBADF otherwise.
     pub fn writable(&self) -> Result<&dyn File, Errno> {
         match &self.object {
-            Object::File(file) if may_write(self.flags.load(Relaxed)) => Ok(&**file),
+            Object::File(file) if may_write(self.flags.load(Relaxed)) => Ok(self.now(&**file)),
+            Object::Broken => Err(Errno::EIO),
             _ => Err(Errno::EBADF),
         }
     }
@@ -270,7 +348,7 @@ impl Description {
     /// fstat.
     pub fn attributes(&self) -> culvert::Result<Attributes> {
         match &self.object {
-            Object::File(file) => file.attributes(),
+            Object::File(file) => self.now(&**file).attributes(),
             Object::Broken => Err(Errno::EIO.into()),
             _ => self.file_system()?.attributes(self.node),
         }

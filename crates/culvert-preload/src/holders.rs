@@ -23,6 +23,11 @@ const F_SETLEASE: usize = 1024;
 /// The shadow of `name`, open for writing, if nobody else has it open or mapped, and a lease on it: who opens it waits. A write lease is granted only where nobody
 /// else has it (fcntl(2), F_SETLEASE; `check_conflicting_open`, fs/locks.c). An error: somebody has it; ENOENT: there is none.
 pub fn alone(name: ShadowName) -> Result<Descriptor, Errno> {
+    alone_at(name, &process::get().run.shadow(name))
+}
+
+/// The same by another path of it (NUL-terminated).
+pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
     const F_WRLCK: usize = 1;
     const F_SETSIG: usize = 10;
     const SIGURG: usize = 23;
@@ -31,7 +36,7 @@ pub fn alone(name: ShadowName) -> Result<Descriptor, Errno> {
     if process::get().table.posix_locks.are_on(name) {
         return Err(Errno::EAGAIN);
     }
-    let file = shadow::open(&process::get().run.shadow(name), O_WRONLY_NONBLOCK, 0)?;
+    let file = shadow::open(path, O_WRONLY_NONBLOCK, 0)?;
     // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow meanwhile makes the kernel send a signal, by default SIGIO,
     // which would end the program; SIGURG is ignored by default.
     let leased = unsafe {

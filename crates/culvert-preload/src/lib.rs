@@ -15,6 +15,7 @@ pub mod description;
 pub mod descriptors;
 pub mod dispatch;
 pub mod exec;
+pub mod gone;
 mod holders;
 pub mod log;
 pub mod looked_at;

@@ -11,7 +11,8 @@ use crate::run::{ShadowName, stat_descriptor, stat_path};
 use culvert::{Errno, File, Sink};
 use culvert_sys::{nr, syscall};
 
-const FILLED: u32 = 0o1000;
+/// Of a shadow's mode: it has its node's bytes.
+pub const FILLED: u32 = 0o1000;
 /// Who changes the file changes the shadow too (paging/follow.rs). The run directory is the user's alone, so the bit lets nobody in.
 const FOLLOWED: u32 = 0o040;
 const O_CREAT: usize = 0o100;
@@ -67,14 +68,19 @@ pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
 /// The same, at the lowest number that is free: for the program itself.
 pub fn open_lowest(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     let path = process::get().run.shadow(name);
-    let wanted = (flags & (3 | KEPT | crate::description::O_PATH)) as usize;
-    match open(&path, wanted, 0) {
-        Err(Errno::ENOENT) => {
-            drop(create(&path)?);
-            open(&path, wanted, 0)
+    let wanted = kept_flags(flags);
+    loop {
+        match open(&path, wanted, 0) {
+            // Made here, or by others, and gone again when it has become a file itself (gone.rs).
+            Err(Errno::ENOENT) => drop(create(&path)?),
+            other => return other,
         }
-        other => other,
     }
+}
+
+/// Those of `flags` that a shadow is opened with.
+pub fn kept_flags(flags: u32) -> usize {
+    (flags & (3 | KEPT | crate::description::O_PATH)) as usize
 }
 
 fn create(path: &[u8]) -> Result<Descriptor, Errno> {
@@ -208,7 +214,8 @@ fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
     Ok(mark_filled(writable, &attributes)?)
 }
 
-fn set_times(shadow: &Descriptor, attributes: &culvert::Attributes) {
+/// Gives the shadow the times of a file with these attributes.
+pub fn set_times(shadow: &Descriptor, attributes: &culvert::Attributes) {
     let times =
         [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
     let arguments = [shadow.0 as usize, 0, times.as_ptr() as usize, 0];
@@ -277,6 +284,11 @@ pub fn touch(fd: i32) -> Result<(), Errno> {
 /// Says that it does, and follows it.
 pub fn mark_followed(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
     mark(fd, attributes, FILLED | FOLLOWED)
+}
+
+/// Says that it is the file itself from now on.
+pub fn mark_gone(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(fd, attributes, FILLED | crate::gone::GONE)
 }
 
 fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errno> {

@@ -261,6 +261,24 @@ static void killed(const char *name, int kills, int guardian_too) {
     printf("%d wrong\n", wrong);
 }
 
+// Whether a process has ended and closed all that it had open: every thread does that before it is seen as gone, or, the first one, as a zombie. The command line
+// is empty before.
+static int ended(pid_t process) {
+    char name[64], state = 'X';
+    snprintf(name, sizeof name, "/proc/%d/task", process);
+    DIR *all = opendir(name);
+    if (!all) return 1;
+    int threads = 0;
+    for (struct dirent *entry; (entry = readdir(all));) threads += entry->d_name[0] != '.';
+    closedir(all);
+    snprintf(name, sizeof name, "/proc/%d/stat", process);
+    FILE *file = fopen(name, "r");
+    if (!file) return 1;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 'X';
+    fclose(file);
+    return threads <= 1 && (state == 'Z' || state == 'X');
+}
+
 // Kills both processes of the pager at one stroke, and maps something else while a thread waits for a page.
 static void both(const char *name) {
     large = map(open(name, O_RDWR), LARGE, PROT_READ | PROT_WRITE);
@@ -269,7 +287,7 @@ static void both(const char *name) {
     if (worker) {
         kill(guardian, SIGSTOP), kill(worker, SIGSTOP);
         kill(guardian, SIGKILL), kill(worker, SIGKILL);
-        while (pager(0) || pager(guardian)) sched_yield();
+        while (!ended(guardian) || !ended(worker)) sched_yield();
     }
     pthread_t thread;
     pthread_create(&thread, 0, reader, 0);

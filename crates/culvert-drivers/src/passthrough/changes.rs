@@ -173,7 +173,9 @@ impl PassthroughFs {
         }
         // Not what the new name says, which may be another's by now.
         let status = kernel::status(object.fd(), None)?;
-        match self.nodes.refer(&status, Some((dir, &name))) {
+        // The object keeps the inode: whoever is known by its number is it.
+        let now = self.nodes.now();
+        match self.nodes.refer(&status, now, Some((dir, &name))) {
             Some(node) => Ok(Entry {
                 attributes: attributes(node, &status)?,
             }),

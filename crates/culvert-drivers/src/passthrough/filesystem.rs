@@ -60,8 +60,9 @@ impl PassthroughFs {
 
     /// What `name` in `dir` is now, with one reference.
     pub(super) fn find(&self, dir: Node, object: &Object, name: &Name) -> Result<Entry> {
+        let asked = self.nodes.now();
         let status = kernel::status(object.fd(), Some(name))?;
-        if let Some(node) = self.nodes.refer(&status, Some((dir, name))) {
+        if let Some(node) = self.nodes.refer(&status, asked, Some((dir, name))) {
             let attributes = attributes(node, &status)?;
             return Ok(Entry { attributes });
         }
@@ -455,7 +456,7 @@ impl FileSystem for PassthroughFs {
         if !self.holds(fd)? {
             return Err(Error::new(Errno::EXDEV));
         }
-        if let Some(node) = self.nodes.refer(&status, None) {
+        if let Some(node) = self.nodes.refer(&status, self.nodes.now(), None) {
             let attributes = attributes(node, &status)?;
             return Ok(Entry { attributes });
         }

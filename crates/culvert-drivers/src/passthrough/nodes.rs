@@ -48,6 +48,10 @@ impl Drop for Object {
     }
 }
 
+/// A moment in the life of the table ([`Nodes::now`]).
+#[derive(Clone, Copy)]
+pub(super) struct Moment(u64);
+
 /// Where a node was found: a directory, and a name in it.
 pub(super) type Place<'a> = (Node, &'a Name);
 
@@ -230,8 +234,16 @@ impl Nodes {
         table.name(key, dir, name.bytes());
     }
 
+    /// The present, for [`Nodes::refer`].
+    pub fn now(&self) -> Moment {
+        Moment(self.table.lock().entered)
+    }
+
     /// One more reference on the node that `status` describes, should it be known. It was seen in `place`, if in any.
-    pub fn refer(&self, status: &statx, place: Option<Place<'_>>) -> Option<Node> {
+    ///
+    /// `status` was asked for after `asked`: one that came into the table since then is not taken for it. What was asked about may be gone, and another file have
+    /// the inode's number; what was in the table already has kept its inode, or is compared with it when it is opened again.
+    pub fn refer(&self, status: &statx, asked: Moment, place: Option<Place<'_>>) -> Option<Node> {
         let mut table = self.table.lock();
         let node = self.node(&table, status);
         if node == self.root.0 {
@@ -240,7 +252,7 @@ impl Nodes {
         // In a child of vfork only what is its own: the parent's counts stay the parent's.
         let key = (self.keeper.table(), node);
         let found = table.known.get_mut(&key)?;
-        if found.identity() != identity(status) {
+        if found.identity() != identity(status) || found.entered > asked.0 {
             return None;
         }
         found.references += 1;
@@ -430,4 +442,32 @@ fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::IntoRawFd;
+
+    fn descriptor(path: &std::path::Path) -> Descriptor {
+        let file = std::fs::File::open(path).expect("it is there");
+        Descriptor::from_raw(file.into_raw_fd())
+    }
+
+    /// Between the question what a name is and the look for its node a file may get the number of the one that was asked about.
+    #[test]
+    fn what_was_asked_about_is_none_that_came_into_the_table_later() {
+        let directory = std::env::temp_dir();
+        let root = descriptor(&directory);
+        let nodes = Nodes::new(root, Keeper::default(), None, None).expect("a root");
+        let path = directory.join(std::format!("culvert-asked-{}", std::process::id()));
+        std::fs::write(&path, b"").expect("a file");
+        let file = descriptor(&path);
+        std::fs::remove_file(&path).expect("it is there");
+        let asked = nodes.now();
+        let status = kernel::status(file.raw(), None).expect("it is open");
+        let node = nodes.insert(file, &status, None).expect("it is new");
+        assert_eq!(nodes.refer(&status, asked, None), None);
+        assert_eq!(nodes.refer(&status, nodes.now(), None), Some(node));
+    }
 }

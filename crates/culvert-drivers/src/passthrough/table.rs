@@ -32,6 +32,8 @@ pub(super) struct Known {
     pub parent: Option<Key>,
     /// Its name there, where it may be needed.
     pub name: Option<Box<[u8]>>,
+    /// Which entry of the table it is, counted from 1.
+    pub entered: u64,
 }
 
 pub(super) enum State {
@@ -53,6 +55,7 @@ impl Known {
             used: false,
             parent: None,
             name: None,
+            entered: 0,
         }
     }
 
@@ -84,6 +87,8 @@ impl Known {
 #[derive(Default)]
 pub(super) struct Table {
     pub known: BTreeMap<Key, Known>,
+    /// How many entries there were ever.
+    pub entered: u64,
     ring: Ring,
 }
 
@@ -112,6 +117,8 @@ impl Table {
         let mut new = Known::new(State::Open { object, place });
         count(&mut new);
         new.note(key.1);
+        self.entered += 1;
+        new.entered = self.entered;
         self.known.insert(key, new);
     }
 

@@ -10,7 +10,7 @@ use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
 use crate::watch::{self, Event};
-use culvert::{Attributes, Errno, FileKind, SetAttributes, Timespec};
+use culvert::{Attributes, Caller, Errno, File, FileKind, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -92,11 +92,22 @@ fn change(
     if file_system.capabilities().checks_permissions {
         return set();
     }
+    judge(&caller, attributes, changes, right)?;
+    set()
+}
+
+/// Whether `caller` may make `changes` to a file with these attributes.
+fn judge(
+    caller: &Caller<'_>,
+    attributes: &Attributes,
+    changes: &SetAttributes,
+    right: Right,
+) -> Result<(), Errno> {
     let owner = caller.uid == 0 || caller.uid == attributes.uid;
     match right {
         Right::Owner if !owner => return Err(Errno::EPERM),
-        Right::Write if !permits(&caller, attributes, 2) => return Err(Errno::EACCES),
-        Right::OwnerOrWrite if !owner && !permits(&caller, attributes, 2) => {
+        Right::Write if !permits(caller, attributes, 2) => return Err(Errno::EACCES),
+        Right::OwnerOrWrite if !owner && !permits(caller, attributes, 2) => {
             return Err(Errno::EACCES);
         }
         _ => {}
@@ -113,7 +124,7 @@ fn change(
     if let Some(size) = changes.size {
         process::limits::may_grow_to(attributes.size, size)?;
     }
-    set()
+    Ok(())
 }
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
@@ -135,7 +146,18 @@ fn on_descriptor(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
-    change_held(held, changes, right)
+    let Some(gone) = held.gone() else {
+        return change_held(held, changes, right);
+    };
+    judge(
+        &process::caller(),
+        &super::stat::described(held)?,
+        changes,
+        right,
+    )?;
+    gone.set_attributes(changes)
+        .map(|_| 0)
+        .map_err(|error| super::io::report(held, "setting attributes", &error))
 }
 
 fn times_of_descriptor(held: &Held, times: Result<Times, Errno>) -> Answer {

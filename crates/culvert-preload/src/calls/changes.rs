@@ -8,6 +8,7 @@ use super::stat::existing;
 use super::targets::parent_is_target;
 use super::unix_sockets;
 use super::{Answer, allowed, done, granted};
+use crate::gone::{self, Losing};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
@@ -229,13 +230,17 @@ fn remove_file(found: &Inside<'_>) -> Answer {
     if attributes.kind == FileKind::Directory {
         return Err(Errno::EISDIR);
     }
+    let losing = gone::losing(found.mount, attributes);
     let of = (attributes.node, attributes.kind);
     watch::removed(file_system, found.mount, (found.parent, name), of, || {
         file_system
             .unlink(&process::caller(), found.parent, name)
             .map_err(|error| error.errno())
     })
-    .map(|()| 0)
+    .map(|()| {
+        losing.into_iter().for_each(Losing::lost);
+        0
+    })
 }
 
 fn remove_directory(found: &Inside<'_>) -> Answer {

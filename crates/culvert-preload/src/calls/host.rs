@@ -9,7 +9,7 @@ use crate::resolver::{
 };
 use crate::run;
 use crate::shadow::Descriptor;
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_sys::{nr, raw::general, syscall};
 
@@ -71,6 +71,13 @@ impl Host for Kernel {
                             node: held.node,
                         })
                     }
+                    Some((_, Some(held))) if held.gone().is_some() => match held.attributes() {
+                        Ok(attributes) => Magic::Gone {
+                            mount: held.mount,
+                            attributes: Box::new(attributes),
+                        },
+                        Err(_) => Magic::Kernel,
+                    },
                     Some((_, Some(held))) => Magic::File {
                         mount: held.mount,
                         node: held.node,

@@ -172,6 +172,11 @@ fn put(
     if total(spans) == 0 {
         return Ok((offset, 0));
     }
+    // Under the lock: what the file is may have changed since it was asked for.
+    let file = match held.may_go() {
+        true => held.file()?,
+        false => file,
+    };
     let failed = |error| report(held, "write", &error);
     let mut kept = Vec::new();
     let (at, count) = if manner.append {
@@ -439,8 +444,8 @@ fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {
         SET => 0,
         CUR => return held.at_offset(fd, |at| move_to(at, (*at as i64).checked_add(offset)))?,
         END => match &held.object {
-            Object::File(file) => {
-                file.attributes()
+            Object::File(_) => {
+                held.attributes()
                     .map_err(|error| report(held, "lseek", &error))?
                     .size as i64
             }

@@ -364,6 +364,12 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                 })?;
             }
             let open = || {
+                if found.last == Last::Magic
+                    && attributes.links == 0
+                    && let Some(gone) = crate::gone::open(found.mount, &attributes, flags)
+                {
+                    return Ok(gone);
+                }
                 let opened = file_system.open(&caller, attributes.node, to_driver(flags));
                 opened.map_err(|error| {
                     if let Some(cause) = error.cause() {

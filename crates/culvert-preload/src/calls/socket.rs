@@ -55,7 +55,14 @@ fn each_descriptor(
 }
 
 fn hand_over(header: usize) -> Result<(), Errno> {
-    each_descriptor(header, &mut |fd| process::get().table.promote(fd))
+    each_descriptor(header, &mut |fd| {
+        let table = &process::get().table;
+        table.promote(fd)?;
+        if let Some(held) = table.get(fd) {
+            crate::gone::hand_over(&held);
+        }
+        Ok(())
+    })
 }
 
 /// sendmsg(2)

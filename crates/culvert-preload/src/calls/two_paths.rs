@@ -11,6 +11,7 @@ use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again};
 use super::stat::existing;
 use super::targets::parent_is_target;
 use super::{Answer, descriptor, done};
+use crate::gone::{self, Losing};
 use crate::memory::{Path, PathBuffer};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
@@ -392,6 +393,8 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     }
     may_remove(from, file_system)?;
     may_remove(to, file_system)?;
+    let replaced = to.entry.as_ref();
+    let losing = replaced.and_then(|entry| gone::losing(to.mount, &entry.attributes));
     let source = watch::Link {
         directory: from.parent,
         name: old,
@@ -416,5 +419,8 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
             )
             .map_err(|error| error.errno())
     })
-    .map(|()| 0)
+    .map(|()| {
+        losing.into_iter().for_each(Losing::lost);
+        0
+    })
 }

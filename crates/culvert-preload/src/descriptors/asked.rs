@@ -191,7 +191,10 @@ impl Table {
             Object::Directory => shadow::flags_of_directory(description.flags(-1)?),
             _ => description.flags(-1)? & !0o200000,
         };
-        let opened = shadow::open_lowest(name, flags)?;
+        let opened = match description.gone() {
+            Some(gone) => gone.shadow(flags)?,
+            None => shadow::open_lowest(name, flags)?,
+        };
         node_paths::note(name);
         let fd = match from {
             0 => {

@@ -37,7 +37,7 @@ impl Table {
                 Object::Directory => shadow::flags_of_directory(description.flags(fd)?),
                 _ => description.flags(fd)? & !0o200000,
             };
-            let opened = shadow::open_shadow(name, flags)?;
+            let opened = shadow_of(&description, flags)?;
             node_paths::note(name);
             if !matches!(description.object, Object::Path) && offset != 0 {
                 kernel_seek(opened.0, offset as i64, 0)?;
@@ -121,6 +121,23 @@ impl Table {
             result = result.and(self.promote(fd));
         }
         result
+    }
+}
+
+/// A descriptor of the shadow of a description's file.
+fn shadow_of(description: &Description, flags: u32) -> Result<shadow::Descriptor, Errno> {
+    if let Some(gone) = description.gone() {
+        return gone.shadow(flags);
+    }
+    let name = description.name();
+    let opened = shadow::open_shadow(name, flags)?;
+    // It may just have become the file, and this be a new one with its name.
+    match description.gone() {
+        None => Ok(opened),
+        Some(gone) => {
+            process::get().table.posix_locks.close(name, opened);
+            gone.shadow(flags)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Table, node_paths};
 use crate::description::{Description, Held, Object};
+use crate::gone;
 use crate::process;
 use crate::resolver::{MountId, References};
 use crate::run::{ShadowName, descriptor_path, stat_descriptor};
@@ -55,9 +56,11 @@ impl Table {
     pub(super) fn look_at(&self, fd: i32, found: &stat) -> Looked {
         let run = &process::get().run;
         let name = (found.st_dev == run.device)
-            .then(|| descriptor_path(fd).ok())
-            .flatten()
-            .and_then(|path| run.parse(&path));
+            .then(|| match gone::is_gone(found) {
+                true => gone::name_of(found),
+                false => run.parse(&descriptor_path(fd).ok()?),
+            })
+            .flatten();
         let Some(name) = name else {
             let direct = run
                 .marked(found)
@@ -66,7 +69,7 @@ impl Table {
                 Looked::Ours(Arc::new(description))
             });
         };
-        match self.adopt(fd, name) {
+        match self.adopt(fd, name, found) {
             Ok(description) => Looked::Ours(Arc::new(description)),
             Err(error) => {
                 crate::log!(
@@ -89,8 +92,13 @@ impl Table {
         }
     }
 
-    fn adopt(&self, fd: i32, name: ShadowName) -> culvert::Result<Description> {
+    fn adopt(&self, fd: i32, name: ShadowName, found: &stat) -> culvert::Result<Description> {
         let flags = kernel_flags(fd)?;
+        if gone::is_gone(found) && flags & crate::description::O_PATH == 0 {
+            return self
+                .posix_locks
+                .while_adopting(|| gone::adopt(name, found, flags));
+        }
         let mount = MountId(name.mount);
         let file_system = process::file_system(mount)?;
         if file_system.capabilities().transient_nodes {

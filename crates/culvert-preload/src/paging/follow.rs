@@ -135,6 +135,9 @@ pub fn start<R>(
     let group = locks.mapped(description.mount, description.node);
     // Without shared memory other processes would never know.
     let group = group.ok_or(Errno::ENOMEM)?;
+    if let Some(gone) = description.gone() {
+        return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)));
+    }
     let opened = match nodes::descriptor(name) {
         Some(fd) => Opened::Kept(fd),
         None => Opened::Own(name, Some(shadow::open_shadow(name, O_RDWR)?)),
@@ -149,7 +152,7 @@ pub fn start<R>(
         && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && pager::fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(description.mount, description.node);
-    group.followed.store(1, Release);
+    group.followed.fetch_or(1, AcqRel);
     if strangers {
         looked_at::take_changes(name, fd)?;
     }

@@ -225,6 +225,9 @@ impl Node {
     }
 
     fn write_back_now(&self, dirty: &Dirty) -> culvert::Result<()> {
+        if self.description.gone().is_some() {
+            return Ok(());
+        }
         let file = self.description.file()?;
         let shadow = super::follow::followed(self.name)?;
         let shadow = shadow.ok_or(Errno::EIO)?;

@@ -1,8 +1,8 @@
 //! What the resolver asks of the real file system.
 
 use super::{Hold, MountId, Place};
-use alloc::{sync::Arc, vec::Vec};
-use culvert::{Errno, Node};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use culvert::{Attributes, Errno, Node};
 
 /// The type of a file outside, as far as a walk cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,13 @@ pub enum Magic {
         node: Node,
         /// What keeps it, where the descriptor alone does not.
         hold: Option<Arc<Hold>>,
+    },
+    /// The same, a file that has no name any more and is not its driver's ([`crate::gone`]).
+    Gone {
+        /// The mount.
+        mount: MountId,
+        /// The file.
+        attributes: Box<Attributes>,
     },
     /// It jumps where only the kernel can follow (another process, a pipe, a file outside).
     Kernel,

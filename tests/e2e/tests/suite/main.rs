@@ -30,6 +30,7 @@ mod mapped_stores;
 mod mapped_threads;
 mod mapping;
 mod matrix;
+mod nameless;
 mod passthrough_paths;
 mod paths;
 mod permissions;

@@ -2,9 +2,11 @@
 
 use super::{MOST_LINKS, Position, Walker};
 use crate::resolver::scan::Component;
-use crate::resolver::{HostKind, Inside, Last, LastStep, Magic, Place, Resolved, Restrictions};
-use alloc::vec::Vec;
-use culvert::{Entry, Errno, Result};
+use crate::resolver::{
+    Hold, HostKind, Inside, Last, LastStep, Magic, MountId, Place, Resolved, Restrictions,
+};
+use alloc::{sync::Arc, vec::Vec};
+use culvert::{Attributes, Entry, Errno, Result};
 
 impl<'p> Walker<'_, 'p> {
     /// From a directory of the host through `next`, which is `path` there.
@@ -86,27 +88,43 @@ impl<'p> Walker<'_, 'p> {
                 Ok(())
             }
             Magic::File { mount, node, hold } => {
-                self.check_crossing()?;
-                if next.slash {
-                    return Err(Errno::ENOTDIR.into());
-                }
-                let attributes = self.table.driver(mount)?.attributes(node)?;
-                let mut references = core::mem::take(&mut self.references);
-                references.keep(hold);
-                self.done(Resolved::Inside(Inside {
-                    mount,
-                    parent: node,
-                    last: Last::Magic,
-                    entry: Some(Entry { attributes }),
-                    references,
-                    trailing_slash: false,
-                }))
+                let table = self.table;
+                let attributes = || table.driver(mount)?.attributes(node);
+                self.jump_to_file(mount, attributes, hold, next.slash)
+            }
+            Magic::Gone { mount, attributes } => {
+                self.jump_to_file(mount, || Ok(*attributes), None, next.slash)
             }
             Magic::Kernel | Magic::No => {
                 path.extend_from_slice(&self.text[next.end..]);
                 self.done(self.outside(path, false))
             }
         }
+    }
+
+    /// Ends at a file of a mount to which a link of proc(5) jumps.
+    fn jump_to_file(
+        &mut self,
+        mount: MountId,
+        attributes: impl FnOnce() -> Result<Attributes>,
+        hold: Option<Arc<Hold>>,
+        slash: bool,
+    ) -> Result<()> {
+        self.check_crossing()?;
+        if slash {
+            return Err(Errno::ENOTDIR.into());
+        }
+        let attributes = attributes()?;
+        let mut references = core::mem::take(&mut self.references);
+        references.keep(hold);
+        self.done(Resolved::Inside(Inside {
+            mount,
+            parent: attributes.node,
+            last: Last::Magic,
+            entry: Some(Entry { attributes }),
+            references,
+            trailing_slash: false,
+        }))
     }
 
     /// The kernel's business: its own call if no mount played a part, else the path that the walk found.
@@ -133,7 +151,7 @@ impl<'p> Walker<'_, 'p> {
     fn is_ours(&self, magic: &Magic) -> bool {
         match magic {
             Magic::Directory(Place::Host(path)) => self.table.backed(path).is_some(),
-            Magic::Directory(Place::Mount { .. }) | Magic::File { .. } => true,
+            Magic::Directory(Place::Mount { .. }) | Magic::File { .. } | Magic::Gone { .. } => true,
             Magic::No | Magic::Kernel => false,
         }
     }
