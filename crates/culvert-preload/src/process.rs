@@ -1,10 +1,17 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose behalf it acts.
 
+mod credentials;
 pub mod limits;
 pub mod tables;
+mod vfork;
+
+pub use credentials::{as_itself, as_real_user, caller};
+pub use vfork::{VforkChild, enter_vfork, leave_vfork, vfork_child, vfork_child_with_table};
+
+use credentials::Credentials;
 
 use crate::calls::path::AT_FDCWD;
-use crate::description::{Description, Held};
+use crate::description::Description;
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
 use crate::resolver::{Hold, MountId, MountTable, Place, References};
@@ -12,7 +19,7 @@ use crate::run::{Run, ShadowName};
 use crate::start::OUTSIDE;
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
-use culvert::{Caller, Errno, FileSystem, Node};
+use culvert::{Errno, FileSystem, Node};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// A working directory.
@@ -101,21 +108,6 @@ pub struct Process {
     credentials: AtomicPtr<Credentials>,
     /// Children of vfork, and one more once tables of descriptors are not what they usually are ([`tables`]).
     unusual: AtomicUsize,
-}
-
-struct Credentials {
-    uid: u32,
-    gid: u32,
-    /// The real user and group, for access(2).
-    real: (u32, u32),
-    groups: Vec<u32>,
-}
-
-impl Credentials {
-    /// Whether the real user or group is not the effective one.
-    fn differ(&self) -> bool {
-        self.real != (self.uid, self.gid)
-    }
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
@@ -349,246 +341,9 @@ impl Process {
             .map(|fd| fd as u32)
             .collect()
     }
-
-    /// Credentials may have changed: they are asked for again when needed.
-    pub fn forget_credentials(&self) {
-        if let Some(child) = vfork_child() {
-            child.changed_credentials.store(true, Relaxed);
-        }
-        crate::description::other_credentials();
-        // Leaked on purpose: another thread may be using them, and programs change credentials a handful of times.
-        self.credentials.store(core::ptr::null_mut(), Release);
-    }
-
-    fn credentials(&self) -> &'static Credentials {
-        let known = self.credentials.load(Acquire);
-        if !known.is_null() {
-            // SAFETY: stored once made, never freed.
-            return unsafe { &*known };
-        }
-        let mut groups = vec![0u32; 64];
-        // SAFETY: calls without arguments, and getgroups with a buffer of the length given.
-        let (uid, gid, real, count) = unsafe {
-            let mut count =
-                syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
-            if count == Err(Errno::EINVAL) {
-                groups.resize(65536, 0);
-                count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
-            }
-            (
-                syscall::raw(nr::GETEUID, [0; 6]) as u32,
-                syscall::raw(nr::GETEGID, [0; 6]) as u32,
-                (
-                    syscall::raw(nr::GETUID, [0; 6]) as u32,
-                    syscall::raw(nr::GETGID, [0; 6]) as u32,
-                ),
-                count.unwrap_or(0),
-            )
-        };
-        groups.truncate(count);
-        let made = Box::leak(Box::new(Credentials {
-            uid,
-            gid,
-            real,
-            groups,
-        }));
-        self.credentials.store(made, Release);
-        made
-    }
-}
-
-/// On whose behalf drivers act now.
-pub fn caller() -> Caller<'static> {
-    let credentials = get().credentials();
-    let (uid, gid) = match credentials.differ() && judged_by_real_user() {
-        true => credentials.real,
-        false => (credentials.uid, credentials.gid),
-    };
-    let mut pid = PID.load(Relaxed);
-    if pid == 0 && !get().is_confined() {
-        // SAFETY: getpid has no arguments.
-        pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
-        PID.store(pid, Relaxed);
-    }
-    Caller {
-        uid,
-        gid,
-        groups: &credentials.groups,
-        pid,
-        umask: limits::umask(),
-    }
-}
-
-/// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
-#[derive(Default)]
-pub struct VforkChild {
-    /// The number of its table of descriptors; None: it is its parent's (`CLONE_FILES`).
-    table: Option<usize>,
-    state: Mutex<ChildState>,
-    /// It has changed its credentials, which are known in memory that it shares.
-    changed_credentials: AtomicBool,
-    /// Its slot for locks between processes, see [`NodeLocks`].
-    pub slot: AtomicU32,
-    /// The umask that it has set, plus one; 0: still its parent's.
-    pub umask: AtomicU32,
-}
-
-#[derive(Default)]
-struct ChildState {
-    descriptors: Vec<(i32, Option<Arc<Description>>)>,
-    working_directory: Option<&'static Here>,
-    /// What an exec that succeeded left behind in the shared memory.
-    leftovers: Vec<Box<dyn Send>>,
-}
-
-impl VforkChild {
-    /// The child's view of `fd`; `parent` is asked when the child has not changed it.
-    pub fn descriptor(&self, fd: i32, parent: impl FnOnce() -> Option<Held>) -> Option<Held> {
-        let changed = self
-            .state
-            .lock()
-            .descriptors
-            .iter()
-            .rev()
-            .find(|(changed, _)| *changed == fd)
-            .map(|(_, description)| description.clone());
-        match changed {
-            Some(description) => description.map(Held::Counted),
-            None => parent(),
-        }
-    }
-
-    /// The child's `fd` is now `description`, or not ours.
-    pub fn install(&self, fd: i32, description: Option<Arc<Description>>) {
-        let mut state = self.state.lock();
-        state.descriptors.retain(|(changed, _)| *changed != fd);
-        state.descriptors.push((fd, description));
-    }
-
-    /// Calls `visit` with each descriptor that the child made ours.
-    pub fn installed(&self) -> Vec<(i32, Option<Arc<Description>>)> {
-        self.state.lock().descriptors.clone()
-    }
-
-    fn working_directory(&self) -> Option<&'static Here> {
-        self.state.lock().working_directory
-    }
-
-    fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
-        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
-        self.state.lock().working_directory = here.map(|here| &Box::leak(Box::new(here)).0);
-    }
-
-    /// Keeps `value` until the parent goes on.
-    pub fn keep(&self, value: Box<dyn Send>) {
-        self.state.lock().leftovers.push(value);
-    }
-}
-
-/// The same, if it has a table of descriptors of its own.
-#[inline]
-pub fn vfork_child_with_table() -> Option<&'static VforkChild> {
-    vfork_child().filter(|child| child.table.is_some())
-}
-
-/// The slot of the thread block that holds the child's changes.
-const CHILD_SLOT: usize = 0;
-/// Not 0 while the thread is in [`as_real_user`].
-const REAL_SLOT: usize = 3;
-
-/// The changes of the vfork child that is running, if this is one.
-#[inline]
-pub fn vfork_child() -> Option<&'static VforkChild> {
-    let process = PROCESS.load(Relaxed);
-    // SAFETY: as in `get`; a null pointer (tests) is no process.
-    if unsafe { process.as_ref() }?.unusual.load(Relaxed) == 0 {
-        return None;
-    }
-    let block = culvert_intercept::current();
-    if !block.is_vfork_child() {
-        return None;
-    }
-    // SAFETY: the slot is null or a box made by `enter_vfork_child`, which lives until the parent goes on.
-    unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
 }
 
 /// Whether any vfork child shares this memory now, or the kernel is asked what numbers stand for ([`tables`]).
 pub fn tables_differ() -> bool {
     get().unusual.load(Relaxed) != 0
-}
-
-/// A vfork child is about to be made by this thread, which `shares_table` with it or not.
-pub fn enter_vfork(shares_table: bool) {
-    get().unusual.fetch_add(1, Relaxed);
-    let block = culvert_intercept::current();
-    let outer = block.slot[CHILD_SLOT].load(Relaxed);
-    block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
-    block.slot[CHILD_SLOT].store(
-        Box::into_raw(Box::new(VforkChild {
-            table: (!shares_table).then(tables::new_number),
-            ..VforkChild::default()
-        })) as usize,
-        Relaxed,
-    );
-}
-
-/// The parent goes on: the child has its own memory now, or is gone.
-pub fn leave_vfork() {
-    let block = culvert_intercept::current();
-    let child = block.slot[CHILD_SLOT].load(Relaxed) as *mut VforkChild;
-    block.slot[CHILD_SLOT].store(block.slot[CHILD_SLOT + 1].load(Relaxed), Relaxed);
-    block.slot[CHILD_SLOT + 1].store(0, Relaxed);
-    if !child.is_null() {
-        // SAFETY: made by `enter_vfork`, and the child does not run in this memory any more.
-        let child = unsafe { Box::from_raw(child) };
-        if child.changed_credentials.load(Relaxed) {
-            get().forget_credentials();
-        }
-    }
-    get().unusual.fetch_sub(1, Relaxed);
-}
-
-/// Runs `run` with this thread's real user and group in place of the effective ones, for access(2) (`access_override_creds`, fs/open.c): drivers are told so, and the
-/// kernel judges what they do by them.
-pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
-    let credentials = get().credentials();
-    if !credentials.differ() {
-        return run();
-    }
-    let own = &culvert_intercept::current().slot[REAL_SLOT];
-    own.store(1, Relaxed);
-    let before = act_as(credentials.real);
-    let result = run();
-    act_as(before);
-    own.store(0, Relaxed);
-    result
-}
-
-/// Runs `run`, which is the run's business and not the program's, with the effective user and group, also within [`as_real_user`].
-pub fn as_itself<R>(run: impl FnOnce() -> R) -> R {
-    if !judged_by_real_user() {
-        return run();
-    }
-    let credentials = get().credentials();
-    let own = &culvert_intercept::current().slot[REAL_SLOT];
-    let real = act_as((credentials.uid, credentials.gid));
-    own.store(0, Relaxed);
-    let result = run();
-    own.store(1, Relaxed);
-    act_as(real);
-    result
-}
-
-/// Changes user and group of this thread for what concerns files; who they were.
-fn act_as((uid, gid): (u32, u32)) -> (u32, u32) {
-    // SAFETY: without pointers. They concern this thread alone, and say what was before.
-    unsafe {
-        let gid = syscall::raw(nr::SETFSGID, [gid as usize, 0, 0, 0, 0, 0]);
-        let uid = syscall::raw(nr::SETFSUID, [uid as usize, 0, 0, 0, 0, 0]);
-        (uid as u32, gid as u32)
-    }
-}
-
-fn judged_by_real_user() -> bool {
-    culvert_intercept::current().slot[REAL_SLOT].load(Relaxed) != 0
 }

@@ -1,0 +1,128 @@
+//! Children of vfork: they run in their parent's memory, but have descriptors, credentials and a working directory of their own.
+
+use super::{Here, Keeper, PROCESS, get, tables};
+use crate::description::{Description, Held};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use culvert_sys::sync::Mutex;
+
+/// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
+#[derive(Default)]
+pub struct VforkChild {
+    /// The number of its table of descriptors; None: it is its parent's (`CLONE_FILES`).
+    pub(super) table: Option<usize>,
+    state: Mutex<ChildState>,
+    /// It has changed its credentials, which are known in memory that it shares.
+    pub(super) changed_credentials: AtomicBool,
+    /// Its slot for locks between processes, see [`crate::node_locks::NodeLocks`].
+    pub slot: AtomicU32,
+    /// The umask that it has set, plus one; 0: still its parent's.
+    pub umask: AtomicU32,
+}
+
+#[derive(Default)]
+struct ChildState {
+    descriptors: Vec<(i32, Option<Arc<Description>>)>,
+    working_directory: Option<&'static Here>,
+    /// What an exec that succeeded left behind in the shared memory.
+    leftovers: Vec<Box<dyn Send>>,
+}
+
+impl VforkChild {
+    /// The child's view of `fd`; `parent` is asked when the child has not changed it.
+    pub fn descriptor(&self, fd: i32, parent: impl FnOnce() -> Option<Held>) -> Option<Held> {
+        let changed = self
+            .state
+            .lock()
+            .descriptors
+            .iter()
+            .rev()
+            .find(|(changed, _)| *changed == fd)
+            .map(|(_, description)| description.clone());
+        match changed {
+            Some(description) => description.map(Held::Counted),
+            None => parent(),
+        }
+    }
+
+    /// The child's `fd` is now `description`, or not ours.
+    pub fn install(&self, fd: i32, description: Option<Arc<Description>>) {
+        let mut state = self.state.lock();
+        state.descriptors.retain(|(changed, _)| *changed != fd);
+        state.descriptors.push((fd, description));
+    }
+
+    /// Calls `visit` with each descriptor that the child made ours.
+    pub fn installed(&self) -> Vec<(i32, Option<Arc<Description>>)> {
+        self.state.lock().descriptors.clone()
+    }
+
+    pub(super) fn working_directory(&self) -> Option<&'static Here> {
+        self.state.lock().working_directory
+    }
+
+    pub(super) fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
+        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
+        self.state.lock().working_directory = here.map(|here| &Box::leak(Box::new(here)).0);
+    }
+
+    /// Keeps `value` until the parent goes on.
+    pub fn keep(&self, value: Box<dyn Send>) {
+        self.state.lock().leftovers.push(value);
+    }
+}
+
+/// The same, if it has a table of descriptors of its own.
+#[inline]
+pub fn vfork_child_with_table() -> Option<&'static VforkChild> {
+    vfork_child().filter(|child| child.table.is_some())
+}
+
+/// The slot of the thread block that holds the child's changes.
+const CHILD_SLOT: usize = 0;
+/// The changes of the vfork child that is running, if this is one.
+#[inline]
+pub fn vfork_child() -> Option<&'static VforkChild> {
+    let process = PROCESS.load(Relaxed);
+    // SAFETY: as in `get`; a null pointer (tests) is no process.
+    if unsafe { process.as_ref() }?.unusual.load(Relaxed) == 0 {
+        return None;
+    }
+    let block = culvert_intercept::current();
+    if !block.is_vfork_child() {
+        return None;
+    }
+    // SAFETY: the slot is null or a box made by `enter_vfork_child`, which lives until the parent goes on.
+    unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
+}
+
+/// A vfork child is about to be made by this thread, which `shares_table` with it or not.
+pub fn enter_vfork(shares_table: bool) {
+    get().unusual.fetch_add(1, Relaxed);
+    let block = culvert_intercept::current();
+    let outer = block.slot[CHILD_SLOT].load(Relaxed);
+    block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
+    block.slot[CHILD_SLOT].store(
+        Box::into_raw(Box::new(VforkChild {
+            table: (!shares_table).then(tables::new_number),
+            ..VforkChild::default()
+        })) as usize,
+        Relaxed,
+    );
+}
+
+/// The parent goes on: the child has its own memory now, or is gone.
+pub fn leave_vfork() {
+    let block = culvert_intercept::current();
+    let child = block.slot[CHILD_SLOT].load(Relaxed) as *mut VforkChild;
+    block.slot[CHILD_SLOT].store(block.slot[CHILD_SLOT + 1].load(Relaxed), Relaxed);
+    block.slot[CHILD_SLOT + 1].store(0, Relaxed);
+    if !child.is_null() {
+        // SAFETY: made by `enter_vfork`, and the child does not run in this memory any more.
+        let child = unsafe { Box::from_raw(child) };
+        if child.changed_credentials.load(Relaxed) {
+            get().forget_credentials();
+        }
+    }
+    get().unusual.fetch_sub(1, Relaxed);
+}
