@@ -36,6 +36,13 @@ const fn bitmap_word(block: u64) -> u64 {
 }
 
 impl Core {
+    /// Free blocks: what the limit leaves, but not more than there is.
+    pub fn free_blocks(&self) -> Result<u64> {
+        let free = self.header(header::FREE)?;
+        let there = super::host::free_space(self.image.fd())? / BLOCK;
+        Ok(self.room_outside()?.min(free + there))
+    }
+
     /// Blocks in use, in the image and in files of their own.
     pub fn used_blocks(&self) -> Result<u64> {
         let unused = self.header(header::FREE)? + self.header(header::RETURNED)?;

@@ -532,28 +532,3 @@ impl FileSystem for MemoryFs {
         let _ = self.core.forked();
     }
 }
-
-impl Core {
-    /// Free blocks: what the limit leaves, but not more than there is.
-    pub fn free_blocks(&self) -> Result<u64> {
-        let free = self.header(header::FREE)?;
-        let there = super::host::free_space(self.image.fd())? / BLOCK;
-        Ok(self.room_outside()?.min(free + there))
-    }
-
-    /// Any name of inode `wanted`, by looking at all directories; with the lock held.
-    fn any_name(&self, wanted: u32) -> Result<Option<(Inode<'_>, Vec<u8>)>> {
-        for number in 1..self.inode_end()? {
-            let Ok(dir) = self.inode(number) else {
-                continue;
-            };
-            if dir.is_directory()
-                && !dir.has(flag::FREE)
-                && let Some(name) = self.name_of(&dir, wanted)?
-            {
-                return Ok(Some((dir, name)));
-            }
-        }
-        Ok(None)
-    }
-}

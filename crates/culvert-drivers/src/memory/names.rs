@@ -7,6 +7,7 @@ use super::{
     layout::{self, flag, inode},
     transaction::Transaction,
 };
+use alloc::vec::Vec;
 use culvert::{Attributes, Caller, Errno, FileKind, Node, RenameFlags, Result};
 
 /// Most names of a file (`LINK_MAX` of ext4 and others is lower; the count is 32 bits wide).
@@ -267,4 +268,22 @@ pub fn entries(dir: &Inode<'_>) -> u32 {
 /// The type of an inode.
 pub fn kind_of(of: &Inode<'_>) -> Result<FileKind> {
     FileKind::of_mode(of.mode()).ok_or_else(|| damaged("a type"))
+}
+
+impl Core {
+    /// Any name of inode `wanted`, by looking at all directories; with the lock held.
+    pub(super) fn any_name(&self, wanted: u32) -> Result<Option<(Inode<'_>, Vec<u8>)>> {
+        for number in 1..self.inode_end()? {
+            let Ok(dir) = self.inode(number) else {
+                continue;
+            };
+            if dir.is_directory()
+                && !dir.has(flag::FREE)
+                && let Some(name) = self.name_of(&dir, wanted)?
+            {
+                return Ok(Some((dir, name)));
+            }
+        }
+        Ok(None)
+    }
 }
