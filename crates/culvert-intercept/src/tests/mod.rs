@@ -3,6 +3,7 @@
 mod baseline;
 mod clones;
 mod copies;
+mod faults;
 mod jump;
 mod registers;
 mod signals;

@@ -21,11 +21,11 @@ pub(super) const SIGHUP: usize = 1;
 pub(super) const SIGUSR1: usize = 10;
 pub(super) const SIGUSR2: usize = 12;
 pub(super) const SIGALRM: usize = 14;
-const SA_RESTORER: u64 = 0x0400_0000;
+pub(super) const SA_RESTORER: u64 = 0x0400_0000;
 pub(super) const SA_ONSTACK: u64 = 0x0800_0000;
 pub(super) const SA_RESTART: u64 = 0x1000_0000;
-const SA_NODEFER: u64 = 0x4000_0000;
-const SA_RESETHAND: u64 = 0x8000_0000;
+pub(super) const SA_NODEFER: u64 = 0x4000_0000;
+pub(super) const SA_RESETHAND: u64 = 0x8000_0000;
 
 pub(super) type ProgramHandler = extern "C" fn(usize, &Information, &mut Context);
 
@@ -110,7 +110,7 @@ pub(super) fn timer(microseconds: u64) {
     }
 }
 
-fn sigprocmask(how: usize, mask: u64) -> u64 {
+pub(super) fn sigprocmask(how: usize, mask: u64) -> u64 {
     let mut old = 0u64;
     assert_eq!(
         stub::call(
@@ -123,20 +123,20 @@ fn sigprocmask(how: usize, mask: u64) -> u64 {
 }
 
 /// The real mask.
-fn kernel_mask() -> u64 {
+pub(super) fn kernel_mask() -> u64 {
     let mut old = 0u64;
     // SAFETY: writes a mask.
     unsafe { syscall::raw(nr::RT_SIGPROCMASK, [0, 0, (&raw mut old) as usize, 8, 0, 0]) };
     old
 }
 
-static RAN: AtomicU32 = AtomicU32::new(0);
-static RIP: AtomicUsize = AtomicUsize::new(0);
-static RAX: AtomicUsize = AtomicUsize::new(0);
-static MASK: AtomicU64 = AtomicU64::new(0);
-static ORDER: AtomicU64 = AtomicU64::new(0);
+pub(super) static RAN: AtomicU32 = AtomicU32::new(0);
+pub(super) static RIP: AtomicUsize = AtomicUsize::new(0);
+pub(super) static RAX: AtomicUsize = AtomicUsize::new(0);
+pub(super) static MASK: AtomicU64 = AtomicU64::new(0);
+pub(super) static ORDER: AtomicU64 = AtomicU64::new(0);
 
-extern "C" fn note(signal: usize, information: &Information, context: &mut Context) {
+pub(super) extern "C" fn note(signal: usize, information: &Information, context: &mut Context) {
     assert_eq!(signal, information.signal as usize);
     assert_eq!(current().state().load(Relaxed), OUTSIDE);
     RAN.fetch_add(1, Relaxed);
@@ -469,131 +469,5 @@ fn nested_handlers_on_the_alternate_stack_do_not_overwrite_each_other() {
             "the kernel has it back"
         );
         assert_eq!(kernel_mask(), before);
-    });
-}
-
-extern "C" fn repairs(_: usize, information: &Information, context: &mut Context) {
-    RAN.fetch_add(1, Relaxed);
-    RAX.store(information.address, Relaxed);
-    context.rip += 2; // mov eax, [rax]
-}
-
-#[test]
-fn the_programs_own_faults_reach_its_handler() {
-    alone(|| {
-        start(|_| Outcome::Forward);
-        sigaction(SIGSEGV, &action(repairs, 0, 0));
-        // SAFETY: the handler steps over the load.
-        unsafe { core::arch::asm!("mov eax, [rax]", inout("rax") 0x18usize => _) };
-        assert_eq!((RAN.load(Relaxed), RAX.load(Relaxed)), (1, 0x18));
-    });
-}
-
-/// How a forked child ends that runs `scenario`.
-fn end_of(scenario: fn()) -> i32 {
-    // SAFETY: the child makes system calls only.
-    unsafe {
-        let pid = syscall::raw(nr::FORK, [0; 6]);
-        if pid == 0 {
-            scenario();
-            syscall::raw(nr::EXIT_GROUP, [0; 6]);
-        }
-        let mut status = 0i32;
-        syscall::raw(
-            nr::WAIT4,
-            [pid as usize, (&raw mut status) as usize, 0, 0, 0, 0],
-        );
-        status & 0x7f
-    }
-}
-
-fn fault() {
-    // SAFETY: meant to fault.
-    unsafe { core::arch::asm!("mov eax, [rax]", inout("rax") 0x18usize => _) };
-}
-
-#[test]
-fn faults_and_default_signals_end_the_process_as_natively() {
-    alone(|| {
-        start(|_| Outcome::Forward);
-        let default = Action {
-            handler: 0,
-            flags: 0,
-            restorer: 0,
-            mask: 0,
-        };
-        let ignore = Action {
-            handler: 1,
-            ..default
-        };
-        sigaction(SIGSEGV, &default);
-        assert_eq!(end_of(fault), 11, "by default");
-        assert_eq!(end_of(|| send(SIGSEGV)), 11, "sent");
-        sigaction(SIGSEGV, &ignore);
-        assert_eq!(end_of(fault), 11, "a fault cannot be ignored");
-        assert_eq!(end_of(|| send(SIGSEGV)), 0, "ignored");
-        sigaction(SIGSEGV, &action(repairs, 0, 0));
-        sigprocmask(0, bit(SIGSEGV));
-        assert_eq!(end_of(fault), 11, "a fault while blocked");
-        assert_eq!(end_of(|| send(SIGUSR1)), 10);
-    });
-}
-
-#[test]
-fn an_exec_finds_in_the_kernel_what_the_program_has_set() {
-    alone(|| {
-        start(|_| Outcome::Forward);
-        sigaction(
-            SIGBUS,
-            &Action {
-                handler: 1,
-                flags: 0,
-                restorer: 0,
-                mask: 0,
-            },
-        );
-        sigprocmask(0, bit(SIGSEGV));
-        hook(|call| {
-            if call.number == nr::GETUID {
-                crate::before_exec();
-                MASK.store(kernel_mask(), Relaxed);
-                crate::exec_failed();
-            }
-            Outcome::Return(0)
-        });
-        stub::call(nr::GETUID, []);
-        assert_ne!(MASK.load(Relaxed) & bit(SIGSEGV), 0);
-        assert_eq!(kernel_mask() & bit(SIGSEGV), 0);
-        // The same through a failing exec of the program's.
-        hook(|_| Outcome::Forward);
-        assert_eq!(
-            stub::call(nr::EXECVE, [c"/nonexistent".as_ptr() as usize, 0, 0]),
-            -2
-        );
-        assert_eq!(kernel_mask() & bit(SIGSEGV), 0);
-    });
-}
-
-extern "C" fn reads_nowhere(_: usize, _: &Information, _: &mut Context) {
-    RAX.store(stub::call(nr::GETUID, [8]) as usize, Relaxed);
-}
-
-#[test]
-fn a_bad_pointer_is_an_error_also_in_a_handler_that_blocks_everything() {
-    alone(|| {
-        start(|call| match call.number {
-            nr::GETUID => {
-                // SAFETY: any bytes are a number.
-                let read = unsafe { user::read::<u64>(call.args[0]) };
-                Outcome::Return(read.map_or(-14, |_| 0))
-            }
-            _ => Outcome::Forward,
-        });
-        for signal in [SIGUSR1, SIGSEGV] {
-            RAX.store(0, Relaxed);
-            sigaction(signal, &action(reads_nowhere, 0, !0));
-            send(signal);
-            assert_eq!(RAX.load(Relaxed) as isize, -14, "{signal}");
-        }
     });
 }

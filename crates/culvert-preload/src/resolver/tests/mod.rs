@@ -1,4 +1,5 @@
 mod against_kernel;
+mod calls;
 mod fake;
 mod random;
 mod rules;

@@ -2,17 +2,17 @@
 
 use super::fake::{ROOT, Tree};
 use super::world::World;
-use crate::resolver::{Inside, Last, LastStep, Magic, MountId, Resolved, Restrictions};
+use crate::resolver::{LastStep, Magic, MountId, Restrictions};
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
 use alloc::{format, string::String};
 use culvert::Caller;
 
-const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
+pub(super) const HOST: &str = "mnt/fs/ mnt/fs2/a home/u/ home/f in>/mnt/fs/d via>mnt home/rel>../mnt/fs/d/f home/new>/mnt/fs/new \
     home/loop>loop data/ proc/17/fd/3>x proc/17/fd/4>x proc/17/fd/5>pipe proc/17/cwd>x proc/self>17 dev/fd>/proc/self/fd";
-const TREE: &str = "d/e/g f d/f d/up>../f d/abs>/mnt/fs/f d/out>/home/u d/out2>../../../home/f d/dir>e d/dangling>nothing \
+pub(super) const TREE: &str = "d/e/g f d/f d/up>../f d/abs>/mnt/fs/f d/out>/home/u d/out2>../../../home/f d/dir>e d/dangling>nothing \
     d/dirslash>e/ d/fileslash>f/ d/here>. d/above>.. d/root>/ loop>loop a>b b>a d/child>/mnt/fs/sub/c out>/home sub/ d/self>/proc/self/fd/3";
 
-fn world() -> World {
+pub(super) fn world() -> World {
     World::new(
         HOST,
         &[
@@ -23,7 +23,7 @@ fn world() -> World {
     )
 }
 
-fn check(world: &World, rows: &[(&str, &str, LastStep, u64, &str)]) {
+pub(super) fn check(world: &World, rows: &[(&str, &str, LastStep, u64, &str)]) {
     for &(base, path, step, bits, want) in rows {
         let got = world.walk(&ROOT, base, path, step, bits);
         assert_eq!(got, want, "{base} {path} {step:?} {bits:#x}");
@@ -424,67 +424,6 @@ fn targets_need_not_exist() {
             ("/a/b/c/new/m", "..", Follow, 0, "ENOENT"),
         ],
     );
-}
-
-#[test]
-fn drivers_may_walk_as_far_as_they_like() {
-    for walking in 0..3 {
-        let mounts = [("/m", "a/b/c/d a/l>b/c a/f")];
-        let world = World::walking("m/", &mounts, walking);
-        check(
-            &world,
-            &[
-                ("/", "/m/a/b/c/d", Follow, 0, "0:a/b/c/d"),
-                ("/", "/m/a/l/d", Follow, 0, "0:a/b/c/d"),
-                ("/", "/m/a/l/new", Create, 0, "0:a/b/c+new"),
-                ("/", "/m/a/b/no/x", Create, 0, "ENOENT"),
-                ("/", "/m/a/f/x", Follow, 0, "ENOTDIR"),
-                ("/", "/m/a/f/x/y", Follow, 0, "ENOTDIR"),
-            ],
-        );
-    }
-}
-
-#[test]
-fn one_call_walks_a_run_of_names() {
-    let world = World::new("m/", &[("/m", "a/b/c/d")]);
-    check(&world, &[("/", "/m/a/b/c/d", Follow, 0, "0:a/b/c/d")]);
-    let calls = &world.trees[0].calls;
-    assert_eq!(calls.load(core::sync::atomic::Ordering::Relaxed), 1);
-}
-
-#[test]
-fn the_answer_keeps_its_references_and_gives_them_back() {
-    let user = Caller { uid: 5, ..ROOT };
-    for caller in [&ROOT, &user] {
-        for walking in 0..3 {
-            let world = World::walking(HOST, &[("/mnt/fs", TREE)], walking);
-            for path in [
-                "d/e/g", "d/dir/g", "d/up", "d/abs", "d/here/f", "d/e/no", "f/x/y", "d/out", "d/f/",
-            ] {
-                for step in [Follow, NoFollow, Create, Parent] {
-                    let plain = Restrictions(0);
-                    let base = world.place("/mnt/fs");
-                    let found =
-                        world
-                            .table
-                            .walk(&world.host, caller, &base, path.as_bytes(), step, plain);
-                    if let Ok(Resolved::Inside(Inside {
-                        last: Last::Name(_),
-                        entry: Some(entry),
-                        ..
-                    })) = &found
-                    {
-                        let held = world.trees[0].references.lock().unwrap();
-                        assert!(held[&entry.attributes.node.0] > 0, "{path} {step:?}");
-                    }
-                    drop(found);
-                }
-            }
-            let held = world.trees[0].references.lock().unwrap();
-            assert!(held.values().all(|&count| count == 0), "{walking} {held:?}");
-        }
-    }
 }
 
 #[test]
