@@ -1,0 +1,117 @@
+//! The descriptors of what was opened in a mount.
+
+use super::Answer;
+use super::open::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
+use crate::description::{Description, O_PATH, Object};
+use crate::process;
+use crate::resolver::{Inside, Last};
+use crate::run::ShadowName;
+use culvert::{Attributes, Errno, FileKind, Opened};
+use culvert_sys::{nr, syscall};
+
+/// Opens a FIFO: one of the run's own stands for it, the same for all its processes.
+pub(super) fn open_fifo(found: &Inside<'_>, attributes: &Attributes, flags: u32) -> Answer {
+    let process = process::get();
+    let path = process.run.fifo(ShadowName {
+        mount: found.mount.0,
+        // Of all processes' numbers for it the one that is the same.
+        node: culvert::Node(attributes.inode),
+    });
+    // SAFETY: the paths end in NUL; what exists already is fine.
+    let opened = unsafe {
+        let _ = syscall::call(
+            nr::MKDIR,
+            [process.run.file("fifos").as_ptr() as usize, 0o700],
+        );
+        let _ = syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o010600, 0]);
+        culvert_intercept::wait::interruptible(
+            nr::OPEN,
+            [
+                path.as_ptr() as usize,
+                (flags & !(O_CREAT | O_TRUNC)) as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    let fd = Errno::check(opened.map_err(|_| super::RESTART)?)?;
+    Ok(process
+        .table
+        .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize)
+}
+
+/// [`give`] for what a call has just made: its entry is one more reference.
+pub(super) fn give_new(
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    opened: Opened,
+    flags: u32,
+) -> Answer {
+    found.references.push(found.mount, attributes.node);
+    give(found, attributes, opened, flags)
+}
+
+/// A descriptor for what the driver has opened.
+pub(super) fn give(
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    opened: Opened,
+    flags: u32,
+) -> Answer {
+    match opened {
+        Opened::Driven(file) => add(found, attributes, Object::File(file), flags),
+        Opened::Backed(fd) => {
+            // The descriptor itself: to close another of this file would drop the record locks that the program holds on it (fcntl(2)).
+            let close_on_exec = flags & O_CLOEXEC != 0;
+            const F_SETFD: usize = 2;
+            // SAFETY: sets the flag of a descriptor just made.
+            unsafe {
+                syscall::call(
+                    nr::FCNTL,
+                    [fd as usize, F_SETFD, usize::from(close_on_exec)],
+                )
+            }?;
+            Ok(process::get().table.opened_by_kernel(fd, close_on_exec) as usize)
+        }
+    }
+}
+
+/// A descriptor for something in a mount.
+pub(super) fn add(
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    object: Object,
+    flags: u32,
+) -> Answer {
+    let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
+    // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
+    let keep = if flags & O_PATH != 0 {
+        keep
+    } else {
+        keep | 0o100000
+    };
+    let mut description =
+        Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    let mounts = &process::get().mounts;
+    let itself = found.references.take(mounts, found.mount, attributes.node);
+    description.references.join(itself);
+    if attributes.links > 1
+        && attributes.kind != FileKind::Directory
+        && let Last::Name(name) = &found.last
+    {
+        description.opened_as = Some((found.parent, name.as_ref().into()));
+        let parent = found.references.take(mounts, found.mount, found.parent);
+        description.references.join(parent);
+    }
+    let at = match &found.last {
+        Last::Name(name) if flags & O_TMPFILE != O_TMPFILE => Some((found.parent, name.as_ref())),
+        _ => None,
+    };
+    description.tell_opened(at, flags, flags & O_TRUNC != 0);
+    process::get()
+        .table
+        .add(description, 0, flags & O_CLOEXEC != 0)
+        .map(|fd| fd as usize)
+}
