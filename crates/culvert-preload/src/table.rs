@@ -214,7 +214,7 @@ table! {
     ACCT acct => RefusedInside(At::new(0, LastStep::Follow), Errno::EACCES, "accounting needs a kernel file");
     SETTIMEOFDAY settimeofday => Forwarded("reads credentials, limits, times or the system's state");
     MOUNT mount => Handled(Interest::Always, calls::mounting::mount);
-    UMOUNT2 umount2 => RefusedInside(At::new(0, LastStep::Follow), Errno::EBUSY, "culvert run mounts for the life of its programs");
+    UMOUNT2 umount2 => Handled(Interest::Always, calls::mounting::umount);
     SWAPON swapon => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
     SWAPOFF swapoff => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "swap needs a kernel file");
     REBOOT reboot => Forwarded("reads credentials, limits, times or the system's state");
@@ -480,33 +480,4 @@ pub fn document() -> alloc::string::String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dispatch::row;
-
-    /// Numbers 335 to 423 were never given out on x86-64.
-    #[test]
-    fn every_number_has_a_row() {
-        let newest = culvert_sys::raw::general::__NR_file_setattr as usize;
-        for number in (0..=334).chain(424..=newest) {
-            assert!(
-                row(number).is_some_and(|row| row.number == number),
-                "no row for system call {number}"
-            );
-        }
-        assert_eq!(TABLE.len(), 335 + newest - 423);
-    }
-
-    #[test]
-    fn the_page_is_up_to_date() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/system-calls.md");
-        if std::env::var_os("CULVERT_BLESS").is_some() {
-            std::fs::write(path, document()).unwrap();
-        }
-        assert_eq!(
-            std::fs::read_to_string(path).unwrap_or_default(),
-            document(),
-            "run CULVERT_BLESS=1 cargo test -p culvert-preload the_page"
-        );
-    }
-}
+mod tests;

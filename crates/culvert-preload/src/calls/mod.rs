@@ -18,6 +18,7 @@ pub mod mappings;
 pub mod memory_map;
 pub mod mounting;
 pub mod open;
+mod opened;
 pub mod path;
 pub mod proc_files;
 pub mod process;

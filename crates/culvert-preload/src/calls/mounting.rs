@@ -1,13 +1,16 @@
-//! mount(2): the kernel mounts on directories of a mount that is a tree of its own, and on no other.
+//! mount(2) and umount2(2): the kernel mounts on directories of a mount that it has itself, and on no other.
 
 use super::backed::through_proc;
-use super::done;
-use super::path::{AT_FDCWD, At, Found, find, find_by_walking, refuse_inside};
+use super::path::{AT_FDCWD, At, Found, find, find_by_walking, on_path};
+use super::stat::existing;
+use super::{Answer, done};
 use crate::memory::PathBuffer;
-use crate::resolver::{LastStep, Restrictions};
-use alloc::vec::Vec;
-use culvert::Errno;
+use crate::process;
+use crate::resolver::{Inside, Last, LastStep, Restrictions};
+use alloc::{format, vec::Vec};
+use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, own_descriptors, syscall};
 
 const MS_BIND: usize = 0x1000;
 const MS_MOVE: usize = 0x2000;
@@ -25,7 +28,9 @@ pub fn mount(call: &mut Call) -> Outcome {
     if let Some(source) = &source {
         call.args[0] = source.as_ptr() as usize;
     }
-    let outcome = refuse_inside(call, At::new(1, LastStep::Follow), Errno::EOPNOTSUPP);
+    let outcome = on_path(call, At::new(1, LastStep::Follow), None, |call, found| {
+        mount_on(call, found)
+    });
     match outcome {
         // With the path that the kernel finds.
         Outcome::Forward if source.is_some() => done(super::path::native(call)),
@@ -48,4 +53,47 @@ fn source_for_kernel(address: usize) -> Result<Option<Vec<u8>>, Errno> {
         Found::Outside(path) => Ok(Some(path)),
         Found::MagicLink(_) | Found::Kernel => Ok(None),
     }
+}
+
+/// The descriptor by which the kernel knows `node` of the mount that `found` is in.
+fn kernel_node(found: &Inside<'_>, node: Node) -> Result<Option<i32>, Errno> {
+    Ok(process::file_system(found.mount)?.kernel_node(node))
+}
+
+fn mount_on(call: &Call, found: &Inside<'_>) -> Answer {
+    let node = existing(found)?.node;
+    let own = kernel_node(found, node)?.ok_or(Errno::EOPNOTSUPP)?;
+    let path = format!("{}{own}\0", own_descriptors::directory());
+    let mut args = call.args;
+    args[1] = path.as_ptr() as usize;
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(nr::MOUNT, args) }
+}
+
+/// umount2(2)
+pub fn umount(call: &mut Call) -> Outcome {
+    const UMOUNT_NOFOLLOW: usize = 8;
+    let last = match call.args[1] & UMOUNT_NOFOLLOW {
+        0 => LastStep::Follow,
+        _ => LastStep::NoFollow,
+    };
+    on_path(call, At::new(0, last), None, unmount)
+}
+
+/// By its name in the directory above: a descriptor of it would keep it busy, so ours is given back first. What the driver alone has, like the mounts of the run, is busy.
+fn unmount(call: &Call, found: &mut Inside<'_>) -> Answer {
+    let node = existing(found)?.node;
+    let above = kernel_node(found, found.parent)?;
+    let (Some(above), Last::Name(name)) = (above, &found.last) else {
+        return Err(Errno::EBUSY);
+    };
+    let mut path = format!("{}{above}/", own_descriptors::directory()).into_bytes();
+    path.extend_from_slice(name);
+    path.push(0);
+    let mounts = &process::get().mounts;
+    drop(found.references.take(mounts, found.mount, node));
+    let mut args = call.args;
+    args[0] = path.as_ptr() as usize;
+    // SAFETY: the program's own call, its path replaced by one that ends in NUL.
+    unsafe { syscall::call(nr::UMOUNT2, args) }
 }

@@ -10,4 +10,15 @@ on_each_driver! {
         let case = if few { case.options("inodes=100") } else { case };
         case.good(&format!("python3 {program} $M"));
     };
+
+    a_removed_file_is_shown_as_deleted |case: Case| case.good(
+        "cd $M && python3 -c 'import os
+fds = [os.open(\"f\", os.O_RDWR | os.O_CREAT), os.open(\"f\", os.O_RDONLY)]
+os.unlink(\"f\")
+print([os.readlink(f\"/proc/self/fd/{fd}\").endswith(\" (deleted)\") for fd in fds])
+os.mkdir(\"d\")
+fd = os.open(\"d\", os.O_RDONLY)
+os.rmdir(\"d\")
+print(os.readlink(f\"/proc/self/fd/{fd}\").endswith(\" (deleted)\"))'",
+    );
 }

@@ -21,7 +21,7 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 /// Tests whose result is not the native one, by driver, and why.
 const DIFFERENT: &[(&[Driver], &str, &str)] = &[
     (
-        &[Driver::Driven, Driver::Memory],
+        &[Driver::Memory],
         "rmdir::ebusy",
         "mounts a file system of the kernel on a directory of the mount, which the kernel cannot: it knows no such directory",
     ),
