@@ -11,14 +11,15 @@ on_each_driver! {
         case.good(&format!("python3 {program} $M"));
     };
 
-    a_removed_file_is_shown_as_deleted |case: Case| case.good(
-        "cd $M && python3 -c 'import os
+    a_removed_file_is_shown_as_deleted |case: Case| {
+        case.good(
+            "cd $M && python3 -c 'import os
 fds = [os.open(\"f\", os.O_RDWR | os.O_CREAT), os.open(\"f\", os.O_RDONLY)]
 os.unlink(\"f\")
-print([os.readlink(f\"/proc/self/fd/{fd}\").endswith(\" (deleted)\") for fd in fds])
 os.mkdir(\"d\")
-fd = os.open(\"d\", os.O_RDONLY)
+fds.append(os.open(\"d\", os.O_RDONLY))
 os.rmdir(\"d\")
-print(os.readlink(f\"/proc/self/fd/{fd}\").endswith(\" (deleted)\"))'",
-    );
+print([os.readlink(f\"/proc/self/fd/{fd}\").endswith(\" (deleted)\") for fd in fds])'",
+        );
+    };
 }
