@@ -48,7 +48,12 @@ fn source_for_kernel(address: usize) -> Result<Option<Vec<u8>>, Errno> {
         found = find_by_walking(AT_FDCWD, path, last, Restrictions(0))?;
     }
     match found {
-        Found::Inside(_) => Err(Errno::EOPNOTSUPP),
+        Found::Inside(found) => {
+            let own = kernel_node(&found, existing(&found)?.node)?.ok_or(Errno::EOPNOTSUPP)?;
+            let mut path = crate::run::descriptor_path(own)?;
+            path.push(0);
+            Ok(Some(path))
+        }
         Found::Backed(place) => Ok(Some(through_proc(place.base, place.path().bytes()))),
         Found::Outside(path) => Ok(Some(path)),
         Found::MagicLink(_) | Found::Kernel => Ok(None),
