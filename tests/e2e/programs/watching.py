@@ -1,5 +1,6 @@
 """Watches what happens in the working directory, does it, and prints the events: PART [sets]. Events are in the queue when the call that made them returns,
-so nothing waits: what was not there was not told. With `sets` the events of each operation are sorted, each one once."""
+so nothing waits: what was not there was not told. With `sets` the events of each operation are sorted, each one once, and
+what tells that directories are read is left out."""
 
 import ctypes
 import fcntl
@@ -45,7 +46,10 @@ class Watcher:
     def events(self):
         """All that is in the queue, as text."""
         told = self.queue()
-        return sorted(set(told)) if SETS else told
+        if not SETS:
+            return told
+        used = ("OPEN|ISDIR", "ACCESS|ISDIR", "CLOSE_NOWRITE|ISDIR")
+        return sorted({event for event in told if not any(word in event for word in used)})
 
     def queue(self):
         told = []

@@ -2,8 +2,8 @@
 
 use culvert_e2e::{Case, Driver, User, installed, on_each_driver, world};
 
-/// Runs one part of the program in the mount. On `driven` the watch is on the directory behind it, where the driver's own calls are told beside the program's: it opens a
-/// directory for each getdents64, and keeps a removed node a little longer; so there the events of each operation are compared as a set.
+/// Runs one part of the program in the mount. On `driven` the watch is on the directory behind it, where the driver's own calls are told beside the program's: it opens
+/// directories at other times, and keeps a removed node a little longer; so there the events of each operation are compared as a set, without those.
 fn part(case: &Case, name: &str) {
     let own_calls = match case.driver() {
         Some(Driver::Driven | Driver::NoDescriptor) => "sets",
