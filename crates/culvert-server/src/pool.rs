@@ -4,7 +4,8 @@
 //! A thread that finds a request at once, three times running, calls another in; one that finds nothing while others wait, rests. The last looks for
 //! requests a little longer without sleeping, because waking costs several times what most requests do, then sleeps in the kernel. It does so while that finds
 //! requests: where the program runs on the same processor, because others have the rest, or thinks for longer, looking is in vain, and sleep is better. Should it be
-//! held up by what it does (a driver that waits), the steward calls another in after two ticks; the steward itself sleeps while nothing happens.
+//! held up by what it does (a driver that waits), the steward calls another in after two ticks, a new one if none rests: of requests that wait, however many,
+//! one more must still be taken, if only to hear that they are interrupted. The steward itself sleeps while nothing happens.
 //!
 //! Nothing here yields its processor: since Linux 6.18 sched_yield(2) gives a whole slice away (`yield_task_fair`, kernel/sched/fair.c), and who has yielded waits
 //! for milliseconds when it is wanted next.
@@ -234,8 +235,8 @@ impl Pool {
         self.tell_steward();
     }
 
-    /// The steward's life: until the connection ends.
-    pub fn watch(&self) {
+    /// The steward's life: until the connection ends. `start` starts a thread more, if there may be one.
+    pub fn watch(&self, mut start: impl FnMut() -> bool) {
         *self.steward.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         let mut before = u64::MAX;
         while !self.ended.load(SeqCst) {
@@ -246,7 +247,7 @@ impl Pool {
                 thread::park_timeout(TICK);
                 continue;
             }
-            if self.waiting.load(SeqCst) == 0 && self.call() {
+            if self.waiting.load(SeqCst) == 0 && (self.call() || start()) {
                 // It takes a request if there is one; else it waits for the next.
                 before = u64::MAX;
                 continue;
@@ -303,7 +304,7 @@ mod tests {
         let queue = std::sync::Arc::new(Queue(Mutex::new(receiver)));
         let pool = Pool::new(true);
         thread::scope(|scope| {
-            scope.spawn(|| pool.watch());
+            scope.spawn(|| pool.watch(|| false));
             for _ in 0..threads {
                 scope.spawn(|| {
                     let mut turn = Turn::default();
@@ -327,6 +328,39 @@ mod tests {
             |sender| (1..=10_000).for_each(|request| sender.send(request).expect("they live")),
         );
         assert_eq!(sum.load(SeqCst), 10_000 * 10_001 / 2);
+    }
+
+    /// The same with fewer threads than requests: the steward starts what is missing.
+    #[test]
+    fn threads_are_started_for_requests_that_wait() {
+        const COUNT: usize = 6;
+        let (sender, receiver) = mpsc::channel();
+        let queue = std::sync::Arc::new(Queue(Mutex::new(receiver)));
+        let (pool, done, others) = (Pool::new(true), Mutex::new(0), Condvar::new());
+        let serve = || {
+            let mut turn = Turn::default();
+            while let Ok(1..) = pool.next(&queue, &mut turn, &mut []) {
+                let mut done = done.lock().expect("no panic");
+                *done += 1;
+                others.notify_all();
+                while *done < COUNT {
+                    done = others.wait(done).expect("no panic");
+                }
+            }
+        };
+        let serve = &serve;
+        thread::scope(|scope| {
+            scope.spawn(serve);
+            scope.spawn(|| {
+                pool.watch(|| {
+                    scope.spawn(serve);
+                    true
+                });
+            });
+            (1..=COUNT).for_each(|request| sender.send(request).expect("they live"));
+            drop(sender);
+        });
+        assert_eq!(done.into_inner().expect("no panic"), COUNT);
     }
 
     /// Each request but the last waits for the one after it: none may hold up the others.

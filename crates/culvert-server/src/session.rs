@@ -42,6 +42,9 @@ const MAXIMUM_DATA: usize = 1 << 20;
 /// Room for header and structures in front of the data.
 const MAXIMUM_HEAD: usize = 4096;
 
+/// Threads that may be added to those that a session begins with, when all wait for something.
+const MOST_THREADS: usize = 64;
+
 /// After so many servers that died while they had a request in hand, it is answered with EIO.
 const ATTEMPTS: u32 = 3;
 
@@ -121,6 +124,8 @@ pub struct Session {
     pub(crate) tells: AtomicBool,
     pub(crate) interrupts: Arc<Interrupts>,
     pub(crate) locks: Arc<Locks>,
+    /// It was said what was in hand when the connection ended.
+    abandoned: AtomicBool,
 }
 
 /// Why [`Session::serve`] returned.
@@ -168,6 +173,15 @@ impl Session {
         if let (Requests::Ring, Err(reason)) = (settings.requests, &ring) {
             let text = format!("transport=ring: {reason}");
             return Err(Error::because(Errno::EOPNOTSUPP, text));
+        }
+        if settings.trace || ring.is_ok() {
+            report(format_args!(
+                "requests come by {}",
+                match &ring {
+                    Ok(()) => "io_uring".to_owned(),
+                    Err(reason) => format!("/dev/fuse: {reason}"),
+                }
+            ));
         }
         let situation = Situation::of(&*filesystem, validity, &settings, ring.is_ok());
         let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
@@ -262,6 +276,7 @@ impl Session {
             unopened: Unopened::default(),
             interrupts: Arc::new(Interrupts::new()),
             locks,
+            abandoned: AtomicBool::new(false),
         }
     }
 
@@ -318,11 +333,31 @@ impl Session {
             },
             false => None,
         };
+        let spare = match self.settings.estate {
+            // Each of its threads has a place there.
+            Some(_) => None,
+            None => transport.another().ok(),
+        };
         channels.push(transport);
         let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
         let (pool, rings) = (&pool, rings.as_ref());
         thread::scope(|scope| {
-            scope.spawn(|| pool.watch());
+            let mut room = if spare.is_some() { MOST_THREADS } else { 0 };
+            scope.spawn(move || {
+                pool.watch(|| {
+                    let channel = spare.as_ref().and_then(|spare| spare.another().ok());
+                    let Some(channel) = channel.filter(|_| room > 0) else {
+                        return false;
+                    };
+                    room -= 1;
+                    scope.spawn(move || {
+                        if let Err(error) = self.work(pool, &*channel, None) {
+                            report(format_args!("a thread ended: {error}"));
+                        }
+                    });
+                    true
+                });
+            });
             if let Some(channel) = teller {
                 scope.spawn(move || self.notify(&*channel));
             }
@@ -390,7 +425,7 @@ impl Session {
             return;
         };
         let late = self.interrupts.abandon().join(", ");
-        if !late.is_empty() {
+        if !late.is_empty() && !self.abandoned.swap(true, Relaxed) {
             report(format_args!(
                 "the kernel has ended the connection while a request was not answered ({late}); request_timeout is {seconds} s"
             ));

@@ -8,7 +8,7 @@ use std::{
 
 /// All of them.
 pub fn checks() -> Vec<Check> {
-    vec![device(), helper(), passthrough()]
+    vec![device(), ring(), helper(), passthrough()]
 }
 
 fn check(name: &'static str, consequence: &str, found: impl Into<String>) -> Check {
@@ -36,6 +36,16 @@ fn device() -> Check {
             format!("/dev/fuse: {}", crate::failure::reason(&error)),
         ),
     }
+}
+
+/// Whether requests may come by io_uring. Nothing is missed where they may not: it is chosen by the user alone.
+fn ring() -> Check {
+    const NAME: &str = "FUSE over io_uring";
+    let found = match culvert_server::ring::available() {
+        Ok(()) => format!("offered; {}", culvert_server::ring::SLOWER),
+        Err(reason) => reason,
+    };
+    check(NAME, "", found)
 }
 
 /// What users other than root mount by.

@@ -63,8 +63,14 @@ impl Case {
     /// Runs `argv` natively and on a kernel mount, and demands the same result.
     #[track_caller]
     pub fn same_on_kernel_mount(&self, argv: &[&str]) -> Finished {
+        self.same_on_kernel_mount_with(&[], argv)
+    }
+
+    /// The same, with more options of the mount.
+    #[track_caller]
+    pub fn same_on_kernel_mount_with(&self, words: &[&str], argv: &[&str]) -> Finished {
         let native = self.natively(argv);
-        let ours = self.through_kernel(&[], argv);
+        let ours = self.through_kernel(words, argv);
         self.compare(native, ours, argv)
     }
 }

@@ -17,6 +17,7 @@ mod kernel_mount;
 mod kernel_notices;
 mod kernel_requests;
 mod kernel_setup;
+mod kernel_transport;
 mod kernel_writing;
 mod limits;
 mod locking;

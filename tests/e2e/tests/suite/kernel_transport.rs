@@ -1,0 +1,290 @@
+//! Both ways by which requests come, /dev/fuse and io_uring: the same answers; requests that wait hold up nobody, and end when their callers are interrupted.
+//!
+//! Whether the kernel offers io_uring is a switch for the whole machine, off at first: it is switched on here, and stays on. No mount uses it unasked.
+
+use crate::kernel_mount::{Mounted, culvert, pjdfstest, possible, shell};
+use culvert_e2e::{Case, Driver, User, world};
+use std::{fs, sync::OnceLock};
+
+/// The words for a mount by each transport that there is here.
+pub fn transports() -> &'static [&'static str] {
+    static FOUND: OnceLock<&[&str]> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let on = fs::write("/sys/module/fuse/parameters/enable_uring", "1");
+        let doctor = culvert(&["doctor"]);
+        let text = doctor.text();
+        let line = text
+            .lines()
+            .find(|line| line.contains("FUSE over io_uring"));
+        match (on, line) {
+            (Ok(()), Some(line)) if line.contains("offered") => {
+                &["transport=device", "transport=ring"]
+            }
+            (_, line) => {
+                eprintln!(
+                    "not tested: {}",
+                    line.unwrap_or("no line of culvert doctor")
+                );
+                &["transport=device"]
+            }
+        }
+    })
+}
+
+/// The ring, or nothing where there is none.
+fn ring() -> Option<&'static str> {
+    transports().get(1).copied()
+}
+
+#[test]
+fn pjdfstest_by_ring() {
+    if let (true, Some(ring)) = (possible(), ring()) {
+        pjdfstest(Driver::Passthrough, &["-o", ring], "-ring");
+    }
+}
+
+/// The programs of other tests of kernel mounts, by the ring: large reads and writes, positions, growth, mappings, locks, many processes.
+#[test]
+fn programs_by_ring() {
+    let (true, Some(ring)) = (possible(), ring()) else {
+        return;
+    };
+    let tests: [(&str, &[&str]); 3] = [
+        (
+            "writing",
+            &["write", "vectors", "open", "size", "transfer", "shared-map"],
+        ),
+        ("locking", &["record", "wait"]),
+        ("sharing", &["append", "killed"]),
+    ];
+    for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
+        for (program, groups) in tests {
+            for group in groups {
+                let name = format!("ring-{program}-{group}-{}", driver.name());
+                let case = Case::new(&name, User::Nobody).directory(driver);
+                let program = case.program(program);
+                let script =
+                    format!("umask 022; cd $M && OUTSIDE=$W/outside exec {program} {group}");
+                let argv = ["bash", "-c", script.as_str()];
+                let done = case.same_on_kernel_mount_with(&["-o", ring], &argv);
+                assert_eq!(done.status, "exit 0", "{script}\n{}", done.report());
+            }
+        }
+    }
+}
+
+/// It is the ring that serves: its threads are there, and the requests of a load are no reads of the device.
+#[test]
+fn requests_come_by_the_ring() {
+    let (true, Some(ring)) = (possible(), ring()) else {
+        return;
+    };
+    let mount = Mounted::new("transport-ring", &["-o", ring]);
+    let done = shell(&format!(
+        "cd {} && for i in $(seq 50); do echo $i > $i; done; mv 1 one; ln 2 two; rm 3; cat one two 50; ls | wc -l
+         for task in /proc/{}/task/*; do cat $task/comm; done | sort | uniq -c | grep -o 'queue.*' | head -n $(nproc)",
+        mount.text("target"),
+        mount.server(),
+    ));
+    let queues = std::thread::available_parallelism().expect("there are processors");
+    let queues: String = (0..queues.get())
+        .map(|queue| format!("queue {queue}\n"))
+        .collect();
+    assert_eq!(
+        done.text(),
+        format!("1\n2\n50\n50\n{queues}"),
+        "{}",
+        done.report()
+    );
+    // It ends with the mount.
+    let server = mount.server();
+    assert_eq!(culvert(&["umount", &mount.text("target")]).status, "exit 0");
+    let gone = shell(&format!("timeout 60 tail --pid={server} -f /dev/null"));
+    assert_eq!(gone.status, "exit 0", "{}", gone.report());
+}
+
+/// 4 MB that are written and read in pieces of all lengths around those that a request may have.
+#[test]
+fn large_requests() {
+    if !possible() {
+        return;
+    }
+    for transport in transports() {
+        let mount = Mounted::new(
+            &format!("large-{}", &transport[10..]),
+            &["-o", &format!("driven,{transport}")],
+        );
+        let done = shell(&format!(
+            "cd {} && head -c 4194304 /dev/urandom > {} && for size in 1 100 4095 4096 4097 131072 1048575 1048576 1048577 4194304; do
+                 [ $size -lt 4000 ] && count=500 || count=$((4194304 / size))
+                 dd if={1} of=copy bs=$size count=$count oflag=direct status=none 2>&1 || dd if={1} of=copy bs=$size count=$count status=none
+                 dd if=copy bs=$size status=none | cmp -n $((size * count)) - {1} || exit 1
+                 rm copy
+             done",
+            mount.text("target"),
+            mount.text("random")
+        ));
+        assert_eq!(done.status, "exit 0", "{transport}: {}", done.report());
+    }
+}
+
+#[test]
+fn a_ring_that_cannot_be_had_is_said() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("transport-refused");
+    let (source, target) = (place.text("source"), place.text("target"));
+    let tried = |options: &str, words: &[&str]| {
+        let mut all = vec!["mount", "-o", options];
+        all.extend(words);
+        all.extend([source.as_str(), target.as_str()]);
+        let done = culvert(&all);
+        assert_eq!(done.status, "exit 125", "{}", done.report());
+        done.report()
+    };
+    assert!(tried("transport=rings", &[]).contains("auto, device or ring"));
+    assert!(tried("request_timeout=0", &[]).contains("request_timeout wants"));
+    assert!(tried("request_timeout=65536", &[]).contains("request_timeout wants"));
+    assert!(tried("transport=ring", &["--without", "over-io-uring"]).contains("transport=ring:"));
+    if ring().is_some() {
+        assert!(tried("transport=ring", &["--restart"]).contains("not with restart"));
+    }
+}
+
+/// A source with the files `slow` and `fast`, and a mount where `operation` on whatever is called slow waits for an hour.
+fn slow(name: &str, transport: &str, operation: &str) -> Mounted {
+    // Its end is that of a mount, so before there is one.
+    let source = Mounted::place(name).text("source");
+    for file in ["slow", "fast"] {
+        fs::write(format!("{source}/{file}"), "content\n").expect("the source is ours");
+    }
+    let rule =
+        format!("driven,layer=fault,fault.rule={operation}+path=/slow*+delay=3600s,{transport}");
+    Mounted::of(name, &["-o", &rule], &source)
+}
+
+#[test]
+fn a_driver_that_waits_is_interrupted() {
+    if !possible() {
+        return;
+    }
+    let program = Case::new("transport-interrupted", User::Me).program("interrupted");
+    for transport in transports() {
+        for (operation, call) in [
+            ("read", "read"),
+            ("open", "open"),
+            ("sync", "fsync"),
+            ("mkdir", "mkdir"),
+            ("rename", "rename"),
+            ("unlink", "unlink"),
+            ("set_attributes", "chmod"),
+            ("set_xattr", "setxattr"),
+            ("seek", "lseek"),
+        ] {
+            let mount = slow(
+                &format!("interrupted-{}-{call}", &transport[10..]),
+                transport,
+                operation,
+            );
+            let done = shell(&format!("{program} {call} {}", mount.text("target/slow")));
+            assert_eq!(
+                done.text(),
+                format!("{call}: EINTR\n"),
+                "{transport}: {}",
+                done.report()
+            );
+            // The thread goes on.
+            let after = shell(&format!(
+                "ls {}; cat {}",
+                mount.text("target"),
+                mount.text("target/fast")
+            ));
+            assert_eq!(
+                after.text(),
+                "fast\nslow\ncontent\n",
+                "{transport}: {}",
+                after.report()
+            );
+        }
+    }
+}
+
+/// More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
+#[test]
+fn requests_that_wait_hold_up_nobody() {
+    if !possible() {
+        return;
+    }
+    let program = Case::new("transport-flood", User::Me).program("interrupted");
+    for transport in transports() {
+        let mount = slow(&format!("flood-{}", &transport[10..]), transport, "read");
+        let target = mount.text("target");
+        let done = shell(&format!(
+            "cd {target} && for i in $(seq 20); do cp fast slow$i; done
+             for i in $(seq 20); do cat slow$i & done
+             cat fast
+             for i in $(seq 20); do {program} read {target}/slow$i; done | sort | uniq -c
+             kill $(jobs -p); wait; echo left; cat fast; umount {target} && echo ended",
+        ));
+        assert_eq!(
+            done.text(),
+            "content\n     20 read: EINTR\nleft\ncontent\nended\n",
+            "{transport}: {}",
+            done.report()
+        );
+    }
+}
+
+/// A request that takes longer than it may ends the mount, for all; the server says which one, and ends.
+#[test]
+fn a_request_has_its_time() {
+    if !possible()
+        || !shell("[ -e /proc/sys/fs/fuse/max_request_timeout ]")
+            .status
+            .ends_with(" 0")
+    {
+        eprintln!("not tested: the kernel has no request timeout (Linux 6.15)");
+        return;
+    }
+    // By both at once: the kernel looks every 15 seconds only.
+    let mounts: Vec<_> = transports()
+        .iter()
+        .map(|transport| {
+            let name = format!("timeout-{}", &transport[10..]);
+            let log = world().path("mounts").join(format!("{name}.log"));
+            let log = log.to_str().expect("plain").to_owned();
+            let options = format!("{transport},request_timeout=1,log={log}");
+            (slow(&name, &options, "read"), log)
+        })
+        .collect();
+    let all: String = mounts
+        .iter()
+        .map(|(mount, _)| format!(" {}", mount.text("target/slow")))
+        .collect();
+    let done = shell(&format!(
+        "for file in {all}; do (timeout 300 cat $file 2>&1; echo $?) & done; wait"
+    ));
+    for (mount, log) in &mounts {
+        let server = mount.server();
+        let ended = shell(&format!(
+            "[ -z '{server}' ] || timeout 60 tail --pid='{server}' -f /dev/null; ls {}",
+            mount.text("target")
+        ));
+        assert!(
+            ended
+                .report()
+                .contains("Transport endpoint is not connected"),
+            "{}",
+            ended.report()
+        );
+        let text = fs::read_to_string(log).unwrap_or_default();
+        assert!(
+            text.contains("was not answered (Read); request_timeout is 1 s"),
+            "{text}\n{}",
+            done.report()
+        );
+    }
+    let failed = done.text().lines().filter(|line| *line == "1").count();
+    assert_eq!(failed, mounts.len(), "{}", done.report());
+}
