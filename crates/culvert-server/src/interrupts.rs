@@ -180,7 +180,7 @@ impl Interrupts {
                 if is_other {
                     break;
                 }
-                std::thread::yield_now();
+                let _ = rustix::process::getppid();
             }
         }
     }
@@ -191,7 +191,7 @@ impl Interrupts {
         if hand.interrupted.load(SeqCst) == unique {
             // A signal that is being sent is waited for, and taken at the end of a system call: the next request must not meet it.
             drop(lock(&hand.sending));
-            std::thread::yield_now();
+            let _ = rustix::process::getppid();
         }
     }
 
