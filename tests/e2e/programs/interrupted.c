@@ -2,7 +2,6 @@
  *
  * interrupted OPERATION PATH: the signal is sent again and again until the call has ended, for one that comes before the call is of no use. */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -22,16 +20,14 @@ static int is(const char *operation, const char *name) { return strcmp(operation
 
 static int call(const char *operation, const char *path)
 {
-	char bytes[64] = "x", other[4096];
+	char other[4096];
 	int fd = -1;
-	if (is(operation, "read") || is(operation, "fsync") || is(operation, "lseek"))
+	if (is(operation, "fsync") || is(operation, "lseek"))
 		fd = open(path, O_RDWR);
 	snprintf(other, sizeof other, "%s-new", path);
 	/* The process that sends the signals waits for this. */
 	if (write(3, "r", 1) != 1)
 		return -2;
-	if (is(operation, "read"))
-		return read(fd, bytes, sizeof bytes);
 	if (is(operation, "fsync"))
 		return fsync(fd);
 	if (is(operation, "lseek"))
@@ -48,10 +44,6 @@ static int call(const char *operation, const char *path)
 		return chmod(path, 0600);
 	if (is(operation, "setxattr"))
 		return setxattr(path, "user.x", "y", 1, 0);
-	if (is(operation, "opendir")) {
-		DIR *directory = opendir(path);
-		return directory ? 0 : -1;
-	}
 	fprintf(stderr, "unknown: %s\n", operation);
 	return -2;
 }
