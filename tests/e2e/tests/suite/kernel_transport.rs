@@ -164,14 +164,15 @@ fn slow(name: &str, transport: &str, operation: &str) -> Mounted {
     Mounted::of(name, &["-o", &rule], &source)
 }
 
-/// Not read(2): the pages of a cached file are read by the kernel, which asks for them on nobody's behalf; it ends for fatal signals alone, natively too.
+/// Not by the ring: the kernel forgets a signal that comes before the request has been copied to the server (`fuse_uring_prepare_send` does not look at
+/// `FR_INTERRUPTED`, Linux 6.18), so that no test could tell its own moment. Not read(2): the pages of a cached file are read by the kernel, which asks for them on nobody's behalf; it ends for fatal signals alone, natively too.
 #[test]
 fn a_driver_that_waits_is_interrupted() {
     if !possible() {
         return;
     }
     let program = Case::new("transport-interrupted", User::Me).program("interrupted");
-    for transport in transports() {
+    for transport in ["transport=device"] {
         for (operation, call) in [
             ("open", "open"),
             ("sync", "fsync"),
@@ -210,22 +211,22 @@ fn a_driver_that_waits_is_interrupted() {
     }
 }
 
-/// More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
+/// By /dev/fuse, as above. More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
 #[test]
 fn requests_that_wait_hold_up_nobody() {
     if !possible() {
         return;
     }
     let program = Case::new("transport-flood", User::Me).program("interrupted");
-    for transport in transports() {
+    for transport in ["transport=device"] {
         let mount = slow(&format!("flood-{}", &transport[10..]), transport, "open");
         let target = mount.text("target");
         let done = shell(&format!(
-            "cd {target} && for i in $(seq 20); do ln fast slow$i; done
+            "cd {target} && for i in $(seq 20); do cp fast slow$i; done
              for i in $(seq 20); do cat slow$i & done
              cat fast
              for i in $(seq 20); do {program} open {target}/slow$i; done | sort | uniq -c
-             kill $(jobs -p); wait; echo left; cat fast; umount {target} && echo ended",
+             kill $(jobs -p) 2>/dev/null; wait; echo left; cat fast; cd /; umount {target} && echo ended",
         ));
         assert_eq!(
             done.text(),
