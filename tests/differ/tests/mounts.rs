@@ -147,7 +147,6 @@ fn kept_programs(mount: &str) {
 macro_rules! on_each_mount {
     ($($module:ident $mount:literal;)*) => { $(
         mod $module {
-            use super::*;
             #[test]
             fn kept_programs() { super::kept_programs($mount); }
             #[test]
