@@ -1,9 +1,9 @@
 //! inotify(7) on what only a driver knows.
 //!
 //! The kernel tells a watcher what happens to an inode of its own, and has none for a driver's node. So a node that is watched gets one: its *mirror* in the run
-//! directory ([`mirror`]), an empty file, or a directory with an empty entry for each name that the watched directory has. The program's inotify descriptor is the
+//! directory (`mirror.rs`), an empty file, or a directory with an empty entry for each name that the watched directory has. The program's inotify descriptor is the
 //! kernel's, its watch is on the mirror; and whoever does something to a node that has a mirror does as much to the mirror: a name is made, removed or renamed there
-//! too ([`names`]), an open file has the mirror open beside it, in the same way and as long ([`companions`]), and what reads, writes or changes attributes sets the times
+//! too (`names.rs`), an open file has the mirror open beside it, in the same way and as long (`companions.rs`), and what reads, writes or changes attributes sets the times
 //! of the mirror, which the kernel tells as just that (`fsnotify_change`, include/linux/fsnotify.h). So masks, cookies, the order and the merging of events, overflow,
 //! poll, one-shot watches and the end of a watch are the kernel's own.
 //!
