@@ -170,6 +170,10 @@ fn start(
         alone: true,
         source: held,
         book: estate.map(|estate| estate.nodes() as &dyn NodeBook),
+        // What the server before this one had open is not gone with it.
+        in_use: estate.map(|estate| {
+            &*Box::leak(Box::new(move |node| estate.has_open(node))) as culvert_drivers::InUse
+        }),
         // The other half is for open files.
         open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
         interrupted: Some(culvert_server::interrupted),

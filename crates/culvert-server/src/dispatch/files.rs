@@ -178,6 +178,10 @@ impl Session {
         if !made {
             self.history.opened(node, backing_id == 0);
         }
+        // The next server has it too, should this one be killed: a driver must not take its user for gone.
+        if self.settings.estate.is_some() {
+            file.shared();
+        }
         let fh = self.files.insert(OpenFile {
             file,
             node,

@@ -16,6 +16,7 @@ pub use opens::{Kind, Open};
 pub use requests::{Evidence, Past, Place};
 
 use crate::transport::DeviceFuse;
+use culvert::Node;
 use culvert_wire::{InitFlags, MAJOR, Protocol};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::{
@@ -204,6 +205,11 @@ impl Estate {
 
     pub(crate) const fn directories(&self) -> &opens::Opens {
         &self.directories
+    }
+
+    /// Whether the kernel has a file of the driver's node `node` open.
+    pub fn has_open(&self, node: Node) -> bool {
+        self.files.each().any(|(_, open)| open.node == node.0)
     }
 
     /// Where the driver writes down what its descriptors are.

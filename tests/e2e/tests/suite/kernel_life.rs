@@ -11,14 +11,14 @@ fn kept(name: &str, words: &[&str]) -> Mounted {
 }
 
 /// The keeper's process: the older of the two.
-fn keeper(mount: &Mounted) -> String {
+pub fn keeper(mount: &Mounted) -> String {
     let target = mount.text("target");
     let found = shell(&format!("pgrep -of 'culvert mount.*{target}$'"));
     found.text().trim().to_owned()
 }
 
 /// `script` with `culvert` as a function, `$S` and `$T` the directories, in a mount namespace of its own, as `user`, who may open the device.
-fn privately(name: &str, user: User, script: &str) -> Finished {
+pub fn privately(name: &str, user: User, script: &str) -> Finished {
     let place = Mounted::place(name);
     let (source, target) = (place.text("source"), place.text("target"));
     let culvert = world().culvert.display();
@@ -41,12 +41,16 @@ fn load(name: &str, words: &[&str], kills: usize) {
     if !possible() {
         return;
     }
+    load_on(&kept(name, words), kills);
+}
+
+/// [`load`] on a mount with a keeper.
+pub fn load_on(mount: &Mounted, kills: usize) {
     let program = format!(
         "python3 {}/programs/served_again.py",
         env!("CARGO_MANIFEST_DIR")
     );
-    let mount = kept(name, words);
-    let keeper = keeper(&mount);
+    let keeper = keeper(mount);
     let done = shell(&format!(
         "{program} {} {kills} {keeper}",
         mount.text("target")

@@ -1,0 +1,146 @@
+//! Load on kernel mounts by other people's programs that check what they read: fsx with mappings, stress-ng, fio, dbench. And what is left of it in the server.
+//!
+//! `CULVERT_LOAD=N` does N times as much; see docs/testing.md.
+
+use crate::{
+    kernel_life::privately,
+    kernel_mount::{Mounted, possible, shell},
+};
+use culvert_e2e::{User, installed, suite};
+
+/// How much more than usual.
+fn factor() -> u32 {
+    let asked = std::env::var("CULVERT_LOAD").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// `count` of load `name` on passthrough and on memory, by root and by an ordinary user on a mount of his own.
+fn load(name: &str, count: u32) {
+    if !possible() || !installed("fusermount3") {
+        return;
+    }
+    if let Some(program) = [("stress", "stress-ng"), ("fio", "fio"), ("dbench", "dbench")]
+        .iter()
+        .find_map(|(load, program)| (*load == name).then_some(*program))
+        && !installed(program)
+    {
+        return;
+    }
+    let fsx = match name {
+        "fsx" => suite("fsx").display().to_string(),
+        _ => String::new(),
+    };
+    for user in [User::Me, User::Nobody] {
+        for mount in ["$D/source", "-t memory memory"] {
+            let kind = &mount[mount.len() - 6..];
+            let script = format!(
+                "mkdir -p $D/source $D/work; $C mount {mount} $T || exit 1
+                 FSX={fsx} python3 {}/programs/loads.py {name} $T $D/work {}; $C umount $T || echo busy",
+                env!("CARGO_MANIFEST_DIR"),
+                count * factor()
+            );
+            let done = privately(&format!("load-{name}-{kind}-{user:?}"), user, &script);
+            assert_eq!(done.text(), "right\n", "{mount} {user:?} {}", done.report());
+        }
+    }
+}
+
+#[test]
+fn fsx_with_mappings() {
+    load("fsx", 1000);
+}
+
+#[test]
+fn stressors() {
+    load("stress", 10);
+}
+
+#[test]
+fn verified_writes() {
+    load("fio", 512);
+}
+
+#[test]
+fn a_file_servers_clients() {
+    load("dbench", 2000);
+}
+
+/// The server's descriptors, and KiB of memory that is its alone.
+fn held(server: &str) -> (usize, usize) {
+    let said = shell(&format!(
+        "ls /proc/{server}/fd | wc -l; awk '/RssAnon/ {{ print $2 }}' /proc/{server}/status"
+    ));
+    let text = said.text();
+    let mut numbers = text.lines().map(|line| line.trim().parse().expect("a number"));
+    (numbers.next().expect("one"), numbers.next().expect("two"))
+}
+
+/// Has the kernel forget what nobody uses until the server holds `most` descriptors; how many it holds in the end.
+fn forget(server: &str, most: usize) -> usize {
+    let said = shell(&format!(
+        "for i in $(seq 200); do echo 2 > /proc/sys/vm/drop_caches || exit 77; now=$(ls /proc/{server}/fd | wc -l); [ $now -gt {most} ] || break; done; echo $now"
+    ));
+    if said.status == "exit 77" {
+        eprintln!("not tested: caches cannot be dropped here");
+        return most;
+    }
+    said.text().trim().parse().expect("a number")
+}
+
+/// A storm of FORGET takes back everything that looking at many files took.
+#[test]
+fn nothing_is_left_of_what_is_forgotten() {
+    if !possible() {
+        return;
+    }
+    for (name, words) in [("left", &[][..]), ("left-driven", &["-o", "driven"])] {
+        let mount = Mounted::new(&format!("kernel-{name}"), words);
+        let (target, server) = (mount.text("target"), mount.server());
+        let (first, _) = held(&server);
+        let look = format!(
+            "cd {target} && mkdir -p a/b/c && for i in $(seq 500); do echo $i > a/b/c/$i; ln -s x a/$i; done; find . -type f -exec cat {{}} + | wc -l; rm -r a"
+        );
+        let mut memory = Vec::new();
+        for _ in 0..4 {
+            let done = shell(&look);
+            assert_eq!(done.text(), "500\n", "{}", done.report());
+            assert_eq!(forget(&server, first), first, "{name}");
+            memory.push(held(&server).1);
+        }
+        // What a thread has once used stays; 1,003 nodes of a round would be 200 KiB.
+        assert!(memory[3] <= memory[1] + 2048, "{memory:?}");
+    }
+}
+
+/// The server knows more nodes than it may have descriptors.
+#[test]
+fn a_tree_of_50_000_files_with_1024_descriptors() {
+    if !possible() || !installed("fusermount3") {
+        return;
+    }
+    let script = "
+        python3 -c \"
+import os, sys
+for d in range(50):
+    os.mkdir(sys.argv[1] + \\\"/d%d\\\" % d)
+    for f in range(1000):
+        os.close(os.open(sys.argv[1] + \\\"/d%d/f%d\\\" % (d, f), os.O_CREAT | os.O_WRONLY))\" $D
+        echo last > $D/d49/f999; ulimit -n 1024; $C mount $D $T || exit 1
+        exec 5< $T/d0/f0; cd $T/d0; stat -c %i . f0 ../d1 > $S/before
+        find $T -type f -printf \"%s\\n\" | sort | uniq -c | tr -s \" \"
+        server=$(pgrep -f \"culvert mount.*$T\\$\"); [ $(ls /proc/$server/fd | wc -l) -lt 1024 ] && echo few
+        # What was closed is opened again: where somebody is, what is open, what is moved and removed.
+        stat -c %i . f0 ../d1 | cmp - $S/before && cat $T/d49/f999 && mv $T/d49/f999 f999 && cat f999
+        exec 6<> $T/d1/f1; rm $T/d1/f1; find $T > /dev/null; echo gone >&6; stat -L -c \"%h %s\" /proc/self/fd/6
+        rmdir $T/d2 2>&1 | grep -o \"not empty\"; mv $T/d2 $T/moved; find $T/moved | wc -l
+        cd /; exec 5<&- 6<&-; $C umount $T";
+    for user in [User::Me, User::Nobody] {
+        let done = privately(&format!("kernel-many-{user:?}"), user, script);
+        assert_eq!(
+            done.text(),
+            " 49999 0\n 1 5\nfew\nlast\nlast\n0 5\nnot empty\n1001\n",
+            "{user:?} {}",
+            done.report()
+        );
+    }
+}

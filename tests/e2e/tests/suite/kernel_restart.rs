@@ -1,0 +1,150 @@
+//! Servers of kernel mounts killed under load: with a keeper the load goes on, without one everybody is told and nothing synced is lost.
+
+use crate::{
+    kernel_life::{keeper, load_on},
+    kernel_mount::{Mounted, possible, shell},
+};
+use culvert_e2e::{installed, suite, world};
+
+/// A program of `programs`, as a shell calls it.
+fn python(name: &str) -> String {
+    format!(
+        "/usr/bin/python3 {}/programs/{name}.py",
+        env!("CARGO_MANIFEST_DIR")
+    )
+}
+
+#[test]
+fn memory_goes_on() {
+    if possible() {
+        load_on(
+            &Mounted::of("kernel-again-memory", &["--restart", "-t", "memory"], "memory"),
+            8,
+        );
+    }
+}
+
+/// What is read of an archive is the same, whenever its server is killed.
+#[test]
+fn an_archive_is_read_on() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("kernel-again-archive");
+    let archive = place.text("a.tar.zst");
+    let packed = shell(&format!(
+        "tar -C /usr/share -caf {archive} common-licenses"
+    ));
+    assert_eq!(packed.status, "exit 0", "{}", packed.report());
+    let mount = Mounted::of("kernel-again-archive", &["--restart"], &archive);
+    let (target, keeper) = (mount.text("target"), keeper(&mount));
+    // One open of long standing, read further each time; and everything by new ones, half of it asked of the server by an empty cache.
+    let done = shell(&format!(
+        "cd {target}/common-licenses; exec 5< GPL-3; (cd /usr/share/common-licenses; cksum *) > {target}.want
+         for round in 1 2 3 4 5 6; do
+           head -c 1000 <&5; server=$(cat /proc/{keeper}/task/{keeper}/children)
+           kill -9 $server; tail --pid=$server -f /dev/null
+           [ $((round % 2)) = 0 ] || echo 2 > /proc/sys/vm/drop_caches
+           cksum * | cmp - {target}.want >&2
+         done > {target}.read; cmp -n 6000 {target}.read /usr/share/common-licenses/GPL-3 && echo same; stat -c %s {target}.read"
+    ));
+    assert_eq!(done.text(), "same\n6000\n", "{}", done.report());
+    assert_eq!(done.errors(), "", "{}", done.report());
+}
+
+/// Two users on one mount of root's.
+#[test]
+fn two_users_go_on() {
+    if !possible() {
+        return;
+    }
+    for (name, words) in [
+        ("kernel-again-two", &["--allow-other", "--restart"][..]),
+        (
+            "kernel-again-two-driven",
+            &["--allow-other", "--restart", "-o", "driven"],
+        ),
+    ] {
+        let mount = Mounted::new(name, words);
+        let (target, keeper) = (mount.text("target"), keeper(&mount));
+        let program = python("served_again");
+        let done = shell(&format!(
+            "for user in 2 65534; do mkdir {target}/$user; chown $user:$user {target}/$user; chmod 700 {target}/$user; done
+             setpriv --reuid=2 --regid=2 --clear-groups -- {program} {target}/2 10 & second=$!
+             {program} {target}/65534 6 {keeper}; wait $second; echo $?
+             setpriv --reuid=2 --regid=2 --clear-groups ls {target}/65534 2>&1 | grep -c denied; stat -c %u {target}/2/many/0001"
+        ));
+        assert_eq!(
+            done.text().lines().collect::<Vec<_>>().join(" "),
+            "nothing failed nothing failed 0 1 2",
+            "{}",
+            done.report()
+        );
+    }
+}
+
+/// Other people's programs, which check what they read.
+#[test]
+fn checked_loads_go_on() {
+    if !possible() {
+        return;
+    }
+    let kills = std::env::var("CULVERT_LOAD_KILLS").unwrap_or_else(|_| "4".to_owned());
+    for (kind, words, source) in [
+        ("passthrough", &["--restart"][..], None),
+        ("memory", &["--restart", "-t", "memory"], Some("memory")),
+    ] {
+        let name = format!("kernel-again-{kind}");
+        let own = Mounted::place(&name).text("source");
+        let mount = Mounted::of(&name, words, source.unwrap_or(&own));
+        let (target, keeper) = (mount.text("target"), keeper(&mount));
+        for (load, count) in [("fsx", 300), ("fio", 128), ("dbench", 500)] {
+            if load != "fsx" && !installed(load) {
+                continue;
+            }
+            let done = shell(&format!(
+                "mkdir -p {target}.work; FSX={} {} KILLED {keeper} {kills} {} -- {load} {target} {target}.work {count}",
+                suite("fsx").display(),
+                python("loads"),
+                world().culvert.display()
+            ));
+            assert_eq!(done.text(), "right\n", "{kind} {load} {}", done.report());
+        }
+    }
+}
+
+/// Without a keeper.
+#[test]
+fn what_was_synced_outlives_the_server() {
+    if !possible() {
+        return;
+    }
+    let named = "memory:culvert-e2e-synced";
+    let program = python("synced");
+    for (kind, words, source) in [
+        ("passthrough", &[][..], None),
+        ("driven", &["-o", "driven"], None),
+        ("memory", &["-t", "memory"], Some(named)),
+    ] {
+        let name = format!("kernel-synced-{kind}");
+        let own = Mounted::place(&name).text("source");
+        let source = source.unwrap_or(&own);
+        for seed in 1..=3 {
+            // Names of their own: a server may end a little later than its mount.
+            let mount = Mounted::of(&format!("{name}-{seed}"), words, source);
+            let target = mount.text("target");
+            let server = mount.server();
+            let done = shell(&format!(
+                "{program} write {target} {target}.log {seed} {server}"
+            ));
+            assert_eq!(done.text(), "told\n", "{kind} {}", done.report());
+            drop(mount);
+            let again = Mounted::of(&format!("{name}-{seed}-again"), words, source);
+            let place = again.text("target");
+            let done = shell(&format!("{program} check {place} {target}.log"));
+            assert_eq!(done.text(), "there True\n", "{kind} {}", done.report());
+        }
+    }
+    // Its server was root's.
+    shell("rm -r /dev/shm/culvert-0/memory/culvert-e2e-synced*");
+}
