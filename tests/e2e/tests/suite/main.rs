@@ -16,6 +16,7 @@ mod kernel_load;
 mod kernel_locks;
 mod kernel_mount;
 mod kernel_notices;
+mod kernel_refusals;
 mod kernel_requests;
 mod kernel_restart;
 mod kernel_setup;
