@@ -19,9 +19,13 @@ fn load(name: &str, count: u32) {
     if !possible() || !installed("fusermount3") {
         return;
     }
-    if let Some(program) = [("stress", "stress-ng"), ("fio", "fio"), ("dbench", "dbench")]
-        .iter()
-        .find_map(|(load, program)| (*load == name).then_some(*program))
+    if let Some(program) = [
+        ("stress", "stress-ng"),
+        ("fio", "fio"),
+        ("dbench", "dbench"),
+    ]
+    .iter()
+    .find_map(|(load, program)| (*load == name).then_some(*program))
         && !installed(program)
     {
         return;
@@ -71,7 +75,9 @@ fn held(server: &str) -> (usize, usize) {
         "ls /proc/{server}/fd | wc -l; awk '/RssAnon/ {{ print $2 }}' /proc/{server}/status"
     ));
     let text = said.text();
-    let mut numbers = text.lines().map(|line| line.trim().parse().expect("a number"));
+    let mut numbers = text
+        .lines()
+        .map(|line| line.trim().parse().expect("a number"));
     (numbers.next().expect("one"), numbers.next().expect("two"))
 }
 

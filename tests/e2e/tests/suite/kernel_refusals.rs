@@ -58,7 +58,10 @@ fn an_ordinary_user_is_told_that_run_needs_no_device() {
         "chown 65534 {target}; exec setpriv --reuid=65534 --regid=65534 --clear-groups {} mount {source} {target}",
         world().culvert.display()
     );
-    for hide in ["mount -t tmpfs none /dev", "touch {}.null; chmod 600 {}.null; mount --bind {}.null /dev/fuse"] {
+    for hide in [
+        "mount -t tmpfs none /dev",
+        "touch {}.null; chmod 600 {}.null; mount --bind {}.null /dev/fuse",
+    ] {
         let hide = hide.replace("{}", &target);
         let done = shell(&format!("unshare -m bash -c '{hide}; {user}'"));
         assert_eq!(done.status, "exit 125", "{}", done.report());

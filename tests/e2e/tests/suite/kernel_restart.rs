@@ -18,7 +18,11 @@ fn python(name: &str) -> String {
 fn memory_goes_on() {
     if possible() {
         load_on(
-            &Mounted::of("kernel-again-memory", &["--restart", "-t", "memory"], "memory"),
+            &Mounted::of(
+                "kernel-again-memory",
+                &["--restart", "-t", "memory"],
+                "memory",
+            ),
             8,
         );
     }
@@ -32,9 +36,7 @@ fn an_archive_is_read_on() {
     }
     let place = Mounted::place("kernel-again-archive");
     let archive = place.text("a.tar.zst");
-    let packed = shell(&format!(
-        "tar -C /usr/share -caf {archive} common-licenses"
-    ));
+    let packed = shell(&format!("tar -C /usr/share -caf {archive} common-licenses"));
     assert_eq!(packed.status, "exit 0", "{}", packed.report());
     let mount = Mounted::of("kernel-again-archive", &["--restart"], &archive);
     let (target, keeper) = (mount.text("target"), keeper(&mount));
