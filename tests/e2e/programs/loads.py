@@ -39,8 +39,9 @@ copy_file_range = 3
 
 # Those of the class "filesystem" that look at files of their own (stress-ng --class filesystem?), and those that move bytes to and from them. Not there: what
 # looks at other file systems (bind-mount, binderfs, fanotify, procfs, ioprio, tmpfs).
-QUICK = """access chattr chmod chown copy-file dentry dir dirdeep dirmany dnotify dup eventfd fcntl fiemap file-ioctl filename flock fsize fstat getdent handle hdd
-io iomix locka lockf lockofd mknod open rename touch utime verity seek sendfile splice readahead revio aio""".split()
+QUICK = """access chmod chown copy-file dentry dir dirmany fcntl filename flock fstat getdent hdd iomix lockf lockofd mknod open rename touch utime sendfile
+splice aio""".split()
+MORE = """chattr dirdeep dnotify dup eventfd fiemap file-ioctl fsize handle io locka verity seek readahead revio""".split()
 # Those whose single operation takes long, here and natively.
 SLOW = "chdir fallocate fpunch inode-flags inotify lease link symlink sync-file xattr mmap mmapfork".split()
 
@@ -86,7 +87,7 @@ def fsx(place, work, count, seed):
 def stress(place, work, count, seed):
     """One after the other; two processes each, unless the first may be done before the other has begun: some wait for each other's file."""
     processes = "2" if count >= 200 else "1"
-    for name in QUICK + (SLOW if count >= 200 else []):
+    for name in QUICK + MORE + SLOW if count >= 200 else QUICK:
         directory = f"{place}/stress.{seed}"
         os.mkdir(directory)
         # Its limit in seconds is for those that never count to the end.
