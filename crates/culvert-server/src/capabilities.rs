@@ -29,6 +29,8 @@ pub struct Situation {
     pub ring: bool,
     /// The user wants unanswered requests to end the connection.
     pub timeout: bool,
+    /// Files are truncated by a request of its own, which says whether set-user-ID goes.
+    pub truncates_apart: bool,
 }
 
 impl Situation {
@@ -50,6 +52,7 @@ impl Situation {
             privileged: rustix::process::geteuid().is_root(),
             ring,
             timeout: settings.request_timeout.is_some(),
+            truncates_apart: !settings.with.iter().any(|name| name == "atomic-o-trunc"),
         }
     }
 }
@@ -262,6 +265,7 @@ mod tests {
         privileged: true,
         ring: false,
         timeout: false,
+        truncates_apart: true,
     };
     const EVERYTHING: InitFlags = InitFlags(u64::MAX);
 
@@ -284,6 +288,7 @@ mod tests {
             privileged: false,
             ring: false,
             timeout: false,
+            truncates_apart: true,
         };
         let chosen = choose(&archive, EVERYTHING, &[]);
         assert!(chosen.contains(InitFlags::CACHE_SYMLINKS.with(InitFlags::NO_OPENDIR_SUPPORT)));

@@ -30,6 +30,8 @@ pub struct Identity {
     server: (u32, u32),
     server_groups: Vec<u32>,
     umask: Option<u32>,
+    /// [`Identity::maker`] has given rights that the user has not.
+    may_more: bool,
 }
 
 impl Identity {
@@ -52,6 +54,7 @@ impl Identity {
                 .collect(),
             // Without its own, the process's is left alone; see `set_umask`.
             umask: own.is_err().then_some(u32::MAX),
+            may_more: false,
         }
     }
 
@@ -86,6 +89,23 @@ impl Identity {
         self.become_user(uid, gid)
     }
 
+    /// Acts as `uid`, `gid` in what is made: it is theirs. What they may the kernel has judged, by ids that mean something else than the caller's own: so rights
+    /// and groups do not matter here, the thread may do what it could.
+    pub fn maker(&mut self, uid: u32, gid: u32) -> Result<()> {
+        if !self.switches {
+            return Ok(());
+        }
+        if !self.groups_are_fixed {
+            groups::set(&[])?;
+        }
+        self.become_user(uid, gid)?;
+        if uid != 0 {
+            set_effective(DAC_RIGHTS, true)?;
+            self.may_more = true;
+        }
+        Ok(())
+    }
+
     /// Acts as `uid`, for what groups do not matter to: whether a write clears set-user-ID.
     pub fn user(&mut self, uid: u32) -> Result<()> {
         if !self.switches || self.groups_are_fixed {
@@ -104,6 +124,9 @@ impl Identity {
     }
 
     fn become_user(&mut self, uid: u32, gid: u32) -> Result<()> {
+        if std::mem::take(&mut self.may_more) {
+            set_effective(DAC_RIGHTS, false)?;
+        }
         if self.current.1 != gid {
             set_and_check(nr::SETFSGID, gid)?;
             self.current.1 = gid;
@@ -113,7 +136,7 @@ impl Identity {
             let was_root = self.current.0 == 0;
             self.current.0 = uid;
             if was_root != (uid == 0) {
-                exceed_limits(uid == 0)?;
+                set_effective(CAP_SYS_RESOURCE, uid == 0)?;
             }
         }
         Ok(())
@@ -132,11 +155,15 @@ impl Identity {
     }
 }
 
-/// Whether the thread may use blocks that a file system reserves, and go beyond quotas (`CAP_SYS_RESOURCE`): root's right over files that setfsuid(2) neither takes
-/// nor gives back (`CAP_FS_MASK`, include/linux/capability.h). A server without that right goes on without.
-fn exceed_limits(may: bool) -> Result<()> {
+/// The right to use blocks that a file system reserves, and to go beyond quotas: root's right over files that setfsuid(2) neither takes nor gives back
+/// (`CAP_FS_MASK`, include/linux/capability.h).
+const CAP_SYS_RESOURCE: u32 = 1 << 24;
+/// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`.
+const DAC_RIGHTS: u32 = 1 << 1 | 1 << 2;
+
+/// Gives the thread these rights, as far as the server has them, or takes them.
+fn set_effective(rights: u32, may: bool) -> Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
-    const CAP_SYS_RESOURCE: u32 = 1 << 24;
     let header = [VERSION_3, 0];
     // Twice effective, permitted and inheritable: the lower 32 capabilities and the upper ones.
     let mut sets = [[0_u32; 3]; 2];
@@ -146,8 +173,8 @@ fn exceed_limits(may: bool) -> Result<()> {
         syscall::call(nr::CAPGET, arguments)?;
         let [effective, permitted, _] = &mut sets[0];
         *effective = match may {
-            true => *effective | CAP_SYS_RESOURCE & *permitted,
-            false => *effective & !CAP_SYS_RESOURCE,
+            true => *effective | rights & *permitted,
+            false => *effective & !rights,
         };
         syscall::call(nr::CAPSET, arguments)?;
     }

@@ -1,6 +1,6 @@
 //! Open files.
 
-use super::{DONE, Outcome};
+use super::{DONE, Outcome, unnamed};
 use crate::{
     capabilities::KEEP_CACHE,
     estate::{Kind, Open},
@@ -274,7 +274,7 @@ impl Session {
         if self.acts {
             // Who may keep set-user-ID at a write is decided by the one who writes.
             match write.write_flags & WriteIn::KILL_SUIDGID != 0 {
-                true => context.identity.user(header.uid)?,
+                true => context.identity.user(unnamed::writer(header))?,
                 false => context.identity.server()?,
             }
         }

@@ -6,6 +6,7 @@ mod files;
 mod ioctl;
 mod locks;
 mod names;
+mod unnamed;
 mod writeback;
 mod xattrs;
 
@@ -86,15 +87,7 @@ impl Session {
             Operation::Destroy {} => return DONE,
             _ => {}
         }
-        if self.acts {
-            context
-                .identity
-                .caller(header.uid, header.gid, header.pid)?;
-            // Where the kernel has not checked by all that the driver's files have.
-            if !self.protocol.flags.contains(InitFlags::POSIX_ACL) {
-                groups::complete()?;
-            }
-        }
+        self.act_for(context, header)?;
         if let Some(place) = context.place
             && let Some(answer) = self.settled(context, place, request)?
         {
@@ -226,9 +219,10 @@ impl Session {
         if self.acts {
             context.identity.set_umask(umask & 0o777)?;
         }
+        let (uid, gid) = unnamed::ids(header);
         Ok(Caller {
-            uid: header.uid,
-            gid: header.gid,
+            uid,
+            gid,
             groups: &context.groups,
             pid: header.pid,
             umask,

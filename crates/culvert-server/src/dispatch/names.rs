@@ -46,7 +46,9 @@ impl Session {
         asked: &SetattrIn,
     ) -> Outcome<'static> {
         self.check_writable()?;
+        let killed = asked.valid & SetattrIn::KILL_SUIDGID != 0;
         let changes = attributes::changes(asked);
+        let changes = self.without_set_id(header, node, changes, killed)?;
         if self.acts && self.tells_times(asked) {
             context.identity.server()?;
         }

@@ -55,10 +55,7 @@ impl Session {
             if let Ok(opened) = self.filesystem.open(&SERVER, node, cached) {
                 return Ok((opened, cached));
             }
-            if self.acts {
-                let (uid, gid, pid) = (header.uid, header.gid, header.pid);
-                context.identity.caller(uid, gid, pid)?;
-            }
+            self.act_for(context, header)?;
         }
         let flags = flags.without(OpenFlags(cached.0 & APPEND ^ flags.0 & APPEND));
         let caller = self.caller(context, header, 0)?;

@@ -1,0 +1,76 @@
+//! Callers that the kernel does not name: where mounts may be idmapped (`FUSE_ALLOW_IDMAP`), only requests that make something say whose it is to be, by ids as this
+//! file system has them; all others come with `FUSE_INVALID_UIDGID` (`fuse_get_req`, fs/fuse/dev.c). The kernel has judged them by then, with the ids that the
+//! mount gives the caller, as nobody else could.
+
+use crate::{
+    groups,
+    session::{Context, Session},
+};
+use culvert::{Node, Result, SetAttributes};
+use culvert_wire::{InitFlags, structures::InHeader};
+
+/// `FUSE_INVALID_UIDGID`.
+const UNNAMED: u32 = u32::MAX;
+/// Who may not keep set-user-ID at a write, where the kernel does not say who it is.
+const NOBODY: u32 = 65534;
+
+/// User and group of the caller: root, who has been judged, where they are not told.
+pub const fn ids(header: &InHeader) -> (u32, u32) {
+    match header.uid {
+        UNNAMED => (0, 0),
+        uid => (uid, header.gid),
+    }
+}
+
+/// Whose write it is that takes set-user-ID off.
+pub const fn writer(header: &InHeader) -> u32 {
+    match header.uid {
+        UNNAMED => NOBODY,
+        uid => uid,
+    }
+}
+
+impl Session {
+    /// The thread acts for the caller from here on, where the driver acts by the kernel's calls.
+    pub(super) fn act_for(&self, context: &mut Context<'_>, header: &InHeader) -> Result<()> {
+        let identity = &mut context.identity;
+        match header.uid {
+            _ if !self.acts => Ok(()),
+            UNNAMED => identity.server(),
+            uid if self.protocol.flags.contains(InitFlags::ALLOW_IDMAP) => {
+                identity.maker(uid, header.gid)
+            }
+            uid => {
+                identity.caller(uid, header.gid, header.pid)?;
+                // Where the kernel has not checked by all that the driver's files have.
+                if !self.protocol.flags.contains(InitFlags::POSIX_ACL) {
+                    groups::complete()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// `changes` of `node`, with set-user-ID and set-group-ID taken off, as the kernel has asked (`killed`): who is root here would keep them.
+    pub(super) fn without_set_id(
+        &self,
+        header: &InHeader,
+        node: Node,
+        changes: SetAttributes,
+        killed: bool,
+    ) -> Result<SetAttributes> {
+        if !killed || header.uid != UNNAMED || changes.permissions.is_some() {
+            return Ok(changes);
+        }
+        let now = self.filesystem.attributes(node)?.permissions;
+        // `setattr_should_drop_suidgid`, fs/attr.c: without the right to execute, set-group-ID means something else.
+        let gone = match now & 0o010 {
+            0 => 0o4000,
+            _ => 0o6000,
+        };
+        Ok(SetAttributes {
+            permissions: (now & gone != 0).then_some(now & !gone),
+            ..changes
+        })
+    }
+}
