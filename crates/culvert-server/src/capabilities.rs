@@ -139,7 +139,6 @@ capabilities! {
     NO_OPENDIR_SUPPORT "no-opendir" true ours, "directories of a tree that only this mount changes are opened and closed without a request, their listings stay cached";
     DO_READDIRPLUS "readdirplus" true believed, "a listing brings the attributes: `ls -l` needs no lookup of each name";
     READDIRPLUS_AUTO "readdirplus-auto" true believed, "but only where attributes are asked for";
-    HAS_IOCTL_DIR "ioctl-dir" true always, "ioctl of directories gets the driver's own answer";
     CREATE_SUPP_GROUP "create-supp-group" true writable, "new files come with the caller's group that decides about set-group-ID";
     NO_EXPORT_SUPPORT "no-export" true always, "a node that the kernel has forgotten cannot be found by its number: no file handles are given that would be stale";
     PASSTHROUGH "passthrough" true |situation| match situation.privileged {
@@ -194,6 +193,10 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     (
         InitFlags::EXPLICIT_INVAL_DATA,
         "others may write without a notice",
+    ),
+    (
+        InitFlags::HAS_IOCTL_DIR,
+        "says only that this kernel sends ioctl(2) of directories, which it does in any case",
     ),
     (
         InitFlags::SECURITY_CTX,
