@@ -49,6 +49,7 @@ impl Session {
         let killed = asked.valid & SetattrIn::KILL_SUIDGID != 0;
         let changes = attributes::changes(asked);
         let changes = self.without_set_id(header, node, changes, killed)?;
+        self.act_for_taker(context, node, &changes)?;
         if self.acts && self.tells_times(asked) {
             context.identity.server()?;
         }

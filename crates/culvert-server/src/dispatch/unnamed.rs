@@ -73,4 +73,26 @@ impl Session {
             ..changes
         })
     }
+
+    /// Without `FUSE_HANDLE_KILLPRIV_V2` the kernel takes set-user-ID and set-group-ID off by a change of mode, in the name of whoever wrote: one that only
+    /// their owner may make. It has seen to it that others do not ask for more.
+    pub(super) fn act_for_taker(
+        &self,
+        context: &mut Context<'_>,
+        node: Node,
+        changes: &SetAttributes,
+    ) -> Result<()> {
+        let taken_off_here = self.protocol.flags.contains(InitFlags::HANDLE_KILLPRIV_V2);
+        let Some(wanted) = changes.permissions.filter(|_| self.acts && !taken_off_here) else {
+            return Ok(());
+        };
+        let now = self.filesystem.attributes(node)?.permissions;
+        match wanted != now
+            && [0o4000, 0o2000, 0o6000].contains(&(now & !wanted))
+            && wanted & !now == 0
+        {
+            true => context.identity.server(),
+            false => Ok(()),
+        }
+    }
 }

@@ -122,6 +122,8 @@ fn mounted(test: &str, words: &[&str], source: Source, without: Option<&str>) ->
         }
         There(path) => path.to_owned(),
     };
+    // Its end would unmount.
+    std::mem::forget(place);
     let mut all = vec!["--allow-other"];
     all.extend(words);
     if let Some(name) = without {
