@@ -11,12 +11,12 @@ mod writeback;
 mod xattrs;
 
 use crate::{
-    attributes, groups,
+    attributes,
     session::{Context, Session},
 };
 use culvert::{Access, Caller, Entry, Errno, Error, Node, Result};
 use culvert_wire::{
-    Answer, Extension, InitFlags, Operation, Request,
+    Answer, Extension, Operation, Request,
     structures::{InHeader, StatfsOut, StatxOut},
 };
 pub use directories::OpenDirectory;
