@@ -272,26 +272,26 @@ impl Description {
     #[inline]
     pub fn gone(&self) -> Option<&GoneFile> {
         match &self.object {
-            Object::File(_) if self.may_go => self.look_gone(),
+            Object::File(_) if self.may_go => self.look_gone().ok().flatten(),
             Object::File(file) => file.as_any()?.downcast_ref(),
             _ => None,
         }
     }
 
     #[inline]
-    fn look_gone(&self) -> Option<&GoneFile> {
+    fn look_gone(&self) -> Result<Option<&GoneFile>, Errno> {
         let mut known = self.gone.load(Acquire);
         if known.is_null() {
             let count = gone::count(self.name());
             let seen = self.seen.load(Relaxed);
             if count == seen {
-                return None;
+                return Ok(None);
             }
-            let found = gone::find(self, seen).ok()?;
-            if found.is_none() {
+            let Some(found) = gone::find(self, seen)? else {
                 self.seen.store(count, Relaxed);
-            }
-            let found = Box::into_raw(found?);
+                return Ok(None);
+            };
+            let found = Box::into_raw(found);
             let first = self
                 .gone
                 .compare_exchange(known, found, AcqRel, Acquire)
@@ -303,23 +303,27 @@ impl Description {
             known = first.unwrap_or(found);
         }
         // SAFETY: made by `Box::into_raw`, and freed with `self`.
-        Some(unsafe { &*known })
+        Ok(Some(unsafe { &*known }))
     }
 
-    /// `file`, the description's own, or what it has become.
+    /// `file`, the description's own, or what it has become. EIO where it has become something that cannot be reached; who cannot even look has its own.
     #[inline]
-    fn now<'a>(&'a self, file: &'a dyn File) -> &'a dyn File {
-        if !self.may_go {
-            return file;
+    fn now<'a>(&'a self, file: &'a dyn File) -> Result<&'a dyn File, Errno> {
+        match &self.object {
+            Object::File(_) if self.may_go => match self.look_gone() {
+                Ok(gone) => Ok(gone.map_or(file, |gone| gone)),
+                Err(Errno::EAGAIN | Errno::EACCES) => Ok(file),
+                Err(_) => Err(Errno::EIO),
+            },
+            _ => Ok(file),
         }
-        self.gone().map_or(file, |gone| gone)
     }
 
     /// The driven file; EISDIR for a directory, EBADF for O_PATH (read(2), open(2)).
     #[inline]
     pub fn file(&self) -> Result<&dyn File, Errno> {
         match &self.object {
-            Object::File(file) => Ok(self.now(&**file)),
+            Object::File(file) => self.now(&**file),
             Object::Directory => Err(Errno::EISDIR),
             Object::Path => Err(Errno::EBADF),
             Object::Broken => Err(Errno::EIO),
@@ -339,7 +343,7 @@ impl Description {
     /// The driven file, when it is open for writing: EBADF otherwise.
     pub fn writable(&self) -> Result<&dyn File, Errno> {
         match &self.object {
-            Object::File(file) if may_write(self.flags.load(Relaxed)) => Ok(self.now(&**file)),
+            Object::File(file) if may_write(self.flags.load(Relaxed)) => self.now(&**file),
             Object::Broken => Err(Errno::EIO),
             _ => Err(Errno::EBADF),
         }
@@ -348,7 +352,7 @@ impl Description {
     /// fstat.
     pub fn attributes(&self) -> culvert::Result<Attributes> {
         match &self.object {
-            Object::File(file) => self.now(&**file).attributes(),
+            Object::File(file) => self.now(&**file)?.attributes(),
             Object::Broken => Err(Errno::EIO.into()),
             _ => self.file_system()?.attributes(self.node),
         }

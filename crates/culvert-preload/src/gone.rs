@@ -309,6 +309,10 @@ pub fn find(
     };
     let opened = shadow::open(&path_of(inode), O_RDWR, 0)?;
     let found = stat_descriptor(opened.0)?;
+    if !is_gone(&found) {
+        process::get().table.posix_locks.close(name, opened);
+        return Ok(None);
+    }
     Ok(Some(Box::new(GoneFile::new(name, opened, &found))))
 }
 
@@ -320,7 +324,8 @@ fn since(name: ShadowName, seen: u32) -> core::result::Result<Option<u64>, Errno
     };
     let inode = number(&text).ok_or(Errno::EIO)?;
     let kept = Kept::read(&open_record(inode, 0)?)?;
-    Ok((kept.count > seen).then_some(inode))
+    // What is ahead of the count was left half done.
+    Ok((kept.count > seen && kept.count <= count(name)).then_some(inode))
 }
 
 /// The numbers of all such shadows.
@@ -533,15 +538,20 @@ fn take_over(
     );
     let (second, last) = (path_of(found.st_ino), last_of(name));
     let text = format!("{:x}\0", found.st_ino);
-    // SAFETY: the paths end in NUL. A folder that is there already is right.
+    // SAFETY: the path ends in NUL. A folder that is there already is right.
+    let _ = unsafe { syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]) };
+    let record = open_record(found.st_ino, O_RDWR | O_CREAT)?;
+    // SAFETY: the paths end in NUL.
     unsafe {
-        let _ = syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]);
-        let record = open_record(found.st_ino, O_RDWR | O_CREAT)?;
         kept.write(&record)?;
-        syscall::call(
+        match syscall::call(
             nr::LINK,
             [first.as_ptr() as usize, second.as_ptr() as usize],
-        )?;
+        ) {
+            // Somebody was killed who had begun.
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
         unlink(&last);
         syscall::call(
             nr::SYMLINK,
@@ -556,7 +566,8 @@ fn take_over(
         seconds: marked.st_ctime as i64,
         nanoseconds: marked.st_ctime_nsec as u32,
     };
-    kept.write(&open_record(found.st_ino, O_RDWR)?)?;
+    // Only the time of change depends on it.
+    let _ = kept.write(&record);
     // Groups have one lock, which is held.
     group.followed.fetch_add(1 << COUNT, AcqRel);
     Ok(())
@@ -572,6 +583,14 @@ fn sweep() {
         let Ok(alone) = crate::holders::alone_at(kept.name, &path) else {
             continue;
         };
+        // Who opened it by its driver and has not looked yet would lose what others wrote.
+        let since = (kept.since.seconds, kept.since.nanoseconds);
+        let unchanged = stat_descriptor(alone.0)
+            .is_ok_and(|now| (now.st_ctime as i64, now.st_ctime_nsec as u32) == since);
+        if !unchanged {
+            process::get().table.posix_locks.close(kept.name, alone);
+            continue;
+        }
         let last = last_of(kept.name);
         if read_link(&last).is_ok_and(|text| number(&text) == Some(inode)) {
             unlink(&last);

@@ -207,7 +207,9 @@ impl Layer for Permitted {
         node: Node,
         changes: &SetAttributes,
     ) -> Result<Attributes> {
-        with_mode(changes.permissions.unwrap_or(0), || {
+        // Who cuts a file keeps its set-group-ID where he is of its group (setattr_should_drop_sgid, fs/attr.c).
+        let cut = changes.size.map_or(0, |_| SET_GROUP_ID);
+        with_mode(changes.permissions.unwrap_or(0) | cut, || {
             self.0.set_attributes(caller, node, changes)
         })
     }

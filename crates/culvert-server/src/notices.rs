@@ -152,9 +152,10 @@ impl<'a> Teller<'a> {
     /// How long to wait before [`Teller::tell`] is to be called though nothing has changed; none: for ever.
     fn pause(&self) -> Option<Timespec> {
         let tries = self.unknown.values().map(|(_, tries)| *tries).min()?;
+        let milliseconds = 1_i64 << tries.min(TRIES);
         Some(Timespec {
-            tv_sec: 0,
-            tv_nsec: 1_000_000 << tries.min(TRIES),
+            tv_sec: milliseconds / 1000,
+            tv_nsec: milliseconds % 1000 * 1_000_000,
         })
     }
 
@@ -356,7 +357,8 @@ mod tests {
         ]));
         assert!(teller.pause().is_some());
         let mut rounds = 0;
-        while teller.pause().is_some() {
+        while let Some(pause) = teller.pause() {
+            assert!(pause.tv_nsec < 1_000_000_000, "ppoll(2) takes no more");
             teller.tell(BTreeSet::new());
             rounds += 1;
         }

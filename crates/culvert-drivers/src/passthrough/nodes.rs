@@ -255,6 +255,10 @@ impl Nodes {
         if found.identity() != identity(status) || found.entered > asked.0 {
             return None;
         }
+        // It may be another file by now where files have no time of birth: what is opened for the question tells.
+        if matches!(&found.state, State::Closed(closed) if closed.birth == 0) {
+            return None;
+        }
         found.references += 1;
         found.note(node);
         if let Some(place) = self.name_needed(status, place) {

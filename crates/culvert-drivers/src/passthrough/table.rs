@@ -150,6 +150,9 @@ impl Table {
     /// Makes `parent` the directory that `node` keeps.
     pub fn hang(&mut self, node: Key, parent: Option<Key>) {
         let parent = parent.filter(|&parent| parent != node);
+        if let Some(parent) = parent {
+            self.loosen(node, parent);
+        }
         let parent = parent.and_then(|parent| {
             self.known.get_mut(&parent)?.pins += 1;
             Some(parent)
@@ -158,6 +161,24 @@ impl Table {
         let old = child.and_then(|child| mem::replace(&mut child.parent, parent));
         if let Some(old) = old {
             self.release(old, |old| old.pins -= 1);
+        }
+    }
+
+    /// What is above `parent` hangs on `node` no longer: others have moved it, and what hangs in a circle is never followed to its end.
+    fn loosen(&mut self, node: Key, parent: Key) {
+        let mut next = Some(parent);
+        while let Some(key) = next {
+            let Some(known) = self.known.get_mut(&key) else {
+                return;
+            };
+            next = known.parent;
+            if next == Some(node) {
+                (known.parent, known.name) = (None, None);
+                if let Some(node) = self.known.get_mut(&node) {
+                    node.pins -= 1;
+                }
+                return;
+            }
         }
     }
 

@@ -1,16 +1,10 @@
 //! Faults of the program, bad pointers, and how processes end.
 
 use super::signals::*;
-use super::{alone, start, stub};
+use super::{alone, hook, start, stub};
 use crate::{
     Outcome,
-    signal::{
-        SIGBUS, SIGILL, SIGSEGV,
-        actions::Action,
-        bit,
-        context::Context,
-        handler::{self, Information},
-    },
+    signal::{SIGBUS, SIGSEGV, actions::Action, bit, context::Context, handler::Information},
     user,
 };
 use core::sync::atomic::Ordering::*;

@@ -59,7 +59,15 @@ fn change_found(found: &Inside<'_>, changes: &SetAttributes, right: Right) -> An
 /// The change of what a descriptor is open on.
 fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
     let attributes = super::stat::described(held)?;
-    let answer = change(held.mount, &attributes, changes, right)?;
+    let answer = match held.gone() {
+        Some(gone) => {
+            judge(&process::caller(), &attributes, changes, right)?;
+            gone.set_attributes(changes)
+                .map(|_| 0)
+                .map_err(|error| super::io::report(held, "setting attributes", &error))?
+        }
+        None => change(held.mount, &attributes, changes, right)?,
+    };
     held.tell(event_of(changes));
     Ok(answer)
 }
@@ -146,18 +154,7 @@ fn on_descriptor(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
-    let Some(gone) = held.gone() else {
-        return change_held(held, changes, right);
-    };
-    judge(
-        &process::caller(),
-        &super::stat::described(held)?,
-        changes,
-        right,
-    )?;
-    gone.set_attributes(changes)
-        .map(|_| 0)
-        .map_err(|error| super::io::report(held, "setting attributes", &error))
+    change_held(held, changes, right)
 }
 
 fn times_of_descriptor(held: &Held, times: Result<Times, Errno>) -> Answer {

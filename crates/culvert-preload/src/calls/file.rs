@@ -87,6 +87,8 @@ pub fn fallocate(call: &mut Call) -> Outcome {
         // What is moved may have been stored and not written back.
         paging::write_back(&held).map_err(failed)?;
         let _lock = follow::lock(&held);
+        // Under the lock nothing becomes of it any more.
+        let file = held.writable()?;
         let change = follow::before(&held, None).map_err(failed)?;
         file.allocate(mode as u32, offset as u64, length as u64)
             .map_err(failed)?;
@@ -152,6 +154,8 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
         };
         let failed = |error| report(&held, "ftruncate", &error);
         let _lock = follow::lock(&held);
+        // Under the lock nothing becomes of it any more.
+        let file = held.writable().map_err(|_| Errno::EINVAL)?;
         let change = follow::before(&held, None).map_err(failed)?;
         file.set_attributes(&changes).map_err(failed)?;
         if let Some(change) = change {

@@ -118,9 +118,11 @@ impl<'a> End<'a> {
     pub(super) fn write(&self, bytes: &[u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             let mut source = &bytes[..bytes.len().min(room(at)?.min(usize::MAX as u64) as usize)];
-            let file = held.writable()?;
+            held.writable()?;
             let failed = |error| report(held, "write", &error);
             let _lock = follow::lock(held);
+            // Under the lock nothing becomes of it any more.
+            let file = held.writable()?;
             let range = (at, at.saturating_add(source.len() as u64));
             let change = follow::before(held, Some(range)).map_err(failed)?;
             let count = file.write_at(at, &mut source).map_err(failed)?;

@@ -66,13 +66,16 @@ pub fn lock(description: &Description) -> Option<NodeLock<'static>> {
     })
 }
 
+/// Of a group's word: some of its shadows follow their files. The other bits count ([`crate::gone`]).
+const FOLLOWS: u32 = 1;
+
 /// Whether some shadow of the node's group follows.
 #[inline]
 fn may_be_followed(name: ShadowName) -> bool {
     process::get()
         .node_locks
         .mapped(MountId(name.mount), name.node)
-        .is_some_and(|group| group.followed.load(Acquire) != 0)
+        .is_some_and(|group| group.followed.load(Acquire) & FOLLOWS != 0)
 }
 
 /// The shadow of `name`, if it is one that follows its file.
@@ -152,7 +155,7 @@ pub fn start<R>(
         && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && pager::fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(description.mount, description.node);
-    group.followed.fetch_or(1, AcqRel);
+    group.followed.fetch_or(FOLLOWS, AcqRel);
     if strangers {
         looked_at::take_changes(name, fd)?;
     }

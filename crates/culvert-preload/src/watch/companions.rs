@@ -95,13 +95,20 @@ impl Description {
     fn tell_companions(&self, event: Event) {
         self.look_for_companions();
         let companions = self.companions.open.lock();
-        for companion in [&companions.entry, &companions.own].into_iter().flatten() {
+        // A child of vfork has copies of its parent's in its own table.
+        let (own, child) = (tables::number(), process::vfork_child().is_some());
+        let opened = [&companions.entry, &companions.own].into_iter().flatten();
+        for companion in opened.filter(|it| child || it.table() == own) {
             raise_at(companion.raw(), event);
         }
     }
 
     /// Opens the companions that it has not, where something was watched since it was looked at.
     fn look_for_companions(&self) {
+        // What a child of vfork opens is in its own table, and this memory is its parent's, too.
+        if process::vfork_child_with_table().is_some() {
+            return;
+        }
         let now = count();
         if self.companions.known.swap(now, Relaxed) == now {
             return;

@@ -14,6 +14,7 @@ use culvert_sys::{nr, syscall};
 const FIRST: &str = "a";
 const SECOND: &str = "b";
 const UNFINISHED: &str = "new";
+const O_DIRECTORY: usize = 0o200000;
 
 /// A mirror.
 pub(super) struct Mirror {
@@ -51,6 +52,12 @@ impl Mirror {
             let unfinished = in_folder(name, UNFINISHED);
             make_directory(&in_folder(name, ""))?;
             if directory {
+                // What somebody who was killed left there.
+                if let Ok(left) = shadow::open(&unfinished, O_DIRECTORY, 0) {
+                    for entry in list(&left) {
+                        unlink(&below(&unfinished, &entry));
+                    }
+                }
                 make_directory(&unfinished)?;
                 if entries {
                     fill(name, &unfinished)?;

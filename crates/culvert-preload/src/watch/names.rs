@@ -17,8 +17,16 @@ const O_PATH: usize = 0o10000000;
 
 /// The right to change mirrors.
 pub(super) struct Turn {
-    /// The lock ends with it.
-    _locked: Descriptor,
+    locked: Descriptor,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        const LOCK_UN: usize = 8;
+        // A copy that went through fork must not keep it.
+        // SAFETY: a call on our own descriptor.
+        let _ = unsafe { syscall::call(nr::FLOCK, [self.locked.0 as usize, LOCK_UN]) };
+    }
 }
 
 impl Turn {
@@ -37,7 +45,7 @@ impl Turn {
             // SAFETY: a call on our own descriptor.
             match unsafe { syscall::call(nr::FLOCK, [opened.0 as usize, LOCK_EX]) } {
                 Err(Errno::EINTR) => {}
-                locked => return locked.map(|_| Self { _locked: opened }),
+                locked => return locked.map(|_| Self { locked: opened }),
             }
         }
     }

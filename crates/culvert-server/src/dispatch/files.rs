@@ -106,10 +106,23 @@ impl Session {
         // The kernel adds the type.
         let mode = self.masked(create.mode & 0o7777, create.umask);
         let caller = self.caller(context, header, create.umask)?;
-        let (entry, opened): (Entry, Opened) = match name {
+        // Who makes by ids that the kernel has mapped may more than the caller: what exists by now is found again, and opened by OPEN, which the kernel judges.
+        let anew = self.acts
+            && name.is_some()
+            && !flags.exclusive()
+            && self.protocol.flags.contains(InitFlags::ALLOW_IDMAP);
+        let flags = match anew {
+            true => OpenFlags(flags.0 | OpenFlags::EXCLUSIVE.0),
+            false => flags,
+        };
+        let made = match name {
             Some(name) => self.filesystem.create(&caller, dir, name, flags, mode),
             None => self.filesystem.tmpfile(&caller, dir, flags, mode),
-        }?;
+        };
+        let (entry, opened): (Entry, Opened) = made.map_err(|error| match error.errno() {
+            Errno::EEXIST if anew => Errno::ESTALE.into(),
+            _ => error,
+        })?;
         // How long the attributes are believed depends on the open.
         let open = self.opened(context, entry.attributes.node, opened, flags, true);
         Ok(Answer::Created {

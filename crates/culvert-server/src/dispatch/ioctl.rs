@@ -68,10 +68,7 @@ impl Session {
         let opened = self
             .filesystem
             .open_directory(&SERVER, node, OpenFlags(0))?;
-        if self.acts {
-            let (uid, gid, pid) = (header.uid, header.gid, header.pid);
-            context.identity.caller(uid, gid, pid)?;
-        }
+        self.act_for(context, header)?;
         match opened {
             OpenedDirectory::Backed(fd) => {
                 file_in(Opened::Backed(fd), node).ioctl(request, argument)

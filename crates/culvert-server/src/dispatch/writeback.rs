@@ -48,7 +48,11 @@ impl Session {
             if let Ok(opened) = self.filesystem.open(&caller, node, cached) {
                 return Ok((opened, cached));
             }
-            // A file that its user may only write. The kernel has seen to his rights.
+            // A file that its user may only write, or nothing at all: that is asked first.
+            let own = self
+                .filesystem
+                .open(&caller, node, flags.without(OpenFlags::TRUNCATE))?;
+            drop(super::files::file_in(own, node));
             if self.acts {
                 context.identity.server()?;
             }

@@ -132,7 +132,9 @@ impl Locks {
         let mut holders = lock(&self.holders);
         if let Some(held) = holders.get_mut(&asked.holder) {
             (held.fh, held.pid) = (asked.fh, asked.lock.pid);
+            // flock(2) asks nothing of the mode in which the file is open.
             if let Some(file) = file
+                && asked.holder.kind == Kind::Record
                 && !held.description.can(asked.lock.kind)
             {
                 held.description = Arc::new(exchanged(&held.description, file)?);

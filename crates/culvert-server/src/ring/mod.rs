@@ -161,15 +161,29 @@ impl Rings {
         let thread = thread::Builder::new().name(format!("queue {number}"));
         let started = thread.spawn_scoped(scope, move || {
             let outcome = self.serve(number, session);
-            queue.threads.fetch_sub(1, SeqCst);
+            let last = queue.threads.fetch_sub(1, SeqCst) == 1;
             match outcome {
                 Ok(()) => self.end(),
-                Err(error) => report(format_args!("a thread of queue {number} ended: {error}")),
+                Err(error) => {
+                    report(format_args!("a thread of queue {number} ended: {error}"));
+                    Self::end_without(last);
+                }
             }
         });
         if let Err(error) = started {
-            queue.threads.fetch_sub(1, SeqCst);
+            let last = queue.threads.fetch_sub(1, SeqCst) == 1;
             report(format_args!("queue {number} has a thread less: {error}"));
+            Self::end_without(last);
+        }
+    }
+
+    /// Ends the server if the `last` thread of a queue is gone: the kernel would wait for that queue for ever, with all that asks it. ENOTCONN is better.
+    fn end_without(last: bool) {
+        if last {
+            report(format_args!(
+                "a queue without threads cannot be served: the server ends; use transport=device"
+            ));
+            std::process::exit(1);
         }
     }
 
