@@ -63,7 +63,7 @@ on_each_driver! {
                  five) break;;
                  esac
              done < $W/lines
-             kill $!; wait $! 2> /dev/null; grep inotify $W/said; rm $W/lines $W/said",
+             kill $! 2> /dev/null; wait $! 2> /dev/null; grep inotify $W/said; rm $W/lines $W/said",
         );
     };
 
