@@ -36,6 +36,10 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
     if process::get().table.posix_locks.are_on(name) {
         return Err(Errno::EAGAIN);
     }
+    // Who is killed here leaves the lease to those that share its table of descriptors: they would wait until the kernel breaks it, for 45 s.
+    if process::tables::are_asked_for() {
+        return Err(Errno::EAGAIN);
+    }
     let file = shadow::open(path, O_WRONLY_NONBLOCK, 0)?;
     // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow meanwhile makes the kernel send a signal, by default SIGIO,
     // which would end the program; SIGURG is ignored by default.
