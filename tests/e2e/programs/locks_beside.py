@@ -161,6 +161,10 @@ for process, at in ((one, 0), (two, 1)):
     show("deadlock", process.do("open", "f", "@/deadlock", "rw"), process.do("lock", "f", "posix", "exclusive", "now", at, 1))
 one.begin("lock", "f", "posix", "exclusive", "wait", 1, 1)
 one.asleep()
+# It sleeps before its server knows that it waits; then the kernel shows who waits for the file.
+waits = f":{os.stat(ONE + '/deadlock').st_ino} "
+while not any("->" in line and waits in line for line in open("/proc/locks")):
+    os.sched_yield()
 refused = two.do("lock", "f", "posix", "exclusive", "wait", 0, 1)
 show("refused", refused, two.do("lock", "f", "posix", "none", "now", 1, 1), one.end())
 one.kill(), two.kill()
