@@ -23,7 +23,7 @@ fn memory_goes_on() {
                 &["--restart", "-t", "memory"],
                 "memory",
             ),
-            8,
+            3,
         );
     }
 }
