@@ -216,7 +216,7 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     ),
 ];
 
-/// What is answered to a kernel that offers `offered`, without those named in `without`; see [`on_request::chosen`] for what is used where the user asks
+/// What is answered to a kernel that offers `offered`, without those named in `without`; see `on_request::chosen` for what is used where the user asks
 /// for it.
 pub fn choose(situation: &Situation, offered: InitFlags, without: &[String]) -> InitFlags {
     USED.iter()

@@ -1,7 +1,7 @@
 //! FUSE over io_uring (Linux 6.14): requests and replies by rings, one queue for each processor, one system call for each request.
 //!
 //! A request goes to the queue of the processor that its caller runs on. Each queue has threads bound to that processor, so that caller and server take turns on
-//! it: nobody is woken on another one, which on virtual machines costs more than the request. Each thread has one entry (see [`entry`]); of those that wait the
+//! it: nobody is woken on another one, which on virtual machines costs more than the request. Each thread has one entry (see `entry`); of those that wait the
 //! kernel takes the one that has waited the shortest. A queue whose threads are all held up gets another one from the steward.
 //!
 //! FORGET and INTERRUPT, notifications and INIT go by /dev/fuse (Documentation/filesystems/fuse/fuse-io-uring.rst).
