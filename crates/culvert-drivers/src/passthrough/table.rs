@@ -291,6 +291,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_others_move_into_each_other_hangs_in_no_circle() {
+        let mut table = Table::default();
+        let [a, b, file] = [1, 2, 3].map(|node| (0, Node(node)));
+        for key in [a, b, file] {
+            let closed = Closed {
+                identity: (0, key.1.0),
+                birth: 1,
+                kind: culvert::FileKind::Directory,
+                handle: None,
+            };
+            let mut known = Known::new(State::Closed(Box::new(closed)));
+            known.references = 1;
+            table.known.insert(key, known);
+        }
+        table.name(b, Some(a), b"b");
+        // B has come out of A, and A into it.
+        table.hang(a, Some(b));
+        table.name(file, Some(a), b"file");
+        let kept = [a, b, file].map(|key| (table.known[&key].parent, table.known[&key].pins));
+        assert_eq!(kept, [(Some(b), 1), (None, 1), (Some(a), 0)]);
+    }
+
+    #[test]
     fn the_hand_comes_by_all_that_is_open() {
         let mut ring = Ring::default();
         let places: Vec<u32> = (0..5).map(|node| ring.enter((0, Node(node)))).collect();

@@ -54,6 +54,22 @@ fn a_process_loses_all_at_its_first_close_and_a_description_at_its_end() {
 }
 
 #[test]
+fn flock_of_a_file_that_is_open_for_reading_stays_where_it_is() {
+    let (locks, (_file, reads)) = (Locks::default(), file());
+    let mut first = asked(1, 1, Exclusive, (0, END));
+    first.holder.kind = Kind::Flock;
+    let mut second = asked(2, 2, Exclusive, (0, END));
+    second.holder.kind = Kind::Flock;
+    assert!(locks.set(&first, reads.as_fd()).unwrap());
+    let description = || lock(&locks.holders)[&first.holder].description.clone();
+    let before = description();
+    // Another one would have the lock anew, and leave it to others in between.
+    assert!(locks.set(&first, reads.as_fd()).unwrap());
+    assert!(Arc::ptr_eq(&before, &description()));
+    assert!(!locks.set(&second, reads.as_fd()).unwrap());
+}
+
+#[test]
 fn who_read_and_then_writes_keeps_what_he_has() {
     let (locks, (file, reads)) = (Locks::default(), file());
     assert!(

@@ -19,7 +19,12 @@ pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
          echo 1 > $E/enable
          {program} >/dev/null || exit 1
          echo 0 > $E/enable
-         grep -o '(FUSE_[A-Z_0-9]*)' $I/trace | sort | uniq -c"
+         grep -o '(FUSE_[A-Z_0-9]*)' $I/trace | sort | uniq -c
+         # Nothing was asked, or nothing is recorded: a name that nobody has looked up yet tells.
+         echo 1 > $E/enable
+         stat {target}/unknown-$$ 2>/dev/null
+         echo 0 > $E/enable
+         grep -q '(FUSE_LOOKUP)' $I/trace || {{ echo 'no request is recorded' >&2; exit 1; }}"
     ));
     if traced.status == "exit 77" {
         eprintln!("not tested: no tracefs");
