@@ -87,7 +87,7 @@ impl Case {
     /// A case without mounts; `name` names its working directory.
     pub fn new(name: &str, user: User) -> Self {
         let world = world();
-        let work = world.path("work").join(name.replace("::", "-"));
+        let work = world.claim("work", &name.replace("::", "-"));
         Self {
             world,
             user,

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{self, ThreadId};
 
 /// Name of the base directories in the temporary directory; the process id follows.
 const PREFIX: &str = "culvert-e2e-";
@@ -35,6 +36,7 @@ pub struct World {
     root: bool,
     programs: Mutex<HashMap<String, Arc<OnceLock<PathBuf>>>>,
     trees: Mutex<HashMap<String, Arc<OnceLock<Tree>>>>,
+    claimed: Mutex<HashMap<String, ThreadId>>,
 }
 
 /// The world of this process, made at first use.
@@ -92,6 +94,7 @@ impl World {
             root,
             programs: Mutex::default(),
             trees: Mutex::default(),
+            claimed: Mutex::default(),
         }
     }
 
@@ -103,6 +106,20 @@ impl World {
     /// The path of `name` in the base directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.base.join(name)
+    }
+
+    /// The directory `below/name`, of this test alone.
+    ///
+    /// # Panics
+    ///
+    /// Where a test that runs beside this one has it: two that share a directory fail only now and then.
+    pub fn claim(&self, below: &str, name: &str) -> PathBuf {
+        let (me, path) = (thread::current().id(), self.path(below).join(name));
+        let mut claimed = self.claimed.lock().expect("no panic under this lock");
+        let owner = *claimed.entry(format!("{below}/{name}")).or_insert(me);
+        drop(claimed);
+        assert_eq!(owner, me, "two tests use {}", path.display());
+        path
     }
 
     /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked. A

@@ -157,7 +157,7 @@ pub fn shell(script: &str) -> Finished {
 impl Mounted {
     /// Directories for a mount of this name, nothing mounted yet.
     pub fn place(name: &str) -> Self {
-        let base = world().path("mounts").join(name);
+        let base = world().claim("mounts", name);
         for directory in ["source", "target"] {
             fs::create_dir_all(base.join(directory)).expect("the base directory is ours");
             culvert_e2e::open_to_all(&base.join(directory));

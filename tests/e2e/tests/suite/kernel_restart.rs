@@ -19,11 +19,11 @@ fn memory_goes_on() {
     if possible() {
         load_on(
             &Mounted::of(
-                "kernel-again-memory",
+                "kernel-load-memory",
                 &["--restart", "-t", "memory"],
                 "memory",
             ),
-            3,
+            8,
         );
     }
 }
