@@ -88,17 +88,29 @@ pub fn mounted() -> Vec<Mounted> {
 }
 
 /// What the server of `mount` says, if it lives.
+///
+/// Numbers of devices are used again at once, while the server of the mount that had this one before may not have ended yet: the newest is the mount's.
 fn served(mount: &Mounted) -> Option<Served> {
-    bases(mount.uid).iter().find_map(|base| {
-        let found = fs::symlink_metadata(base).ok()?;
-        if !found.is_dir() || found.uid() != mount.uid || found.mode() & 0o077 != 0 {
-            return None;
-        }
-        fs::read_dir(base)
-            .ok()?
-            .flatten()
-            .find_map(|run| read(&run.path(), &mount.device))
-    })
+    let all = bases(mount.uid).into_iter().filter_map(|base| {
+        let found = fs::symlink_metadata(&base).ok()?;
+        let ours = found.is_dir() && found.uid() == mount.uid && found.mode() & 0o077 == 0;
+        fs::read_dir(&base).ok().filter(|_| ours)
+    });
+    newest(
+        all.flat_map(|base| base.flatten().map(|run| run.path())),
+        &mount.device,
+    )
+}
+
+/// Of those among `runs` that say that they serve `device`, what the newest one says.
+fn newest(runs: impl Iterator<Item = PathBuf>, device: &str) -> Option<Served> {
+    let living = runs.filter_map(|run| {
+        let written = fs::symlink_metadata(run.join("served")).ok()?.modified();
+        Some((written.ok()?, read(&run, device)?))
+    });
+    living
+        .max_by_key(|(written, _)| *written)
+        .map(|(_, served)| served)
 }
 
 /// Where user `uid` has its run directories.
@@ -300,4 +312,46 @@ pub fn users(target: &Path) -> String {
         false => String::new(),
     };
     names.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_newest_server_of_a_device_is_its_mounts() {
+        let base = std::env::temp_dir().join(format!("culvert-registry-{}", std::process::id()));
+        let me = std::process::id();
+        let run = |name: &str, driver: &str, age: u64| {
+            let run = base.join(name);
+            fs::create_dir_all(&run).unwrap();
+            let counters = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(run.join("counters"))
+                .unwrap();
+            Counters::new(&counters).unwrap().begin();
+            let text = format!("device 0:77\ndriver {driver}\nstarted 1\nkeeper {me}\n");
+            fs::write(run.join("served"), text).unwrap();
+            let served = File::options().write(true).open(run.join("served"));
+            let written = SystemTime::now() - Duration::from_secs(age);
+            served.unwrap().set_modified(written).unwrap();
+            run
+        };
+        let (ending, new, other) = (
+            run("a", "ending", 2),
+            run("b", "new", 1),
+            run("c", "newer", 0),
+        );
+        fs::write(other.join("served"), "device 0:78\ndriver other\n").unwrap();
+        for runs in [[&ending, &new, &other], [&other, &new, &ending]] {
+            let found = newest(runs.into_iter().cloned(), "0:77").unwrap();
+            assert_eq!((&*found.driver, found.keeper), ("new", Some(me.into())));
+        }
+        assert!(newest([other].into_iter(), "0:77").is_none());
+        fs::remove_dir_all(base).unwrap();
+    }
 }
