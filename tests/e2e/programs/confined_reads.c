@@ -1,5 +1,6 @@
 // A file that has been mapped is opened, then a filter allows little more than reading what is open: confined_reads FILE
 // The same with a mapping that stays, whose descriptor is closed before the program is killed: confined_reads FILE closes
+// With a filter that allows nothing but to write, to unmap and to end, by a program that does so: confined_reads FILE exits | unmaps
 #include <err.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -16,19 +17,32 @@
 
 enum { PAGE = 4096 };
 
-static void filter(int closes) {
-    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex,
-                                  // For who closes.
-                                  SYS_close, SYS_fstat, SYS_fcntl, SYS_kill};
-    enum { most = sizeof allowed / sizeof *allowed };
-    static struct sock_filter code[most + 3];
-    int n = closes ? most : most - 4;
+// Nothing that is not in `allowed`, `n` numbers.
+static void allow(const int *allowed, int n) {
+    static struct sock_filter code[32];
     code[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < n; i++) code[i + 1] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed[i], n - i, 0);
     code[n + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     code[n + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     struct sock_fprog program = {n + 3, code};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) err(2, "seccomp");
+}
+
+static void filter(int closes) {
+    static const int allowed[] = {SYS_read, SYS_pread64, SYS_write, SYS_lseek, SYS_exit_group, SYS_futex,
+                                  // For who closes.
+                                  SYS_close, SYS_fstat, SYS_fcntl, SYS_kill};
+    enum { most = sizeof allowed / sizeof *allowed };
+    allow(allowed, closes ? most : most - 4);
+}
+
+static void ends(char *at, int unmaps) {
+    static const int allowed[] = {SYS_write, SYS_exit_group, SYS_munmap};
+    allow(allowed, unmaps ? 3 : 2);
+    memcpy(at, "STORED", 6);
+    write(1, "ends\n", 5);
+    if (unmaps && munmap(at, PAGE)) _exit(1);
+    _exit(0);
 }
 
 int main(int count, char **words) {
@@ -39,6 +53,7 @@ int main(int count, char **words) {
     char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) err(2, "mmap");
     memcpy(at + 18, "and by a mapping\n", 17);
+    if (count > 2 && strcmp(words[2], "closes")) ends(at, !strcmp(words[2], "unmaps"));
     if (count > 2) {
         pid_t me = getpid();
         filter(1);

@@ -244,6 +244,64 @@ static void moved(void) {
     close(fd);
 }
 
+// Anonymous memory in which each page says that it is one of these.
+static char *anonymous(void) {
+    char *at = mmap(0, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(at != MAP_FAILED, "anonymous memory");
+    for (size_t page = 0; page < length / PAGE; page++) store(at, page, 500000 + page);
+    return at;
+}
+
+// The kernel's newer versions move several mappings with what lies between them; older ones say EFAULT.
+static void move_to(const char *what, char *from, size_t old, size_t new, int flags, char *to) {
+    char *got = mremap(from, old, new, flags, to);
+    printf("%s: %s", what, answer(got == MAP_FAILED ? -1 : 0));
+    printf("%s\n", got == MAP_FAILED || !(flags & MREMAP_FIXED) || got == to ? "" : ", elsewhere");
+}
+
+static void gaps(void) {
+    enum { FIXED = MREMAP_MAYMOVE | MREMAP_FIXED };
+    int fd = make("gaps"), other = make("other");
+    char *at = map(fd, PROT_READ | PROT_WRITE), *to = anonymous();
+    store(at, 1, 11), store(at, 9, 99), store(at, 14, 1414);
+    munmap(at + 4 * PAGE, 4 * PAGE);
+    move_to("from a gap", at + 4 * PAGE, 8 * PAGE, 8 * PAGE, FIXED, to);
+    move_to("over a gap, larger", at, 16 * PAGE, 20 * PAGE, MREMAP_MAYMOVE, 0);
+    move_to("over a gap, smaller", at + PAGE, 12 * PAGE, 8 * PAGE, FIXED, to);
+    move_to("over a gap, kept", at, 16 * PAGE, 16 * PAGE, FIXED | MREMAP_DONTUNMAP, to);
+    move_to("onto itself", at, 16 * PAGE, 16 * PAGE, FIXED, at + 8 * PAGE);
+    show("not moved", at, 1);
+    // In the gap of the target lies the other file.
+    char *kept = mmap(to + 5 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other, 0);
+    must(kept == to + 5 * PAGE, "the other file");
+    store(to, 5, 5555);
+    move_to("over a gap", at, 16 * PAGE, 16 * PAGE, FIXED, to);
+    for (size_t page = 0; page < 18; page++) show("old", at, page), show("new", to, page);
+    store(to, 2, 22), store(to, 10, 1010), store(to, 6, 6666);
+    show("the end", at, length / PAGE - 1);
+    // Two files and memory side by side, the last page of which is another's.
+    char *line = anonymous();
+    must(mmap(line + 2 * PAGE, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 20 * PAGE) == line + 2 * PAGE, "side by side");
+    must(mmap(line + 5 * PAGE, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, other, 20 * PAGE) == line + 5 * PAGE, "side by side");
+    must(mmap(line + 8 * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 30 * PAGE) == line + 8 * PAGE, "side by side");
+    store(line, 3, 2121), store(line, 5, 2020);
+    move_to("several", line, 10 * PAGE, 10 * PAGE, FIXED, to + 20 * PAGE);
+    for (size_t page = 0; page < 10; page++) show("old", line, page), show("new", to + 20 * PAGE, page);
+    // The same mapping twice, and over one of ours.
+    char *second = map(other, PROT_READ | PROT_WRITE);
+    move_to("once more", second, 0, 4 * PAGE, FIXED, to + 40 * PAGE);
+    store(to, 41, 4141);
+    show("both", second, 1);
+    move_to("over a mapping, kept", second + 8 * PAGE, 4 * PAGE, 4 * PAGE, FIXED | MREMAP_DONTUNMAP, to + 40 * PAGE);
+    store(to, 43, 4343), store(second, 9, 909);
+    show("both", to, 41), show("both", second, 11);
+    munmap(second, length), munmap(at, length), munmap(line, length), munmap(to, length);
+    static const size_t of_first[] = {1, 2, 9, 10, 14, 21}, of_other[] = {0, 1, 9, 11, 20};
+    for (size_t i = 0; i < sizeof of_first / sizeof *of_first; i++) file("gaps", fd, of_first[i]);
+    for (size_t i = 0; i < sizeof of_other / sizeof *of_other; i++) file("other", other, of_other[i]);
+    close(fd), close(other);
+}
+
 int main(int count, char **words) {
     if (count != 3) return 64;
     directory = words[1];
@@ -257,4 +315,5 @@ int main(int count, char **words) {
     advice();
     locked();
     moved();
+    gaps();
 }

@@ -1,9 +1,11 @@
 // Files that are larger than the memory for them.
-// usage: mapped_room make FILE MEGABYTES | scan FILE [PASSES] | store FILE | each FILE... | both FILE FILE
+// usage: mapped_room make FILE MEGABYTES | scan FILE [PASSES] | store FILE | stores FILE | sums FILE | each FILE... | both FILE FILE
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,6 +47,96 @@ static long used(void) {
     return statvfs("/dev/shm", &found) ? -1 : (long)(found.f_blocks - found.f_bfree) * (long)found.f_frsize >> 20;
 }
 
+// Each thread, and a child, counts in a word of its own in pages that it jumps to; the first one in the first pages only, all the time, so that these are stored into
+// while they are dropped.
+enum { THREADS = 3, STORES = 10000, COUNTS = 64, HOT = 8 };
+
+static char *stored_map;
+static long stored_pages;
+static uint32_t *counted[THREADS + 1];
+static atomic_int others;
+
+static void *store_at_random(void *which) {
+    long me = (long)which;
+    uint64_t state = me + 1;
+    for (int i = 0; i < STORES; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        long page = (long)(state >> 33) % stored_pages;
+        *(volatile uint64_t *)(stored_map + page * PAGE + COUNTS + 8 * me) += 1;
+        counted[me][page]++;
+    }
+    others--;
+    return NULL;
+}
+
+static void *store_all_the_time(void *unused) {
+    for (long i = 0; others; i++) {
+        long page = i % HOT;
+        *(volatile uint64_t *)(stored_map + page * PAGE + COUNTS) += 1;
+        counted[0][page]++;
+    }
+    return unused;
+}
+
+static void clear_counts(void) {
+    for (long page = 0; page < stored_pages; page++) memset(stored_map + page * PAGE + COUNTS, 0, 8 * (THREADS + 1));
+}
+
+// How many of the words in `page` are not what was counted.
+static long miscounted(const char *bytes, long page) {
+    long count = 0;
+    for (long i = 0; i <= THREADS; i++) count += ((const uint64_t *)(bytes + COUNTS))[i] != counted[i][page];
+    return count;
+}
+
+static int stores(const char *path) {
+    long size;
+    stored_map = map(path, PROT_READ | PROT_WRITE, &size);
+    if (!stored_map) return 0;
+    stored_pages = size / PAGE;
+    clear_counts();
+    for (int i = 0; i <= THREADS; i++)
+        counted[i] = mmap(NULL, stored_pages * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (!child) {
+        store_at_random((void *)THREADS);
+        _exit(0);
+    }
+    pthread_t threads[THREADS];
+    others = THREADS - 1;
+    pthread_create(threads, NULL, store_all_the_time, NULL);
+    for (long i = 1; i < THREADS; i++) pthread_create(threads + i, NULL, store_at_random, (void *)i);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    int status;
+    waitpid(child, &status, 0);
+    long mapped = 0, read = 0;
+    for (long page = 0; page < stored_pages; page++) mapped += miscounted(stored_map + page * PAGE, page);
+    munmap(stored_map, size);
+    int fd = open(path, O_RDONLY);
+    char bytes[PAGE];
+    for (long page = 0; page < stored_pages; page++) read += pread(fd, bytes, PAGE, page * PAGE) != PAGE || miscounted(bytes, page);
+    printf("child %x, %ld wrong in the mapping, %ld in the file\n", status, mapped, read);
+    for (int i = 0; i <= THREADS; i++) {
+        uint64_t all = 0;
+        for (long page = 0; page < stored_pages; page++) all += counted[i][page];
+        printf("%s%ld", i ? " " : "", (long)all);
+    }
+    printf("\n");
+    fprintf(stderr, "used %ld\n", used());
+    return 0;
+}
+
+// What all threads have counted.
+static int sums(const char *path) {
+    int fd = open(path, O_RDONLY);
+    uint64_t words[PAGE / 8], all[THREADS + 1] = {0};
+    for (long page = 0; pread(fd, words, PAGE, page * PAGE) == PAGE; page++)
+        for (int i = 0; i <= THREADS; i++) all[i] += words[COUNTS / 8 + i];
+    for (int i = 0; i <= THREADS; i++) printf("%s%ld", i ? " " : "", (long)all[i]);
+    printf("\n");
+    return 0;
+}
+
 static sigjmp_buf fault;
 static void on_fault(int number) { siglongjmp(fault, number); }
 
@@ -84,6 +176,8 @@ int main(int count, char **words) {
         printf("%s\n", number == SIGBUS ? "BUS" : "all stored");
         return 0;
     }
+    if (count == 3 && !strcmp(words[1], "stores")) return stores(words[2]);
+    if (count == 3 && !strcmp(words[1], "sums")) return sums(words[2]);
     if (!strcmp(words[1], "each")) {
         for (int i = 2; i < count; i++) {
             char *at = map(words[i], PROT_READ, &size);
@@ -94,9 +188,11 @@ int main(int count, char **words) {
         return 0;
     }
     if (count == 4 && !strcmp(words[1], "both")) {
+        long second_size;
         char *at = map(words[2], PROT_READ, &size);
-        map(words[3], PROT_READ, &size);
-        printf("%ld wrong\n", wrong(at, size, 0));
+        if (at) printf("%ld wrong\n", wrong(at, size, 0));
+        char *second = map(words[3], PROT_READ, &second_size);
+        if (second) printf("%ld wrong\n", wrong(second, second_size, 0));
         return 0;
     }
     return 2;

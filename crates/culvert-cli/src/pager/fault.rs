@@ -37,11 +37,11 @@ pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, add
 fn fill(file: &Arc<File>, at: u64, slot: u32) -> culvert::Result<Option<(u64, u64)>> {
     /// Others take what was made free, too.
     const TRIES: usize = 4;
-    room::make(file::MOST, slot);
+    room::make(room::most(), slot);
     let mut filled = file.fill(at, slot);
     for _ in 0..TRIES {
         let full = matches!(&filled, Err(error) if error.errno() == Errno::ENOSPC);
-        if !full || room::drop_oldest(4 * file::MOST, slot) == 0 {
+        if !full || room::drop_where_full(4 * file::MOST, slot) == 0 {
             break;
         }
         filled = file.fill(at, slot);
@@ -77,7 +77,7 @@ fn without_lock(
     };
     let mut done = put()?;
     if matches!(done, Err(Errno::ENOMEM | Errno::ENOSPC)) {
-        room::drop_oldest(file::MOST, slot);
+        room::drop_where_full(file::MOST, slot);
         done = put()?;
     }
     match done {

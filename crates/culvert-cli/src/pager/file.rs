@@ -3,14 +3,17 @@
 use super::room;
 use culvert_preload::{
     node_locks::NodeLock,
-    paging::pager::{fill, length_of, userfault::PAGE},
+    paging::pager::{evict, fill, length_of, userfault::PAGE},
     paging::records,
     process,
     resolver::MountId,
     run::ShadowName,
     shadow::{Descriptor, open_shadow},
 };
-use std::sync::{Arc, Mutex};
+use std::sync::{
+    Arc, Mutex, OnceLock,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 /// What is filled at the first fault, and at each that follows no other, in bytes: 64 KiB take 43 us, 4 KiB 10 us, so that what is never looked at costs little. The more
 /// of a file has been looked at, the more is filled, so that a program that jumps about in all of it has it soon.
@@ -25,6 +28,10 @@ pub struct File {
     file: Box<dyn culvert::File>,
     shadow: Descriptor,
     ahead: Mutex<Ahead>,
+    /// The file, open for writing: opened when pages are to be dropped that were stored into.
+    writable: OnceLock<Option<Box<dyn culvert::File>>>,
+    /// The log has said that they cannot be.
+    said: AtomicBool,
 }
 
 /// Where the reader will be next if it goes on as it does, and how much is filled then.
@@ -37,10 +44,10 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// What is filled for a fault at byte `at` of a file of `length` bytes.
-    fn window(&mut self, at: u64, length: u64) -> (u64, u64) {
+    /// What is filled for a fault at byte `at` of a file of `length` bytes: `most` bytes, a power of two, at most.
+    fn window(&mut self, at: u64, length: u64, most: u64) -> (u64, u64) {
         let sequential = at == self.next;
-        self.window = match sequential {
+        let wanted = match sequential {
             true => (self.window * 2).clamp(LEAST, MOST),
             // Twice as much for each sixteenth of the file.
             false => {
@@ -48,6 +55,7 @@ impl Ahead {
                 LEAST << sixteenths.min((MOST / LEAST).ilog2().into())
             }
         };
+        self.window = wanted.min(most);
         let from = match sequential {
             true => at,
             false => at & !(self.window - 1),
@@ -66,6 +74,8 @@ impl File {
             file: fill::open(name)?,
             shadow: open_shadow(name, 2)?,
             ahead: Mutex::default(),
+            writable: OnceLock::new(),
+            said: AtomicBool::new(false),
         })
     }
 
@@ -95,7 +105,9 @@ impl File {
         let (from, to) = self
             .ahead
             .lock()
-            .map_or((at, at + PAGE), |mut ahead| ahead.window(at, length));
+            .map_or((at, at + PAGE), |mut ahead| {
+                ahead.window(at, length, room::most())
+            });
         room::note(Arc::downgrade(self), (from, to));
         match fill::holes(&*self.file, self.shadow.0, (from, to)) {
             Ok(()) => Ok(Some((from, to))),
@@ -115,18 +127,50 @@ impl File {
         Ok(page)
     }
 
-    /// Drops the pages of `range` if they are in the file as they are here; how many bytes that were. None: not now, or the process `slot` has the file's lock.
-    pub fn drop_clean(&self, range: (u64, u64), slot: u32) -> Option<u64> {
+    /// Drops the pages of `range`, after what was stored in them is in the file; how many bytes that were. None: not now, or the process `slot` has the file's lock.
+    pub fn drop_pages(&self, range: (u64, u64), slot: u32) -> Option<u64> {
+        let overlaps = |said: &records::Said| said.range.0 < range.1 && range.0 < said.range.1;
+        let stored = || records::all(|said| said.name == self.name && overlaps(said));
+        // Opened before the file's lock is taken.
+        let writable = (!stored().is_empty()).then(|| self.writable());
         let _lock = self.lock(slot)?;
-        let stored = records::of(self.name);
-        let overlaps = |other: (u64, u64)| other.0 < range.1 && range.0 < other.1;
-        if stored.iter().any(|(_, said)| overlaps(said.range)) {
-            return None;
-        }
+        let stored = stored();
         if let Ok(mut ahead) = self.ahead.lock() {
             ahead.filled = 0;
         }
-        fill::drop_clean(self.shadow.0, range).ok()
+        if stored.is_empty() {
+            return fill::drop_clean(self.shadow.0, range).ok();
+        }
+        let writable = writable??;
+        // Another file that got its number must not get what was stored.
+        let identity = records::identity(&writable.attributes().ok()?);
+        let other = |said: &records::Said| {
+            said.identity != 0 && identity != 0 && said.identity != identity
+        };
+        if stored.iter().any(|(_, said)| other(said)) {
+            return None;
+        }
+        evict::write_back_and_drop(writable, self.shadow.0, range)
+            .inspect_err(|error| self.stays(error))
+            .ok()
+    }
+
+    /// The file, open for writing. None: it cannot be opened so, which the log says once.
+    fn writable(&self) -> Option<&dyn culvert::File> {
+        let open = || fill::open_writable(self.name).inspect_err(|error| self.stays(error));
+        let opened = self.writable.get_or_init(|| open().ok());
+        opened.as_deref()
+    }
+
+    /// What programs have stored in it cannot be brought to the file, so that its pages cannot be dropped.
+    fn stays(&self, error: &culvert::Error) {
+        if !self.said.swap(true, Relaxed) {
+            culvert_preload::log!(
+                "what was stored in node {:x} of mount {} keeps its memory: {error}",
+                self.name.node.0,
+                self.name.mount
+            );
+        }
     }
 
     /// Fills all of it.
@@ -163,14 +207,14 @@ mod tests {
             MOST,
             MOST,
         ] {
-            let (from, to) = ahead.window(at, LARGE);
+            let (from, to) = ahead.window(at, LARGE, MOST);
             assert_eq!((from, to - from), (at, want));
             at = to;
         }
         let far = (1 << 30) + PAGE;
-        assert_eq!(ahead.window(far, LARGE), (1 << 30, (1 << 30) + LEAST));
-        assert_eq!(ahead.window(5 * PAGE, LARGE), (0, LEAST));
-        assert_eq!(ahead.window(LEAST, LARGE), (LEAST, LEAST + 2 * LEAST));
+        assert_eq!(ahead.window(far, LARGE, MOST), (1 << 30, (1 << 30) + LEAST));
+        assert_eq!(ahead.window(5 * PAGE, LARGE, MOST), (0, LEAST));
+        assert_eq!(ahead.window(LEAST, LARGE, MOST), (LEAST, LEAST + 2 * LEAST));
     }
 
     #[test]
@@ -179,7 +223,7 @@ mod tests {
         let mut ahead = Ahead::default();
         let (mut faults, mut at) = (0, 1 << 20);
         while ahead.filled < LENGTH {
-            let (from, to) = ahead.window(at, LENGTH);
+            let (from, to) = ahead.window(at, LENGTH, MOST);
             assert!(from <= at && at < to && to - from <= MOST);
             (faults, at) = (faults + 1, (to + (40 << 20) + PAGE) % LENGTH);
         }

@@ -1,14 +1,26 @@
 //! Room for what is filled: pages that were filled longest ago go first, of files that are filled on demand, so that whoever touches them again gets them
-//! from the driver again.
-//!
-//! Only pages that no process can have stored into: those of ranges that are recorded as mapped so that they can be written stay.
+//! from the driver again. What was stored in them is brought to their file before ([`culvert_preload::paging::pager::evict`]).
 
-use super::file::File;
-use culvert_preload::paging::room;
+use super::file::{File, MOST};
+use culvert_preload::paging::{pager::userfault::PAGE, room};
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, Weak},
 };
+
+/// How many windows stay, whatever the bound says: one instruction may need 32 pages at once (a gather of 16 words, each on the border of two pages), and would never be done
+/// if these took each other's place; four threads of the pager fill for four such at a time.
+const STAY: usize = 4 * 32;
+/// The same where the file system is full: less than the bound was to be had.
+const STAY_WHERE_FULL: usize = 16;
+
+/// What is filled at once at most, in bytes: so much that as many as [`STAY`] find room within the bound, and one page at least.
+pub fn most() -> u64 {
+    let share = room::limit() / (2 * STAY as u64);
+    let share = share.clamp(PAGE, MOST);
+    // A power of two.
+    1 << share.ilog2()
+}
 
 /// What was filled at one time.
 struct Window {
@@ -51,9 +63,18 @@ pub fn make(more: u64, slot: u32) {
 
 /// Drops pages until `wanted` bytes are free; how many are. As [`make`].
 pub fn drop_oldest(wanted: u64, slot: u32) -> u64 {
+    drop_but(STAY, wanted, slot)
+}
+
+/// The same where a page found no room although the bound allows it.
+pub fn drop_where_full(wanted: u64, slot: u32) -> u64 {
+    drop_but(STAY_WHERE_FULL, wanted, slot)
+}
+
+fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
     let _alone = WITHOUT_LOCK.write().unwrap_or_else(PoisonError::into_inner);
     let (mut freed, count) = (0, filled().len());
-    for _ in 0..count {
+    for _ in stay..count {
         if freed >= wanted {
             break;
         }
@@ -63,7 +84,7 @@ pub fn drop_oldest(wanted: u64, slot: u32) -> u64 {
         let Some(file) = window.file.upgrade() else {
             continue;
         };
-        match file.drop_clean(window.range, slot) {
+        match file.drop_pages(window.range, slot) {
             Some(bytes) => freed += bytes,
             None => filled().push_back(window),
         }

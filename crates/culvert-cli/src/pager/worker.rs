@@ -3,7 +3,7 @@
 use super::{
     fault,
     file::File,
-    kernel,
+    kernel, room,
     table::{RangeOf, THREADS, Table},
 };
 use culvert::Errno;
@@ -231,6 +231,7 @@ impl Worker {
             _ if hello => Some(self.greet(index, &message, fd)),
             kind if kind == Kind::Prepare as u32 => Some(self.prepare(index, &message)),
             kind if kind == Kind::Attach as u32 => Some(self.attach(index, &message)),
+            kind if kind == Kind::Room as u32 => Some(self.make_room(index, &message)),
             kind if kind == Kind::Detach as u32 => {
                 self.detach(index, message.start, message.length);
                 None
@@ -261,6 +262,12 @@ impl Worker {
         if let Some(connection) = model.connections.get_mut(&index) {
             connection.prepared = Some(file);
         }
+        Ok(())
+    }
+
+    fn make_room(&self, index: usize, message: &Message) -> Result<(), Errno> {
+        let slot = self.model().connections.get(&index).map(|it| it.slot);
+        room::drop_oldest(message.length, slot.ok_or(Errno::EPIPE)?);
         Ok(())
     }
 

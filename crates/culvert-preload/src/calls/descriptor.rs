@@ -89,7 +89,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     if new >= 0
         && table.is_internal(new)
         && old != new
-        && let Err(error) = table.move_internal(new)
+        && let Err(error) = table.make_way(new)
     {
         return done(Err(error));
     }

@@ -7,6 +7,7 @@ use crate::paging::dirty::{self, Dirty};
 use crate::paging::nodes::{self, Mapped, Node};
 use crate::paging::pager::{self, Part};
 use crate::paging::regions::Region;
+use crate::process;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
@@ -47,6 +48,14 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
     result
 }
 
+/// The same of what is unmapped, which the kernel would write back some time. Under a filter, which may forbid that, it is left to whoever uses the file next.
+fn write_back_some_time(stored: Stored) {
+    if process::get().is_confined() {
+        return stored.into_iter().for_each(|(node, dirty)| node.leave(dirty));
+    }
+    let _ = write_back(stored);
+}
+
 /// Runs `run`, which puts something else at the program's memory from `start` on unless it fails. The pages of the shadow stay, so that what was stored in
 /// them is written back when nobody can store any more.
 pub(super) fn replacing(start: usize, length: usize, run: impl FnOnce() -> Answer) -> Answer {
@@ -58,7 +67,7 @@ pub(super) fn replacing(start: usize, length: usize, run: impl FnOnce() -> Answe
     if culvert_intercept::multi_threaded() {
         stored.extend(dirty::all_of(&regions));
     }
-    let _ = write_back(stored);
+    write_back_some_time(stored);
     nodes::release();
     answer
 }
@@ -93,7 +102,7 @@ pub fn munmap(call: &mut Call) -> Outcome {
     if threads && !forbidden {
         stored.extend(dirty::all_of(&regions));
     }
-    let _ = write_back(stored);
+    write_back_some_time(stored);
     nodes::release();
     done(answer)
 }
@@ -160,11 +169,35 @@ pub fn mremap(call: &mut Call) -> Outcome {
     if fixed && let Err(error) = fill(&lazy) {
         return done(Err(error));
     }
+    let whole = |start: usize, length: usize| start == old && length == nodes::pages(old_length);
+    let several = fixed
+        && nodes::pages(old_length) == nodes::pages(new_length)
+        && !moved.iter().any(|it| whole(it.start, it.end - it.start))
+        && !lazy.iter().any(|it| whole(it.start, it.length));
+    let pieces = match several {
+        true => {
+            // The kernel moves several mappings by one call (Linux 6.17), but none that is registered (`vma_multi_allowed`, mm/mremap.c).
+            let regions = moved.iter().map(|it| (it.start, it.end - it.start));
+            let parts = lazy.iter().map(|it| (it.start, it.length));
+            regions.chain(parts).for_each(pager::unregister);
+            nodes::what_is_there(old, nodes::pages(old_length))
+        }
+        false => alloc::vec![(old, new_length)],
+    };
     let mut answer = native(call);
+    if several && answer.is_err() {
+        not_all_moved(&moved, &lazy, old, target);
+        nodes::rewatch(old, old_length);
+        if culvert_intercept::multi_threaded() {
+            stored.extend(dirty::all_of(&concerned));
+        }
+    }
     if let Ok(new) = answer {
-        if fixed {
-            pager::unmapped(target, new_length);
-            nodes::take(target, new_length);
+        // Where there was nothing, what lies at the target stays.
+        for (start, length) in pieces.into_iter().filter(|_| fixed) {
+            let start = target + (start - old);
+            pager::unmapped(start, length);
+            nodes::take(start, length);
         }
         if flags & MREMAP_DONTUNMAP == 0 && old_length != 0 {
             nodes::take(old, old_length);
@@ -194,9 +227,32 @@ pub fn mremap(call: &mut Call) -> Outcome {
             });
         }
     }
-    let _ = write_back(stored);
+    write_back_some_time(stored);
     nodes::release();
     done(answer)
+}
+
+/// The kernel has moved the first of several mappings, or none, before it found one that it could not move. What is not at `old` any more is at `target`.
+fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) {
+    for region in regions {
+        let length = region.end - region.start;
+        if !nodes::is_there(region.start, length) {
+            nodes::take(region.start, length);
+            insert_moved(region, old, target, (usize::MAX, usize::MAX));
+            nodes::rewatch(target + (region.start - old), length);
+        }
+    }
+    for part in parts {
+        let now = match nodes::is_there(part.start, part.length) {
+            true => *part,
+            false => {
+                pager::unmapped(part.start, part.length);
+                let start = target + (part.start - old);
+                Part { start, ..*part }
+            }
+        };
+        stays(&[now]);
+    }
 }
 
 fn fill(parts: &[Part]) -> Result<(), Errno> {

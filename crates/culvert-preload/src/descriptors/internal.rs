@@ -107,8 +107,24 @@ impl Table {
         Some(self.adopted.add(moved))
     }
 
-    /// Moves an internal descriptor out of the way of a program that wants its number; EBUSY when a driver has it and there are other threads.
-    pub fn move_internal(&self, fd: i32) -> Result<(), Errno> {
+    /// Moves an internal descriptor out of the way of a program that wants its number. Not to be called with a lock.
+    ///
+    /// EBUSY: of one that is known in memory which another table of descriptors shares, or whose close would drop locks of the program's.
+    pub fn make_way(&self, fd: i32) -> Result<(), Errno> {
+        match culvert_intercept::multi_threaded() {
+            // A driver of another thread may be about to use the old number.
+            true => culvert_intercept::exclusively(|| self.move_held(fd, true)),
+            false => self.move_held(fd, true),
+        }
+    }
+
+    /// The same where others may be in hooks; EBUSY also when a driver has it and there are other threads.
+    fn move_internal(&self, fd: i32) -> Result<(), Errno> {
+        self.move_held(fd, !culvert_intercept::multi_threaded())
+    }
+
+    /// `alone`: no other thread is in a hook.
+    fn move_held(&self, fd: i32, alone: bool) -> Result<(), Errno> {
         if tables::are_asked_for() && PosixLocks::is_left_over(fd) {
             classes::set(fd, classes::UNKNOWN);
             return Ok(());
@@ -117,8 +133,7 @@ impl Table {
         if process::tables_differ() || self.posix_locks.hold(fd) {
             return Err(Errno::EBUSY);
         }
-        // A driver of another thread may be about to use the old number.
-        let adopted = (!culvert_intercept::multi_threaded())
+        let adopted = alone
             .then(|| self.adopted.places())
             .into_iter()
             .flatten();

@@ -148,6 +148,10 @@ pub fn ends() {
     if !nodes::any() || process::vfork_child().is_some() {
         return;
     }
+    // A filter that lets a program end may forbid the calls of writing back: its records stay, as of one that was killed.
+    if process::get().is_confined() {
+        return;
+    }
     write_back_all();
     // Other threads may store until the kernel has ended them: then somebody has to look.
     if !culvert_intercept::multi_threaded() {

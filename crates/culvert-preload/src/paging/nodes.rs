@@ -177,6 +177,11 @@ impl Node {
         result
     }
 
+    /// What was stored in `dirty` is not written to the file now: the record stays, for whoever comes when this process has ended.
+    pub fn leave(&self, mut dirty: Dirty) {
+        self.failed.lock().append(&mut dirty.ranges);
+    }
+
     /// The shadow has a hole in `range`, which the file is to have too.
     pub fn punch(&self, range: (u64, u64)) {
         // So that the pager does not take zeroes that the file has not got yet for what it can read again.
@@ -353,6 +358,10 @@ pub fn release() {
         gone
     };
     for node in gone {
+        if process::get().is_confined() {
+            // Closing what it has open may end the program.
+            core::mem::forget(node.clone());
+        }
         // With bytes that could not be written back the record stays, for whoever comes later.
         if node.failed.lock().is_empty()
             && let Some(record) = node.take_record()
@@ -383,14 +392,33 @@ pub fn some_stay() {
     SOME_STAY.store(true, Relaxed);
 }
 
+/// Whether something is mapped at every address of the range.
+pub fn is_there(start: usize, length: usize) -> bool {
+    const MS_ASYNC: usize = 1;
+    // SAFETY: only asks whether everything is mapped (msync(2), ENOMEM).
+    let asked = unsafe { syscall::call(nr::MSYNC, [start, length, MS_ASYNC]) };
+    asked != Err(Errno::ENOMEM)
+}
+
+/// The parts of a range of whole pages where something is mapped: where each begins, and its length.
+pub fn what_is_there(start: usize, length: usize) -> Vec<(usize, usize)> {
+    if is_there(start, length) {
+        return alloc::vec![(start, length)];
+    }
+    let page = super::bytes::PAGE as usize;
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for at in (start..start.saturating_add(length)).step_by(page) {
+        match parts.last_mut() {
+            _ if !is_there(at, page) => {}
+            Some((from, length)) if *from + *length == at => *length += page,
+            _ => parts.push((at, page)),
+        }
+    }
+    parts
+}
+
 /// Forgets what this child of a fork has not got.
 fn forget_what_stayed() {
-    let is_there = |start: usize, length: usize| {
-        const MS_ASYNC: usize = 1;
-        // SAFETY: only asks whether everything is mapped (msync(2), ENOMEM).
-        let asked = unsafe { syscall::call(nr::MSYNC, [start, length, MS_ASYNC]) };
-        asked != Err(Errno::ENOMEM)
-    };
     for region in all() {
         if is_there(region.start, region.end - region.start) {
             continue;

@@ -2,7 +2,7 @@
 //!
 //! What is filled is added up in memory that the processes of the run share; only when the sum passes the bound are the blocks of all shadows counted. Then
 //! shadows go that nobody has open or mapped: the next one who needs such a file fills it anew. Of mapped ones the pager drops pages (`culvert-cli`,
-//! `pager/room.rs`), where it would be asked for them again.
+//! `pager/room.rs`), where it would be asked for them again: what was stored in them is in the file before.
 
 use super::records;
 use crate::holders;
@@ -22,7 +22,7 @@ pub const FILE: &str = "room";
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 
 /// The bound of this run, in bytes.
-fn limit() -> u64 {
+pub fn limit() -> u64 {
     let known = LIMIT.load(Relaxed);
     if known != 0 {
         return known;
@@ -98,6 +98,10 @@ pub fn make(more: u64) -> Result<(), Errno> {
         return Ok(());
     }
     empty_unused(short.saturating_add(slack()));
+    let short = missing(more);
+    if short != 0 {
+        super::pager::drop_pages(short.saturating_add(slack()));
+    }
     match missing(more) {
         0 => Ok(()),
         _ => {

@@ -46,6 +46,30 @@ fn a_filter_that_allows_to_close_what_is_mapped() {
     }
 }
 
+/// Calls that would bring what it has stored to the file would kill it: others bring it.
+#[test]
+fn a_filter_that_allows_to_end_what_has_a_mapping() {
+    for (driver, user) in [
+        (Driver::Memory, User::Me),
+        (Driver::NoDescriptor, User::Me),
+        (Driver::NoDescriptor, User::Nobody),
+    ] {
+        if user == User::Nobody && !culvert_e2e::world().is_root() {
+            continue;
+        }
+        for end in ["exits", "unmaps"] {
+            let name = format!("filtered-{end}-{driver:?}-{user:?}");
+            let case = Case::new(&name, user).directory(driver);
+            let program = case.program("confined_reads");
+            let done = case.good(&format!(
+                "{program} $M/file {end}; echo $?; head -c 35 $M/file"
+            ));
+            let want = "ends\n0\nSTORED by a call, and by a mapping\n";
+            assert_eq!(done.text(), want, "{}", done.report());
+        }
+    }
+}
+
 on_each_driver! {
     a_filter_that_allows_little_more_than_reading |case| reads_what_is_open(&case);
 }

@@ -86,17 +86,62 @@ $R $C run --no-private -v $N -- $P both $T/4 $T/1
 $R $C run --no-private --page-memory 100M -v $N -- $P scan $T/large";
     if let Some(done) = in_little_memory("user", script) {
         let each = "0 wrong\n".repeat(5);
-        let want = format!("mmap: ENOMEM\n{each}mmap: ENOMEM\n0 wrong\nmmap: ENOMEM\n");
+        let want = format!("mmap: ENOMEM\n{each}0 wrong\nmmap: ENOMEM\nmmap: ENOMEM\n");
         assert_eq!(done.text(), want, "{}", done.report());
         assert!(done.errors().contains("find no room"), "{}", done.report());
     }
 }
 
+/// Three threads and a child store all over a file that is three times as large as what may lie in memory: nothing that is dropped has a store that the file has not got.
+#[test]
+fn what_is_stored_is_written_back_and_makes_room() {
+    let script = "$C run --no-private --page-memory 12M -v $N -- $P stores $T/4
+$P sums $S/4
+$C run --no-private -v $N -- $P store $T/large
+$C run --no-private -v $N -- cmp $S/large $T/large";
+    if let Some(done) = in_little_memory("written", script) {
+        let text = done.text();
+        let lines: Vec<&str> = text.lines().collect();
+        let [wrong, counted, summed, stored] = lines[..] else {
+            panic!("{}", done.report());
+        };
+        assert_eq!(wrong, "child 0, 0 wrong in the mapping, 0 in the file");
+        assert_eq!(counted, summed, "{}", done.report());
+        assert!(counted.ends_with(" 10000 10000 10000"), "{counted}");
+        assert_eq!(stored, "all stored", "{}", done.report());
+        assert!(most_used(&done) < 20, "{}", done.report());
+    }
+}
+
+/// A page at a time, and never fewer than one instruction may need; an ordinary user's files find no room.
+#[test]
+fn bounds_that_are_smaller_than_what_is_filled_at_once() {
+    let script = "for b in 1 4096 300K; do $C run --no-private --page-memory $b -v $N -- $P each $T/1; done
+$R $C run --no-private --page-memory 4096 -v $N -- $P each $T/1
+$C run --no-private --page-memory 16777215T -v $N -- $P each $T/1";
+    if let Some(done) = in_little_memory("small", script) {
+        let want = "0 wrong\n0 wrong\n0 wrong\nmmap: ENOMEM\n0 wrong\n";
+        assert_eq!(done.text(), want, "{}", done.report());
+    }
+}
+
+/// What is mapped all at once finds room where pages can be dropped that are filled on demand.
+#[test]
+fn a_file_that_is_filled_at_once_takes_the_place_of_pages() {
+    let script = "$P make $S/small 1; chmod 666 $S/small
+$C run --no-private --page-memory 8M -v $N -- $P both $T/1 $T/small";
+    if let Some(done) = in_little_memory("place", script) {
+        assert_eq!(done.text(), "0 wrong\n0 wrong\n", "{}", done.report());
+    }
+}
+
 #[test]
 fn stores_that_find_no_room_are_a_signal_with_a_reason() {
-    let script = "$C run --no-private -v $N -- $P store $T/large";
+    let script = "N=$N,layer=fault,fault.rule=write+errno=EIO
+$C run --no-private -v $N -- $P store $T/large";
     if let Some(done) = in_little_memory("store", script) {
         assert_eq!(done.text(), "BUS\n", "{}", done.report());
+        assert!(done.errors().contains("keeps its memory"), "{}", done.report());
         let reason = "cannot be read, SIGBUS: No space left";
         assert!(done.errors().contains(reason), "{}", done.report());
     }

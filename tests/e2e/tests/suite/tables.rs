@@ -1,13 +1,43 @@
-//! Tables of descriptors that processes share without memory, and that threads have for themselves, as `programs/tables.c` has them.
+//! Tables of descriptors that processes share without memory, and that threads have for themselves, as `programs/tables.c` has them; programs that want the numbers at which
+//! Culvert keeps its own (`programs/own_numbers.c`).
 
-use culvert_e2e::{Case, on_each_driver};
+use culvert_e2e::{Case, Driver, User, on_each_driver, world};
 
 fn group(case: Case, name: &str) {
     let tables = case.program("tables");
     case.good(&format!("exec {tables} $M {name}"));
 }
 
+fn numbers(case: Case, who: &str) {
+    let program = case.program("own_numbers");
+    case.good(&format!("exec {program} $M {who}"));
+}
+
+/// A stand-in for drivers whose files have no descriptors.
+fn numbers_without_descriptor(who: &str) {
+    for user in [User::Me, User::Nobody] {
+        if user == User::Me || world().is_root() {
+            let name = format!("numbers-{who}-{user:?}");
+            numbers(Case::new(&name, user).directory(Driver::NoDescriptor), who);
+        }
+    }
+}
+
+#[test]
+fn all_numbers_are_the_programs_without_descriptor() {
+    numbers_without_descriptor("alone");
+}
+
+#[test]
+fn all_numbers_are_the_programs_beside_a_thread_without_descriptor() {
+    numbers_without_descriptor("threads");
+}
+
 on_each_driver! {
+    all_numbers_are_the_programs |case| numbers(case, "alone");
+    all_numbers_are_the_programs_beside_a_thread |case| numbers(case, "threads");
+    all_numbers_are_a_childs |case| numbers(case, "forked");
+
     processes_with_one_table_see_what_the_other_does |case| group(case, "processes");
     who_is_killed_with_a_common_table_holds_up_nobody |case| group(case, "killed");
     a_thread_that_unshares_its_table_has_its_own |case| group(case, "unshare");

@@ -31,11 +31,21 @@ pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
 
 /// The file behind a shadow, open for reading.
 pub fn open(name: ShadowName) -> culvert::Result<Box<dyn File>> {
+    open_with(name, OpenFlags(0))
+}
+
+/// The same, open for reading and writing.
+pub fn open_writable(name: ShadowName) -> culvert::Result<Box<dyn File>> {
+    const O_RDWR: u32 = 2;
+    open_with(name, OpenFlags(O_RDWR))
+}
+
+fn open_with(name: ShadowName, flags: OpenFlags) -> culvert::Result<Box<dyn File>> {
     let file_system = process::file_system(MountId(name.mount))?;
     if file_system.capabilities().transient_nodes {
         crate::descriptors::find_node(name)?;
     }
-    match file_system.open(&process::caller(), name.node, OpenFlags(0))? {
+    match file_system.open(&process::caller(), name.node, flags)? {
         Opened::Driven(file) => Ok(file),
         Opened::Backed(fd) => {
             drop(Descriptor(fd));
@@ -130,27 +140,32 @@ pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result
 
 /// Drops the pages of `range`, which must be in the file as they are here; how many bytes that were. Under the node's lock.
 pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
-    const PUNCH_HOLE_KEEP_SIZE: usize = 3;
     let found = stat_descriptor(shadow)?;
     // The holes of one that is complete are zeroes.
     if !is_partly(&found) {
         return Ok(0);
     }
-    let length = range.1.saturating_sub(range.0);
-    let arguments = [
-        shadow as usize,
-        PUNCH_HOLE_KEEP_SIZE,
-        range.0 as usize,
-        length as usize,
-    ];
-    // SAFETY: touches no memory of ours.
-    unsafe { syscall::call(nr::FALLOCATE, arguments) }?;
+    punch(shadow, range.0, range.1.saturating_sub(range.0))?;
     keep_times(shadow, &found);
     let left = stat_descriptor(shadow)?.st_blocks;
     Ok(found.st_blocks.saturating_sub(left) as u64 * 512)
 }
 
-fn keep_times(shadow: i32, found: &culvert_sys::raw::general::stat) {
+/// Makes `length` bytes of the shadow from `at` on a hole, as far as they are whole pages or reach beyond its end.
+pub(super) fn punch(shadow: i32, at: u64, length: u64) -> Result<(), Errno> {
+    const PUNCH_HOLE_KEEP_SIZE: usize = 3;
+    let length = length.checked_next_multiple_of(PAGE).unwrap_or(length);
+    let arguments = [
+        shadow as usize,
+        PUNCH_HOLE_KEEP_SIZE,
+        at as usize,
+        length as usize,
+    ];
+    // SAFETY: touches no memory of ours.
+    unsafe { syscall::call(nr::FALLOCATE, arguments) }.map(|_| ())
+}
+
+pub(super) fn keep_times(shadow: i32, found: &culvert_sys::raw::general::stat) {
     let times = [
         [found.st_atime as usize, found.st_atime_nsec as usize],
         [found.st_mtime as usize, found.st_mtime_nsec as usize],

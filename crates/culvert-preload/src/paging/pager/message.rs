@@ -14,6 +14,8 @@ pub enum Kind {
     Attach = 3,
     /// A range where it does not any more. Not answered.
     Detach = 4,
+    /// Room for so many bytes in shadows, as far as pages can be dropped.
+    Room = 5,
 }
 
 /// A message. All but [`Kind::Detach`] are answered by their number and an errno, 0 for success; perhaps more than once, where the one who answered died.

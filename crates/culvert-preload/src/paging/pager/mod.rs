@@ -5,6 +5,7 @@
 //! page, the kernel for a system call among them, sleeps until the pager has filled it. The process keeps the userfaultfd too: were the pager's the only
 //! one, its death would let the sleepers see zeroes.
 
+pub mod evict;
 pub mod fill;
 mod launch;
 pub mod message;
@@ -131,9 +132,17 @@ pub fn unmapped(start: usize, length: usize) {
             length,
             ..Message::new(Kind::Detach)
         };
-        if let Some(socket) = state.number() {
+        // Who does not hear of it, for a filter may forbid that, is never asked for anything there again.
+        if let Some(socket) = state.number().filter(|_| possible()) {
             let _ = message.send(socket, None);
         }
+    }
+}
+
+/// The process's userfaultfd does not watch these bytes, from the first address on, any more: who calls this moves them, and registers them anew.
+pub fn unregister((start, length): (usize, usize)) {
+    if let Some((place, _)) = STATE.lock().userfault {
+        let _ = userfault::unregister(place.load(Acquire), start as u64, length as u64);
     }
 }
 
@@ -194,6 +203,22 @@ pub fn introduce() -> bool {
     let mut state = STATE.lock();
     state.look();
     state.connect().is_ok()
+}
+
+/// Asks the pager, if there is one, to drop pages of mapped files until `bytes` more find room, and waits until it has done what it can.
+pub fn drop_pages(bytes: u64) {
+    // Of one who is asking for something just now that needs room.
+    let Some(mut state) = STATE.try_lock().filter(|_| possible()) else {
+        return;
+    };
+    state.look();
+    let message = Message {
+        length: bytes,
+        ..Message::new(Kind::Room)
+    };
+    if let Err(error) = state.ask(&message) {
+        crate::log!("no pages of mapped files can be dropped: {error}");
+    }
 }
 
 /// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones

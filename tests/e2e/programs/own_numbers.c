@@ -1,0 +1,137 @@
+// A program that wants the highest descriptor numbers for itself, the same on every file system: own_numbers DIRECTORY alone|threads|forked
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FIRST = 960, LAST = 1023, PAGE = 4096 };
+
+static char path[400];
+static const char *directory;
+static atomic_int stop, rounds;
+
+static void must(int good, const char *what) {
+    if (!good) err(2, "%s", what);
+}
+
+static const char *in(const char *name) {
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+// What another thread does all the time: it must meet no number of somebody else's.
+static void *works(void *unused) {
+    (void)unused;
+    char name[400];
+    snprintf(name, sizeof name, "%s/beside", directory);
+    int fd = open(name, O_RDWR | O_CREAT, 0644);
+    for (int i = 0; !stop || i < 200; i++, rounds++) {
+        struct stat found;
+        char word[8];
+        if (pwrite(fd, "beside", 6, 0) != 6 || pread(fd, word, 6, 0) != 6 || memcmp(word, "beside", 6)) err(3, "beside");
+        if (fstat(fd, &found) || found.st_size != 6 || stat(name, &found) || found.st_size != 6) err(3, "beside, its length");
+        int again = open(name, O_RDONLY);
+        if (again < 0 || read(again, word, 6) != 6 || memcmp(word, "beside", 6) || close(again)) err(3, "beside, anew");
+    }
+    close(fd);
+    return NULL;
+}
+
+// Puts a pipe at each number; how many of them it then is.
+static void take(const char *what, int of, int first, int last) {
+    int taken = 0, error = 0;
+    struct stat want, found;
+    must(fstat(of, &want) == 0, "fstat");
+    for (int number = first; number <= last; number++) {
+        int got = number % 2 ? dup2(of, number) : dup3(of, number, O_CLOEXEC);
+        if (got != number) error = errno;
+        else taken += fstat(number, &found) == 0 && found.st_ino == want.st_ino;
+    }
+    printf("%s: %d of %d%s%s\n", what, taken, last - first + 1, error ? ", " : "", error ? strerrorname_np(error) : "");
+}
+
+// Everything still works: a file that was open before, with its mapping, a new one, names.
+static void use(const char *what, int fd, char *at) {
+    char word[40] = "";
+    struct stat found;
+    must(pread(fd, word, 3, 0) == 3 && pwrite(fd, "two", 3, 8) == 3, "the open file");
+    printf("%s: %s, %.3s mapped", what, word, at + 8);
+    at[0]++;
+    must(pread(fd, word, 1, 0) == 1, "what was stored");
+    printf(", %c", word[0]);
+    int new = open(in("new"), O_RDWR | O_CREAT | O_TRUNC, 0644);
+    must(new >= 0 && write(new, "new", 3) == 3 && pread(new, word, 3, 0) == 3 && close(new) == 0, "a new file");
+    must(mkdir(in("folder"), 0755) == 0 && stat(path, &found) == 0 && rmdir(path) == 0, "a folder");
+    char old[400];
+    strcpy(old, in("new"));
+    must(rename(old, in("newer")) == 0 && access(old, F_OK) == -1 && unlink(path) == 0, "names");
+    printf(", %s\n", word);
+}
+
+int main(int count, char **words) {
+    if (count != 3) return 64;
+    directory = words[1];
+    struct rlimit limit;
+    must(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    limit.rlim_cur = 1024;
+    must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    int fd = open(in("file"), O_RDWR | O_CREAT | O_TRUNC, 0644), ends[2];
+    must(fd >= 0 && write(fd, "one", 3) == 3 && ftruncate(fd, PAGE) == 0 && pipe(ends) == 0, "open");
+    char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    must(at != MAP_FAILED, "mmap");
+    use("before", fd, at);
+    pthread_t thread;
+    int threads = !strcmp(words[2], "threads");
+    if (threads) must(pthread_create(&thread, NULL, works, NULL) == 0, "a thread");
+    while (threads && !rounds) sched_yield();
+    if (!strcmp(words[2], "forked")) {
+        fflush(stdout);
+        pid_t child = fork();
+        int status;
+        if (child) {
+            must(waitpid(child, &status, 0) == child, "wait");
+            printf("child %x\n", status);
+            use("parent", fd, at);
+            return 0;
+        }
+    }
+    take("high numbers", ends[1], FIRST, LAST);
+    use("high numbers taken", fd, at);
+    must(close_range(FIRST, LAST, 0) == 0, "close_range");
+    use("closed again", fd, at);
+    take("once more", ends[1], FIRST, LAST);
+    must(close_range(FIRST, LAST, CLOSE_RANGE_CLOEXEC) == 0, "close_range, on exec");
+    int kept = 0;
+    for (int number = FIRST; number <= LAST; number++) kept += fcntl(number, F_GETFD) == FD_CLOEXEC;
+    printf("closed on exec: %d\n", kept);
+    // As daemons do, one by one; standard descriptors and ours stay.
+    int closed = 0;
+    if (threads) {
+        stop = 1;
+        must(pthread_join(thread, NULL) == 0, "join");
+    }
+    for (int number = 3; number <= LAST; number++)
+        if (number != fd && number != ends[1]) closed += close(number) == 0;
+    printf("closed one by one: %d\n", closed);
+    use("closed one by one", fd, at);
+    // A limit below all of them.
+    limit.rlim_cur = 40;
+    must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    use("a lower limit", fd, at);
+    take("below the limit", ends[1], 20, 39);
+    take("behind the limit", ends[1], 40, 41);
+    must(close_range(20, 39, 0) == 0, "close_range");
+    use("a lower limit, closed again", fd, at);
+    must(munmap(at, PAGE) == 0 && close(fd) == 0, "the end");
+    return 0;
+}
