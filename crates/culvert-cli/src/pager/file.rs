@@ -102,12 +102,9 @@ impl File {
                 "the file has become shorter",
             ));
         }
-        let (from, to) = self
-            .ahead
-            .lock()
-            .map_or((at, at + PAGE), |mut ahead| {
-                ahead.window(at, length, room::most())
-            });
+        let (from, to) = self.ahead.lock().map_or((at, at + PAGE), |mut ahead| {
+            ahead.window(at, length, room::most())
+        });
         room::note(Arc::downgrade(self), (from, to));
         match fill::holes(&*self.file, self.shadow.0, (from, to)) {
             Ok(()) => Ok(Some((from, to))),
@@ -144,9 +141,8 @@ impl File {
         let writable = writable??;
         // Another file that got its number must not get what was stored.
         let identity = records::identity(&writable.attributes().ok()?);
-        let other = |said: &records::Said| {
-            said.identity != 0 && identity != 0 && said.identity != identity
-        };
+        let other =
+            |said: &records::Said| said.identity != 0 && identity != 0 && said.identity != identity;
         if stored.iter().any(|(_, said)| other(said)) {
             return None;
         }

@@ -51,7 +51,9 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
 /// The same of what is unmapped, which the kernel would write back some time. Under a filter, which may forbid that, it is left to whoever uses the file next.
 fn write_back_some_time(stored: Stored) {
     if process::get().is_confined() {
-        return stored.into_iter().for_each(|(node, dirty)| node.leave(dirty));
+        return stored
+            .into_iter()
+            .for_each(|(node, dirty)| node.leave(dirty));
     }
     let _ = write_back(stored);
 }

@@ -133,10 +133,7 @@ impl Table {
         if process::tables_differ() || self.posix_locks.hold(fd) {
             return Err(Errno::EBUSY);
         }
-        let adopted = alone
-            .then(|| self.adopted.places())
-            .into_iter()
-            .flatten();
+        let adopted = alone.then(|| self.adopted.places()).into_iter().flatten();
         let holders = [
             (&self.placeholder, true),
             (&process::get().lock_descriptor, false),

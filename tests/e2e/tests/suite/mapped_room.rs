@@ -116,7 +116,8 @@ $C run --no-private -v $N -- cmp $S/large $T/large";
 /// A page at a time, and never fewer than one instruction may need; an ordinary user's files find no room.
 #[test]
 fn bounds_that_are_smaller_than_what_is_filled_at_once() {
-    let script = "for b in 1 4096 300K; do $C run --no-private --page-memory $b -v $N -- $P each $T/1; done
+    let script =
+        "for b in 1 4096 300K; do $C run --no-private --page-memory $b -v $N -- $P each $T/1; done
 $R $C run --no-private --page-memory 4096 -v $N -- $P each $T/1
 $C run --no-private --page-memory 16777215T -v $N -- $P each $T/1";
     if let Some(done) = in_little_memory("small", script) {
@@ -141,7 +142,11 @@ fn stores_that_find_no_room_are_a_signal_with_a_reason() {
 $C run --no-private -v $N -- $P store $T/large";
     if let Some(done) = in_little_memory("store", script) {
         assert_eq!(done.text(), "BUS\n", "{}", done.report());
-        assert!(done.errors().contains("keeps its memory"), "{}", done.report());
+        assert!(
+            done.errors().contains("keeps its memory"),
+            "{}",
+            done.report()
+        );
         let reason = "cannot be read, SIGBUS: No space left";
         assert!(done.errors().contains(reason), "{}", done.report());
     }
