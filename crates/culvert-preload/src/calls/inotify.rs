@@ -44,13 +44,16 @@ fn add(call: &Call, found: &Inside<'_>) -> Answer {
     let path = match file_system.kernel_node(attributes.node) {
         Some(own) => format!("{}{own}\0", own_descriptors::directory()).into_bytes(),
         None => {
-            // Listing a large archive for who waits for changes only would be in vain.
-            let silent = file_system.capabilities().immutable && mask & IN_USED == 0;
+            let changes_only = file_system.capabilities().immutable && mask & IN_USED == 0;
             let name = ShadowName {
                 mount: found.mount.0,
                 node: attributes.node,
             };
-            watch::mirror(name, directory, !silent)?
+            match changes_only && directory {
+                // Copying the names of a large archive for who waits for changes only would be in vain.
+                true => watch::silent_mirror(name)?,
+                false => watch::mirror(name, directory)?,
+            }
         }
     };
     let arguments = [

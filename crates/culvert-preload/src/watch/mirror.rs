@@ -1,6 +1,7 @@
 //! Mirrors: what stands in the run directory for a node that is watched.
 //!
-//! `watch/M.N/` holds the mirror of node N of mount M, under one of two names: a rename from one to the other is told as IN_MOVE_SELF.
+//! `watch/M.N/` holds the mirror of node N of mount M, under one of two names: a rename from one to the other is told as IN_MOVE_SELF. Beside it there may be an empty one
+//! for those who watch for what never happens.
 
 use crate::process;
 use crate::resolver::MountId;
@@ -14,6 +15,10 @@ use culvert_sys::{nr, syscall};
 const FIRST: &str = "a";
 const SECOND: &str = "b";
 const UNFINISHED: &str = "new";
+/// The empty one.
+const SILENT: &str = "silent";
+/// A directory that never changes and has more names gets that one.
+const MUCH: usize = 1000;
 const O_DIRECTORY: usize = 0o200000;
 
 /// A mirror.
@@ -46,7 +51,7 @@ impl Mirror {
     }
 
     /// A new one. ENOSPC whatever stands in the way: so inotify(7) says that there can be no more watches.
-    pub fn make(name: ShadowName, directory: bool, entries: bool) -> Result<Self, Errno> {
+    pub fn make(name: ShadowName, directory: bool) -> Result<Self, Errno> {
         let path = in_folder(name, FIRST);
         let made = (|| {
             let unfinished = in_folder(name, UNFINISHED);
@@ -59,9 +64,7 @@ impl Mirror {
                     }
                 }
                 make_directory(&unfinished)?;
-                if entries {
-                    fill(name, &unfinished)?;
-                }
+                fill(name, &unfinished)?;
             } else {
                 make_file(&unfinished)?;
             }
@@ -73,14 +76,7 @@ impl Mirror {
                 path,
                 first: true,
             }),
-            Err(error) => {
-                crate::log!(
-                    "node {:x} of mount {} cannot be watched, for its mirror in the run directory cannot be made: {error}",
-                    name.node.0,
-                    name.mount
-                );
-                Err(Errno::ENOSPC)
-            }
+            Err(error) => Err(no_room(name, error)),
         }
     }
 
@@ -124,6 +120,37 @@ impl Mirror {
         unlink(&self.path);
         unlink(&in_folder(self.name, ""));
     }
+}
+
+fn no_room(name: ShadowName, error: Errno) -> Errno {
+    crate::log!(
+        "node {:x} of mount {} cannot be watched, for its mirror in the run directory cannot be made: {error}",
+        name.node.0,
+        name.mount
+    );
+    Errno::ENOSPC
+}
+
+/// The empty mirror of a directory, made where there is none.
+pub(super) fn silent(name: ShadowName) -> Result<Vec<u8>, Errno> {
+    let path = in_folder(name, SILENT);
+    make_directory(&in_folder(name, ""))
+        .and_then(|()| make_directory(&path))
+        .map_err(|error| no_room(name, error))?;
+    Ok(path)
+}
+
+/// Whether the directory has so many names that copying them is to be avoided.
+pub(super) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    let mut names = 0;
+    file_system
+        .read_directory(name.node, 0, &mut |_| {
+            names += 1;
+            names <= MUCH
+        })
+        .map_err(|error| error.errno())?;
+    Ok(names > MUCH)
 }
 
 /// `name` below the directory `path`, both ending in NUL.

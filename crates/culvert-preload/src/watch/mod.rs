@@ -16,6 +16,7 @@ mod names;
 use crate::process;
 use crate::resolver::{Inside, Last, MountId};
 use crate::run::ShadowName;
+use alloc::vec::Vec;
 use culvert::{Errno, Node};
 use culvert_sys::{nr, syscall};
 
@@ -68,15 +69,10 @@ fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
         .flatten()
 }
 
-/// The path, ending in NUL, of the mirror of the node `name`, which is made where there is none: a directory's with what the directory holds, unless nobody is
-/// going to hear of that (`entries`).
+/// The path, ending in NUL, of the mirror of the node `name`, which is made where there is none: a directory's with what the directory holds.
 ///
 /// - `ENOSPC`: there is no room for it in the run directory.
-pub fn mirror(
-    name: ShadowName,
-    directory: bool,
-    entries: bool,
-) -> Result<alloc::vec::Vec<u8>, Errno> {
+pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
     let _turn = names::Turn::take()?;
     if let Some(mirror) = Mirror::of(name) {
         return Ok(mirror.into_path());
@@ -89,10 +85,24 @@ pub fn mirror(
     // From here on whoever changes a name in it waits for this turn, to tell of it: what is not listed below was not there.
     group.watched.store(1, Release);
     notes.watches.fetch_add(1, AcqRel);
-    let mirror = Mirror::make(name, directory, entries)?;
+    let mirror = Mirror::make(name, directory)?;
     // Open files look for it now.
     notes.watches.fetch_add(1, AcqRel);
     Ok(mirror.into_path())
+}
+
+/// The same of a directory that never changes, for a watch of changes only: where it holds much, that is an empty one of its own, which tells nothing. Names cannot be put into
+/// it later, since the kernel would tell of them; so who watches for more than changes gets another.
+///
+/// - `ENOSPC`: as of [`mirror`].
+pub fn silent_mirror(name: ShadowName) -> Result<Vec<u8>, Errno> {
+    match mirror::holds_much(name)? {
+        true => {
+            let _turn = names::Turn::take()?;
+            Mirror::of(name).map_or_else(|| mirror::silent(name), |it| Ok(it.into_path()))
+        }
+        false => mirror(name, true),
+    }
 }
 
 /// Tells that `event` happened to `node`, under the name `at` (directory, name) where it was found by one.
