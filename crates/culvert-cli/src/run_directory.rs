@@ -11,7 +11,7 @@ use std::{
     fs, io,
     os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
     os::unix::ffi::OsStrExt,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -290,6 +290,8 @@ fn held(directory: &Path) -> bool {
 /// Removes `directory` and at most `files` files; the lock goes last, so that what is left is found again.
 fn remove(directory: &Path, files: &mut usize) {
     fn empty(directory: &Path, files: &mut usize) -> io::Result<()> {
+        // Copies for programs that are not intercepted may not be written.
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             if *files == 0 {

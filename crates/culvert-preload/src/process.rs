@@ -223,11 +223,16 @@ impl Process {
         self.with_working_directory(|here| here.map(Here::tell_others));
     }
 
-    /// Whether the working directory is none of a backing tree, for the next program, which cannot tell by its path whether the tree was entered
+    /// Whether the working directory is none of a mount, for the next program, which cannot tell by its path whether a tree of the kernel's was entered
     /// through the mount or through its source.
     pub fn is_outside(&self) -> bool {
-        !self.is_confined()
-            && self.with_working_directory(|here| !matches!(here, Some(Here::Backed(_))))
+        let inside = |here: &Here| {
+            matches!(
+                here,
+                Here::Backed(_) | Here::Place(Place::Mount { .. })
+            )
+        };
+        !self.is_confined() && self.with_working_directory(|here| !here.is_some_and(inside))
     }
 
     /// The mount whose backing tree directory `fd` (or `AT_FDCWD`) is in.
@@ -242,15 +247,18 @@ impl Process {
         }
     }
 
-    /// Asks the kernel; `inherited`: it may be one of a backing tree.
+    /// Asks the kernel; `inherited`: it may be one of a backing tree, or one that a program had which was not intercepted.
     fn find_working_directory(&self, inherited: bool) -> Option<Here> {
         let mut buffer = vec![0u8; 4096];
         // SAFETY: the buffer is given with its length.
         let length =
-            unsafe { syscall::call(nr::GETCWD, [buffer.as_mut_ptr() as usize, buffer.len()]) }
-                .ok()?;
-        buffer.truncate(length.checked_sub(1)?);
-        if let Some(name) = self.run.parse(&buffer) {
+            unsafe { syscall::call(nr::GETCWD, [buffer.as_mut_ptr() as usize, buffer.len()]) };
+        buffer.truncate(length.unwrap_or(0).saturating_sub(1));
+        let name = match self.run.parse(&buffer) {
+            None if inherited => self.run.shown_working_directory(),
+            name => name,
+        };
+        if let Some(name) = name {
             return Some(Here::Place(Place::Mount {
                 mount: MountId(name.mount),
                 node: name.node,

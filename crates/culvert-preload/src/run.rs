@@ -8,6 +8,10 @@
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
 //!     shadows/M.N.path    a link that holds the path of node N, for drivers whose nodes another process must find by their path
 //!     cwd/M.N             one empty directory for each node that was made a working directory
+//!     shown/M.N           a copy of the directory N with all that is below it, for programs that are not intercepted (exec/copied_tree.rs)
+//!     nowhere/M.N         a symbolic link whose target is D.I, the directory of the kernel's that such a program got in place of N because N could not be shown
+//!     directories/D.I     for each directory of the kernel's, inode I of device D, that such a program got as its working directory: a symbolic link whose target
+//!                         is the node's M.N
 //!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
 //!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name that the program gave
 //!     gone/I              the shadow with the inode number I, which is a file itself since that has no name (gone.rs); gone/I.attributes: what it
@@ -226,6 +230,64 @@ impl Run {
     /// The path of a working directory, NUL-terminated.
     pub fn working_directory(&self, name: ShadowName) -> Vec<u8> {
         self.file(&format!("cwd/{:x}.{:x}", name.mount, name.node.0))
+    }
+
+    /// The path of the copy of a directory, NUL-terminated.
+    pub fn shown(&self, name: ShadowName) -> Vec<u8> {
+        self.file(&format!("shown/{}", name.text()))
+    }
+
+    fn directory_mark(&self, found: &stat) -> Vec<u8> {
+        self.file(&format!(
+            "directories/{:x}.{:x}",
+            found.st_dev, found.st_ino
+        ))
+    }
+
+    /// Notes that the directory `found` stands for the node of `name`.
+    pub fn mark_directory(&self, name: ShadowName, found: &stat) -> Result<(), Errno> {
+        let path = self.directory_mark(found);
+        let text = name.text();
+        if read_link(&path).is_ok_and(|old| old == text.as_bytes()) {
+            return Ok(());
+        }
+        self.link(&self.file("directories"), &path, &format!("{text}\0"))
+    }
+
+    /// Notes that the directory `found`, which cannot be listed, is the working directory of a program for which the node of `name` could not be shown. The last one
+    /// of each node counts.
+    pub fn note_nowhere(&self, name: ShadowName, found: &stat) -> Result<(), Errno> {
+        let path = self.file(&format!("nowhere/{}", name.text()));
+        let text = format!("{:x}.{:x}\0", found.st_dev, found.st_ino);
+        self.link(&self.file("nowhere"), &path, &text)
+    }
+
+    /// A symbolic link `path` in `folder`, which is made if need be, to `text`, all ending in NUL.
+    fn link(&self, folder: &[u8], path: &[u8], text: &str) -> Result<(), Errno> {
+        // SAFETY: all paths end in NUL.
+        unsafe {
+            let _ = syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]);
+            let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
+            match syscall::call(nr::SYMLINK, [text.as_ptr() as usize, path.as_ptr() as usize]) {
+                Ok(_) | Err(Errno::EEXIST) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    /// The node that the kernel's working directory stands for, where a program that was not intercepted had it.
+    pub fn shown_working_directory(&self) -> Option<ShadowName> {
+        let found = stat_path(b".\0").ok()?;
+        if let Ok(text) = read_link(&self.directory_mark(&found)) {
+            return ShadowName::of_text(&text);
+        }
+        let here = format!("{:x}.{:x}", found.st_dev, found.st_ino);
+        let folder = crate::shadow::open(&self.file("nowhere"), 0o200000, 0).ok()?;
+        list(&folder).iter().find_map(|name| {
+            let name = ShadowName::of_text(name)?;
+            let noted = read_link(&self.file(&format!("nowhere/{}", name.text()))).ok()?;
+            (noted == here.as_bytes()).then_some(name)
+        })
     }
 
     /// The path of a FIFO that stands for one on a mount, NUL-terminated.

@@ -10,7 +10,7 @@ use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
 
 /// Makes every descriptor that survives exec one that the next program can use.
-pub fn hand_down(process: &Process, loader: Loader) -> Result<(), Errno> {
+pub fn hand_down(process: &Process, loader: &Loader) -> Result<(), Errno> {
     process.table.promote_all(true)?;
     crate::gone::hand_down(process);
     if process::vfork_child().is_none() {

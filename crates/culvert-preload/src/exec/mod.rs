@@ -1,9 +1,12 @@
 //! Starting programs: execve and execveat, transactional, with our environment, from mounts too.
 //!
 //! A program that will be intercepted finds its inherited descriptors as shadows. One that will not (static, set-user-ID, another C library without
-//! LD_PRELOAD) gets filled shadows, so that it reads the right bytes at the shared offset.
+//! LD_PRELOAD) gets filled shadows, so that it reads the right bytes at the shared offset, and directories that the kernel can list.
 
 pub mod busy;
+mod copied_tree;
+mod directories;
+mod ended_process;
 mod environment;
 mod format;
 mod heritage;
@@ -250,7 +253,7 @@ fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
 }
 
 fn start(image: Box<Image>, loader: Loader) -> Errno {
-    if let Err(errno) = heritage::hand_down(process::get(), loader) {
+    if let Err(errno) = heritage::hand_down(process::get(), &loader) {
         return errno;
     }
     let call = [
@@ -263,6 +266,13 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
     ];
     let shadow = image.shadow;
     let moved = removed_directory::replace();
+    let replaced = match loader {
+        Loader::None(_) if moved.is_none() => match directories::replace() {
+            Ok(replaced) => replaced,
+            Err(errno) => return errno,
+        },
+        _ => directories::Replaced::default(),
+    };
     // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
     let kept = match process::vfork_child() {
         Some(child) => {
@@ -287,7 +297,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
             break result;
         }
     };
-    drop((kept, moved));
+    drop((kept, replaced, moved));
     match result {
         Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
         Err(_) => crate::calls::RESTART,

@@ -47,6 +47,7 @@ mod reading;
 mod removed;
 mod sharing;
 mod sockets;
+mod static_directories;
 mod static_tls;
 mod suites;
 mod surroundings;

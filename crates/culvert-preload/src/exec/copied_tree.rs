@@ -1,0 +1,342 @@
+//! A directory that only a driver knows, copied into the run directory with all that is below it: what a program that is not intercepted sees of it.
+//!
+//! The copy shows how the tree is when it is made; the next one made of the same directory brings it up to date in place. It is bounded, since each such program that is
+//! started pays for it.
+
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, list, read_file, read_link, stat_path};
+use crate::shadow;
+use alloc::{boxed::Box, vec, vec::Vec};
+use culvert::{Attributes, Errno, FileKind, FileSystem, Node, OpenFlags, Opened};
+use culvert_sys::{nr, syscall};
+
+/// What is copied at most: names, bytes, and directories below each other (of a hook's stack).
+const NAMES: usize = 1000;
+const BYTES: u64 = 8 << 20;
+const DEPTH: usize = 12;
+const O_DIRECTORY: usize = 0o200000;
+
+/// One name of the tree, with what is below it.
+struct Branch {
+    name: Vec<u8>,
+    attributes: Attributes,
+    below: Vec<Branch>,
+}
+
+/// What is left of the bounds.
+struct Room {
+    names: usize,
+    bytes: u64,
+}
+
+/// The path (ending in NUL) of the copy of the directory `name`, which is up to date.
+///
+/// - `EFBIG`: the tree is larger than what is copied.
+/// - `EOPNOTSUPP`: it holds devices.
+/// - What the driver and the run directory say.
+pub fn copy(name: ShadowName) -> Result<Vec<u8>, Errno> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    let mut room = Room {
+        names: NAMES,
+        bytes: BYTES,
+    };
+    let attributes = file_system.attributes(name.node).map_err(errno)?;
+    let below = look(file_system, &attributes, &mut room, DEPTH)?;
+    let run = &process::get().run;
+    make_directory(&run.file("shown"))?;
+    let path = run.shown(name);
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
+    let root = Branch {
+        name: Vec::new(),
+        attributes,
+        below,
+    };
+    write(file_system, name.mount, &path, &root)?;
+    Ok(path)
+}
+
+fn errno(error: culvert::Error) -> Errno {
+    error.errno()
+}
+
+/// What is in the directory, as far as this process may see it.
+fn look(
+    file_system: &dyn FileSystem,
+    directory: &Attributes,
+    room: &mut Room,
+    depth: usize,
+) -> Result<Vec<Branch>, Errno> {
+    let caller = process::caller();
+    if !crate::calls::permits(&caller, directory, 4) {
+        return Ok(Vec::new());
+    }
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let left = room.names;
+    let node = directory.node;
+    file_system
+        .read_directory(node, 0, &mut |entry| {
+            names.push(entry.name.to_vec());
+            names.len() <= left
+        })
+        .map_err(errno)?;
+    room.names = left.checked_sub(names.len()).ok_or(Errno::EFBIG)?;
+    let mut branches = Vec::with_capacity(names.len());
+    for name in names {
+        let found = file_system.lookup(&caller, node, &name).map_err(errno)?;
+        let branch = branch(file_system, name, found.attributes, room, depth);
+        file_system.forget(found.attributes.node, 1);
+        branches.push(branch?);
+    }
+    Ok(branches)
+}
+
+fn branch(
+    file_system: &dyn FileSystem,
+    name: Vec<u8>,
+    attributes: Attributes,
+    room: &mut Room,
+    depth: usize,
+) -> Result<Branch, Errno> {
+    let below = match attributes.kind {
+        FileKind::Directory => {
+            let depth = depth.checked_sub(1).ok_or(Errno::EFBIG)?;
+            look(file_system, &attributes, room, depth)?
+        }
+        FileKind::Regular => {
+            room.bytes = room
+                .bytes
+                .checked_sub(attributes.size)
+                .ok_or(Errno::EFBIG)?;
+            Vec::new()
+        }
+        FileKind::CharacterDevice | FileKind::BlockDevice => return Err(Errno::EOPNOTSUPP),
+        _ => Vec::new(),
+    };
+    Ok(Branch {
+        name,
+        attributes,
+        below,
+    })
+}
+
+/// Makes what is at `path` (ending in NUL) equal to `branch`.
+fn write(
+    file_system: &dyn FileSystem,
+    mount: u16,
+    path: &[u8],
+    branch: &Branch,
+) -> Result<(), Errno> {
+    let there = stat_path_itself(path);
+    let kind = branch.attributes.kind;
+    if there.is_some_and(|found| FileKind::of_mode(found.st_mode) != Some(kind)) {
+        remove(path);
+    }
+    match kind {
+        FileKind::Directory => write_directory(file_system, mount, path, branch),
+        FileKind::Regular => write_file(file_system, path, &branch.attributes),
+        FileKind::Symlink => write_link(file_system, path, branch.attributes.node),
+        FileKind::Fifo | FileKind::Socket => {
+            let stands_for = process::get().run.fifo(ShadowName {
+                mount,
+                node: Node(branch.attributes.inode),
+            });
+            // The FIFO itself, where programs have opened it: who writes there is heard.
+            let linked = kind == FileKind::Fifo && call(nr::LINK, &[&stands_for, path]).is_ok();
+            match linked {
+                true => Ok(()),
+                false => exists(call_with(nr::MKNOD, path, kind as usize | 0o400)),
+            }
+        }
+        FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+/// What this process may do to it but write, as the owner's permissions: in a copy nothing is written.
+fn mode_of(attributes: &Attributes) -> usize {
+    let caller = process::caller();
+    [4u32, 1]
+        .into_iter()
+        .filter(|&wanted| crate::calls::permits(&caller, attributes, wanted))
+        .fold(0, |mode, wanted| mode | (wanted as usize) << 6)
+}
+
+fn write_directory(
+    file_system: &dyn FileSystem,
+    mount: u16,
+    path: &[u8],
+    branch: &Branch,
+) -> Result<(), Errno> {
+    make_directory(path)?;
+    call_with(nr::CHMOD, path, 0o700)?;
+    let opened = shadow::open(path, O_DIRECTORY, 0)?;
+    let old = list(&opened);
+    let gone = old.iter().filter(|old| {
+        !matches!(&old[..], b"." | b"..") && !branch.below.iter().any(|it| it.name == **old)
+    });
+    for name in gone {
+        remove(&below(path, name));
+    }
+    // tmpfs lists the newest name first: so the copy has the driver's order.
+    for entry in branch.below.iter().rev() {
+        write(file_system, mount, &below(path, &entry.name), entry)?;
+    }
+    call_with(nr::CHMOD, path, mode_of(&branch.attributes))?;
+    set_times(path, &branch.attributes)
+}
+
+fn write_file(
+    file_system: &dyn FileSystem,
+    path: &[u8],
+    attributes: &Attributes,
+) -> Result<(), Errno> {
+    let mode = mode_of(attributes);
+    let bytes = match mode & 0o400 {
+        0 => Vec::new(),
+        _ => bytes_of(file_system, attributes)?,
+    };
+    if !read_file(path).is_ok_and(|old| old == bytes) {
+        // Who has the old one open keeps that.
+        let fresh = process::get().run.file("shown/new");
+        remove(&fresh);
+        let opened = shadow::open(&fresh, 0o1 | 0o100 | 0o200, 0o600)?;
+        shadow::write_all(opened.0, 0, &bytes).map_err(errno)?;
+        call(nr::RENAME, &[&fresh, path])?;
+    }
+    call_with(nr::CHMOD, path, mode)?;
+    set_times(path, attributes)
+}
+
+fn bytes_of(file_system: &dyn FileSystem, attributes: &Attributes) -> Result<Vec<u8>, Errno> {
+    let file: Box<dyn culvert::File> = match file_system
+        .open(&process::caller(), attributes.node, OpenFlags(0))
+        .map_err(errno)?
+    {
+        Opened::Driven(file) => file,
+        Opened::Backed(fd) => {
+            drop(shadow::Descriptor(fd));
+            return Err(Errno::EOPNOTSUPP);
+        }
+    };
+    let mut bytes = vec![0u8; usize::try_from(attributes.size).map_err(|_| Errno::EFBIG)?];
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some(mut rest) = bytes.get_mut(at..) else {
+            break;
+        };
+        match file.read_at(at as u64, &mut rest).map_err(errno)? {
+            // It was cut meanwhile.
+            0 => break,
+            count => at += count,
+        }
+    }
+    bytes.truncate(at);
+    Ok(bytes)
+}
+
+fn write_link(file_system: &dyn FileSystem, path: &[u8], node: Node) -> Result<(), Errno> {
+    let mut target = file_system.readlink(node).map_err(errno)?;
+    if read_link(path).is_ok_and(|old| old == target) {
+        return Ok(());
+    }
+    remove(path);
+    target.push(0);
+    call(nr::SYMLINK, &[&target, path]).map(|_| ())
+}
+
+/// The kernel's listing of the copy at `directory` (an open directory): each name, and the position behind it.
+pub fn positions(directory: &shadow::Descriptor) -> Vec<(Vec<u8>, u64)> {
+    let mut found = Vec::new();
+    let mut buffer = vec![0u8; 4096];
+    loop {
+        let arguments = [
+            directory.0 as usize,
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+        ];
+        // SAFETY: the buffer is given with its length.
+        let got = unsafe { syscall::call(nr::GETDENTS64, arguments) }.unwrap_or(0);
+        let mut rest = buffer.get(..got).unwrap_or(&[]);
+        if rest.is_empty() {
+            return found;
+        }
+        // `struct linux_dirent64`: inode, position of the next one, length (2 bytes), type (1 byte), name.
+        while let (Some(next), Some(length)) = (rest.get(8..16), rest.get(16..18)) {
+            let next = next.try_into().map_or(0, u64::from_ne_bytes);
+            let length = length.try_into().map_or(0, u16::from_ne_bytes).max(20).into();
+            let name = rest.get(19..length).unwrap_or(&[]);
+            let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+            found.push((name[..end].to_vec(), next));
+            rest = rest.get(length..).unwrap_or(&[]);
+        }
+    }
+}
+
+fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+    [path.strip_suffix(b"\0").unwrap_or(path), b"/", name, b"\0"].concat()
+}
+
+fn stat_path_itself(path: &[u8]) -> Option<culvert_sys::raw::general::stat> {
+    match read_link(path) {
+        // Only its type is asked for.
+        Ok(_) => {
+            // SAFETY: plain data, for which all zeroes are a value.
+            let mut link: culvert_sys::raw::general::stat = unsafe { core::mem::zeroed() };
+            link.st_mode = FileKind::Symlink as u32;
+            Some(link)
+        }
+        Err(_) => stat_path(path).ok(),
+    }
+}
+
+/// Removes `path` with all that is below it.
+fn remove(path: &[u8]) {
+    if call(nr::UNLINK, &[path]) != Err(Errno::EISDIR) {
+        return;
+    }
+    let _ = call_with(nr::CHMOD, path, 0o700);
+    if let Ok(opened) = shadow::open(path, O_DIRECTORY, 0) {
+        for name in list(&opened) {
+            if !matches!(&name[..], b"." | b"..") {
+                remove(&below(path, &name));
+            }
+        }
+    }
+    let _ = call(nr::RMDIR, &[path]);
+}
+
+fn set_times(path: &[u8], attributes: &Attributes) -> Result<(), Errno> {
+    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
+    let times =
+        [attributes.atime, attributes.mtime].map(|time| [time.seconds, time.nanoseconds.into()]);
+    let arguments = [AT_FDCWD, path.as_ptr() as usize, times.as_ptr() as usize, 0];
+    // SAFETY: the path ends in NUL, the times are two.
+    unsafe { syscall::call(nr::UTIMENSAT, arguments) }.map(|_| ())
+}
+
+/// The directory `path`, which may be there already.
+fn make_directory(path: &[u8]) -> Result<(), Errno> {
+    exists(call_with(nr::MKDIR, path, 0o700))
+}
+
+fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {
+    match made {
+        Ok(_) | Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A call on paths, each ending in NUL.
+fn call(number: usize, paths: &[&[u8]]) -> Result<usize, Errno> {
+    let at = |index: usize| paths.get(index).map_or(0, |path| path.as_ptr() as usize);
+    // SAFETY: the paths end in NUL.
+    unsafe { syscall::call(number, [at(0), at(1)]) }
+}
+
+/// A call on a path, ending in NUL, and a mode.
+fn call_with(number: usize, path: &[u8], mode: usize) -> Result<usize, Errno> {
+    // SAFETY: the path ends in NUL.
+    unsafe { syscall::call(number, [path.as_ptr() as usize, mode, 0]) }
+}

@@ -1,0 +1,287 @@
+//! Directories of drivers, for a program that is not intercepted: what it inherits (open directories, its working directory) stands for nothing that the kernel could list.
+//!
+//! Where the driver has a directory of the kernel's ([`culvert::FileSystem::kernel_node`]), the program gets that. Else it gets a copy of the tree (`copied_tree.rs`), through
+//! a mount that nothing can be written to where its user may override modes. Where neither can be had, an open directory stays what it is, ENOTDIR, and the working
+//! directory becomes one that cannot be listed: an error is better than an empty list.
+//! Positions are kept; from then on each side has its own.
+
+use super::copied_tree;
+use crate::description::{Description, Object, kernel_seek};
+use crate::process::{self, Here, tables};
+use crate::resolver::{MountId, Place};
+use crate::run::ShadowName;
+use crate::shadow::{self, Descriptor};
+use alloc::{format, sync::Arc, vec::Vec};
+use culvert::{Errno, FileKind};
+use culvert_sys::{nr, own_descriptors, syscall};
+
+const O_DIRECTORY: u32 = 0o200000;
+const O_PATH: u32 = crate::description::O_PATH;
+const AT_EMPTY_PATH: usize = 0x1000;
+/// Positions of `.` and `..` (calls/directory.rs).
+const OWN_ENTRIES: u64 = 2;
+
+/// Descriptors, and the working directory, that are others until an execve succeeds.
+#[derive(Default)]
+pub struct Replaced {
+    /// The program's number, and what it was.
+    descriptors: Vec<(i32, Descriptor)>,
+    /// Ends in NUL.
+    working_directory: Option<Vec<u8>>,
+}
+
+/// Before execve, which may fail, of a program that is not intercepted.
+///
+/// - `EACCES`: it would take its working directory for an empty one.
+pub fn replace() -> Result<Replaced, Errno> {
+    let mut replaced = Replaced::default();
+    for (fd, description) in inherited() {
+        let given = directory(&description, fd).and_then(|given| {
+            let kept = crate::descriptors::dup_high(fd, true).map(Descriptor)?;
+            dup3(given.0, fd)?;
+            Ok(kept)
+        });
+        match given {
+            Ok(kept) => replaced.descriptors.push((fd, kept)),
+            Err(error) => crate::log!(
+                "descriptor {fd}, a directory of mount {}, cannot be given to a program that is not intercepted: {error}",
+                description.mount.0
+            ),
+        }
+    }
+    let place = process::get().with_working_directory(|here| match here {
+        Some(Here::Place(Place::Mount { mount, node })) => Some(ShadowName {
+            mount: mount.0,
+            node: *node,
+        }),
+        _ => None,
+    });
+    if let Some(name) = place {
+        replaced.working_directory = Some(process::get().run.working_directory(name));
+        go_to(name).or_else(|error| {
+            crate::log!(
+                "the working directory, of mount {}, cannot be given to a program that is not intercepted: {error}",
+                name.mount
+            );
+            go_nowhere(name).map_err(|_| Errno::EACCES)
+        })?;
+    }
+    Ok(replaced)
+}
+
+impl Drop for Replaced {
+    /// The program goes on: execve has failed.
+    fn drop(&mut self) {
+        for (fd, was) in &self.descriptors {
+            let _ = dup3(was.0, *fd);
+        }
+        if let Some(path) = &self.working_directory {
+            let _ = change_to(path);
+        }
+    }
+}
+
+/// The directories that survive exec.
+fn inherited() -> Vec<(i32, Arc<Description>)> {
+    let table = &process::get().table;
+    let mut found: Vec<(i32, Arc<Description>)> = Vec::new();
+    let mut consider = |fd, description: &Arc<Description>| {
+        let is_one = matches!(description.object, Object::Directory | Object::Path)
+            && description.kind == FileKind::Directory;
+        if is_one && !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
+            found.push((fd, description.clone()));
+        }
+    };
+    table.each(&mut consider);
+    for (fd, description) in process::vfork_child()
+        .map(|child| child.installed())
+        .unwrap_or_default()
+    {
+        if let Some(description) = description {
+            consider(fd, &description);
+        }
+    }
+    // A child of vfork may see the parent's, and its own at the same number.
+    found.sort_by_key(|(fd, _)| *fd);
+    found.dedup_by_key(|(fd, _)| *fd);
+    // Another process has the same table: exec would give this one its own, and others must not see what is done before.
+    if !found.is_empty() && tables::are_asked_for() {
+        const CLONE_FILES: usize = 0x400;
+        // SAFETY: gives this thread a table of descriptors of its own.
+        if unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }.is_err() {
+            found.clear();
+        }
+    }
+    found
+}
+
+/// A directory of the kernel's for the description of `fd`, at its position.
+fn directory(description: &Description, fd: i32) -> Result<Descriptor, Errno> {
+    let name = description.name();
+    let flags = match description.object {
+        Object::Path => O_PATH | O_DIRECTORY,
+        _ => O_DIRECTORY,
+    };
+    let position = match description.object {
+        Object::Path => 0,
+        _ => kernel_seek(fd, 0, 1)?.saturating_sub(OWN_ENTRIES),
+    };
+    if let Some(own) = kernel_directory(name, flags)? {
+        // The driver's positions are those of its directory.
+        if position != 0 {
+            kernel_seek(own.0, position as i64, 0)?;
+        }
+        return Ok(own);
+    }
+    let copied = copy(name, flags)?;
+    if position != 0 {
+        seek_in_copy(name, &copied, position)?;
+    }
+    Ok(copied)
+}
+
+/// The driver's own directory.
+fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<Descriptor>, Errno> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    // One that the mount does not let anybody write is not to be written past it.
+    if file_system.capabilities().read_only {
+        return Ok(None);
+    }
+    let Some(own) = file_system.kernel_node(name.node) else {
+        return Ok(None);
+    };
+    let link = format!("{}{own}\0", own_descriptors::directory());
+    shadow::open(link.as_bytes(), flags as usize, 0).map(Some)
+}
+
+/// The copy of a directory, where nothing can be written.
+fn copy(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+    let path = copied_tree::copy(name)?;
+    match read_only_mount(&path) {
+        Ok(tree) => {
+            // SAFETY: the path ends in NUL.
+            unsafe {
+                syscall::call(
+                    nr::OPENAT,
+                    [
+                        tree.0 as usize,
+                        c".".as_ptr() as usize,
+                        flags as usize | 0o2000000,
+                    ],
+                )
+            }
+            .map(|fd| Descriptor(fd as i32))
+        }
+        Err(_) if overrides_modes() => Err(Errno::EACCES),
+        Err(_) => shadow::open(&path, flags as usize, 0),
+    }
+}
+
+/// A mount of the directory `path`, nowhere in the tree, that is read-only.
+fn read_only_mount(path: &[u8]) -> Result<Descriptor, Errno> {
+    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
+    const CLONE_AND_CLOEXEC: usize = 1 | 0o2000000;
+    const MOUNT_ATTR_RDONLY: u64 = 1;
+    // `struct mount_attr`: set, clear, propagation, user namespace.
+    let change = [MOUNT_ATTR_RDONLY, 0, 0, 0];
+    // SAFETY: the path ends in NUL; the descriptor is owned; the structure is given with its size.
+    unsafe {
+        let tree = syscall::call(
+            nr::OPEN_TREE,
+            [AT_FDCWD, path.as_ptr() as usize, CLONE_AND_CLOEXEC],
+        )?;
+        let tree = Descriptor(tree as i32);
+        syscall::call(
+            nr::MOUNT_SETATTR,
+            [
+                tree.0 as usize,
+                c"".as_ptr() as usize,
+                AT_EMPTY_PATH,
+                change.as_ptr() as usize,
+                size_of_val(&change),
+            ],
+        )?;
+        Ok(tree)
+    }
+}
+
+/// Whether the permissions of files do not hold this process (CAP_DAC_OVERRIDE, capabilities(7)).
+fn overrides_modes() -> bool {
+    const VERSION_3: u32 = 0x2008_0522;
+    const CAP_DAC_OVERRIDE: u32 = 1 << 1;
+    let header = [VERSION_3, 0];
+    let mut sets = [0u32; 6];
+    // SAFETY: the kernel reads the header and writes two structures of three words.
+    let got = unsafe {
+        syscall::call(
+            nr::CAPGET,
+            [header.as_ptr() as usize, sets.as_mut_ptr() as usize],
+        )
+    };
+    got.is_err() || sets[0] & CAP_DAC_OVERRIDE != 0
+}
+
+/// Puts `copied` behind the names that were read before `position` of the driver's listing.
+///
+/// - `EOPNOTSUPP`: the copy does not list those first.
+fn seek_in_copy(name: ShadowName, copied: &Descriptor, position: u64) -> Result<(), Errno> {
+    let file_system = process::file_system(MountId(name.mount))?;
+    let mut rest: Vec<Vec<u8>> = Vec::new();
+    file_system
+        .read_directory(name.node, position, &mut |entry| {
+            rest.push(entry.name.to_vec());
+            true
+        })
+        .map_err(|error| error.errno())?;
+    let listed = copied_tree::positions(copied);
+    let read = listed.len().checked_sub(rest.len()).ok_or(Errno::EAGAIN)?;
+    let (before, behind) = listed.split_at(read);
+    if behind.iter().any(|(name, _)| !rest.contains(name)) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let to = before.last().map_or(0, |(_, next)| *next);
+    kernel_seek(copied.0, to as i64, 0).map(|_| ())
+}
+
+/// Makes the kernel's working directory the one that the program is to see for `name`, which is noted, so that an intercepted program after it finds its way back.
+fn go_to(name: ShadowName) -> Result<(), Errno> {
+    let flags = O_PATH | O_DIRECTORY;
+    let there = match kernel_directory(name, flags)? {
+        Some(own) => own,
+        None => copy(name, flags)?,
+    };
+    let found = crate::run::stat_descriptor(there.0)?;
+    crate::descriptors::note_node(name);
+    process::get().run.mark_directory(name, &found)?;
+    // SAFETY: a call on our own descriptor.
+    unsafe { syscall::call(nr::FCHDIR, [there.0 as usize]) }.map(|_| ())
+}
+
+/// Makes it a directory whose listing is EINVAL (nothing less is an error to readdir(3), which takes that of a removed directory for an empty one) and in which there is nothing
+/// and nothing can be made: that of the networks of a process that is no more (`proc_tgid_net_readdir`, fs/proc/proc_net.c).
+fn go_nowhere(name: ShadowName) -> Result<(), Errno> {
+    let process = super::ended_process::EndedProcess::new()?;
+    let path = format!("/proc/{}/net\0", process.id());
+    change_to(path.as_bytes())?;
+    drop(process);
+    let here = shadow::open(b".\0", O_DIRECTORY as usize, 0)?;
+    let mut buffer = [0u8; 1024];
+    let arguments = [here.0 as usize, buffer.as_mut_ptr() as usize, buffer.len()];
+    // SAFETY: the buffer is given with its length.
+    if unsafe { syscall::call(nr::GETDENTS64, arguments) } != Err(Errno::EINVAL) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    crate::descriptors::note_node(name);
+    let found = crate::run::stat_descriptor(here.0)?;
+    process::get().run.note_nowhere(name, &found)
+}
+
+fn change_to(path: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the path ends in NUL.
+    unsafe { syscall::call(nr::CHDIR, [path.as_ptr() as usize]) }
+}
+
+fn dup3(from: i32, to: i32) -> Result<(), Errno> {
+    // SAFETY: both are ours, `to` at the program's number, which survives exec.
+    unsafe { syscall::call(nr::DUP3, [from as usize, to as usize, 0]) }.map(|_| ())
+}
