@@ -226,12 +226,8 @@ impl Process {
     /// Whether the working directory is none of a mount, for the next program, which cannot tell by its path whether a tree of the kernel's was entered
     /// through the mount or through its source.
     pub fn is_outside(&self) -> bool {
-        let inside = |here: &Here| {
-            matches!(
-                here,
-                Here::Backed(_) | Here::Place(Place::Mount { .. })
-            )
-        };
+        let inside =
+            |here: &Here| matches!(here, Here::Backed(_) | Here::Place(Place::Mount { .. }));
         !self.is_confined() && self.with_working_directory(|here| !here.is_some_and(inside))
     }
 

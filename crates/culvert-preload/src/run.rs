@@ -268,7 +268,10 @@ impl Run {
         unsafe {
             let _ = syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]);
             let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
-            match syscall::call(nr::SYMLINK, [text.as_ptr() as usize, path.as_ptr() as usize]) {
+            match syscall::call(
+                nr::SYMLINK,
+                [text.as_ptr() as usize, path.as_ptr() as usize],
+            ) {
                 Ok(_) | Err(Errno::EEXIST) => Ok(()),
                 Err(error) => Err(error),
             }

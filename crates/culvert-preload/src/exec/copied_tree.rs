@@ -265,9 +265,16 @@ pub fn positions(directory: &shadow::Descriptor) -> Vec<(Vec<u8>, u64)> {
         // `struct linux_dirent64`: inode, position of the next one, length (2 bytes), type (1 byte), name.
         while let (Some(next), Some(length)) = (rest.get(8..16), rest.get(16..18)) {
             let next = next.try_into().map_or(0, u64::from_ne_bytes);
-            let length = length.try_into().map_or(0, u16::from_ne_bytes).max(20).into();
+            let length = length
+                .try_into()
+                .map_or(0, u16::from_ne_bytes)
+                .max(20)
+                .into();
             let name = rest.get(19..length).unwrap_or(&[]);
-            let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+            let end = name
+                .iter()
+                .position(|&byte| byte == 0)
+                .unwrap_or(name.len());
             found.push((name[..end].to_vec(), next));
             rest = rest.get(length..).unwrap_or(&[]);
         }
