@@ -75,6 +75,13 @@ impl<T> Handles<T> {
         let mut table = self.table();
         let value = table.places.get_mut(index)?.take()?;
         table.free.push(index);
+        if table.free.len() == table.places.len() {
+            // None is left: the memory goes, and numbers begin again.
+            *table = Table {
+                places: Vec::new(),
+                free: Vec::new(),
+            };
+        }
         Some(value)
     }
 }
@@ -108,5 +115,9 @@ mod tests {
             handles.insert("c"),
         ];
         assert_eq!(numbers, [2, 1, 4]);
+        for number in 1..=4 {
+            handles.remove(number);
+        }
+        assert_eq!(handles.table().places.capacity(), 0);
     }
 }

@@ -3,6 +3,7 @@
 //! A time of change (`st_ctime`, which no program can set) that is the same as at an earlier open means the same content, if it was old enough then:
 //! what changes right after a look may get the time of before it, since clocks of file systems tick coarsely.
 
+use crate::room::shrink;
 use culvert::{Attributes, Node, Timespec, Validity};
 use std::{
     collections::HashMap,
@@ -103,7 +104,9 @@ impl History {
 
     /// The kernel forgets `node`.
     pub fn forget(&self, node: Node) {
-        self.seen().remove(&node);
+        let mut seen = self.seen();
+        seen.remove(&node);
+        shrink(&mut seen);
     }
 }
 

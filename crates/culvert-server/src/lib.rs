@@ -26,6 +26,7 @@ mod passthrough;
 mod pool;
 mod report;
 pub mod ring;
+mod room;
 mod session;
 mod succession;
 mod transport;

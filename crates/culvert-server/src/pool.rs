@@ -10,7 +10,10 @@
 //! Nothing here yields its processor: since Linux 6.18 sched_yield(2) gives a whole slice away (`yield_task_fair`, kernel/sched/fair.c), and who has yielded waits
 //! for milliseconds when it is wanted next.
 
-use crate::transport::Transport;
+use crate::{
+    room::{self, Room},
+    transport::Transport,
+};
 use std::{
     io,
     sync::{
@@ -29,6 +32,8 @@ const PATIENCE: u32 = 5;
 const AT_ONCE: Duration = Duration::from_micros(2);
 /// How often the steward looks.
 const TICK: Duration = Duration::from_millis(1);
+/// After so long without a request the memory that is held for the next ones is given back.
+const IDLE: Duration = Duration::from_secs(1);
 /// So many requests found at once mean that one thread more has something to do.
 const BACKLOG: u32 = 3;
 
@@ -50,6 +55,8 @@ pub struct Pool {
     called: Condvar,
     steward: Mutex<Option<thread::Thread>>,
     steward_sleeps: AtomicBool,
+    /// How often nothing happened for so long that memory is given back.
+    idle: AtomicU32,
     ended: AtomicBool,
 }
 
@@ -83,11 +90,12 @@ impl Pool {
             called: Condvar::new(),
             steward: Mutex::new(None),
             steward_sleeps: AtomicBool::new(false),
+            idle: AtomicU32::new(0),
             ended: AtomicBool::new(false),
         }
     }
 
-    /// The next request, in `buffer`; its length, 0 when the connection has ended.
+    /// The next request, in `buffer`; its length, 0 when the connection has ended. `give_back` is called when a thread rests while nothing happens.
     ///
     /// # Errors
     /// The channel is broken.
@@ -95,9 +103,10 @@ impl Pool {
         &self,
         transport: &dyn Transport,
         turn: &mut Turn,
-        buffer: &mut [u8],
+        buffer: &mut Room,
+        give_back: &mut dyn FnMut(),
     ) -> io::Result<usize> {
-        let found = self.find(transport, turn, buffer);
+        let found = self.find(transport, turn, buffer, give_back);
         if turn.waits {
             turn.waits = false;
             self.waiting.fetch_sub(1, SeqCst);
@@ -119,7 +128,8 @@ impl Pool {
         &self,
         transport: &dyn Transport,
         turn: &mut Turn,
-        buffer: &mut [u8],
+        buffer: &mut Room,
+        give_back: &mut dyn FnMut(),
     ) -> io::Result<usize> {
         loop {
             turn.waits = true;
@@ -144,7 +154,11 @@ impl Pool {
                 break;
             }
             turn.waits = false;
-            if !self.rest() {
+            let idle = || {
+                buffer.give_back();
+                give_back();
+            };
+            if !self.rest(idle) {
                 return Ok(0);
             }
         }
@@ -200,11 +214,17 @@ impl Pool {
         self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until called; false: the connection has ended.
-    fn rest(&self) -> bool {
+    /// Waits until called, and gives back when nothing happens; false: the connection has ended.
+    fn rest(&self, mut give_back: impl FnMut()) -> bool {
         let mut resting = self.resting();
         resting.threads += 1;
+        let mut given_back = self.idle.load(SeqCst);
         while resting.calls == 0 && !self.ended.load(SeqCst) {
+            if given_back != self.idle.load(SeqCst) {
+                given_back = self.idle.load(SeqCst);
+                give_back();
+                continue;
+            }
             resting = self
                 .called
                 .wait(resting)
@@ -226,6 +246,15 @@ impl Pool {
         somebody
     }
 
+    /// Has all give back what they do not need while nothing happens.
+    fn give_back(&self) {
+        let resting = self.resting();
+        self.idle.fetch_add(1, SeqCst);
+        drop(resting);
+        self.called.notify_all();
+        room::trim();
+    }
+
     /// The connection has ended, for all.
     pub fn end(&self) {
         self.ended.store(true, SeqCst);
@@ -238,12 +267,15 @@ impl Pool {
     /// The steward's life: until the connection ends. `start` starts a thread more, if there may be one.
     pub fn watch(&self, mut start: impl FnMut() -> bool) {
         *self.steward.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
-        let mut before = u64::MAX;
+        let (mut before, mut since) = (u64::MAX, Instant::now());
+        // At how many requests memory was given back.
+        let mut given_back = 0;
         while !self.ended.load(SeqCst) {
             let now = self.taken.load(SeqCst);
             let still = now == before;
             before = now;
             if !still {
+                since = Instant::now();
                 thread::park_timeout(TICK);
                 continue;
             }
@@ -255,7 +287,14 @@ impl Pool {
             // Nothing happens, or all are busy: whoever has slept for a request tells.
             self.steward_sleeps.store(true, SeqCst);
             if self.taken.load(SeqCst) == now && !self.ended.load(SeqCst) {
-                thread::park();
+                match IDLE.saturating_sub(since.elapsed()) {
+                    _ if given_back == now => thread::park(),
+                    Duration::ZERO => {
+                        self.give_back();
+                        given_back = now;
+                    }
+                    rest => thread::park_timeout(rest),
+                }
             }
             self.steward_sleeps.store(false, SeqCst);
         }
@@ -298,6 +337,10 @@ mod tests {
         fn release_backing(&self, _: i32) {}
     }
 
+    fn room() -> Room {
+        Room::new(1).expect("memory")
+    }
+
     /// Runs `threads` threads of a pool; `serve` does what a request asks. Ends when the sender that `feed` gets is dropped.
     fn run(threads: usize, serve: impl Fn(usize) + Sync, feed: impl FnOnce(mpsc::Sender<usize>)) {
         let (sender, receiver) = mpsc::channel();
@@ -308,7 +351,9 @@ mod tests {
             for _ in 0..threads {
                 scope.spawn(|| {
                     let mut turn = Turn::default();
-                    while let Ok(request @ 1..) = pool.next(&queue, &mut turn, &mut []) {
+                    while let Ok(request @ 1..) =
+                        pool.next(&queue, &mut turn, &mut room(), &mut || {})
+                    {
                         serve(request);
                     }
                 });
@@ -339,7 +384,7 @@ mod tests {
         let (pool, done, others) = (Pool::new(true), Mutex::new(0), Condvar::new());
         let serve = || {
             let mut turn = Turn::default();
-            while let Ok(1..) = pool.next(&queue, &mut turn, &mut []) {
+            while let Ok(1..) = pool.next(&queue, &mut turn, &mut room(), &mut || {}) {
                 let mut done = done.lock().expect("no panic");
                 *done += 1;
                 others.notify_all();

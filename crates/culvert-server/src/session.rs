@@ -18,6 +18,7 @@ use crate::{
     pool::{Pool, Turn},
     report::report,
     ring::{self, Rings},
+    room::{self, Room},
     transport::{Channel, Transport},
     unopened::Unopened,
 };
@@ -301,15 +302,18 @@ impl Session {
 
     /// Answers requests until the mount is gone. `transport` is the channel that INIT came by.
     pub fn serve(&self, transport: Box<dyn Transport>) -> Ended {
+        room::keep_together();
         let threads = self.settings.threads();
         let mut channels = Vec::new();
         let mut places = Vec::new();
+        let mut server = 0;
         if let Some(estate) = self.settings.estate {
             // The first came with INIT, or stands for it.
             let mut all = estate.channels();
             std::mem::forget(all.next());
             channels.extend(all.map(|channel| Box::new(channel) as Box<dyn Transport>));
-            places = estate.requests().places(threads, estate.begin());
+            server = estate.begin();
+            places = estate.requests().places(threads, server);
         }
         while self.settings.estate.is_none() && channels.len() + 1 < threads {
             match transport.another() {
@@ -334,24 +338,29 @@ impl Session {
             false => None,
         };
         let spare = match self.settings.estate {
-            // Each of its threads has a place there.
+            // It gives channels itself.
             Some(_) => None,
             None => transport.another().ok(),
         };
         channels.push(transport);
+        // Those of threads that an earlier server has added.
+        let mut left = channels.split_off(channels.len().min(threads));
         let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
         let (pool, rings) = (&pool, rings.as_ref());
         thread::scope(|scope| {
-            let mut room = if spare.is_some() { MOST_THREADS } else { 0 };
+            let mut room = MOST_THREADS;
             scope.spawn(move || {
                 pool.watch(|| {
-                    let channel = spare.as_ref().and_then(|spare| spare.another().ok());
-                    let Some(channel) = channel.filter(|_| room > 0) else {
+                    let free =
+                        (room > 0).then(|| left.pop().or_else(|| self.another(spare.as_deref())));
+                    let Some(channel) = free.flatten() else {
                         return false;
                     };
                     room -= 1;
+                    let places = |estate: &Estate| estate.requests().places(1, server).pop();
+                    let place = self.settings.estate.and_then(places);
                     scope.spawn(move || {
-                        if let Err(error) = self.work(pool, &*channel, None) {
+                        if let Err(error) = self.work(pool, &*channel, place) {
                             report(format_args!("a thread ended: {error}"));
                         }
                     });
@@ -390,6 +399,14 @@ impl Session {
         })
     }
 
+    /// A channel for a thread more.
+    fn another(&self, spare: Option<&dyn Transport>) -> Option<Box<dyn Transport>> {
+        match self.settings.estate {
+            Some(estate) => Some(Box::new(estate.another_channel().ok()?)),
+            None => spare?.another().ok(),
+        }
+    }
+
     /// One thread: tells the kernel of changes.
     fn notify(&self, transport: &dyn Transport) {
         let Some(notices) = &self.notices else {
@@ -407,10 +424,10 @@ impl Session {
     fn work(&self, pool: &Pool, transport: &dyn Transport, place: Option<Place>) -> io::Result<()> {
         let mut turn = Turn::default();
         let mut worker = Worker::new(self, place);
-        let mut buffer = vec![0; MAXIMUM_DATA + MAXIMUM_HEAD];
-        let mut out = vec![0; MAXIMUM_DATA];
+        let mut buffer = Room::new(MAXIMUM_DATA + MAXIMUM_HEAD)?;
+        let mut out = Room::new(MAXIMUM_DATA)?;
         loop {
-            let length = pool.next(transport, &mut turn, &mut buffer)?;
+            let length = pool.next(transport, &mut turn, &mut buffer, &mut || out.give_back())?;
             if length == 0 {
                 self.abandon();
                 return Ok(());

@@ -164,7 +164,8 @@ impl DeviceFuse {
         all.map(|device| device.device).collect()
     }
 
-    fn clone_device(&self) -> io::Result<Self> {
+    /// Another channel of its connection.
+    pub(crate) fn clone_device(&self) -> io::Result<Self> {
         let other = Self::new(Self::open()?);
         let connection = self.device.as_raw_fd();
         other.control(device::CLONE, (&raw const connection).cast())?;

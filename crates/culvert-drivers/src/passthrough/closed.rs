@@ -167,13 +167,44 @@ fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
 
 /// Runs `run` as the process itself, should the thread act as another user: whoever has a node had the right to come to it.
 fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
+    const ASK: u32 = u32::MAX;
     let (own, _) = kernel::effective_ids();
-    let acting = file_system_user(own);
+    let acting = file_system_user(ASK);
+    if acting == own {
+        return run();
+    }
+    let rights = Rights::of_thread();
+    file_system_user(own);
     let result = run();
-    if acting != own {
-        file_system_user(acting);
+    file_system_user(acting);
+    // To be another user again has taken all rights over files, those as well that the thread had been given.
+    if let Ok(rights) = rights {
+        rights.restore();
     }
     result
+}
+
+/// The capabilities of the calling thread (capget(2)): effective, permitted and inheritable, of each the lower 32 and the upper ones.
+struct Rights([[u32; 3]; 2]);
+
+/// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
+const OF_THREAD: [u32; 2] = [0x2008_0522, 0];
+
+impl Rights {
+    fn of_thread() -> Result<Self> {
+        let (mut header, mut sets) = (OF_THREAD, [[0; 3]; 2]);
+        let arguments = [(&raw mut header) as usize, (&raw mut sets) as usize];
+        // SAFETY: header and sets are as the kernel wants them in this version, and outlive the call.
+        unsafe { syscall::call(nr::CAPGET, arguments) }?;
+        Ok(Self(sets))
+    }
+
+    fn restore(&self) {
+        let mut header = OF_THREAD;
+        let arguments = [(&raw mut header) as usize, (&raw const self.0) as usize];
+        // SAFETY: as above. It fails for nothing that the thread had before.
+        let _ = unsafe { syscall::call(nr::CAPSET, arguments) };
+    }
 }
 
 /// setfsuid(2), of this thread; who it was before.

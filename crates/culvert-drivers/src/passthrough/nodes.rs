@@ -13,6 +13,7 @@ use super::kernel::{self, Name};
 use super::table::{Key, Known, State, Table};
 use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
 use alloc::{format, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
 use culvert_sys::raw::general::statx;
 
@@ -30,6 +31,17 @@ impl Object {
     /// The `O_PATH` descriptor, as it is now.
     pub fn fd(&self) -> i32 {
         self.held.raw()
+    }
+
+    /// For tests of the table: there is no such file.
+    #[cfg(test)]
+    pub(super) fn fake(identity: (u64, u64)) -> Arc<Self> {
+        Arc::new(Self {
+            held: Keeper::default().borrow(-1),
+            book: None,
+            identity,
+            kind: FileKind::Regular,
+        })
     }
 
     /// Writes down that it is `node`, on which the transport has `references`.
@@ -62,6 +74,8 @@ pub(super) struct Nodes {
     book: Option<&'static dyn NodeBook>,
     /// None: all nodes have descriptors.
     closing: Option<Closing>,
+    /// Some are opened again by names: all where there are no handles, else what is on other mounts below the root.
+    by_names: AtomicBool,
     table: Mutex<Table>,
 }
 
@@ -85,6 +99,11 @@ impl Nodes {
             root: (Node(object.identity.1), Arc::new(object)),
             keeper,
             book,
+            by_names: AtomicBool::new(
+                closing
+                    .as_ref()
+                    .is_some_and(|closing| !closing.by_handles()),
+            ),
             closing,
             table: Mutex::new(Table::default()),
         };
@@ -225,7 +244,9 @@ impl Nodes {
     /// The directory and the name of `place`, where what `status` describes is opened again by them.
     fn name_needed<'a>(&self, status: &statx, place: Option<Place<'a>>) -> Option<Place<'a>> {
         let closing = self.closing.as_ref()?;
-        place.filter(|_| !closing.has_handle(status))
+        let place = place.filter(|_| !closing.has_handle(status))?;
+        self.by_names.store(true, Relaxed);
+        Some(place)
     }
 
     /// Writes down that node `key` was seen in `place`.
@@ -343,8 +364,8 @@ impl Nodes {
     /// Opens what `name` in the directory `dir` leads to, should it be closed, before the name goes: afterwards it may be found by nothing. Nothing to do
     /// where all nodes are open. The node, which is not closed while the result lives.
     pub fn hold(&self, dir: i32, name: &Name) -> Option<(Node, Arc<Object>)> {
-        let closing = self.closing.as_ref()?;
-        if closing.by_handles() && self.table.lock().closed() == 0 {
+        self.closing.as_ref()?;
+        if !self.by_names.load(Relaxed) && self.table.lock().closed() == 0 {
             return None;
         }
         let status = kernel::status(dir, Some(name)).ok()?;
@@ -363,11 +384,12 @@ impl Nodes {
 
     /// What is `name` in the directory `dir`, open as `fd`, by now got it by a rename.
     pub fn renamed(&self, dir: Node, fd: i32, name: &Name) {
-        let by_names = |closing: &Closing| !closing.by_handles();
-        if !self.closing.as_ref().is_some_and(by_names) {
+        if !self.by_names.load(Relaxed) {
             return;
         }
-        if let Ok(status) = kernel::status(fd, Some(name)) {
+        if let Ok(status) = kernel::status(fd, Some(name))
+            && self.name_needed(&status, Some((dir, name))).is_some()
+        {
             let mut table = self.table.lock();
             let key = (self.keeper.table(), self.node(&table, &status));
             self.name(&mut table, key, (dir, name));

@@ -14,6 +14,9 @@ use culvert::Node;
 /// How many nodes are looked at to find one that can be closed.
 const CANDIDATES: usize = 64;
 
+/// From how many places on empty ones are given back.
+const SPARSE: usize = 1024;
+
 /// A node as one table of descriptors has it.
 pub(super) type Key = (usize, Node);
 
@@ -147,6 +150,21 @@ impl Table {
         }
     }
 
+    /// Gives the memory of the ring's empty places back, where they are most of it.
+    fn close_ranks(&mut self) {
+        if self.ring.places.len() < SPARSE || self.ring.count > self.ring.places.len() / 4 {
+            return;
+        }
+        let mut closer = Ring::default();
+        for key in self.ring.in_order() {
+            let found = self.known.get_mut(&key).map(|known| &mut known.state);
+            if let Some(State::Open { place, .. }) = found {
+                *place = closer.enter(key);
+            }
+        }
+        self.ring = closer;
+    }
+
     /// Makes `parent` the directory that `node` keeps.
     pub fn hang(&mut self, node: Key, parent: Option<Key>) {
         let parent = parent.filter(|&parent| parent != node);
@@ -233,6 +251,7 @@ impl Table {
             let gone = found.remove();
             if let State::Open { place, .. } = gone.state {
                 self.ring.leave(place);
+                self.close_ranks();
             }
             if let Some(parent) = gone.parent
                 && let Some(above) = self.known.get_mut(&parent)
@@ -271,6 +290,12 @@ impl Ring {
             self.count -= 1;
             self.free.push(place);
         }
+    }
+
+    /// All that are open, the next one first.
+    fn in_order(&self) -> impl Iterator<Item = Key> {
+        let (passed, coming) = self.places.split_at(self.hand.min(self.places.len()));
+        coming.iter().chain(passed).flatten().copied()
     }
 
     /// The next one that is open.
@@ -327,5 +352,37 @@ mod tests {
         seen = (0..4).filter_map(|_| Some(ring.next()?.1.0)).collect();
         assert!(seen.contains(&9) && ring.places.len() == 5);
         assert!(Ring::default().next().is_none());
+    }
+
+    /// What many nodes took is given back, and the hand goes on where it was.
+    #[test]
+    fn a_ring_with_few_nodes_left_is_small() {
+        let mut table = Table::default();
+        let open = |table: &mut Table, node: u64| {
+            let key = (0, Node(node));
+            let place = table.ring.enter(key);
+            let object = Object::fake((0, node));
+            let mut known = Known::new(State::Open { object, place });
+            known.references = 1;
+            table.known.insert(key, known);
+        };
+        (0..4 * SPARSE as u64).for_each(|node| open(&mut table, node));
+        for _ in 0..3 {
+            let _ = table.ring.next();
+        }
+        for node in (0..4 * SPARSE as u64).filter(|node| node % 1000 != 2) {
+            table.release((0, Node(node)), |known| known.references -= 1);
+        }
+        assert!(table.ring.places.len() < SPARSE && table.ring.places.capacity() < 2 * SPARSE);
+        assert_eq!((table.ring.count, table.closed()), (5, 0));
+        let mut seen: Vec<u64> = (0..5)
+            .filter_map(|_| Some(table.ring.next()?.1.0))
+            .collect();
+        assert_eq!(seen, [1002, 2002, 3002, 4002, 2]);
+        table.release((0, Node(3002)), |known| known.references -= 1);
+        seen = (0..4)
+            .filter_map(|_| Some(table.ring.next()?.1.0))
+            .collect();
+        assert_eq!(seen, [1002, 2002, 4002, 2]);
     }
 }

@@ -22,15 +22,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::{
     collections::HashSet,
     fs, io,
-    os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    mem::ManuallyDrop,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::atomic::{
         AtomicI32, AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
 
-/// As many threads as a session has.
-const CHANNELS: usize = 16;
+/// As many as a session has threads at most, those included that it adds.
+const CHANNELS: usize = 80;
 /// Bytes of a failure's text.
 const TEXT: usize = 1024;
 
@@ -104,6 +105,22 @@ impl Estate {
             place.store(channel.into_raw_fd(), Relaxed);
         }
         head.channels.store(count as u32, Release);
+    }
+
+    /// One channel more, which from here on belongs to all servers, too. To be called by one thread only.
+    ///
+    /// # Errors
+    /// There are as many as may be, or no descriptor is left.
+    pub fn another_channel(&self) -> io::Result<DeviceFuse> {
+        let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
+        let first = self.channels().next().map(ManuallyDrop::new);
+        let count = self.head.channels.load(Relaxed) as usize;
+        let place = self.head.numbers.get(count).ok_or_else(full)?;
+        let new = first.ok_or_else(full)?.clone_device()?;
+        // Before a request is read from it.
+        place.store(new.descriptor().as_raw_fd(), Relaxed);
+        self.head.channels.store(count as u32 + 1, Release);
+        Ok(new)
     }
 
     fn numbers(&self) -> impl Iterator<Item = i32> {

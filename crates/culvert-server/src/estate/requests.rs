@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Places: more than threads, so that those of requests that wait for being done again stay while others are answered.
-const PLACES: usize = 128;
+const PLACES: usize = 256;
 /// The longest answer that is kept, bytes: that of CREATE is 160. Longer ones are of requests that change nothing.
 const ANSWER: usize = 256;
 
@@ -90,10 +90,11 @@ impl Requests {
             })
     }
 
-    /// Places for `count` threads of server `server`: idle ones, else those whose requests have waited the longest (the kernel does not send an answered
+    /// Places for `count` more threads of server `server`: idle ones, else those whose requests have waited the longest (the kernel does not send an answered
     /// one again, whose server died before it could say that it had answered).
     pub fn places(&self, count: usize, server: u32) -> Vec<Place> {
-        let mut records: Vec<&'static Record> = self.records.iter().collect();
+        let others = |record: &&Record| record.server.load(Relaxed) != server;
+        let mut records: Vec<&'static Record> = self.records.iter().filter(others).collect();
         records.sort_by_key(|record| match record.stage.load(Acquire) {
             IDLE => 0,
             _ => record.server.load(Relaxed) + 1,
@@ -265,13 +266,26 @@ mod tests {
     #[test]
     fn places_run_out_for_the_oldest_first() {
         let requests = Requests::new().unwrap();
-        for server in 0..20 {
+        for server in 1..30 {
             for (at, place) in requests.places(16, server).into_iter().enumerate() {
                 place.begin(u64::from(server) * 100 + at as u64 + 1);
             }
         }
-        let places = requests.places(16, 20);
-        assert!(requests.past(1901, places[0]).is_some());
-        assert!(requests.past(1, places[1]).is_none());
+        let places = requests.places(16, 30);
+        assert!(requests.past(2901, places[0]).is_some());
+        assert!(requests.past(101, places[1]).is_none());
+    }
+
+    #[test]
+    fn threads_that_come_later_have_places_of_their_own() {
+        let requests = Requests::new().unwrap();
+        let mut places = requests.places(2, 1);
+        places.extend(requests.places(1, 1));
+        places.extend(requests.places(1, 1));
+        for (at, place) in places.iter().enumerate() {
+            place.begin(at as u64 + 1);
+        }
+        let uniques: Vec<u64> = places.iter().map(|place| place.unique()).collect();
+        assert_eq!(uniques, [1, 2, 3, 4]);
     }
 }

@@ -154,6 +154,10 @@ fn a_ring_that_cannot_be_had_is_said() {
 
 /// A source with the files `slow` and `fast`, and a mount where `operation` on whatever is called slow waits for an hour.
 fn slow(name: &str, transport: &str, operation: &str) -> Mounted {
+    slow_with(name, transport, operation, &[])
+}
+
+fn slow_with(name: &str, transport: &str, operation: &str, words: &[&str]) -> Mounted {
     // Its end is that of a mount, so before there is one.
     let source = Mounted::place(name).text("source");
     for file in ["slow", "fast"] {
@@ -161,7 +165,8 @@ fn slow(name: &str, transport: &str, operation: &str) -> Mounted {
     }
     let rule =
         format!("driven,layer=fault,fault.rule={operation}+path=/slow*+delay=3600s,{transport}");
-    Mounted::of(name, &["-o", &rule], &source)
+    let words = [words, &["-o", &rule]].concat();
+    Mounted::of(name, &words, &source)
 }
 
 /// Not by the ring: the kernel forgets a signal that comes before the request has been copied to the server (`fuse_uring_prepare_send` does not look at
@@ -214,22 +219,39 @@ fn a_driver_that_waits_is_interrupted() {
 /// By /dev/fuse, as above. More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
 #[test]
 fn requests_that_wait_hold_up_nobody() {
+    flood("flood", &[]);
+}
+
+/// Nor where a keeper would start the server again: its channels, of which there are more now, are the next server's, too.
+#[test]
+fn requests_that_wait_hold_up_nobody_with_a_keeper() {
+    flood("flood-kept", &["--restart"]);
+}
+
+fn flood(name: &str, words: &[&str]) {
     if !possible() {
         return;
     }
-    let program = Case::new("transport-flood", User::Me).program("interrupted");
-    let mount = slow("flood", "transport=device", "open");
-    let target = mount.text("target");
+    let program = Case::new(&format!("transport-{name}"), User::Me).program("interrupted");
+    let mount = slow_with(name, "transport=device", "open", words);
+    let (target, kept) = (mount.text("target"), !words.is_empty());
     let done = shell(&format!(
         "cd {target} && for i in $(seq 20); do cp fast slow$i; done
          for i in $(seq 20); do cat slow$i & done
          cat fast
          for i in $(seq 20); do {program} open {target}/slow$i; done | sort | uniq -c
-         kill $(jobs -p) 2>/dev/null; wait; echo left; cat fast; cd /; umount {target} && echo ended",
+         kill $(jobs -p) 2>/dev/null; wait; echo left
+         if {kept}; then
+             server=$(pgrep -nf 'culvert mount.*{target}$'); for i in $(seq 20); do cat slow$i & done; cat fast > again; kill -9 $server; rm again
+             for i in $(seq 20); do {program} open {target}/slow$i; done | sort | uniq -c; kill $(jobs -p) 2>/dev/null; wait
+         fi
+         cat fast; cd /; umount {target} && echo ended",
     ));
+    let interrupted = "     20 open: EINTR\n";
+    let again = if kept { interrupted } else { "" };
     assert_eq!(
         done.text(),
-        "content\n     20 open: EINTR\nleft\ncontent\nended\n",
+        format!("content\n{interrupted}left\n{again}content\nended\n"),
         "{}",
         done.report()
     );

@@ -17,6 +17,7 @@ mod kernel_life;
 mod kernel_load;
 mod kernel_locks;
 mod kernel_mount;
+mod kernel_nodes;
 mod kernel_notices;
 mod kernel_refusals;
 mod kernel_requests;

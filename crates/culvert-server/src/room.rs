@@ -1,0 +1,117 @@
+//! Memory that was used and may not be needed again for long.
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::{io, ops};
+
+/// Bytes of its own, zero at first, that can be given back to the system and used on.
+#[derive(Debug)]
+pub struct Room {
+    place: *mut u8,
+    length: usize,
+}
+
+impl Room {
+    /// `length` bytes; memory is used as far as they are written.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new(length: usize) -> io::Result<Self> {
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, this value's alone.
+        let place =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), length, both, MapFlags::PRIVATE) }?;
+        Ok(Self {
+            place: place.cast(),
+            length,
+        })
+    }
+
+    /// Gives the memory back; the bytes are zero.
+    pub fn give_back(&mut self) {
+        // SAFETY: the mapping is ours, and nobody has a reference into it. A refusal leaves everything as it was.
+        let _ = unsafe { madvise(self.place.cast(), self.length, Advice::LinuxDontNeed) };
+    }
+}
+
+impl ops::Deref for Room {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped as long as this value lives, and initialised: zero or what was written.
+        unsafe { std::slice::from_raw_parts(self.place, self.length) }
+    }
+}
+
+impl ops::DerefMut for Room {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and borrowed by nobody else.
+        unsafe { std::slice::from_raw_parts_mut(self.place, self.length) }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and ends with this value.
+        let _ = unsafe { munmap(self.place.cast(), self.length) };
+    }
+}
+
+#[cfg(target_env = "gnu")]
+unsafe extern "C" {
+    fn malloc_trim(pad: usize) -> i32;
+    fn mallopt(parameter: i32, value: i32) -> i32;
+}
+
+/// Has the allocator keep everything in one place, before there are threads: of the others that it would make for them [`trim`] does not give back what lies
+/// at the end (`mtrim`, malloc/malloc.c). What most requests need is in each thread's own cache all the same.
+pub fn keep_together() {
+    #[cfg(target_env = "gnu")]
+    {
+        const M_ARENA_MAX: i32 = -8;
+        // SAFETY: may be called at any time.
+        unsafe { mallopt(M_ARENA_MAX, 1) };
+    }
+}
+
+/// Gives what the allocator holds and nobody uses back to the system: it keeps what many nodes took for ever else (malloc_trim(3)).
+pub fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: may be called at any time, by any thread.
+    unsafe {
+        malloc_trim(0)
+    };
+}
+
+/// Makes a table smaller that has become nearly empty.
+pub fn shrink<K: Eq + std::hash::Hash, V>(table: &mut std::collections::HashMap<K, V>) {
+    const SPARSE: usize = 1024;
+    if table.capacity() >= SPARSE && table.len() < table.capacity() / 8 {
+        table.shrink_to(table.len() * 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_back_is_zero_and_can_be_used_again() {
+        let mut room = Room::new(10_000).expect("memory");
+        room.fill(7);
+        room.give_back();
+        assert!(room.len() == 10_000 && room.iter().all(|&byte| byte == 0));
+        room[9_999] = 1;
+        assert_eq!(room[9_999], 1);
+    }
+
+    #[test]
+    fn a_table_is_small_when_few_are_left() {
+        let mut table: std::collections::HashMap<u32, u32> =
+            (0..100_000).map(|key| (key, key)).collect();
+        for key in 10..100_000 {
+            table.remove(&key);
+            shrink(&mut table);
+        }
+        assert!(table.len() == 10 && table.capacity() < 2048);
+    }
+}
