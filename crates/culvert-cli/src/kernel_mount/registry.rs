@@ -48,7 +48,10 @@ pub(super) fn register(ready: &Ready, keeper: Option<u32>) -> Result<(), Failure
     let driver = &ready.mount.driver;
     let text = format!("device {device}\ndriver {driver}\nstarted {started}\n{keeper}");
     let file = ready.directory.path.join("served");
-    fs::write(&file, text)
+    let new = file.with_extension("new");
+    // A server after the first says it again, while others may be reading: they find the old text or the new.
+    fs::write(&new, text)
+        .and_then(|()| fs::rename(&new, &file))
         .map_err(|error| Failure::new(format!("{}: {}", shown(&file), reason(&error))))
 }
 
