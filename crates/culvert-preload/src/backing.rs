@@ -42,17 +42,29 @@ pub fn directory(mount: MountId, fd: i32) -> Result<Vec<u8>, Errno> {
 }
 
 /// The mount that a directory with the kernel's path `path` belongs to, for one that nobody told us of: inherited through a program that was not
-/// intercepted, or received. A directory below a mount's source is taken for the mount's.
+/// intercepted, or received. A directory below a mount's source is taken for the mount's; where the source is bound over the target, one below that is.
 pub fn mount_above(path: &[u8]) -> Option<MountId> {
     let process = process::get();
     let mut best: Option<(MountId, usize)> = None;
     for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
-        let length = specification.source.len();
-        if rest_below(path, &specification.source).is_some()
-            && best.is_none_or(|(_, longest)| longest < length)
+        let bound = culvert_drivers::passthrough::is_bound(specification);
+        let root = match bound {
+            true => &specification.target,
+            false => &specification.source,
+        };
+        let covered = || {
+            process.specifications.iter().any(|other| {
+                rest_below(&other.target, root).is_some_and(|rest| !rest.is_empty())
+                    && rest_below(path, &other.target).is_some()
+            })
+        };
+        if rest_below(path, root).is_some()
+            && best.is_none_or(|(_, longest)| longest < root.len())
+            // What the kernel has at another mount's target within is not the tree's.
+            && !(bound && covered())
             && of(mount).is_some()
         {
-            best = Some((mount, length));
+            best = Some((mount, root.len()));
         }
     }
     best.map(|(mount, _)| mount)

@@ -174,3 +174,25 @@ fn a_mount_inside_a_tree() {
         );
     }
 }
+
+/// The same for directories that another program opened, also where the tree is bound over the target, so that the kernel's own paths go there.
+#[test]
+fn a_mount_inside_a_tree_beside_an_inherited_directory() {
+    let case = Case::new("mount-beside-a-directory", culvert_e2e::User::Me);
+    for privacy in ["--no-private", "--private"] {
+        let script = format!(
+            "rm -rf s m in; mkdir -p s/sub/covered s/d m in/a; echo top > s/top; echo packed > in/a/f; tar -C in -cf in.tar a
+             exec $B/bin/culvert run {privacy} -v s:m -v in.tar:m/sub -- bash -c '
+             cd m/d; exec 5< . 6< ..; cat /dev/fd/5/../sub/a/f /dev/fd/6/sub/a/f; ls /dev/fd/5/../sub
+             bash -c \"cat /dev/fd/5/../sub/a/f /dev/fd/6/sub/a/f ../sub/a/f; ls /dev/fd/6/ /dev/fd/6/sub; cd /dev/fd/6/; cat top sub/a/f; mv top d/\"
+             cat top; python3 -c \"import os; print(os.listdir(os.open(\\\"../sub\\\", os.O_RDONLY, dir_fd=5)))\"'"
+        );
+        let done = case.natively(&["bash", "-c", &script]);
+        assert_eq!(
+            done.text(),
+            "packed\npacked\na\npacked\npacked\npacked\n/dev/fd/6/:\nd\nsub\ntop\n\n/dev/fd/6/sub:\na\ntop\npacked\ntop\n['a']\n",
+            "{privacy}\n{}",
+            done.report()
+        );
+    }
+}
