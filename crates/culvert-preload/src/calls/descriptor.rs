@@ -157,7 +157,10 @@ pub fn fcntl(call: &mut Call) -> Outcome {
         )),
         F_GETFD | F_SETFD => Outcome::Forward,
         F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
-        _ if path_only => done(Err(Errno::EBADF)),
+        // `check_fcntl_cmd`, fs/fcntl.c.
+        _ if path_only && !matches!(command as u32, F_DUPFD_QUERY | F_CREATED_QUERY) => {
+            done(Err(Errno::EBADF))
+        }
         F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
         F_DUPFD_QUERY if tables::are_asked_for() => Outcome::Forward,
         F_DUPFD_QUERY => done(Ok(usize::from(same(&held, argument as i32)))),

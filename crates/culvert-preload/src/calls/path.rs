@@ -456,8 +456,18 @@ pub fn outside(call: &Call, at: At, path: &[u8]) -> Outcome {
     done(unsafe { syscall::call(call.number, args) })
 }
 
-/// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for paths in mounts, else the kernel.
+/// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for paths in mounts and, where the call takes one by itself, for descriptors
+/// of theirs, else the kernel.
 pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
+    // Without AT_EMPTY_PATH that is an error of the kernel's, too.
+    let path = call.args[at.path];
+    let is_empty = || path == 0 || crate::memory::get::<u8>(path) == Ok(0);
+    if let Some(directory) = at.directory
+        && is_empty()
+        && super::descriptor(call.args[directory]).is_some()
+    {
+        return done(Err(errno));
+    }
     on_path(call, at, None, |_, found| {
         if found.entry.is_some() {
             Err(errno)

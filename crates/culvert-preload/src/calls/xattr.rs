@@ -279,7 +279,8 @@ pub fn at(call: &mut Call) -> Outcome {
     };
     if flags & AT_EMPTY_PATH != 0 && (path == 0 || memory::get::<u8>(path) == Ok(0)) {
         return match descriptor(fd) {
-            Some(held) => done(perform(held.mount, held.node, request, &arguments)),
+            // As fgetxattr(2) and its kin (`path_getxattrat`, fs/xattr.c).
+            Some(held) => done(by_held(&held, request, &arguments)),
             None => Outcome::Forward,
         };
     }

@@ -1,6 +1,6 @@
 //! Inside a hook we are the kernel: pointers, signals, threads.
 
-use culvert_e2e::{Case, as_each_user};
+use culvert_e2e::{Case, Driver, User, as_each_user};
 
 fn signals(case: Case, group: &str) {
     let case = case.odd();
@@ -54,5 +54,25 @@ fn what_goes_past_hooks_is_refused() {
             "{}",
             done.report()
         );
+    }
+}
+
+/// What stands in the kernel for a descriptor of a mount is not answered for: these calls are refused, or mean the file.
+#[test]
+fn calls_on_a_descriptor_alone() {
+    if culvert_e2e::world().only_native {
+        return;
+    }
+    const REFUSED: &str = " open_tree EOPNOTSUPP open_tree-clone EOPNOTSUPP open_tree_attr EOPNOTSUPP mount_setattr EINVAL fspick EOPNOTSUPP \
+         file_getattr EOPNOTSUPP file_setattr EOPNOTSUPP name_to_handle_at EOPNOTSUPP\n  ";
+    const DONE: &str = " getxattrat ENODATA listxattrat works removexattrat ENODATA same works created works\n";
+    const PATH: &str = " getxattrat EBADF listxattrat EBADF removexattrat EBADF same works created works\n";
+    for driver in [Driver::Driven, Driver::Memory, Driver::Layered] {
+        let case = Case::new(&format!("by-descriptor-{driver:?}"), User::Me).directory(driver);
+        let program = case.program("by_descriptor");
+        // Private, and known to the kernel: the child has inherited nothing.
+        let done = case.through_culvert(&["bash", "-c", &format!("umask 022; {program} $M")]);
+        let expected = format!("directory:{REFUSED}{DONE}file:{REFUSED}{DONE}path:{REFUSED}{PATH}");
+        assert_eq!(done.text(), expected, "{}", done.report());
     }
 }
