@@ -65,8 +65,10 @@ fn calls_on_a_descriptor_alone() {
     }
     const REFUSED: &str = " open_tree EOPNOTSUPP open_tree-clone EOPNOTSUPP open_tree_attr EOPNOTSUPP mount_setattr EINVAL fspick EOPNOTSUPP \
          file_getattr EOPNOTSUPP file_setattr EOPNOTSUPP name_to_handle_at EOPNOTSUPP\n  ";
-    const DONE: &str = " getxattrat ENODATA listxattrat works removexattrat ENODATA same works created works\n";
-    const PATH: &str = " getxattrat EBADF listxattrat EBADF removexattrat EBADF same works created works\n";
+    const DONE: &str =
+        " getxattrat ENODATA listxattrat works removexattrat ENODATA same works created works\n";
+    const PATH: &str =
+        " getxattrat EBADF listxattrat EBADF removexattrat EBADF same works created works\n";
     for driver in [Driver::Driven, Driver::Memory, Driver::Layered] {
         let case = Case::new(&format!("by-descriptor-{driver:?}"), User::Me).directory(driver);
         let program = case.program("by_descriptor");
