@@ -2,7 +2,7 @@
 //!
 //! `CULVERT_DURABILITY_OPERATIONS` (3,000 for each driver) and `CULVERT_DURABILITY_SEED` (1) for longer trials by hand.
 
-use culvert_e2e::{User, open_to_all, run_within, world};
+use culvert_e2e::{Case, Driver, User, open_to_all, run_within, world};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -80,4 +80,26 @@ fn killed_workers_of_driven_passthrough_lose_nothing() {
 #[test]
 fn killed_workers_of_memory_lose_nothing() {
     survives("memory", User::Nobody);
+}
+
+/// After what has tables that grow with use has grown them (`programs/memory_blocks.py`).
+fn gives_back(user: User) {
+    if world().only_native || (user == User::Nobody && !world().is_root()) {
+        return;
+    }
+    let case = Case::new(&format!("blocks-{user:?}"), user).directory(Driver::Memory);
+    let program = case.program("memory_blocks.py");
+    let script = format!("exec python3 -B {program} $M");
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(done.text(), "nothing is lost\n", "{}", done.report());
+}
+
+#[test]
+fn what_is_removed_from_memory_gives_all_its_blocks_back() {
+    gives_back(User::Me);
+}
+
+#[test]
+fn what_an_ordinary_user_removes_from_memory_gives_all_its_blocks_back() {
+    gives_back(User::Nobody);
 }
