@@ -10,12 +10,13 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor, open_shadow};
-use alloc::{format, vec::Vec};
+use alloc::{format, vec, vec::Vec};
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File, OpenFlags, Opened, SetAttributes};
 use culvert_sys::{nr, syscall};
 
 const O_RDWR: u32 = 2;
+const AT_FDCWD: usize = -100isize as usize;
 
 /// Whether a program that is not intercepted may have written to any shadow.
 #[inline]
@@ -113,7 +114,91 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     }
     // Only what strangers had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime), and
     // perhaps old bytes, which must not come into the file.
-    follow::start(description, strangers, false, |_| Ok(()))
+    follow::start(description, strangers, false, |shadow| {
+        // They have not got it yet.
+        if !strangers && let Some(given) = given(description.name()) {
+            given.remember(shadow.number());
+        }
+        Ok(())
+    })
+}
+
+/// What strangers were given: the mark of a shadow, which holds its bytes as they were when they were given, or followed the file since. Bytes that are others in the shadow
+/// are what strangers have written; the rest may be old, where others store into a mapping of the file itself. Not of all bytes: what lies behind its end is not known.
+pub struct Given(Descriptor);
+
+/// What strangers were given of the shadow of `name`, if they were. Under the node's lock.
+pub fn given(name: ShadowName) -> Option<Given> {
+    if !any_strangers() {
+        return None;
+    }
+    let mark = shadow::open(&mark_of(name), O_RDWR as usize, 0).ok()?;
+    Some(Given(mark))
+}
+
+impl Given {
+    fn length(&self) -> u64 {
+        stat_descriptor(self.0.0).map_or(0, |found| found.st_size as u64)
+    }
+
+    /// Holds what the shadow in `fd` holds. Where there is no room for it nothing is known.
+    fn remember(&self, fd: i32) {
+        let mut at = 0;
+        let mut buffer = vec![0u8; 64 << 10];
+        loop {
+            let copied = bytes::read_shadow(fd, at, &mut buffer).map_err(Into::into);
+            let copied = copied.and_then(|count| {
+                shadow::write_all(self.0.0, at, &buffer[..count]).map(|()| count)
+            });
+            match copied {
+                Ok(0) => return,
+                Ok(count) => at += count as u64,
+                Err(_) => return self.cut(0),
+            }
+        }
+    }
+
+    /// Nothing is known from byte `size` on.
+    pub fn cut(&self, size: u64) {
+        if self.length() > size {
+            let _ = bytes::set_length(self.0.0, size);
+        }
+    }
+
+    /// The shadow has got `bytes` at byte `at`. What lies between is not known any more where that is more than was known.
+    pub fn note(&self, at: u64, bytes: &[u8]) -> culvert::Result<()> {
+        let known = self.length().saturating_sub(at).min(bytes.len() as u64) as usize;
+        shadow::write_all(self.0.0, at, &bytes[..known])
+    }
+
+    /// Writes what strangers have written to the first `size` bytes of the shadow in `fd` to `file`; from where on nothing is known of what they were given.
+    fn bring(&self, file: &dyn File, fd: i32, size: u64) -> culvert::Result<u64> {
+        let end = self.length().min(size);
+        let (mut now, mut then) = (vec![0u8; 64 << 10], vec![0u8; 64 << 10]);
+        let mut at = 0;
+        while at < end {
+            let want = (end - at).min(now.len() as u64) as usize;
+            let got = bytes::read_shadow(fd, at, &mut now[..want])?;
+            let got = got.min(bytes::read_shadow(self.0.0, at, &mut then[..want])?);
+            if got == 0 {
+                return Ok(at);
+            }
+            // Most is as it was.
+            let mut from = match now[..got] == then[..got] {
+                true => got,
+                false => 0,
+            };
+            while let Some(first) = (from..got).find(|&i| now[i] != then[i]) {
+                let last = (first..got).find(|&i| now[i] == then[i]).unwrap_or(got);
+                let place = at + first as u64;
+                bytes::write_file(file, place, &now[first..last])?;
+                shadow::write_all(self.0.0, place, &now[first..last])?;
+                from = last;
+            }
+            at += got as u64;
+        }
+        Ok(end)
+    }
 }
 
 /// The file that says that strangers were given the shadow of `name`.
@@ -146,6 +231,14 @@ fn forget_strangers(name: ShadowName) {
     let mark = mark_of(name);
     // SAFETY: the path ends in NUL.
     let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+    if gone.is_ok() {
+        // What others have stored into a mapping of the file is perhaps not in the shadow: it is compared before it is used again.
+        let old = [[0usize; 2]; 2];
+        let path = process::get().run.shadow(name);
+        let arguments = [AT_FDCWD, path.as_ptr() as usize, old.as_ptr() as usize, 0];
+        // SAFETY: the path ends in NUL, and two times are given.
+        let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+    }
     if gone.is_ok()
         && let Some(notes) = process::get().node_locks.notes()
     {
@@ -270,7 +363,14 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
             ..Default::default()
         })?;
     }
-    bytes::write_back(&*file, fd, &[(0, size)], false)?;
+    let known = match given(name) {
+        Some(given) => given.bring(&*file, fd, size)?,
+        None => 0,
+    };
+    bytes::write_back(&*file, fd, &[(known, size)], false)?;
+    if known != 0 {
+        shadow::touch(fd)?;
+    }
     mark_equal(&*file, fd)
 }
 

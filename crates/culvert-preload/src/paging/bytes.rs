@@ -60,6 +60,16 @@ pub fn make_room(fd: i32, length: u64) -> core::result::Result<(), Errno> {
 
 /// Copies `range` of `file` into the shadow, up to where the file ends.
 pub fn copy_in(file: &dyn File, fd: i32, range: (u64, u64)) -> Result<()> {
+    copy_into(file, fd, range, &mut |_, _| Ok(()))
+}
+
+/// The same; `also` gets what was written, and where.
+pub fn copy_into(
+    file: &dyn File,
+    fd: i32,
+    range: (u64, u64),
+    also: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
+) -> Result<()> {
     fill::ensure_ends(file, fd, range)?;
     let length = range.1.saturating_sub(range.0).min(CHUNK as u64) as usize;
     let mut buffer = vec![0u8; length];
@@ -72,6 +82,7 @@ pub fn copy_in(file: &dyn File, fd: i32, range: (u64, u64)) -> Result<()> {
             break;
         }
         shadow::write_all(fd, at, &buffer[..got])?;
+        also(at, &buffer[..got])?;
         at += got as u64;
     }
     Ok(())

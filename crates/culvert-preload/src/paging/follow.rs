@@ -4,7 +4,7 @@
 //! change of a file that could have such a shadow is made under the node's lock from beginning to end, so that none lies between the look at that
 //! word and the bytes in the shadow.
 
-use super::bytes::{PAGE, copy_in, equalise, set_length};
+use super::bytes::{PAGE, copy_in, copy_into, equalise, set_length};
 use super::{nodes, pager, records};
 use crate::description::{Description, Object};
 use crate::looked_at;
@@ -387,7 +387,14 @@ impl Change<'_> {
         grow_or_cut(fd, size)?;
         let reader = self.reader.as_ref().map_or(Ok(file), Reader::file)?;
         pager::fill::ensure(reader, fd, range)?;
-        copy_in(reader, fd, (range.0, range.1.min(size)))?;
+        let given = looked_at::given(self.description.name());
+        if let Some(given) = &given {
+            given.cut(size);
+        }
+        copy_into(reader, fd, (range.0, range.1.min(size)), &mut |at, bytes| {
+            given.as_ref().map_or(Ok(()), |given| given.note(at, bytes))
+        })?;
+        drop(given);
         looked_at::mark_if_strangers(file, fd)
     }
 }
