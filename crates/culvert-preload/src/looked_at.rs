@@ -115,9 +115,15 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     // Only what strangers had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime), and
     // perhaps old bytes, which must not come into the file.
     follow::start(description, strangers, false, |shadow| {
-        // They have not got it yet.
-        if !strangers && let Some(given) = given(description.name()) {
-            given.remember(shadow.number());
+        let Some(given) = given(description.name()) else {
+            return Ok(());
+        };
+        match strangers {
+            // They have not got it yet.
+            false => given.remember(shadow.number()),
+            // Of a file that is mapped through its shadow that has all.
+            true if crate::paging::records::any(description.name()) => {}
+            true => given.renew(description.file()?, shadow.number())?,
         }
         Ok(())
     })
@@ -169,6 +175,26 @@ impl Given {
     pub fn note(&self, at: u64, bytes: &[u8]) -> culvert::Result<()> {
         let known = self.length().saturating_sub(at).min(bytes.len() as u64) as usize;
         shadow::write_all(self.0.0, at, &bytes[..known])
+    }
+
+    /// What others have stored into a mapping of `file` comes to the shadow in `fd`, but where strangers have written: so that the next one sees it, and that it is known whether it
+    /// writes the same bytes once more.
+    fn renew(&self, file: &dyn File, fd: i32) -> culvert::Result<()> {
+        let known = (0, self.length());
+        bytes::each_difference(file, fd, known, &mut |at, ours, theirs| {
+            let mut then = vec![0u8; ours.len()];
+            let got = bytes::read_shadow(self.0.0, at, &mut then)?;
+            let is_old = |i: usize| ours[i] != theirs[i] && theirs[i] == then[i];
+            let mut from = 0;
+            while let Some(first) = (from..got).find(|&i| is_old(i)) {
+                let last = (first..got).find(|&i| !is_old(i)).unwrap_or(got);
+                let place = at + first as u64;
+                shadow::write_all(fd, place, &ours[first..last])?;
+                shadow::write_all(self.0.0, place, &ours[first..last])?;
+                from = last;
+            }
+            Ok(())
+        })
     }
 
     /// Writes what strangers have written to the first `size` bytes of the shadow in `fd` to `file`; from where on nothing is known of what they were given.

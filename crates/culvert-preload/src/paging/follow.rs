@@ -391,9 +391,12 @@ impl Change<'_> {
         if let Some(given) = &given {
             given.cut(size);
         }
-        copy_into(reader, fd, (range.0, range.1.min(size)), &mut |at, bytes| {
-            given.as_ref().map_or(Ok(()), |given| given.note(at, bytes))
-        })?;
+        copy_into(
+            reader,
+            fd,
+            (range.0, range.1.min(size)),
+            &mut |at, bytes| given.as_ref().map_or(Ok(()), |given| given.note(at, bytes)),
+        )?;
         drop(given);
         looked_at::mark_if_strangers(file, fd)
     }

@@ -1,6 +1,6 @@
 //! What children inherit from their parents: descriptors, offsets, directories, locks.
 
-use culvert_e2e::{Case, as_each_user};
+use culvert_e2e::{Case, Driver, User, as_each_user, on_each_driver, world};
 
 /// One line per way of inheriting, for one way of making a child.
 fn matrix(case: Case, spawn: &str) {
@@ -97,4 +97,27 @@ as_each_user! {
          busybox tail -n 1 < big.txt; { busybox head -c 7; busybox head -c 7; cat; } < lines.txt | head -n 3
          busybox cat < empty; busybox md5sum < sparse.bin; busybox sh -c 'cat' < dir/a.txt; busybox cat - < hello.txt | cat",
     ); };
+}
+
+/// A program that nobody intercepts and its parent store into one file at the same time, and nothing of it is lost (`programs/static_stores.c`).
+fn stored_by_both(case: &Case) {
+    let (program, fixed) = (
+        case.program("static_stores"),
+        case.program("static_stores-static"),
+    );
+    case.good(&format!("exec {program} $M {fixed}"));
+}
+
+#[test]
+fn a_static_program_and_others_store_into_one_file_without_descriptor() {
+    for user in [User::Me, User::Nobody] {
+        if user == User::Me || world().is_root() {
+            let name = format!("stored-by-both-{user:?}");
+            stored_by_both(&Case::new(&name, user).directory(Driver::NoDescriptor));
+        }
+    }
+}
+
+on_each_driver! {
+    a_static_program_and_others_store_into_one_file |case| stored_by_both(&case);
 }

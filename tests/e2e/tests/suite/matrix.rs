@@ -20,7 +20,7 @@ const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
     (
         &[Driver::Memory],
         &["/static/", "/shared"],
-        "a program that nobody intercepts stores into the shadow; the file gets that when the mount is used next, over what others have stored since",
+        "a program that nobody intercepts stores into the shadow; a mapping of the file itself shows that from the next call on that uses the mount",
     ),
     (
         &[Driver::NoDescriptor],
