@@ -145,7 +145,10 @@ impl PassthroughFs {
         let object = self.directory(dir)?;
         let (called, name) = (name, Name::new(name)?);
         self.doing(&[(dir, called, CREATE)], || call(object.fd(), &name))?;
-        match self.find(dir, &object, &name) {
+        // It is new, so nobody can know it yet: not asked first.
+        let made = kernel::open_at(object.fd(), &name, O_PATH | O_NOFOLLOW, 0)
+            .and_then(|made| self.entry(made, Some((dir, &name))));
+        match made {
             Ok(entry) if entry.attributes.kind == kind => Ok(entry),
             Ok(another) => {
                 self.nodes.forget(another.attributes.node, 1);

@@ -66,7 +66,7 @@ impl Session {
             | Operation::Symlink { name, .. }
             | Operation::Link { name, .. }
             | Operation::Create { name, .. } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 let name = name.bytes();
                 match evidence {
                     None => {
@@ -85,7 +85,7 @@ impl Session {
                 }
             }
             Operation::Unlink { name } | Operation::Rmdir { name } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 let found = self.seen(&caller, node, name.bytes());
                 match (evidence, found) {
                     (None, Some(found)) => note(PRESENT, [found.0, 0]),
@@ -109,7 +109,7 @@ impl Session {
                     to: (self.numbers.node(rename.newdir), new_name.bytes()),
                     flags: 0,
                 };
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 Ok(self.renamed(&caller, evidence, place, &renaming))
             }
             Operation::Rename2 {
@@ -122,7 +122,7 @@ impl Session {
                     to: (self.numbers.node(rename.newdir), new_name.bytes()),
                     flags: rename.flags,
                 };
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 Ok(self.renamed(&caller, evidence, place, &renaming))
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
@@ -218,7 +218,7 @@ impl Session {
             context.identity.server()?;
         }
         let flags = OpenFlags(create.flags & super::files::MEANT);
-        let caller = self.caller(context, &request.header, 0)?;
+        let caller = self.caller(context, &request.header, None)?;
         let opened: Opened = match self.open_made(&caller, found, flags) {
             Ok(opened) => opened,
             Err(error) => {

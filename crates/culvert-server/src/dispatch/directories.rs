@@ -51,7 +51,7 @@ impl Session {
         dir: Node,
         open: &OpenIn,
     ) -> Outcome<'static> {
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         let opened = self
             .filesystem
             .open_directory(&caller, dir, OpenFlags(open.flags))?;
@@ -180,7 +180,7 @@ impl Session {
                 context.identity.server()?;
                 SERVER
             }
-            false => self.caller(context, header, 0)?,
+            false => self.caller(context, header, None)?,
         };
         let size = out.len().min(read.size as usize);
         let mut writer = DirectoryWriter::new(&mut out[..size]);

@@ -105,7 +105,7 @@ impl Session {
         let flags = self.cached(OpenFlags(create.flags & (MEANT | OpenFlags::EXCLUSIVE.0)));
         // The kernel adds the type.
         let mode = self.masked(create.mode & 0o7777, create.umask);
-        let caller = self.caller(context, header, create.umask)?;
+        let caller = self.caller(context, header, Some(create.umask))?;
         // Who makes by ids that the kernel has mapped may more than the caller: what exists by now is found again, and opened by OPEN, which the kernel judges.
         let anew = self.acts
             && name.is_some()

@@ -118,19 +118,19 @@ impl Session {
                 put(&target, out)
             }
             Operation::Symlink { name, target } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 let made = fs.symlink(&caller, node, name.bytes(), target.bytes())?;
                 self.entry(&made)
             }
             Operation::Mknod { mknod, name } => self.mknod(context, header, node, mknod, name),
             Operation::Mkdir { mkdir, name } => self.mkdir(context, header, node, mkdir, name),
             Operation::Unlink { name } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 fs.unlink(&caller, node, name.bytes())?;
                 DONE
             }
             Operation::Rmdir { name } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 fs.rmdir(&caller, node, name.bytes())?;
                 DONE
             }
@@ -151,7 +151,7 @@ impl Session {
                 self.rename(context, header, (node, name.bytes()), to, rename.flags)
             }
             Operation::Link { link, name } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 let old = self.numbers.node(link.oldnodeid);
                 let made = fs.link(&caller, old, node, name.bytes())?;
                 self.entry(&made)
@@ -183,7 +183,7 @@ impl Session {
             Operation::Opendir { open } => self.opendir(context, header, node, open),
             Operation::Readdirplus { read } => self.readdirplus(context, header, node, read, out),
             Operation::Access { access } => {
-                let caller = self.caller(context, header, 0)?;
+                let caller = self.caller(context, header, None)?;
                 fs.access(&caller, node, Access(access.mask & 7))?;
                 DONE
             }
@@ -209,14 +209,16 @@ impl Session {
     }
 
     /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity, which is the caller's by now; its umask becomes the
-    /// thread's here.
+    /// thread's here, where there is one: where something with a mode is made.
     fn caller<'c>(
         &self,
         context: &'c mut Context<'_>,
         header: &InHeader,
-        umask: u32,
+        umask: Option<u32>,
     ) -> Result<Caller<'c>> {
-        if self.acts {
+        if let Some(umask) = umask
+            && self.acts
+        {
             context.identity.set_umask(umask & 0o777)?;
         }
         let (uid, gid) = unnamed::ids(header);
@@ -225,7 +227,7 @@ impl Session {
             gid,
             groups: &context.groups,
             pid: header.pid,
-            umask,
+            umask: umask.unwrap_or(0),
         })
     }
 

@@ -19,7 +19,7 @@ impl Session {
         dir: Node,
         name: &[u8],
     ) -> Outcome<'static> {
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         match self.filesystem.lookup(&caller, dir, name) {
             Ok(found) => self.entry(&found),
             // Node 0: the kernel may believe for a while that there is none.
@@ -62,7 +62,7 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         let found = self.filesystem.set_attributes(&caller, node, &changes)?;
         Ok(self.attributes_answer(&found))
     }
@@ -76,7 +76,7 @@ impl Session {
         name: &Name<'_>,
     ) -> Outcome<'static> {
         let mode = self.masked(mknod.mode, mknod.umask);
-        let caller = self.caller(context, header, mknod.umask)?;
+        let caller = self.caller(context, header, Some(mknod.umask))?;
         let device = u64::from(mknod.rdev);
         let made = self
             .filesystem
@@ -94,7 +94,7 @@ impl Session {
     ) -> Outcome<'static> {
         // The kernel adds the type.
         let mode = self.masked(mkdir.mode & 0o7777, mkdir.umask);
-        let caller = self.caller(context, header, mkdir.umask)?;
+        let caller = self.caller(context, header, Some(mkdir.umask))?;
         let made = self.filesystem.mkdir(&caller, dir, name.bytes(), mode)?;
         self.entry(&made)
     }
@@ -107,7 +107,7 @@ impl Session {
         to: (u64, &[u8]),
         flags: u32,
     ) -> Outcome<'static> {
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         let to = (self.numbers.node(to.0), to.1);
         self.filesystem
             .rename(&caller, from, to, RenameFlags(flags))?;

@@ -44,7 +44,7 @@ impl Session {
     ) -> Result<(Opened, OpenFlags)> {
         let cached = self.cached(flags);
         if flags.write() && !flags.read() && self.writes_back() {
-            let caller = self.caller(context, header, 0)?;
+            let caller = self.caller(context, header, None)?;
             if let Ok(opened) = self.filesystem.open(&caller, node, cached) {
                 return Ok((opened, cached));
             }
@@ -62,7 +62,7 @@ impl Session {
             self.act_for(context, header)?;
         }
         let flags = flags.without(OpenFlags(cached.0 & APPEND ^ flags.0 & APPEND));
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         let opened = self.filesystem.open(&caller, node, flags)?;
         Ok((opened, flags))
     }

@@ -31,7 +31,7 @@ impl Session {
     ) -> Outcome<'static> {
         self.check_xattrs()?;
         self.check_writable()?;
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         self.filesystem
             .set_xattr(&caller, node, name, value, asked.flags)?;
         DONE
@@ -46,7 +46,7 @@ impl Session {
     ) -> Outcome<'static> {
         self.check_xattrs()?;
         self.check_writable()?;
-        let caller = self.caller(context, header, 0)?;
+        let caller = self.caller(context, header, None)?;
         self.filesystem.remove_xattr(&caller, node, name)?;
         DONE
     }
