@@ -180,7 +180,11 @@ impl GoneFile {
 
     /// Another description of the shadow, with the access mode and those status flags of `flags` that a shadow has.
     pub fn shadow(&self, flags: u32) -> core::result::Result<Descriptor, Errno> {
-        shadow::open(&path_of(self.shadow), shadow::kept_flags(flags), 0)
+        shadow::open_path(
+            self.name,
+            &path_of(self.shadow),
+            shadow::kept_flags(flags),
+        )
     }
 
     /// Changes what the shadow cannot say.
@@ -307,7 +311,7 @@ pub fn find(
     let Some(inode) = since(name, seen)? else {
         return Ok(None);
     };
-    let opened = shadow::open(&path_of(inode), O_RDWR, 0)?;
+    let opened = shadow::open_path(name, &path_of(inode), O_RDWR)?;
     let found = stat_descriptor(opened.0)?;
     if !is_gone(&found) {
         process::get().table.posix_locks.close(name, opened);
@@ -350,7 +354,7 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
         if Kept::read(&record).ok()?.name != name {
             return None;
         }
-        let opened = shadow::open(&path_of(inode), (flags & 3) as usize, 0).ok()?;
+        let opened = shadow::open_path(name, &path_of(inode), (flags & 3) as usize).ok()?;
         let found = stat_descriptor(opened.0).ok()?;
         let file = GoneFile::new(name, opened, &found);
         if !file.attributes().is_ok_and(|it| it == *wanted) {
@@ -424,7 +428,7 @@ fn report(name: ShadowName, error: &culvert::Error) {
 
 /// The description of a descriptor of the program's on the shadow of `name`, which is a file itself and has the status flags `flags`.
 pub fn adopt(name: ShadowName, found: &stat, flags: u32) -> Result<Description> {
-    let opened = shadow::open(&path_of(found.st_ino), O_RDWR, 0)?;
+    let opened = shadow::open_path(name, &path_of(found.st_ino), O_RDWR)?;
     let file = Box::new(GoneFile::new(name, opened, found));
     let mount = MountId(name.mount);
     Ok(Description::direct(mount, name.node, file, flags))

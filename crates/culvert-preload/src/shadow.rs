@@ -65,7 +65,15 @@ pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     }
 }
 
-/// The same, at the lowest number that is free: for the program itself.
+/// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a number as [`open_shadow`]'s.
+pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<Descriptor, Errno> {
+    match process::get().table.posix_locks.are_on(name) {
+        true => crate::descriptors::open_high(&|| open(path, flags, 0)),
+        false => open(path, flags, 0),
+    }
+}
+
+/// As [`open_shadow`], at the lowest number that is free: for the program itself.
 pub fn open_lowest(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     let path = process::get().run.shadow(name);
     let wanted = kept_flags(flags);

@@ -14,6 +14,13 @@ static const unsigned long first_place = 1ul << 44, place_size = 1ul << 28;
 /* Whether something was mapped there by its name: forgotten by exec, as the mappings are. */
 static bool used[PLACES];
 
+/* Which file is mapped in each page, and from where, where stores must stay within its length (`storewithin`); 0: none, or a private copy. */
+enum { PAGE = 4096, PAGES = 1100 };
+static struct {
+    uint64_t inode;
+    long offset;
+} pages[PLACES][PAGES];
+
 static _Thread_local sigjmp_buf guarded;
 static _Thread_local volatile sig_atomic_t guarding;
 
@@ -78,6 +85,44 @@ static void load(const char *at, long size)
         out("%s", name_of(signal));
 }
 
+/* The length of the file with that inode, which is open by one of the program's descriptors; -1: it is not. */
+static long length_of(uint64_t inode)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        struct stat found;
+        if (slots[i] >= 0 && fstat(slots[i], &found) == 0 && S_ISREG(found.st_mode) && found.st_ino == inode)
+            return found.st_size;
+    }
+    return -1;
+}
+
+/* How many of the bytes lie before the end of their file, as far as that ends within a page: what is stored behind it, in its last page, may be
+ * gone when it is looked at again (mmap(2)). What lies in pages behind the end, where stores fault, counts. */
+static long within(int which, long at, long size)
+{
+    for (long done = 0; done < size; done += PAGE - ((at + done) & (PAGE - 1))) {
+        long page = (at + done) / PAGE;
+        if (page < 0 || page >= PAGES || !pages[which][page].inode)
+            continue;
+        long length = length_of(pages[which][page].inode), from = pages[which][page].offset;
+        if (length < 0)
+            return done;
+        if (length > from && length < from + PAGE) {
+            long end = page * PAGE + (length - from);
+            return end < at ? 0 : end < at + size ? end - at : size;
+        }
+    }
+    return size;
+}
+
+static void note_pages(int which, long length, uint64_t inode, long offset)
+{
+    for (long page = 0; which >= 0 && page < PAGES && page * PAGE < length; page++) {
+        pages[which][page].inode = inode;
+        pages[which][page].offset = offset + page * PAGE;
+    }
+}
+
 static void store(char *at, long size, int step)
 {
     int signal;
@@ -109,9 +154,12 @@ static void map(struct step *s, int at)
     int fixed = which >= 0 && used[which] ? MAP_FIXED : 0;
     char *area = mmap(want, (size_t)N(6), (int)N(3), (int)N(4) | fixed, F(2), N(5));
     outcome(area == MAP_FAILED ? -1 : 0);
-    if (area == want)
+    struct stat found;
+    if (area == want) {
         used[which] = true;
-    else if (area != MAP_FAILED)
+        bool shared = (N(4) & MAP_TYPE) != MAP_PRIVATE && fstat(F(2), &found) == 0;
+        note_pages(which, N(6), shared ? found.st_ino : 0, N(5));
+    } else if (area != MAP_FAILED)
         out(" elsewhere");
 }
 
@@ -125,8 +173,16 @@ static void remap(struct step *s, int at)
     outcome(area == MAP_FAILED ? -1 : 0);
     if (area == MAP_FAILED)
         return;
-    if (flags & MREMAP_FIXED)
-        used[place_number(W(6))] = true;
+    int which = place_number(W(1)), target = which;
+    if (flags & MREMAP_FIXED) {
+        target = place_number(W(6));
+        used[target] = true;
+    }
+    /* Longer than before, or in another place: its pages follow those that were there. */
+    long first = N(2) / PAGE;
+    if (first >= 0 && first < PAGES)
+        note_pages(target, target == which ? N(2) + N(4) : N(4), pages[which][first].inode,
+                   pages[which][first].offset - (target == which ? first * PAGE : 0));
     if (area != to) {
         /* Where it is now depends on the process: nothing more is done with it. */
         out(" moved");
@@ -142,6 +198,8 @@ bool mapping_operation(struct step *s, int at)
         load(place(W(1)) + N(2), N(3));
     } else if (IS("store", 3)) {
         store(place(W(1)) + N(2), N(3), s->number);
+    } else if (IS("storewithin", 3)) {
+        store(place(W(1)) + N(2), within(place_number(W(1)), N(2), N(3)), s->number);
     } else if (IS("unmap", 3)) {
         result(munmap(place(W(1)) + N(2), (size_t)N(3)));
     } else if (IS("remap", 5) && (!(N(5) & MREMAP_FIXED) || IS("remap", 6))) {
@@ -157,10 +215,11 @@ bool mapping_operation(struct step *s, int at)
         char *bytes = place(W(1)) + N(2);
         if (accessible(bytes, N(3), false))
             result(pwrite(F(4), bytes, (size_t)N(3), N(5)));
-    } else if (IS("readinto", 5)) {
+    } else if (IS("readinto", 5) || IS("readwithin", 5)) {
         char *bytes = place(W(1)) + N(2);
-        if (accessible(bytes, N(3), true))
-            result(pread(F(4), bytes, (size_t)N(3), N(5)));
+        long size = IS("readinto", 5) ? N(3) : within(place_number(W(1)), N(2), N(3));
+        if (accessible(bytes, size, true))
+            result(pread(F(4), bytes, (size_t)size, N(5)));
     } else {
         return false;
     }

@@ -35,7 +35,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 22] = [
+pub const LEFT_OUT: [LeftOut; 23] = [
     LeftOut {
         driver: ",kernel",
         ..NOWAIT_READ_MEMORY
@@ -68,6 +68,12 @@ pub const LEFT_OUT: [LeftOut; 22] = [
         word: "RESOLVE_CACHED",
         driver: ",kernel",
         why: "what is cached of names is the file system's own affair",
+    },
+    LeftOut {
+        operation: "poll",
+        word: "#1023",
+        driver: "target=",
+        why: "poll is the kernel's alone: one of the numbers that Culvert holds, the highest below 1024, is ready there, and not POLLNVAL (docs/SEMANTICS.md)",
     },
     NOWAIT_READ_MEMORY,
     LeftOut {
@@ -181,7 +187,29 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     };
     let mut program = program.clone();
     program.steps.retain(|step| !left_out(step));
+    let elsewhere = ["layer=", "descriptor=no", "type=memory,kernel"];
+    if elsewhere.iter().any(|part| specification.contains(part)) {
+        suited_to_pages(&mut program);
+    }
     program
+}
+
+/// What is different in programs that map files, where pages are brought and taken away by somebody else than the kernel's own file system: what is stored
+/// behind the end of a file, in its last page, may be gone when it is looked at again (mmap(2)), so that stores stay within the file; and whether a hole that was
+/// loaded from is still a hole is tmpfs's own affair.
+fn suited_to_pages(program: &mut Program) {
+    if !program.steps.iter().any(|step| step.operation() == "map") {
+        return;
+    }
+    let hole = |word: &String| matches!(word.as_str(), "SEEK_DATA" | "SEEK_HOLE");
+    program.steps.retain(|step| !step.words.iter().any(hole));
+    for word in program.steps.iter_mut().flat_map(|step| &mut step.words) {
+        match word.as_str() {
+            "store" => *word = "storewithin".to_owned(),
+            "readinto" => *word = "readwithin".to_owned(),
+            _ => {}
+        }
+    }
 }
 
 /// What else is left out of programs on a disk: what O_DIRECT wants aligned is the disk's own affair; drivers do not ask for anything (open(2)).

@@ -72,13 +72,25 @@ fn entries_of(fd: i32, from: u64, visit: &mut dyn FnMut(&Record, &[u8]) -> bool)
             return Ok(());
         }
         let mut rest = &buffer[..];
-        while let Some((record, name, after)) = split(rest) {
+        while let Some((mut record, name, after)) = split(rest) {
             rest = after;
-            if !matches!(name, b"." | b"..") && !visit(&record, name) {
+            if is_dots(name) {
+                continue;
+            }
+            // Some file systems list `.` and `..` anywhere (ext4: by hashes). Who has the entry before them has them too, so that the end is where it is natively.
+            while let Some((dots, _, after)) = split(rest).filter(|found| is_dots(found.1)) {
+                record.next = dots.next;
+                rest = after;
+            }
+            if !visit(&record, name) {
                 return Ok(());
             }
         }
     }
+}
+
+fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
 }
 
 /// The head of an entry (`struct linux_dirent64`, getdents(2)).

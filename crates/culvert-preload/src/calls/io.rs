@@ -53,7 +53,14 @@ fn may_read(held: &Held) -> Result<(), Errno> {
 }
 
 fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
-    let file = held.readable()?;
+    let file = match held.readable() {
+        // Where it stands is looked at first (`vfs_read`, fs/read_write.c): the end of a directory of ext4 is the largest position.
+        Err(Errno::EISDIR) => {
+            held.at_offset(fd, |offset| area(*offset as i64, total(spans)))??;
+            return Err(Errno::EISDIR);
+        }
+        readable => readable?,
+    };
     looked_at::before(held);
     held.at_offset(fd, |offset| {
         area(*offset as i64, total(spans))?;
@@ -65,8 +72,8 @@ fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
 }
 
 fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
-    let file = held.readable()?;
     area(offset, total(spans))?;
+    let file = held.readable()?;
     looked_at::before(held);
     get(held, file, offset as u64, spans, false)
 }
@@ -262,8 +269,8 @@ pub fn read(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     };
     done(
-        held.readable()
-            .and_then(|_| span(base, length))
+        may_read(&held)
+            .and_then(|()| span(base, length))
             .and_then(|span| read_at_offset(&held, fd as i32, &[span])),
     )
 }

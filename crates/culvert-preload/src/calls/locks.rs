@@ -80,7 +80,7 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
             user::write(argument, &lock.kind).map_err(|_| Errno::EFAULT)?;
         }
         F_GETLK | F_OFD_GETLK => user::write(argument, &lock).map_err(|_| Errno::EFAULT)?,
-        F_SETLK | F_SETLKW if lock.kind != F_UNLCK => table.posix_locks.note(held),
+        F_SETLK | F_SETLKW if lock.kind != F_UNLCK => table.posix_locks.note(held, fd),
         _ => {}
     }
     Ok(answer)

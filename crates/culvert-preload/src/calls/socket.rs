@@ -57,6 +57,9 @@ fn each_descriptor(
 fn hand_over(header: usize) -> Result<(), Errno> {
     each_descriptor(header, &mut |fd| {
         let table = &process::get().table;
+        if table.is_internal(fd) {
+            return Err(Errno::EBADF);
+        }
         table.promote(fd)?;
         if let Some(held) = table.get(fd) {
             crate::gone::hand_over(&held);

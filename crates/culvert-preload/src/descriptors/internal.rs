@@ -237,6 +237,5 @@ fn make_placeholder() -> Result<i32, Errno> {
         path = alloc::format!("/proc/self/fd/{}\0", made.0);
         shadow::open(path.as_bytes(), 1 /* O_WRONLY */, 0)?
     };
-    let high = dup_from(fd.0, internal_floor(), true).or_else(|_| dup_from(fd.0, 3, true))?;
-    Ok(high)
+    dup_high(fd.0, true).or_else(|_| dup_from(fd.0, 3, true))
 }

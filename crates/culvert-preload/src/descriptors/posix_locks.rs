@@ -20,7 +20,7 @@ struct Locked {
     parked: Vec<(i32, u64)>,
     /// The driver's own descriptor of the file, where that stands in the shadow's place.
     own: Option<i32>,
-    /// Device and inode of that file.
+    /// Device and inode of that file, or of the shadow.
     identity: Option<(u64, u64)>,
 }
 
@@ -42,8 +42,8 @@ impl PosixLocks {
         }
     }
 
-    /// The process has set a lock through a descriptor of `description`.
-    pub fn note(&self, description: &Description) {
+    /// The process has set a lock through `fd`, a descriptor of `description`.
+    pub fn note(&self, description: &Description, fd: i32) {
         // A vfork child's locks are its own.
         if crate::process::vfork_child_with_table().is_some() {
             return;
@@ -59,7 +59,7 @@ impl PosixLocks {
                 name,
                 parked: Vec::new(),
                 own,
-                identity: own.and_then(identity),
+                identity: identity(fd),
             });
         }
         self.any.store(true, Relaxed);

@@ -87,7 +87,7 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
         Some(fd) => Opened::Kept(fd),
         None => {
             let path = process::get().run.shadow(name);
-            match shadow::open(&path, O_RDWR as usize | O_NOATIME, 0) {
+            match shadow::open_path(name, &path, O_RDWR as usize | O_NOATIME) {
                 Ok(opened) => Opened::Own(name, Some(opened)),
                 Err(Errno::ENOENT) => return Ok(None),
                 Err(error) => Opened::Kept(kept(name).ok_or(error)?),
