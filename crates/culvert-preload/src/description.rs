@@ -344,7 +344,7 @@ impl Description {
     pub fn writable(&self) -> Result<&dyn File, Errno> {
         match &self.object {
             Object::File(file) if may_write(self.flags.load(Relaxed)) => self.now(&**file),
-            Object::Broken => Err(Errno::EIO),
+            Object::Broken if may_write(self.flags.load(Relaxed)) => Err(Errno::EIO),
             _ => Err(Errno::EBADF),
         }
     }

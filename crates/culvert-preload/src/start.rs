@@ -1,5 +1,6 @@
 //! Start-up in a fresh program.
 
+use crate::exec::handed;
 use crate::exec::own_file::{self, OwnFile};
 use crate::exec::static_tls;
 use crate::log;
@@ -19,6 +20,8 @@ use culvert_sys::{nr, syscall};
 struct Carried<'a> {
     directory: &'a [u8],
     lock_descriptor: i32,
+    /// Nodes that this program would not find ([`handed`]).
+    handed: Vec<i32>,
     flags: u8,
     log: Option<&'a [u8]>,
 }
@@ -30,15 +33,18 @@ pub const NO_PATCH: u8 = 2;
 /// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if it lies in the source of one.
 pub const OUTSIDE: u8 = 4;
 
-/// Reads `<directory>:<lock descriptor>:<flags>[:<log file>]`.
+/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>]...:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
-    let number = core::str::from_utf8(parts.next()?).ok()?;
+    let mut numbers = core::str::from_utf8(parts.next()?).ok()?.split(',');
     let flags = core::str::from_utf8(parts.next()?).ok()?;
     Some(Carried {
         directory,
-        lock_descriptor: number.parse().ok()?,
+        lock_descriptor: numbers.next()?.parse().ok()?,
+        handed: numbers
+            .map(|number| number.parse().ok())
+            .collect::<Option<_>>()?,
         flags: flags.parse().ok()?,
         log: parts.next(),
     })
@@ -206,6 +212,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
     let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     process::set(enter(carried, library, interrupted)?);
     process::get().table.hide_internal();
+    carried.handed.iter().copied().for_each(handed::receive);
     let config = Config {
         handler: dispatch::dispatch,
         interest: dispatch::interest,
@@ -225,6 +232,7 @@ pub fn outside(directory: &[u8]) -> Result<(), String> {
     let carried = Carried {
         directory,
         lock_descriptor: -1,
+        handed: Vec::new(),
         flags: 0,
         log: None,
     };
@@ -341,6 +349,7 @@ mod tests {
         assert!(
             carried(b"/run/x:1020:0").is_some_and(|c| c.directory == b"/run/x"
                 && c.lock_descriptor == 1020
+                && c.handed.is_empty()
                 && c.flags == 0
                 && c.log.is_none())
         );
@@ -348,7 +357,8 @@ mod tests {
             carried(b"/run/x:-1:1:/tmp/a:b")
                 .is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b"))
         );
-        for bad in [&b""[..], b"/run/x", b"/run/x:", b"/run/x:a:0", b"/run/x:1"] {
+        assert!(carried(b"/run/x:1020,1018,7:0").is_some_and(|c| c.handed == [1018, 7]));
+        for bad in [&b""[..], b"/run/x:1,:0", b"/run/x", b"/run/x:", b"/run/x:a:0", b"/run/x:1"] {
             assert!(carried(bad).is_none(), "{bad:?}");
         }
     }

@@ -481,6 +481,13 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
+    /// What another process finds `node` by with [`FileSystem::identify`], whatever became of its names: a descriptor opened with `O_PATH`, borrowed from the driver and
+    /// valid while the node is. None by default: such a process finds it by its path, or not at all.
+    fn handed_down(&self, node: Node) -> Option<i32> {
+        let _ = node;
+        None
+    }
+
     /// What `fd` is, a descriptor on something in the driver's own back end: one that a backed open gave, that the transport opened below
     /// [`Backing::root`], or that this process inherited. One reference. `fd` stays the caller's.
     ///

@@ -237,6 +237,9 @@ layer_trait! {
     fn sync(&self) -> Result<()> {
         self.inner().sync()
     }
+    fn handed_down(&self, node: Node) -> Option<i32> {
+        self.inner().handed_down(node)
+    }
     fn identify(&self, fd: i32) -> Result<Entry> {
         Ok(self.seen_entry(self.inner().identify(fd)?))
     }

@@ -12,16 +12,6 @@ use std::path::{Path, PathBuf};
 const SEEDS: Range<u64> = 1..41;
 const STEPS: usize = 60;
 
-const HELD_OVER_EXEC: &str = "a file that was removed, below a layer, and is held over exec shows what Culvert keeps of it (docs/SEMANTICS.md)";
-/// Seeds of [`generate`] whose programs show a difference that is known and not yet repaired: kind of mount, seed, what differs.
-const KNOWN: &[(&str, u64, &str)] = &[
-    ("layered", 29, HELD_OVER_EXEC),
-];
-
-fn is_known(kind: &str, seed: u64) -> bool {
-    KNOWN.iter().any(|known| (known.0, known.1) == (kind, seed))
-}
-
 /// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.
 fn world(mount: &Mount) -> Option<World> {
     world_at(mount, Place::Memory)
@@ -83,9 +73,6 @@ fn random_programs(kind: &str, mapped: bool) {
     let mount: Mount = kind.parse().expect("a mount");
     let Some(world) = world(&mount) else { return };
     for seed in SEEDS {
-        if !mapped && is_known(kind, seed) {
-            continue;
-        }
         equal(
             &world,
             &mount,
@@ -110,10 +97,8 @@ fn on_disk(kind: &str, mapped: bool) {
     };
     if let Some(world) = world_at(&mount, place) {
         for seed in SEEDS {
-            if mapped || !is_known(&format!("{kind} on disk"), seed) {
-                let program = suited_to_disk(&generate(seed, STEPS));
-                equal(&world, &mount, &format!("seed {seed}"), &program);
-            }
+            let program = suited_to_disk(&generate(seed, STEPS));
+            equal(&world, &mount, &format!("seed {seed}"), &program);
         }
     }
 }

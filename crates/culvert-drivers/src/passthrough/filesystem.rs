@@ -451,6 +451,10 @@ impl FileSystem for PassthroughFs {
         self.object(node).ok().map(|object| object.fd())
     }
 
+    fn handed_down(&self, node: Node) -> Option<i32> {
+        self.kernel_node(node)
+    }
+
     fn identify(&self, fd: i32) -> Result<Entry> {
         let status = kernel::status(fd, None)?;
         if !self.holds(fd)? {

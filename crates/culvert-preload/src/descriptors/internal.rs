@@ -27,6 +27,12 @@ impl Table {
         fd
     }
 
+    /// The place of `fd`, which an earlier program gave this one; hidden.
+    pub fn receive_internal(&'static self, fd: i32) -> &'static AtomicI32 {
+        classes::set(fd, INTERNAL);
+        self.adopted.add(fd)
+    }
+
     /// Hides the descriptors that Culvert holds from the start from calls on descriptors.
     pub fn hide_internal(&self) {
         for fd in self.internal() {

@@ -3,7 +3,7 @@
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link};
-use culvert::{Errno, Result};
+use culvert::{Errno, FileSystem, Node, Result};
 use culvert_sys::{nr, syscall};
 
 /// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node without a path (removed) gets none: other processes
@@ -45,19 +45,36 @@ pub fn find(name: ShadowName) -> Result<()> {
         return Ok(());
     }
     let path = read_link(&process::get().run.node_path(name)).map_err(|_| Errno::ESTALE)?;
-    let caller = process::caller();
-    let mut node = file_system.root();
-    for component in path.split(|&byte| byte == b'/') {
-        let entry = file_system.lookup(&caller, node, component)?;
-        if node != file_system.root() {
-            // The one below keeps it.
-            file_system.forget(node, 1);
-        }
-        node = entry.attributes.node;
-    }
+    let node = walk(file_system, &path)?;
     if node != name.node {
         file_system.forget(node, 1);
         return Err(Errno::ESTALE.into());
     }
     Ok(())
+}
+
+/// Whether another process with the rights of this one finds `node` by its path.
+pub fn is_found(file_system: &dyn FileSystem, node: Node) -> bool {
+    let found = file_system
+        .path_of(node)
+        .and_then(|path| walk(file_system, &path));
+    found.is_ok_and(|found| {
+        file_system.forget(found, 1);
+        found == node
+    })
+}
+
+/// What `path` leads to below the root, with a reference.
+fn walk(file_system: &dyn FileSystem, path: &[u8]) -> Result<Node> {
+    let caller = process::caller();
+    let mut node = file_system.root();
+    for component in path.split(|&byte| byte == b'/') {
+        let entry = file_system.lookup(&caller, node, component);
+        if node != file_system.root() {
+            // The one below keeps it.
+            file_system.forget(node, 1);
+        }
+        node = entry?.attributes.node;
+    }
+    Ok(node)
 }

@@ -2,6 +2,7 @@
 
 use super::{Table, node_paths};
 use crate::description::{Description, Held, Object};
+use crate::exec::handed;
 use crate::gone;
 use crate::process;
 use crate::resolver::{MountId, References};
@@ -86,7 +87,7 @@ impl Table {
                     name.node,
                     FileKind::Regular,
                     Object::Broken,
-                    0,
+                    kernel_flags(fd).unwrap_or(0),
                 )))
             }
         }
@@ -102,7 +103,10 @@ impl Table {
         let mount = MountId(name.mount);
         let file_system = process::file_system(mount)?;
         if file_system.capabilities().transient_nodes {
-            node_paths::find(name)?;
+            node_paths::find(name).or_else(|error| match handed::find(file_system, name) {
+                true => Ok(()),
+                false => Err(error),
+            })?;
         }
         let kind = file_system.attributes(name.node)?.kind;
         let object = match kind {

@@ -1,8 +1,9 @@
 //! The environment of the next program: the program's own entries, and those that carry a run.
 
-use super::{Extras, Image, Loader, static_tls};
+use super::{Extras, Image, Loader, handed, static_tls};
 use crate::memory;
 use crate::process::{self, Process};
+use crate::shadow::Descriptor;
 use crate::start::OUTSIDE;
 use alloc::{vec, vec::Vec};
 use culvert::Errno;
@@ -14,6 +15,7 @@ fn carriers(
     loader: Loader,
     others: &[Vec<u8>; 2],
     nested: Option<Vec<u8>>,
+    handed: &[Descriptor],
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
@@ -31,12 +33,12 @@ fn carriers(
         Loader::Musl => entries.push(list(b"LD_PRELOAD", &others[1])),
         _ => entries.push(list(b"LD_AUDIT", &others[0])),
     }
-    entries.push(nested.unwrap_or_else(|| carrier(process)));
+    entries.push(nested.unwrap_or_else(|| carrier(process, handed)));
     entries
 }
 
-/// `CULVERT_RUN=<directory>:<lock descriptor>:<flags>[:<log file>]`.
-pub fn carrier(process: &Process) -> Vec<u8> {
+/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>]...:<flags>[:<log file>]`.
+pub fn carrier(process: &Process, handed: &[Descriptor]) -> Vec<u8> {
     let mut entry = crate::run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
@@ -44,7 +46,11 @@ pub fn carrier(process: &Process) -> Vec<u8> {
         .lock_descriptor
         .load(core::sync::atomic::Ordering::Relaxed);
     let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };
-    entry.extend_from_slice(alloc::format!(":{lock}:{flags}").as_bytes());
+    entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
+    for descriptor in handed {
+        entry.extend_from_slice(alloc::format!(",{}", descriptor.0).as_bytes());
+    }
+    entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
     if let Some(path) = crate::log::path() {
         entry.push(b':');
         entry.extend_from_slice(path);
@@ -85,7 +91,11 @@ pub fn extend(
             None => image.environment.push(pointer),
         }
     }
-    let mut entries = carriers(process::get(), loader, &others, nested);
+    // A program that is not intercepted would keep them.
+    if nested.is_none() && !matches!(loader, Loader::None(_)) {
+        image.handed = handed::hand_down();
+    }
+    let mut entries = carriers(process::get(), loader, &others, nested, &image.handed);
     entries.extend(
         extras
             .room

@@ -9,6 +9,7 @@ mod directories;
 mod ended_process;
 mod environment;
 mod format;
+pub mod handed;
 mod heritage;
 mod interpreter;
 mod loader;
@@ -25,6 +26,7 @@ pub use materialise::origin;
 use crate::memory::c_string;
 use crate::process;
 use crate::run::ShadowName;
+use crate::shadow::Descriptor;
 use crate::start::STRICT;
 use alloc::{boxed::Box, vec, vec::Vec};
 use culvert::Errno;
@@ -42,6 +44,8 @@ struct Image {
     strings: Vec<Vec<u8>>,
     /// The node whose shadow this is.
     shadow: Option<ShadowName>,
+    /// What the environment says is there.
+    handed: Vec<Descriptor>,
 }
 
 /// What a program is given beside its environment and the run, and does not see.
@@ -100,6 +104,7 @@ fn prepare(
         environment: Vec::new(),
         strings: Vec::new(),
         shadow: None,
+        handed: Vec::new(),
     });
     let mut name = path.to_vec();
     // What /proc/self/exe is to show, where the kernel shows another name of the file.
@@ -252,7 +257,9 @@ fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
     (host[..host.len() - 1] != *path).then_some(host)
 }
 
-fn start(image: Box<Image>, loader: Loader) -> Errno {
+fn start(mut image: Box<Image>, loader: Loader) -> Errno {
+    // Of this process, also where the image is freed by another.
+    let handed = core::mem::take(&mut image.handed);
     if let Err(errno) = heritage::hand_down(process::get(), &loader) {
         return errno;
     }
@@ -297,7 +304,7 @@ fn start(image: Box<Image>, loader: Loader) -> Errno {
             break result;
         }
     };
-    drop((kept, replaced, moved));
+    drop((kept, replaced, moved, handed));
     match result {
         Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
         Err(_) => crate::calls::RESTART,

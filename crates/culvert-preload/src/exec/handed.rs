@@ -1,0 +1,110 @@
+//! Nodes that go to the next program by descriptors of what they are, for it would not find them by their paths (`descriptors/node_paths.rs`): directories that were removed,
+//! and what lies where it may not be searched any more.
+//!
+//! The variable names the descriptors, which are hidden there as all of Culvert's are. They are closed once the node is known, or at the next exec, which gets those
+//! that were not looked for.
+
+use crate::description::{Description, Object};
+use crate::descriptors::{close_on_exec, dup_high, node_is_found};
+use crate::process;
+use crate::run::ShadowName;
+use crate::shadow::Descriptor;
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicI32, Ordering::*};
+use culvert::{FileKind, FileSystem};
+use culvert_intercept::descriptors as classes;
+use culvert_sys::{nr, sync::Mutex, syscall};
+
+/// More than this are not handed down.
+const MOST: usize = 64;
+
+/// What this program was given and has not looked for.
+static GIVEN: Mutex<Vec<&'static AtomicI32>> = Mutex::new(Vec::new());
+
+/// Descriptors for the next program, which survive exec; closed where that fails.
+pub fn hand_down() -> Vec<Descriptor> {
+    let process = process::get();
+    let mut inherited: Vec<Arc<Description>> = Vec::new();
+    process.table.each(|fd, description| {
+        if may_be_lost(description) && !close_on_exec(fd).unwrap_or(true) {
+            inherited.push(description.clone());
+        }
+    });
+    if let Some(child) = process::vfork_child() {
+        let installed = child.installed().into_iter();
+        let installed = installed.filter_map(|(_, description)| description);
+        inherited.extend(installed.filter(|description| may_be_lost(description)));
+    }
+    inherited.sort_by_key(|description| (description.mount.0, description.node));
+    inherited.dedup_by_key(|description| (description.mount.0, description.node));
+    inherited.retain(|description| is_lost(description));
+    let owns = inherited.iter().filter_map(|description| {
+        let file_system = description.file_system().ok()?;
+        file_system.handed_down(description.node)
+    });
+    let given: Vec<i32> = GIVEN.lock().iter().map(|it| it.load(Relaxed)).collect();
+    owns.chain(given)
+        .take(MOST)
+        .filter_map(|fd| dup_high(fd, false).ok().map(Descriptor))
+        .collect()
+}
+
+/// Whether the next program must find its node.
+fn may_be_lost(description: &Description) -> bool {
+    match &description.object {
+        Object::File(file) => file.descriptor().is_none() && !description.is_direct(),
+        Object::Directory | Object::Path => true,
+        Object::Broken => false,
+    }
+}
+
+/// Whether the next program would not find its node by its path. Files without a name go in another way ([`crate::gone`]).
+fn is_lost(description: &Description) -> bool {
+    let Ok(file_system) = description.file_system() else {
+        return false;
+    };
+    if !file_system.capabilities().transient_nodes {
+        return false;
+    }
+    match file_system.attributes(description.node) {
+        Err(_) => false,
+        Ok(found) if found.links == 0 => found.kind == FileKind::Directory,
+        Ok(_) => !node_is_found(file_system, description.node),
+    }
+}
+
+/// This program was given `fd`.
+pub fn receive(fd: i32) {
+    const F_SETFD: usize = 2;
+    const FD_CLOEXEC: usize = 1;
+    // SAFETY: the flag of a descriptor that is not the program's.
+    if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
+        GIVEN.lock().push(process::get().table.receive_internal(fd));
+    }
+}
+
+/// Whether the node of `name` is one that this program was given. It is known to `file_system` then, and stays so.
+pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
+    // In a child of vfork numbers are its own, and memory is its parent's.
+    if process::vfork_child().is_some() {
+        return false;
+    }
+    let mut given = GIVEN.lock();
+    let found = given.iter().position(|place| {
+        let Ok(entry) = file_system.identify(place.load(Relaxed)) else {
+            return false;
+        };
+        let node = entry.attributes.node;
+        if node != name.node {
+            file_system.forget(node, 1);
+        }
+        node == name.node
+    });
+    let Some(place) = found.map(|at| given.swap_remove(at)) else {
+        return false;
+    };
+    let fd = place.swap(-1, AcqRel);
+    classes::set(fd, classes::UNKNOWN);
+    drop(Descriptor(fd));
+    true
+}
