@@ -330,6 +330,16 @@ impl Process {
         for mount in self.mounts.ids() {
             let _ = file_system(mount);
         }
+        // Nor does a child find out what became of a file.
+        let mut may_be_gone = Vec::new();
+        self.table.each(|_, description| {
+            if description.may_go() {
+                may_be_gone.push(description.clone());
+            }
+        });
+        for description in may_be_gone {
+            let _ = description.gone();
+        }
     }
 
     /// Whether that has happened.

@@ -117,12 +117,9 @@ fn makeable(target: &Side<'_>) -> Answer {
         Side::Inside(found) => make(found, false).map(|_| 0),
         Side::Backed(place) => absent(place),
         Side::Host(..) | Side::Outside(_) => match target.host() {
-            Some((directory, path)) => match stat_at(directory, path, AT_SYMLINK_NOFOLLOW) {
-                Ok(_) => Err(Errno::EEXIST),
-                Err(_) if host_error(target).is_some() => host_error(target).map_or(Ok(0), Err),
-                // It is there, but is no directory, as the slash says.
-                Err(Errno::ENOTDIR) if path.last() == Some(&b'/') => Err(Errno::EEXIST),
-                Err(_) => Ok(0),
+            Some((directory, path)) => match is_there(directory, path) {
+                Ok(()) => Err(Errno::EEXIST),
+                Err(_) => host_error(target).map_or(Ok(0), Err),
             },
             None => host_error(target).map_or(Ok(0), Err),
         },
@@ -135,12 +132,20 @@ fn absent(place: &Backed<'_>) -> Answer {
     if path.is_empty() {
         return Err(Errno::EEXIST);
     }
-    match stat_at(place.base, path, AT_SYMLINK_NOFOLLOW) {
-        Ok(_) => Err(Errno::EEXIST),
+    match is_there(place.base, path) {
+        Ok(()) => Err(Errno::EEXIST),
         Err(Errno::ENOENT) if path.last() != Some(&b'/') => Ok(0),
-        Err(Errno::ENOTDIR) if path.last() == Some(&b'/') => Err(Errno::EEXIST),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether there is something by the name that `path` ends in, whatever the slashes behind it say of it: stat(2) would follow a link then.
+fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
+    let bytes = path.bytes();
+    let end = bytes.iter().rposition(|&b| b != b'/').map_or(1, |at| at + 1);
+    let mut name = bytes[..end.min(bytes.len())].to_vec();
+    name.push(0);
+    stat_at(directory, Path::of(&name), AT_SYMLINK_NOFOLLOW).map(|_| ())
 }
 
 /// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
