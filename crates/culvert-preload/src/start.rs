@@ -358,7 +358,14 @@ mod tests {
                 .is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b"))
         );
         assert!(carried(b"/run/x:1020,1018,7:0").is_some_and(|c| c.handed == [1018, 7]));
-        for bad in [&b""[..], b"/run/x:1,:0", b"/run/x", b"/run/x:", b"/run/x:a:0", b"/run/x:1"] {
+        for bad in [
+            &b""[..],
+            b"/run/x:1,:0",
+            b"/run/x",
+            b"/run/x:",
+            b"/run/x:a:0",
+            b"/run/x:1",
+        ] {
             assert!(carried(bad).is_none(), "{bad:?}");
         }
     }

@@ -142,7 +142,10 @@ fn absent(place: &Backed<'_>) -> Answer {
 /// Whether there is something by the name that `path` ends in, whatever the slashes behind it say of it: stat(2) would follow a link then.
 fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
     let bytes = path.bytes();
-    let end = bytes.iter().rposition(|&b| b != b'/').map_or(1, |at| at + 1);
+    let end = bytes
+        .iter()
+        .rposition(|&b| b != b'/')
+        .map_or(1, |at| at + 1);
     let mut name = bytes[..end.min(bytes.len())].to_vec();
     name.push(0);
     stat_at(directory, Path::of(&name), AT_SYMLINK_NOFOLLOW).map(|_| ())
