@@ -1,5 +1,9 @@
 //! What processes tell the pager: fixed messages over a socket that keeps their borders (unix(7), `SOCK_SEQPACKET`).
 
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::ShadowName;
+use culvert::Node;
 use culvert_sys::{Errno, nr, syscall};
 
 /// What a message asks for.
@@ -225,4 +229,17 @@ pub fn is_over(socket: i32) -> bool {
             _ => return true,
         }
     }
+}
+
+/// Which file a message is about. None: a mount that is not there.
+pub fn name_of(message: &Message) -> Option<ShadowName> {
+    let mount = u16::try_from(message.mount).ok()?;
+    let known = process::get()
+        .mounts
+        .ids()
+        .any(|known| known == MountId(mount));
+    known.then_some(ShadowName {
+        mount,
+        node: Node(message.node),
+    })
 }

@@ -12,14 +12,14 @@ pub mod message;
 pub mod userfault;
 
 pub use launch::{LISTENING, LOCK, WORD};
+pub use message::name_of;
 
 use crate::process;
-use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
-use culvert::{Errno, Node};
+use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 use message::{Kind, Message};
@@ -491,19 +491,6 @@ fn check(errno: i32) -> Result<(), Errno> {
         0 => Ok(()),
         errno => Err(Errno::new(errno)),
     }
-}
-
-/// Which file a message is about. None: a mount that is not there.
-pub fn name_of(message: &Message) -> Option<ShadowName> {
-    let mount = u16::try_from(message.mount).ok()?;
-    let known = process::get()
-        .mounts
-        .ids()
-        .any(|known| known == MountId(mount));
-    known.then_some(ShadowName {
-        mount,
-        node: Node(message.node),
-    })
 }
 
 /// The length of a shadow.
