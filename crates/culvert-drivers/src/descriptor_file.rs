@@ -171,6 +171,11 @@ pub fn unhindered(descriptor: Descriptor) -> Descriptor {
 
 impl File for DescriptorFile {
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        if let Some(place) = out.place() {
+            let read = self.read(place, offset, &|| false)?;
+            out.filled(read);
+            return Ok(read);
+        }
         let mut done = 0;
         let mut buffer = Buffer::of(out.remaining().min(Buffer::USUAL))?;
         loop {
@@ -197,6 +202,11 @@ impl File for DescriptorFile {
     }
 
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        if let Some(bytes) = from.rest().filter(|bytes| !bytes.is_empty()) {
+            let written = self.write_bytes(bytes, offset, from)?;
+            from.used(written);
+            return Ok(written);
+        }
         Ok(self.write(Some(offset), from)?.1)
     }
 

@@ -29,7 +29,7 @@ fn any_strangers() -> bool {
 pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<Descriptor> {
     // Open all the time, so that nobody empties it before it is mapped.
     let shadow = open_shadow(description.name(), 0)?;
-    match follow(description, on_demand, |_| Ok(())) {
+    match follow(description, on_demand, |_, _| Ok(())) {
         Ok(()) => Ok(shadow),
         Err(error) => {
             let locks = &process::get().table.posix_locks;
@@ -39,11 +39,11 @@ pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result
     }
 }
 
-/// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written, too.
+/// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written, too, and of whether it was filled just now.
 pub fn follow<R>(
     description: &Description,
     on_demand: bool,
-    then: impl FnOnce(follow::Opened) -> culvert::Result<R>,
+    then: impl FnOnce(follow::Opened, bool) -> culvert::Result<R>,
 ) -> culvert::Result<R> {
     let strangers = strangers_have(description.name());
     follow::start(description, strangers, on_demand, then)
@@ -114,7 +114,7 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     }
     // Only what strangers had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime), and
     // perhaps old bytes, which must not come into the file.
-    follow::start(description, strangers, false, |shadow| {
+    follow::start(description, strangers, false, |shadow, _| {
         let Some(given) = given(description.name()) else {
             return Ok(());
         };

@@ -24,6 +24,17 @@ pub trait Sink {
         0
     }
 
+    /// Where the next bytes go, if that is memory of this process's own, which no program can take away: a driver may have the kernel write to its beginning, and says
+    /// how much by [`Sink::filled`]. None where it must be [`Sink::put`].
+    fn place(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// The first `count` bytes of [`Sink::place`] are there.
+    fn filled(&mut self, count: usize) {
+        let _ = count;
+    }
+
     /// Whether the one who waits for this read has been interrupted (a signal; FUSE's INTERRUPT). A driver about to wait long asks it, and
     /// again when a system call of its own ends with `EINTR`; when true and nothing was put it returns `EINTR` (signal(7)).
     fn interrupted(&self) -> bool {
@@ -45,6 +56,17 @@ pub trait Source {
     fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {
         let _ = (fd, offset, count);
         0
+    }
+
+    /// All bytes that are left, if they lie in memory of this process's own, which no program can change or take away; how many of them were used is told by
+    /// [`Source::used`]. None where they must be taken by [`Source::take`].
+    fn rest(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// The first `count` bytes of [`Source::rest`] were taken.
+    fn used(&mut self, count: usize) {
+        let _ = count;
     }
 
     /// As [`Sink::interrupted`], when nothing was taken.
@@ -72,6 +94,13 @@ impl Sink for &mut [u8] {
         *self = tail;
         Ok(count)
     }
+    fn place(&mut self) -> Option<&mut [u8]> {
+        Some(self)
+    }
+    fn filled(&mut self, count: usize) {
+        let count = count.min(self.len());
+        *self = &mut core::mem::take(self)[count..];
+    }
 }
 
 /// A source over a slice.
@@ -85,5 +114,11 @@ impl Source for &[u8] {
         into[..count].copy_from_slice(head);
         *self = tail;
         Ok(count)
+    }
+    fn rest(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+    fn used(&mut self, count: usize) {
+        *self = &self[count.min(self.len())..];
     }
 }

@@ -8,17 +8,24 @@ use std::sync::Arc;
 /// Fills what is missing at `address` of `range` and wakes who waits; what cannot be read is SIGBUS there, with the reason in the log.
 pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, address: u64) {
     let at = range.offset + (address - range.start);
-    let outcome = fill(file, at, slot).and_then(|filled| match filled {
+    let addresses_of = |(from, to): (u64, u64)| {
+        let address_of = |byte: u64| {
+            let byte = byte.clamp(range.offset, range.offset + range.length);
+            range.start + (byte - range.offset)
+        };
+        (address_of(from), address_of(to))
+    };
+    let enter = |window| {
+        let (start, end) = addresses_of(window);
+        userfault::enter(userfault, start, end - start);
+    };
+    let outcome = fill(file, at, slot, enter).and_then(|filled| match filled {
         Some(window) => Ok(Some(window)),
         None => without_lock(userfault, slot, file, at, address).map(|()| None),
     });
     match outcome {
-        Ok(Some((from, to))) => {
-            let address_of = |byte: u64| {
-                let byte = byte.clamp(range.offset, range.offset + range.length);
-                range.start + (byte - range.offset)
-            };
-            let (start, end) = (address_of(from), address_of(to));
+        Ok(Some(window)) => {
+            let (start, end) = addresses_of(window);
             let _ = userfault::wake(userfault, start, end - start);
         }
         Ok(None) => {}
@@ -34,17 +41,22 @@ pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, add
 }
 
 /// [`File::fill`], with room for it.
-fn fill(file: &Arc<File>, at: u64, slot: u32) -> culvert::Result<Option<(u64, u64)>> {
+fn fill(
+    file: &Arc<File>,
+    at: u64,
+    slot: u32,
+    enter: impl Fn((u64, u64)),
+) -> culvert::Result<Option<(u64, u64)>> {
     /// Others take what was made free, too.
     const TRIES: usize = 4;
     room::make(room::most(), slot);
-    let mut filled = file.fill(at, slot);
+    let mut filled = file.fill(at, slot, &enter);
     for _ in 0..TRIES {
         let full = matches!(&filled, Err(error) if error.errno() == Errno::ENOSPC);
         if !full || room::drop_where_full(4 * file::MOST, slot) == 0 {
             break;
         }
-        filled = file.fill(at, slot);
+        filled = file.fill(at, slot, &enter);
     }
     filled
 }

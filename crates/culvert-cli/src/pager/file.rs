@@ -79,10 +79,16 @@ impl File {
         })
     }
 
-    /// Fills what is missing around byte `at`; the bytes that are there now. None: the process `slot`, which waits for them, has the file's lock.
+    /// Fills what is missing around byte `at`; the bytes that are there now. None: the process `slot`, which waits for them, has the file's lock. `filled` is told what was filled
+    /// before others may lock the file.
     ///
     /// The driver's error, or EIO where the file has become shorter.
-    pub fn fill(self: &Arc<Self>, at: u64, slot: u32) -> culvert::Result<Option<(u64, u64)>> {
+    pub fn fill(
+        self: &Arc<Self>,
+        at: u64,
+        slot: u32,
+        filled: impl Fn((u64, u64)),
+    ) -> culvert::Result<Option<(u64, u64)>> {
         let Some(_lock) = self.lock(slot) else {
             return Ok(None);
         };
@@ -107,7 +113,10 @@ impl File {
         });
         room::note(Arc::downgrade(self), (from, to));
         match fill::holes(&*self.file, self.shadow.0, (from, to)) {
-            Ok(()) => Ok(Some((from, to))),
+            Ok(()) => {
+                filled((from, to.min(length.next_multiple_of(PAGE))));
+                Ok(Some((from, to)))
+            }
             // What was asked for may be readable though what lies around it is not.
             Err(_) if (from, to) != (at, at + PAGE) => {
                 fill::holes(&*self.file, self.shadow.0, (at, at + PAGE))?;

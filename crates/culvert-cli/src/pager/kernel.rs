@@ -34,8 +34,8 @@ pub fn watch(epoll: i32, fd: i32, data: u64, once: bool) -> Result<(), Errno> {
         // SAFETY: the event outlives the call.
         unsafe { syscall::call(nr::EPOLL_CTL, arguments) }
     };
-    match control(EPOLL_CTL_ADD) {
-        Err(Errno::EEXIST) => control(EPOLL_CTL_MOD),
+    match control(EPOLL_CTL_MOD) {
+        Err(Errno::ENOENT) => control(EPOLL_CTL_ADD),
         other => other,
     }
     .map(|_| ())

@@ -405,7 +405,8 @@ impl Worker {
             return;
         };
         // The kernel closes what an ending process had open a moment before it drops the proof of life (`exit_task_work`, kernel/exit.c).
-        while kernel::is_ending(connection.socket) && paging::is_alive_with_records(connection.slot)
+        // Who has ended in an orderly manner has no records, and needs no look at /proc.
+        while paging::is_alive_with_records(connection.slot) && kernel::is_ending(connection.socket)
         {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }

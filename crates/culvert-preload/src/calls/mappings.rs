@@ -327,11 +327,13 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
 const MADV_REMOVE: usize = 9;
 const MADV_DONTFORK: usize = 10;
 const MADV_COLLAPSE: usize = 25;
+/// The pager enters pages around those that are touched, and would take guards away (`mfill_atomic_install_pte`, mm/userfaultfd.c): of a file that is filled it enters none.
+const MADV_GUARD_INSTALL: usize = 102;
 
 /// What madvise(2) may be told that takes pages out of page tables: `MADV_DONTNEED`, `MADV_PAGEOUT` (without swap, too), `MADV_DONTNEED_LOCKED`,
 /// `MADV_GUARD_INSTALL`.
 fn takes_pages_out(advice: usize) -> bool {
-    matches!(advice, 4 | 21 | 24 | 102)
+    matches!(advice, 4 | 21 | 24 | MADV_GUARD_INSTALL)
 }
 
 /// madvise(2): a hole becomes one of the file, too.
@@ -345,6 +347,11 @@ pub fn madvise(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let _changing = nodes::changing();
+    if advice == MADV_GUARD_INSTALL
+        && let Err(error) = fill(&pager::between(start, nodes::pages(length)))
+    {
+        return done(Err(error));
+    }
     if empties {
         let _flushing = nodes::flushing();
         nodes::pages_go(start, length);
@@ -381,6 +388,11 @@ pub fn process_madvise(call: &mut Call) -> Outcome {
     let [_, list, count, advice, ..] = call.args;
     if nodes::any() && (takes_pages_out(advice) || advice == MADV_COLLAPSE) {
         let _changing = nodes::changing();
+        if advice == MADV_GUARD_INSTALL
+            && let Err(error) = fill(&pager::between(0, usize::MAX))
+        {
+            return done(Err(error));
+        }
         let _flushing = nodes::flushing();
         nodes::pages_go(0, usize::MAX);
         return done(native(call));

@@ -220,7 +220,9 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
         pager::introduce();
         nodes::records_for_one_more();
     }
-    let enter = |opened| {
+    let mut filled = false;
+    let enter = |opened, now| {
+        filled = now;
         let node = nodes::enter(description, opened);
         if written {
             let end = (offset as u64).saturating_add(nodes::pages(length) as u64);
@@ -232,16 +234,20 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
     crate::descriptors::note_node(name);
     let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
     let start = map_shadow(held, shadow.number(), false, call)?;
+    // Where something else was mapped, another thread may have stored already.
+    let watch = match written && flags & MAP_FIXED == 0 {
+        true => dirty::watch(start, nodes::pages(length)),
+        false => Watch::No,
+    };
+    if filled && watch == Watch::Protected {
+        dirty::enter(start, nodes::pages(length));
+    }
     *region = Some(Region {
         start,
         end: start + nodes::pages(length),
         offset: offset as u64,
         written,
-        // Where something else was mapped, another thread may have stored already.
-        watch: match written && flags & MAP_FIXED == 0 {
-            true => dirty::watch(start, nodes::pages(length)),
-            false => Watch::No,
-        },
+        watch,
         of: node,
     });
     if protection & PROT_EXEC != 0 {

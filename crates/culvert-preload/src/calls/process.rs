@@ -12,7 +12,7 @@ use crate::run::{ShadowName, stat_path};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
-use culvert_sys::{nr, own_descriptors};
+use culvert_sys::{nr, own_descriptors, sync::Mutex};
 
 /// What happens around the making of processes.
 pub const FORK_HOOKS: ForkHooks = ForkHooks {
@@ -21,9 +21,22 @@ pub const FORK_HOOKS: ForkHooks = ForkHooks {
     child,
 };
 
+/// What makes the heap smaller.
+static TRIM: Mutex<Option<fn()>> = Mutex::new(None);
+
+/// Before memory is copied for another process, `trim` gives back what the heap does not need.
+pub fn trim_with(trim: fn()) {
+    *TRIM.lock() = Some(trim);
+}
+
 fn before(flags: CloneFlags) {
     let vfork = flags.vm() && flags.vfork();
     let process = process::get();
+    if !flags.vm()
+        && let Some(trim) = *TRIM.lock()
+    {
+        trim();
+    }
     if vfork {
         process.before_vfork();
     }

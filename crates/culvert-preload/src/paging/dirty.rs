@@ -61,6 +61,14 @@ pub fn watch(start: usize, length: usize) -> Watch {
     }
 }
 
+/// Enters what is there of a mapping that is watched into the page tables, which costs a tenth of reading it from its driver and a quarter of the faults: for who has
+/// just done that.
+pub fn enter(start: usize, length: usize) {
+    if let Some(fd) = pager::userfault() {
+        pager::userfault::enter(fd, start as u64, length as u64);
+    }
+}
+
 /// The same of a region of a process that was just forked: no page of it is there.
 pub fn watch_absent(region: &Mapped) -> Watch {
     if process::get().is_confined() {

@@ -126,12 +126,12 @@ pub fn keep(name: ShadowName) -> Result<(), Errno> {
 /// what they wrote counts.
 ///
 /// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has none. `then` is run before the lock is given back: who is going to
-/// store into it records that there, since without a record the next one makes it equal to its file again.
+/// store into it records that there, since without a record the next one makes it equal to its file again. It is told whether the shadow was filled just now.
 pub fn start<R>(
     description: &Description,
     strangers: bool,
     on_demand: bool,
-    then: impl FnOnce(Opened) -> culvert::Result<R>,
+    then: impl FnOnce(Opened, bool) -> culvert::Result<R>,
 ) -> culvert::Result<R> {
     let (name, file) = (description.name(), description.file()?);
     let locks = &process::get().node_locks;
@@ -139,7 +139,7 @@ pub fn start<R>(
     // Without shared memory other processes would never know.
     let group = group.ok_or(Errno::ENOMEM)?;
     if let Some(gone) = description.gone() {
-        return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)));
+        return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
     }
     let opened = match nodes::descriptor(name) {
         Some(fd) => Opened::Kept(fd),
@@ -162,6 +162,7 @@ pub fn start<R>(
     let found = stat_descriptor(fd)?;
     // While it is mapped so that it can be written, or strangers may write, what it holds is the truth.
     let decides = shadow::is_followed(&found) && (strangers || records::any(name));
+    let mut filled = false;
     if decides || is_current(file, &found)? {
         if !on_demand {
             pager::fill::complete(file, fd)?;
@@ -182,8 +183,9 @@ pub fn start<R>(
         })?;
         shadow::mark_followed(fd, &file.attributes()?)?;
         looked_at::mark_equal(file, fd)?;
+        filled = true;
     }
-    then(opened)
+    then(opened, filled)
 }
 
 /// Room for what a shadow with this `struct stat` has not got of a file of `size` bytes.

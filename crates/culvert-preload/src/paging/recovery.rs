@@ -21,7 +21,7 @@ pub fn recover(slot: u32) {
 /// Whether the process that has the slot `slot` has records and a proof of life still.
 pub fn is_alive_with_records(slot: u32) -> bool {
     let _ = process::get().node_locks.owner();
-    !records::has_ended(slot) && !records::all(|said| said.owner == slot).is_empty()
+    !records::all(|said| said.owner == slot).is_empty() && !records::has_ended(slot)
 }
 
 /// As [`recover`], of all processes that are gone.

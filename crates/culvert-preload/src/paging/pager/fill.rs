@@ -13,8 +13,8 @@ use culvert_sys::{nr, syscall};
 /// Mode bit of a shadow that may have holes.
 pub const PARTLY: u32 = 0o020;
 const PAGE: u64 = super::userfault::PAGE;
-/// Bytes that are read from the driver at a time.
-const STEP: u64 = 1 << 20;
+/// Bytes that are read from the driver at a time: they are still in a second-level cache when they are written to the shadow.
+const STEP: u64 = 256 << 10;
 const SEEK_DATA: usize = 3;
 const SEEK_HOLE: usize = 4;
 

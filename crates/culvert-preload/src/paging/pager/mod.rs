@@ -15,7 +15,7 @@ pub use launch::{LISTENING, LOCK, WORD};
 pub use message::name_of;
 
 use crate::process;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::Descriptor;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
@@ -46,6 +46,8 @@ struct State {
     ranges: Vec<Range>,
     /// How many messages were sent.
     sent: u32,
+    /// This process was just forked: its parent's pager need not be waited for.
+    forked: bool,
     /// There is no pager, for a reason that stays.
     impossible: bool,
 }
@@ -55,6 +57,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     userfault: None,
     ranges: Vec::new(),
     sent: 0,
+    forked: false,
     impossible: false,
 });
 
@@ -236,7 +239,10 @@ pub fn forked(shares_table: bool) {
             drop(Descriptor(fd));
         }
     }
-    let ranges = core::mem::take(&mut state.ranges);
+    state.forked = true;
+    let mut ranges = core::mem::take(&mut state.ranges);
+    // Of one that the pager has filled to the end nothing goes any more; that it may only be read is still to be known.
+    ranges.retain(|range| range.read_only || may_lack(range.name));
     let Some((fd, true)) = (match ranges.is_empty() {
         true => None,
         false => state.userfault(),
@@ -259,6 +265,15 @@ pub fn forked(shares_table: bool) {
         }
         fill_these(&ranges, error);
     }
+}
+
+/// Whether the shadow of `name`, of which something is mapped, may have holes that mean missing pages.
+fn may_lack(name: ShadowName) -> bool {
+    let found = match super::nodes::descriptor(name) {
+        Some(fd) => stat_descriptor(fd),
+        None => stat_path(&process::get().run.shadow(name)),
+    };
+    !found.is_ok_and(|found| !fill::is_partly(&found))
 }
 
 fn fill_these(ranges: &[Range], cause: Errno) {
@@ -365,6 +380,11 @@ impl State {
                 message.number = self.next_number();
                 message.send(socket.0, userfault.take())?;
             }
+            // The child of a fork that has no pages to wait for only says that it lives: its parent was served, so there is somebody who hears it. Where that one
+            // ends this very moment, the next user of the file brings what a killed process has stored.
+            if self.forked && self.ranges.is_empty() {
+                break;
+            }
             for message in &*messages {
                 check(message::answered(socket.0, message.number)?)?;
             }
@@ -375,6 +395,7 @@ impl State {
             .ok_or(Errno::EMFILE)?;
         let _ = socket.release();
         self.socket = Some(place);
+        self.forked = false;
         // An earlier pager may have died with faults that it had taken and not answered.
         if let Some(fd) = userfault {
             for range in &self.ranges {
