@@ -327,8 +327,16 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
 const MADV_REMOVE: usize = 9;
 const MADV_DONTFORK: usize = 10;
 const MADV_COLLAPSE: usize = 25;
-/// The pager enters pages around those that are touched, and would take guards away (`mfill_atomic_install_pte`, mm/userfaultfd.c): of a file that is filled it enters none.
 const MADV_GUARD_INSTALL: usize = 102;
+
+/// Pages from `start` on are about to be guarded. The pager enters pages around those that are touched, and would take guards away (`mfill_atomic_install_pte`,
+/// mm/userfaultfd.c): of a file that is filled it enters none. Where stores are watched the kernel would try for ever (`guard_install_pte_entry`, mm/madvise.c, makes room for its
+/// mark by a call that leaves the other one's).
+fn before_guards(start: usize, length: usize) -> Result<(), Errno> {
+    fill(&pager::between(start, nodes::pages(length)))?;
+    nodes::unwatch(start, length);
+    Ok(())
+}
 
 /// What madvise(2) may be told that takes pages out of page tables: `MADV_DONTNEED`, `MADV_PAGEOUT` (without swap, too), `MADV_DONTNEED_LOCKED`,
 /// `MADV_GUARD_INSTALL`.
@@ -348,7 +356,7 @@ pub fn madvise(call: &mut Call) -> Outcome {
     }
     let _changing = nodes::changing();
     if advice == MADV_GUARD_INSTALL
-        && let Err(error) = fill(&pager::between(start, nodes::pages(length)))
+        && let Err(error) = before_guards(start, length)
     {
         return done(Err(error));
     }
@@ -389,7 +397,7 @@ pub fn process_madvise(call: &mut Call) -> Outcome {
     if nodes::any() && (takes_pages_out(advice) || advice == MADV_COLLAPSE) {
         let _changing = nodes::changing();
         if advice == MADV_GUARD_INSTALL
-            && let Err(error) = fill(&pager::between(0, usize::MAX))
+            && let Err(error) = before_guards(0, usize::MAX)
         {
             return done(Err(error));
         }

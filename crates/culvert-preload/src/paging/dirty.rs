@@ -117,6 +117,14 @@ fn protect(fd: i32, start: u64, length: u64) -> Result<(), Errno> {
     control(fd, UFFDIO_WRITEPROTECT, words).map(|_| ())
 }
 
+/// Takes all marks of [`watch`] away.
+pub fn unwatch(start: usize, length: usize) {
+    if let Some(fd) = pager::userfault() {
+        let words = [start as u64, length as u64, 0];
+        let _ = control(fd, UFFDIO_WRITEPROTECT, words);
+    }
+}
+
 /// This is the child of a fork, to which the registrations do not come: its mappings get new ones.
 pub fn forked() {
     nodes::rewatch_absent();

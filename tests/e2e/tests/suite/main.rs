@@ -29,6 +29,7 @@ mod limits;
 mod locking;
 mod mapped;
 mod mapped_calls;
+mod mapped_entered;
 mod mapped_lazily;
 mod mapped_on_demand;
 mod mapped_records;
