@@ -103,6 +103,7 @@ fn child(flags: CloneFlags) {
     // With a connection of its own.
     crate::paging::nodes::forked();
     crate::paging::dirty::forked();
+    crate::paging::pager::settle();
 }
 
 /// What is known of descriptors is this process's alone from here on.

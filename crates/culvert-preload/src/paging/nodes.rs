@@ -326,10 +326,9 @@ pub fn pages_go(start: usize, length: usize) {
 /// Stores from `start` on are not watched any more: all that is mapped there counts as stored into. Under [`changing`].
 pub fn unwatch(start: usize, length: usize) {
     for region in between(start, length) {
-        if region.watch != Watch::No {
-            dirty::unwatch(region.start, region.end - region.start);
-            set_watch(&region, Watch::No);
-        }
+        // Marks may be left where nothing is watched any more.
+        dirty::unwatch(region.start, region.end - region.start);
+        set_watch(&region, Watch::No);
     }
 }
 

@@ -46,8 +46,10 @@ struct State {
     ranges: Vec<Range>,
     /// How many messages were sent.
     sent: u32,
-    /// This process was just forked: its parent's pager need not be waited for.
+    /// This process was just forked, and does not wait for the pager's answers yet.
     forked: bool,
+    /// The numbers of messages whose answers are waited for later.
+    unheard: Vec<u32>,
     /// There is no pager, for a reason that stays.
     impossible: bool,
 }
@@ -58,6 +60,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     ranges: Vec::new(),
     sent: 0,
     forked: false,
+    unheard: Vec::new(),
     impossible: false,
 });
 
@@ -240,8 +243,9 @@ pub fn forked(shares_table: bool) {
         }
     }
     state.forked = true;
+    state.unheard.clear();
     let mut ranges = core::mem::take(&mut state.ranges);
-    // Of one that the pager has filled to the end nothing goes any more; that it may only be read is still to be known.
+    // Of one that is filled nothing goes any more; that it may only be read is still to be known.
     ranges.retain(|range| range.read_only || may_lack(range.name));
     let Some((fd, true)) = (match ranges.is_empty() {
         true => None,
@@ -255,13 +259,29 @@ pub fn forked(shares_table: bool) {
             Err(error) => fill_now(&range, error),
         }
     }
-    // All that are registered are told in the greeting.
-    if !state.ranges.is_empty()
-        && let Err(error) = state.connect()
-    {
+    // All that are registered are told in the greeting, which is answered while this process does what else a new one has to.
+    if !state.ranges.is_empty() {
+        let _ = launch::connect().and_then(|socket| state.greet(socket));
+    }
+}
+
+/// The end of what [`forked`] began: the pager knows all ranges, or they are filled.
+pub fn settle() {
+    let mut state = STATE.lock();
+    state.forked = false;
+    if state.ranges.is_empty() {
+        return;
+    }
+    if state.hear().is_err() {
+        state.disconnect();
+    }
+    if let Err(error) = state.connect() {
         let ranges = core::mem::take(&mut state.ranges);
+        let userfault = state.userfault().map(|(fd, _)| fd);
+        drop(state);
         for range in &ranges {
-            let _ = userfault::unregister(fd, range.start, range.length);
+            let _ =
+                userfault.map(|fd| userfault::unregister(fd, range.start, range.length));
         }
         fill_these(&ranges, error);
     }
@@ -375,14 +395,21 @@ impl State {
         // Sent together, so that the child of a fork does not wait for each; no more than the answers find room for.
         const AT_ONCE: usize = 64;
         let mut userfault = userfault;
+        let mut left = all.len();
         for messages in all.chunks_mut(AT_ONCE) {
+            left -= messages.len();
+            let last = left == 0;
             for message in &mut *messages {
                 message.number = self.next_number();
                 message.send(socket.0, userfault.take())?;
             }
             // The child of a fork that has no pages to wait for only says that it lives: its parent was served, so there is somebody who hears it. Where that one
-            // ends this very moment, the next user of the file brings what a killed process has stored.
-            if self.forked && self.ranges.is_empty() {
+            // ends this very moment, the next user of the file brings what a killed process has stored. Others listen for the answers in `settle`.
+            if self.forked && last {
+                if !self.ranges.is_empty() {
+                    let numbers = messages.iter().map(|message| message.number);
+                    self.unheard.extend(numbers);
+                }
                 break;
             }
             for message in &*messages {
@@ -395,7 +422,6 @@ impl State {
             .ok_or(Errno::EMFILE)?;
         let _ = socket.release();
         self.socket = Some(place);
-        self.forked = false;
         // An earlier pager may have died with faults that it had taken and not answered.
         if let Some(fd) = userfault {
             for range in &self.ranges {
@@ -407,12 +433,26 @@ impl State {
 
     /// Forgets the connection to a pager that has died.
     fn look(&mut self) {
-        if self.number().is_some_and(message::is_over) {
+        if self.unheard.is_empty() && self.number().is_some_and(message::is_over) {
             self.disconnect();
         }
     }
 
+    /// Waits for the answers that were not waited for. EPIPE: one of them is no good, or there is no pager.
+    fn hear(&mut self) -> Result<(), Errno> {
+        let unheard = core::mem::take(&mut self.unheard);
+        if unheard.is_empty() {
+            return Ok(());
+        }
+        let socket = self.number().ok_or(Errno::EPIPE)?;
+        unheard.iter().try_for_each(|&number| {
+            let answer = message::answered(socket, number).and_then(check);
+            answer.map_err(|_| Errno::EPIPE)
+        })
+    }
+
     fn disconnect(&mut self) {
+        self.unheard.clear();
         if let Some(place) = self.socket.take() {
             let fd = place.swap(-1, AcqRel);
             classes::set(fd, classes::UNKNOWN);
@@ -441,6 +481,7 @@ impl State {
 
     /// Sends a message and waits for its answer. EPIPE, ECONNRESET: the pager is gone.
     fn exchange(&mut self, socket: i32, message: Message, fd: Option<i32>) -> Result<(), Errno> {
+        self.hear()?;
         let message = Message {
             number: self.next_number(),
             ..message
