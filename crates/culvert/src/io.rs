@@ -122,3 +122,25 @@ impl Source for &[u8] {
         *self = &self[count.min(self.len())..];
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_is_filled_and_used_up_from_its_beginning() {
+        let mut bytes = [0u8; 4];
+        let mut sink = &mut bytes[..];
+        let place = Sink::place(&mut sink).expect("a slice is our own memory");
+        place[..3].copy_from_slice(b"abc");
+        Sink::filled(&mut sink, 3);
+        assert_eq!(Sink::remaining(&sink), 1);
+        assert_eq!(Sink::put(&mut sink, b"de").expect("there is room"), 1);
+        let mut source = &bytes[..];
+        assert_eq!(Source::rest(&source), Some(&b"abcd"[..]));
+        Source::used(&mut source, 3);
+        assert_eq!(Source::rest(&source), Some(&b"d"[..]));
+        Source::used(&mut source, 9);
+        assert_eq!(Source::remaining(&source), 0);
+    }
+}

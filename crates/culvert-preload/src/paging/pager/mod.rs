@@ -280,8 +280,7 @@ pub fn settle() {
         let userfault = state.userfault().map(|(fd, _)| fd);
         drop(state);
         for range in &ranges {
-            let _ =
-                userfault.map(|fd| userfault::unregister(fd, range.start, range.length));
+            let _ = userfault.map(|fd| userfault::unregister(fd, range.start, range.length));
         }
         fill_these(&ranges, error);
     }
