@@ -25,6 +25,8 @@ pub struct Situation {
     pub believed_for_ever: bool,
     /// The server may register backing files (CAP_SYS_ADMIN).
     pub privileged: bool,
+    /// Some files are not always ready, and the driver is asked.
+    pub polls: bool,
     /// Requests may come by io_uring.
     pub ring: bool,
     /// The user wants unanswered requests to end the connection.
@@ -50,6 +52,7 @@ impl Situation {
             believed: validity.entry > 0 && validity.attributes > 0,
             believed_for_ever: validity.entry.min(validity.attributes) == u64::MAX,
             privileged: rustix::process::geteuid().is_root(),
+            polls: can.polls && !settings.without(POLL),
             ring,
             timeout: settings.request_timeout.is_some(),
             truncates_apart: !settings.with.iter().any(|name| name == "atomic-o-trunc"),
@@ -133,6 +136,7 @@ capabilities! {
     }, "cached pages go when size or time show that somebody else has written";
     CACHE_SYMLINKS "cache-symlinks" true ours, "a link is read once";
     NO_OPEN_SUPPORT "no-open" true |situation| match situation.immutable && situation.believed_for_ever {
+        true if situation.polls => Err("who waits for a file must have it open"),
         true => Ok(()),
         false => Err("drivers keep state for each open file of a tree that changes"),
     }, "files of an immutable tree are opened and closed without a request, what was read of them stays cached";
@@ -170,11 +174,17 @@ pub const SWITCHES: &[(&str, &str)] = &[
         "extended attributes, and ACLs with them. The kernel never remembers that a file has none: `ls -l` asks twice for each, and the first write to each open file asks once (security.capability). Without them it never asks",
     ),
     (
+        POLL,
+        "a driver whose files are not always ready is asked by poll(2), select(2) and epoll(7), and tells who waits (FUSE_POLL, FUSE_NOTIFY_POLL). Of all others the kernel asks once for the whole mount and hears that everything is ready always, as regular files are",
+    ),
+    (
         STAY_AWAKE,
         "one thread looks for the next request for 50 microseconds before it sleeps: being woken takes longer than most requests",
     ),
 ];
 
+/// See [`SWITCHES`].
+pub const POLL: &str = "poll";
 /// See [`SWITCHES`].
 pub const STAY_AWAKE: &str = "stay-awake";
 /// See [`SWITCHES`].
@@ -266,6 +276,7 @@ mod tests {
         believed: false,
         believed_for_ever: false,
         privileged: true,
+        polls: false,
         ring: false,
         timeout: false,
         truncates_apart: true,
@@ -289,12 +300,19 @@ mod tests {
             believed: true,
             believed_for_ever: true,
             privileged: false,
+            polls: false,
             ring: false,
             timeout: false,
             truncates_apart: true,
         };
         let chosen = choose(&archive, EVERYTHING, &[]);
         assert!(chosen.contains(InitFlags::CACHE_SYMLINKS.with(InitFlags::NO_OPENDIR_SUPPORT)));
+        assert!(chosen.contains(InitFlags::NO_OPEN_SUPPORT));
+        let polling = Situation {
+            polls: true,
+            ..archive
+        };
+        assert!(!choose(&polling, EVERYTHING, &[]).contains(InitFlags::NO_OPEN_SUPPORT));
         for flag in [
             InitFlags::PASSTHROUGH,
             InitFlags::POSIX_ACL,

@@ -5,6 +5,10 @@
 //!
 //! INTERRUPT may come before its request is taken, by another thread, or by another way (requests of a ring are interrupted by /dev/fuse). The kernel would say
 //! it again if it were told `EAGAIN` by the very channel that the request went to, which may not even have read it yet: so it is kept here instead.
+//!
+//! Of a request that goes by a ring the kernel says nothing when the signal comes before the request was copied to the server (`fuse_uring_prepare_send` does not look at
+//! `FR_INTERRUPTED` as `fuse_dev_do_read` does, Linux 6.18), be it for microseconds or because all entries were in use. But the signal then still waits for its thread, which
+//! cannot take it before the answer: so for what takes long it is looked for once ([`signalled`]).
 
 use crate::report::report;
 use culvert_sys::{nr, syscall};
@@ -28,6 +32,8 @@ const SIGNAL: usize = 23;
 const AGAIN: Duration = Duration::from_millis(10);
 /// So many interrupts are kept for requests that have not been taken yet. Those of requests that were answered meanwhile are among them, and go with time.
 const EARLY: usize = 64;
+/// A request of a ring that takes longer than one to two of these is looked at.
+const LOOK: Duration = Duration::from_millis(10);
 /// So long is waited at most for what others have taken.
 const LONG: Duration = Duration::from_millis(500);
 /// The opcodes of requests by which locks go: RELEASE, FLUSH.
@@ -53,6 +59,11 @@ pub struct Hand {
     opcode: AtomicU32,
     /// The request that was interrupted last.
     interrupted: AtomicU64,
+    /// The thread that waits for the request, by its number; 0: not known.
+    caller: AtomicU32,
+    /// The request that was in hand when [`Interrupts::look`] came by, and the one whose caller it has looked at.
+    seen: AtomicU64,
+    looked: AtomicU64,
     thread: i32,
     /// Held while the signal is sent.
     sending: Mutex<()>,
@@ -101,6 +112,10 @@ pub struct Interrupts {
     early: [AtomicU64; EARLY],
     early_next: AtomicUsize,
     any_early: AtomicBool,
+    /// Signals of callers are looked for: requests come by rings.
+    looks: AtomicBool,
+    /// Nobody looks, until a request begins.
+    rests: AtomicBool,
     work: Mutex<Work>,
     told: Condvar,
 }
@@ -109,6 +124,7 @@ pub struct Interrupts {
 #[derive(Debug, Default)]
 struct Work {
     signals: bool,
+    looks: bool,
     ended: bool,
 }
 
@@ -121,6 +137,8 @@ impl Interrupts {
             early: [const { AtomicU64::new(0) }; EARLY],
             early_next: AtomicUsize::new(0),
             any_early: AtomicBool::new(false),
+            looks: AtomicBool::new(false),
+            rests: AtomicBool::new(false),
             work: Mutex::default(),
             told: Condvar::new(),
         }
@@ -132,6 +150,9 @@ impl Interrupts {
             unique: AtomicU64::new(0),
             opcode: AtomicU32::new(0),
             interrupted: AtomicU64::new(0),
+            caller: AtomicU32::new(0),
+            seen: AtomicU64::new(0),
+            looked: AtomicU64::new(0),
             thread: rustix::thread::gettid().as_raw_nonzero().get(),
             sending: Mutex::new(()),
         });
@@ -146,15 +167,49 @@ impl Interrupts {
         lock(&self.hands).retain(|other| !Arc::ptr_eq(other, hand));
     }
 
-    /// `hand` has taken request `unique`.
-    pub fn begin(&self, hand: &Hand, unique: u64, opcode: u32) {
+    /// Requests come by rings: signals that the kernel says nothing of are looked for.
+    pub fn look_for_signals(&self) {
+        self.looks.store(true, SeqCst);
+        self.tell(|work| work.looks = true);
+    }
+
+    /// `hand` has taken request `unique`, which thread `caller` waits for.
+    pub fn begin(&self, hand: &Hand, unique: u64, opcode: u32, caller: u32) {
         hand.opcode.store(opcode, Relaxed);
+        hand.caller.store(caller, Relaxed);
         // An interrupt is kept, then looked for in the hands; here a request is in hand, then looked for among those that are kept: one of both finds the other.
         hand.unique.store(unique, SeqCst);
         if self.any_early.load(SeqCst) && self.early.iter().any(|one| one.load(SeqCst) == unique) {
             hand.interrupted.store(unique, SeqCst);
             self.tell(|work| work.signals = true);
         }
+        // Who looks rests only after it has seen that nothing is in hand.
+        if self.looks.load(Relaxed) && self.rests.swap(false, SeqCst) {
+            self.tell(|work| work.looks = true);
+        }
+    }
+
+    /// Looks at the callers of requests that take long, at each once; whether there is more to look at.
+    fn look(&self) -> bool {
+        let hands = lock(&self.hands).clone();
+        let mut more = false;
+        for hand in hands {
+            let unique = hand.unique.load(SeqCst);
+            if unique == 0 || hand.looked.load(Relaxed) == unique {
+                continue;
+            }
+            if hand.seen.swap(unique, Relaxed) != unique {
+                more = true;
+                continue;
+            }
+            hand.looked.store(unique, Relaxed);
+            let caller = hand.caller.load(Relaxed);
+            let status = fs::read_to_string(format!("/proc/{caller}/status"));
+            if status.is_ok_and(|status| signalled(&status)) {
+                self.interrupt(unique);
+            }
+        }
+        more
     }
 
     /// Another thread carries out what `hand` has in hand, and will [`Self::begin`] it. An interrupt that was for `hand` is kept for that one.
@@ -243,22 +298,50 @@ impl Interrupts {
     pub fn watch(&self) {
         let mut work = lock(&self.work);
         while !work.ended {
-            if !work.signals {
+            if !work.signals && !work.looks {
                 work = self.told.wait(work).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            work.signals = false;
+            let (signals, looks) = (work.signals, work.looks);
+            (work.signals, work.looks) = (false, false);
             drop(work);
+            let looks = looks && self.look_or_rest();
             let hands = lock(&self.hands).clone();
-            let still = hands.iter().filter(|hand| hand.signal()).count() > 0;
+            let still = signals && hands.iter().filter(|hand| hand.signal()).count() > 0;
             work = lock(&self.work);
-            if still {
-                work.signals = true;
-                let waited = self.told.wait_timeout(work, AGAIN);
+            if still || looks {
+                work.signals |= still;
+                work.looks |= looks;
+                let pause = if still { AGAIN } else { LOOK };
+                let waited = self.told.wait_timeout(work, pause);
                 work = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
     }
+
+    /// [`Interrupts::look`]; false: there is nothing to look at until a request begins, which tells.
+    fn look_or_rest(&self) -> bool {
+        if self.look() {
+            return true;
+        }
+        self.rests.store(true, SeqCst);
+        // A request that began before that was said.
+        self.look() && self.rests.swap(false, SeqCst)
+    }
+}
+
+/// Whether a signal waits for the thread with this `status` (proc(5)) that ends what it waits in. Signals for a whole process go to its first thread where that takes
+/// them (`complete_signal`, kernel/signal.c), so of others only those count that were sent to the thread itself.
+fn signalled(status: &str) -> bool {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map(|rest| rest.trim_start_matches(':').trim())
+    };
+    let set = |name| u64::from_str_radix(field(name)?, 16).ok();
+    let is_first = field("Pid").is_some() && field("Pid") == field("Tgid");
+    let shared = if is_first { set("ShdPnd") } else { None };
+    let pending = set("SigPnd").unwrap_or(0) | shared.unwrap_or(0);
+    pending & !set("SigBlk").unwrap_or(u64::MAX) != 0
 }
 
 /// Whether `thread`, one of ours, sleeps in the kernel (proc(5), `stat`).
@@ -320,7 +403,7 @@ mod tests {
             scope.spawn(|| interrupts.watch());
             let waiting = scope.spawn(|| {
                 let hand = interrupts.join();
-                interrupts.begin(&hand, 10, 15);
+                interrupts.begin(&hand, 10, 15, 0);
                 tell.send(()).unwrap();
                 assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
                 assert!(interrupted());
@@ -343,18 +426,72 @@ mod tests {
             scope.spawn(|| interrupts.watch());
             interrupts.interrupt(20);
             let hand = interrupts.join();
-            interrupts.begin(&hand, 18, 15);
+            interrupts.begin(&hand, 18, 15, 0);
             assert!(!interrupted());
             interrupts.end(&hand);
-            interrupts.begin(&hand, 20, 15);
+            interrupts.begin(&hand, 20, 15, 0);
             assert!(interrupted());
             assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
             interrupts.end(&hand);
-            interrupts.begin(&hand, 22, 15);
+            interrupts.begin(&hand, 22, 15, 0);
             assert!(!interrupted());
             interrupts.end(&hand);
             interrupts.leave(&hand);
             interrupts.close();
         });
+    }
+
+    #[test]
+    fn a_signal_that_waits_for_the_caller_is_found() {
+        let status = |pid: u32, own: &str, shared: &str, blocked: &str| {
+            format!(
+                "Name:\tcat\nTgid:\t7\nNgid:\t0\nPid:\t{pid}\nThreads:\t2\nSigQ:\t0/1\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\n"
+            )
+        };
+        let (none, user, kill) = ("0000000000000000", "0000000000000200", "0000000000000100");
+        assert!(!signalled(&status(7, none, none, none)));
+        assert!(signalled(&status(7, user, none, none)));
+        assert!(signalled(&status(7, none, user, none)));
+        assert!(signalled(&status(7, kill, user, user)));
+        // Blocked, or another thread's.
+        assert!(!signalled(&status(7, user, user, user)));
+        assert!(!signalled(&status(8, none, user, none)));
+        assert!(signalled(&status(8, kill, none, user)));
+        assert!(!signalled("") && !signalled("SigPnd:\tffffffffffffffff\n"));
+    }
+
+    /// The kernel says nothing, but the caller is a stopped process that a signal waits for.
+    #[test]
+    fn what_the_kernel_does_not_say_is_looked_for() {
+        use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).unwrap();
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+        let interrupts = Interrupts::new();
+        interrupts.look_for_signals();
+        std::thread::scope(|scope| {
+            scope.spawn(|| interrupts.watch());
+            let hand = interrupts.join();
+            // Nothing waits for it: what is in hand goes on, and nobody looks twice.
+            interrupts.begin(&hand, 10, 15, child.id());
+            while hand.looked.load(SeqCst) != 10 {
+                std::thread::yield_now();
+            }
+            assert!(!interrupted());
+            interrupts.end(&hand);
+            kill_process(pid, Signal::USR1).unwrap();
+            interrupts.begin(&hand, 12, 15, child.id());
+            assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
+            assert!(interrupted());
+            interrupts.end(&hand);
+            interrupts.leave(&hand);
+            interrupts.close();
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Changes that the driver learns of, told to the kernel.
+//! Changes that the driver learns of, and files that have become ready, told to the kernel.
 //!
 //! By a thread of its own, which exists where the driver tells of anything: the kernel takes a directory's lock to drop a name, and waits for pages that
 //! are being read to drop a file's, so who answers requests must never tell. It sleeps until there is something.
@@ -7,7 +7,10 @@ use crate::{attributes::Numbers, report::report, transport::Channel};
 use culvert::{Change, FileSystem, Node, Observed, Observer};
 use culvert_wire::{
     Name, Nodes, Notification, Protocol,
-    structures::{NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyPruneOut},
+    structures::{
+        NotifyDeleteOut, NotifyInvalEntryOut, NotifyInvalInodeOut, NotifyPollWakeupOut,
+        NotifyPruneOut,
+    },
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll},
@@ -42,7 +45,15 @@ pub struct Notices {
 #[derive(Debug, Default)]
 struct Waiting {
     changes: BTreeSet<Change>,
+    /// Files that may have become ready, by the kernel's numbers.
+    ready: BTreeSet<u64>,
     ended: bool,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.ready.is_empty()
+    }
 }
 
 impl Notices {
@@ -70,6 +81,24 @@ impl Notices {
     pub fn end(&self) {
         self.waiting().ended = true;
         self.wake();
+    }
+
+    /// Adds something to what waits. Who tells is woken by the first.
+    fn add(&self, what: impl FnOnce(&mut Waiting)) {
+        let mut waiting = self.waiting();
+        let first = waiting.is_empty();
+        what(&mut waiting);
+        drop(waiting);
+        if first {
+            self.wake();
+        }
+    }
+
+    /// The open file that the kernel calls `number` in POLL may have become ready.
+    pub fn ready(&self, number: u64) {
+        self.add(|waiting| {
+            waiting.ready.insert(number);
+        });
     }
 
     /// Tells the kernel by `teller` what comes, until [`Notices::end`].
@@ -100,27 +129,33 @@ impl Notices {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let _ = rustix::io::read(&self.news, &mut [0; 8]);
-            let changes = {
-                let mut waiting = self.waiting();
-                if waiting.ended {
-                    return Ok(());
-                }
-                std::mem::take(&mut waiting.changes)
-            };
-            teller.tell(changes);
+            if !self.pass_on(teller) {
+                return Ok(());
+            }
         }
+    }
+
+    /// Tells by `teller` what waits; false: the connection has ended.
+    fn pass_on(&self, teller: &mut Teller<'_>) -> bool {
+        let waiting = {
+            let mut waiting = self.waiting();
+            if waiting.ended {
+                return false;
+            }
+            std::mem::take(&mut *waiting)
+        };
+        // Who is woken asks again, and must not meet what is no longer so.
+        teller.tell(waiting.changes);
+        teller.wake(waiting.ready);
+        true
     }
 }
 
 impl Observer for Notices {
     fn tell(&self, change: Change) {
-        let mut waiting = self.waiting();
-        let first = waiting.changes.is_empty();
-        waiting.changes.insert(change);
-        drop(waiting);
-        if first {
-            self.wake();
-        }
+        self.add(|waiting| {
+            waiting.changes.insert(change);
+        });
     }
 
     fn report(&self, line: &str) {
@@ -186,6 +221,14 @@ impl<'a> Teller<'a> {
             for batch in unneeded.chunks(BATCH) {
                 self.unneeded(batch);
             }
+        }
+    }
+
+    /// Wakes who waits for the files `numbers`.
+    fn wake(&self, numbers: BTreeSet<u64>) {
+        for kh in numbers {
+            let wakeup = NotifyPollWakeupOut { kh };
+            self.send("file that is ready", &Notification::Poll { wakeup });
         }
     }
 
@@ -283,6 +326,7 @@ mod tests {
                 }
                 Notification::Prune { nodes, .. } => format!("prune {}", nodes.count()),
                 Notification::IncEpoch {} => "epoch".to_owned(),
+                Notification::Poll { wakeup } => format!("poll {}", wakeup.kh),
                 other => format!("{other:?}"),
             });
             Ok(!matches!(told, Notification::InvalInode { inode } if inode.ino >= 100))
@@ -345,6 +389,21 @@ mod tests {
             "inode 1 0",
         ];
         assert_eq!(told(31, &changes), expected);
+    }
+
+    #[test]
+    fn what_is_ready_is_told_once_and_after_what_has_changed() {
+        let kernel = Kernel::default();
+        let notices = Notices::new().expect("descriptors");
+        let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
+        notices.ready(3);
+        notices.ready(2);
+        notices.ready(3);
+        notices.tell(Change::Attributes(Node(9)));
+        assert!(notices.pass_on(&mut teller) && notices.pass_on(&mut teller));
+        notices.end();
+        assert!(!notices.pass_on(&mut teller));
+        assert_eq!(*kernel.0.borrow(), ["inode 9 -1", "poll 2", "poll 3"]);
     }
 
     #[test]

@@ -119,7 +119,9 @@ pub struct Session {
     pub(crate) backings: Backings,
     pub(crate) history: History,
     pub(crate) unopened: Unopened,
-    notices: Option<Arc<Notices>>,
+    pub(crate) notices: Option<Arc<Notices>>,
+    /// The driver is asked whether its files are ready.
+    pub(crate) polls: bool,
     pub(crate) observed: Observed,
     /// The kernel is told of what the driver observes.
     pub(crate) tells: AtomicBool,
@@ -257,8 +259,10 @@ impl Session {
         let tells = !seen || protocol.minor >= notices::EPOCH;
         let validity = belief::chosen(&*filesystem, &settings);
         let locks = Arc::new(Locks::of(settings.estate));
+        let polls = can.polls && !settings.without(capabilities::POLL);
         Self {
-            notices: notices.filter(|_| observed != Observed::Never),
+            notices: notices.filter(|_| polls || observed != Observed::Never),
+            polls,
             observed,
             tells: AtomicBool::new(tells),
             numbers: Numbers::new(filesystem.root()),
@@ -372,6 +376,7 @@ impl Session {
             }
             scope.spawn(|| self.interrupts.watch());
             if let Some(rings) = rings {
+                self.interrupts.look_for_signals();
                 rings.start(self, scope);
             }
             let threads: Vec<_> = channels
@@ -413,10 +418,15 @@ impl Session {
             return;
         };
         let mut teller = Teller::new(transport, self.protocol, self.numbers);
-        if let Err(error) = notices.run(&*self.filesystem, self.observed, &mut teller) {
+        let mut observed = self.observed;
+        while let Err(error) = notices.run(&*self.filesystem, observed, &mut teller) {
             report(format_args!("changes are not observed any more: {error}"));
             self.tells.store(false, Relaxed);
             teller.tell([Change::Everything].into());
+            if !matches!(observed, Observed::Descriptor(_)) {
+                break;
+            }
+            observed = Observed::Told;
         }
     }
 
@@ -574,7 +584,7 @@ impl<'a> Worker<'a> {
             }
         };
         let interrupts = &session.interrupts;
-        interrupts.begin(&self.hand, header.unique, header.opcode);
+        interrupts.begin(&self.hand, header.unique, header.opcode, header.pid);
         let mut context = Context {
             identity: &mut self.identity,
             transport: channel,

@@ -40,6 +40,13 @@ impl Session {
                 }
             }
         }
+        // The driver of before would have woken who waits: they ask this one.
+        if let Some(notices) = &self.notices {
+            estate
+                .files()
+                .waiting()
+                .for_each(|number| notices.ready(number));
+        }
         for (number, open) in estate.directories().each() {
             let flags = OpenFlags(open.flags);
             let opened = self

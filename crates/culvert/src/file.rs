@@ -252,11 +252,17 @@ pub trait File: Send + Sync {
         Err(Errno::ENOTTY.into())
     }
 
-    /// poll(2): what may be done now without waiting. With a `waker`, the driver wakes it once when more becomes possible, and drops it
-    /// unused when this file is dropped. The default: always ready, as regular files are.
+    /// poll(2), select(2), epoll(7): what may be done now without waiting. The default: everything, as with regular files. Asked only where
+    /// [`Capabilities::polls`](crate::Capabilities::polls) says that it may be less.
     ///
-    /// For drivers over others: the transports do not ask. In a program's process every open file is ready; a kernel mount has regular files and directories
-    /// only, and answers FUSE_POLL with ENOSYS, after which the kernel says so by itself.
+    /// With a `waker` somebody waits: the driver wakes it when more becomes possible than this call has answered, from any thread, also within a call and with
+    /// its locks held. That is a hint to ask again, so once too often does no harm. It looks and keeps the waker at one moment, or a change between the
+    /// two would be waited for in vain. A later waker of the same open file takes the place of the earlier one; it is dropped unused with the file.
+    ///
+    /// Kernel mounts ask. Within a program that runs under `culvert run` every open file is ready: who waits there for other descriptors too waits in the kernel, to
+    /// which a driver in the program's own process could not say anything while nobody calls it.
+    ///
+    /// - any error is `POLLERR` to who waits.
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
         let _ = waker;
         Ok(Readiness::ALWAYS)

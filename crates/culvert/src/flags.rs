@@ -112,6 +112,9 @@ pub struct Capabilities {
     /// Locks of its files exclude those of others who reach them by another way: every open file has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)),
     /// or keeps locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
     pub locks: bool,
+    /// Some of its files are not always ready: who waits for one (poll(2), select(2), epoll(7)) waits until the driver says so, see
+    /// [`File::poll`](crate::File::poll). A transport that is not told so does not ask.
+    pub polls: bool,
 }
 
 /// How long what a driver said may be believed without asking again, nanoseconds (FUSE's `entry_valid`, `attr_valid`).

@@ -272,11 +272,12 @@ fn check_capability(name: &str) -> Result<(), Failure> {
 
 fn check_request(name: &str) -> Result<(), Failure> {
     let known = |one: &capabilities::Capability| one.name == name;
+    let mut switches = capabilities::SWITCHES.iter();
     match () {
         () if capabilities::ON_REQUEST.iter().any(known) => Ok(()),
-        () if capabilities::USED.iter().any(known) => Err(Failure::new(format!(
-            "{name} is used anyway where it can be"
-        ))),
+        () if capabilities::USED.iter().any(known) || switches.any(|(one, _)| *one == name) => Err(
+            Failure::new(format!("{name} is used anyway where it can be")),
+        ),
         () => Err(
             Failure::new(format!("there is no capability \"{name}\" to be asked for"))
                 .advice("try: culvert mount --with list"),

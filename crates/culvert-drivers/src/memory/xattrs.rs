@@ -8,7 +8,7 @@ use super::{
     blocks::Run,
     core::{Core, Inode},
     image::damaged,
-    layout::{BLOCK, inode},
+    layout::{BLOCK, flag, inode},
     transaction::Transaction,
 };
 use alloc::vec::Vec;
@@ -123,8 +123,10 @@ impl Transaction<'_> {
         flags: u32,
     ) -> Result<()> {
         kept(name)?;
-        let kind = FileKind::of_mode(of.mode());
-        let stored = matches!(kind, Some(FileKind::Regular | FileKind::Directory));
+        // What is kept of an inode that is free takes nothing more: nobody would free it.
+        let kind = FileKind::of_mode(of.mode()).filter(|_| !of.has(flag::FREE));
+        let kind = kind.ok_or(Errno::ESTALE)?;
+        let stored = matches!(kind, FileKind::Regular | FileKind::Directory);
         if !stored && name.starts_with(b"user.") {
             return Err(Errno::EPERM.into());
         }

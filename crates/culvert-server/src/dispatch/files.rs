@@ -330,6 +330,7 @@ impl Session {
             4 => Whence::Hole,
             _ => return Err(Errno::EINVAL.into()),
         };
+        reach(lseek.offset)?;
         let offset = self
             .file_of(node, lseek.fh)?
             .file
@@ -340,6 +341,12 @@ impl Session {
     }
 
     pub(super) fn fallocate(&self, asked: &FallocateIn) -> Outcome<'static> {
+        if asked.length == 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        if reach(asked.offset)? < asked.length as usize {
+            return Err(Errno::EFBIG.into());
+        }
         let open = self.file(asked.fh)?;
         open.file.allocate(asked.mode, asked.offset, asked.length)?;
         DONE
@@ -349,8 +356,9 @@ impl Session {
     pub(super) fn copy_range(&self, copy: &CopyFileRangeIn, wide: bool) -> Outcome<'static> {
         let (from, to) = (self.file(copy.fh_in)?, self.file(copy.fh_out)?);
         // The short answer counts in 32 bits.
-        let most = if wide { u64::MAX } else { 1 << 30 };
-        let length = copy.len.min(most);
+        let most = if wide { usize::MAX } else { 1 << 30 };
+        let most = most.min(reach(copy.off_in)?).min(reach(copy.off_out)?);
+        let length = copy.len.min(most as u64);
         let bytes_copied = from
             .file
             .copy_range(copy.off_in, &*to.file, copy.off_out, length)?;

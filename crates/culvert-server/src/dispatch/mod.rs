@@ -6,6 +6,7 @@ mod files;
 mod ioctl;
 mod locks;
 mod names;
+mod poll;
 mod unnamed;
 mod writeback;
 mod xattrs;
@@ -83,6 +84,7 @@ impl Session {
                 self.directories.remove(release.fh);
                 return DONE;
             }
+            Operation::Poll { poll } => return self.poll(node, poll),
             Operation::Fsyncdir { fsync } => return self.fsyncdir(context, node, fsync),
             Operation::Destroy {} => return DONE,
             _ => {}
@@ -197,7 +199,7 @@ impl Session {
                 fs.sync()?;
                 DONE
             }
-            // Regular files are always ready; there is no device below.
+            // What no version of the kernel sends to a server that did not ask for it.
             _ => Err(Errno::ENOSYS.into()),
         }
     }

@@ -46,6 +46,9 @@ impl Session {
         asked: &SetattrIn,
     ) -> Outcome<'static> {
         self.check_writable()?;
+        if asked.valid & SetattrIn::SIZE != 0 && asked.size > i64::MAX as u64 {
+            return Err(Errno::EFBIG.into());
+        }
         let killed = asked.valid & SetattrIn::KILL_SUIDGID != 0;
         let changes = attributes::changes(asked);
         let changes = self.without_set_id(header, node, changes, killed)?;

@@ -18,6 +18,8 @@ struct Record {
     request: AtomicU64,
     fd: AtomicI32,
     backing: AtomicI32,
+    /// By which number the kernel waits for it to become ready; 0: it does not.
+    waits: AtomicU64,
 }
 
 /// How an open thing is opened again.
@@ -77,6 +79,7 @@ impl Opens {
             record.request.store(open.request, Relaxed);
             record.fd.store(open.fd, Relaxed);
             record.backing.store(open.backing, Relaxed);
+            record.waits.store(0, Relaxed);
             record.kind.store(open.kind as u32, Release);
         }
     }
@@ -86,6 +89,20 @@ impl Opens {
         if let Some(record) = self.record(number) {
             record.kind.store(0, Release);
         }
+    }
+
+    /// Who waits for file `number` to become ready is known to the kernel by `waits`.
+    pub fn waits(&self, number: u64, waits: u64) {
+        if let Some(record) = self.record(number) {
+            record.waits.store(waits, Relaxed);
+        }
+    }
+
+    /// By which numbers the kernel waits for files that are open.
+    pub fn waiting(&self) -> impl Iterator<Item = u64> {
+        let open = self.each().filter_map(|(number, _)| self.record(number));
+        open.map(|record| record.waits.load(Relaxed))
+            .filter(|&waits| waits != 0)
     }
 
     /// All that are open.
@@ -134,8 +151,14 @@ mod tests {
         opens.set(1, &open);
         opens.set(3, &open);
         opens.set(1000, &open);
+        opens.waits(1, 50);
+        opens.waits(3, 51);
+        assert_eq!(opens.waiting().collect::<Vec<_>>(), [50, 51]);
         opens.clear(1);
         opens.clear(0);
+        assert_eq!(opens.waiting().collect::<Vec<_>>(), [51]);
+        opens.set(3, &open);
+        assert_eq!(opens.waiting().count(), 0);
         let found: Vec<_> = opens
             .each()
             .map(|(number, open)| (number, open.fd))

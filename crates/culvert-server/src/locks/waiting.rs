@@ -153,7 +153,7 @@ impl Request {
     {
         let hand = self.interrupts.join();
 
-        self.interrupts.begin(&hand, self.unique, SETLKW);
+        self.interrupts.begin(&hand, self.unique, SETLKW, 0);
         let outcome = wait(&|| hand.interrupted());
         self.interrupts.end(&hand);
         self.interrupts.leave(&hand);

@@ -154,7 +154,7 @@ structures! {
         fh: u64,
         /// What a notification names.
         kh: u64,
-        /// 1: notify (`FUSE_POLL_SCHEDULE_NOTIFY`).
+        /// [`PollIn::SCHEDULE_NOTIFY`].
         flags: u32,
         events: u32,
     }
@@ -262,6 +262,11 @@ impl LkIn {
 }
 
 /// Bits of [`IoctlIn::flags`] and [`IoctlOut::flags`] (`FUSE_IOCTL_*`).
+impl PollIn {
+    /// Somebody waits: to be notified when the file becomes ready (`FUSE_POLL_SCHEDULE_NOTIFY`).
+    pub const SCHEDULE_NOTIFY: u32 = 1;
+}
+
 impl IoctlIn {
     /// A 32-bit program on a 64-bit kernel.
     pub const COMPAT: u32 = 1;

@@ -169,15 +169,14 @@ fn slow_with(name: &str, transport: &str, operation: &str, words: &[&str]) -> Mo
     Mounted::of(name, &words, &source)
 }
 
-/// Not by the ring: the kernel forgets a signal that comes before the request has been copied to the server (`fuse_uring_prepare_send` does not look at
-/// `FR_INTERRUPTED`, Linux 6.18), so that no test could tell its own moment. Not read(2): the pages of a cached file are read by the kernel, which asks for them on nobody's behalf; it ends for fatal signals alone, natively too.
+/// Not read(2): the pages of a cached file are read by the kernel, which asks for them on nobody's behalf; it ends for fatal signals alone, natively too.
 #[test]
 fn a_driver_that_waits_is_interrupted() {
     if !possible() {
         return;
     }
     let program = Case::new("transport-interrupted", User::Me).program("interrupted");
-    for transport in ["transport=device"] {
+    for transport in transports() {
         for (operation, call) in [
             ("open", "open"),
             ("sync", "fsync"),
@@ -216,7 +215,7 @@ fn a_driver_that_waits_is_interrupted() {
     }
 }
 
-/// By /dev/fuse, as above. More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
+/// By /dev/fuse. More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
 #[test]
 fn requests_that_wait_hold_up_nobody() {
     flood("flood", &[]);

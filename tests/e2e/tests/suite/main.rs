@@ -23,6 +23,7 @@ mod kernel_refusals;
 mod kernel_requests;
 mod kernel_restart;
 mod kernel_setup;
+mod kernel_told;
 mod kernel_transport;
 mod kernel_writing;
 mod limits;

@@ -1,0 +1,58 @@
+//! poll(2): whether an open file is ready, and that it has become so.
+//!
+//! The kernel asks each time that somebody looks. When somebody waits it gives a number of the open file (`kh`), and a notification with that number makes
+//! who waits ask again (`fuse_file_poll`, fs/fuse/file.c).
+
+use super::Outcome;
+use crate::{notices::Notices, session::Session};
+use culvert::{Errno, Node};
+use culvert_wire::{
+    Answer,
+    structures::{PollIn, PollOut},
+};
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+};
+
+/// Wakes who waits for an open file.
+struct Waiters {
+    notices: Arc<Notices>,
+    /// The file's number.
+    number: u64,
+}
+
+impl Wake for Waiters {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.notices.ready(self.number);
+    }
+}
+
+impl Session {
+    /// - `ENOSYS`: every file is ready always; the kernel does not ask again, for any file of the mount.
+    pub(super) fn poll(&self, node: Node, poll: &PollIn) -> Outcome<'static> {
+        let notices = self.notices.as_ref().filter(|_| self.polls);
+        let notices = notices.ok_or(Errno::ENOSYS)?;
+        let open = self.file_of(node, poll.fh)?;
+        let waits = poll.flags & PollIn::SCHEDULE_NOTIFY != 0;
+        let waker = waits.then(|| {
+            if let Some(estate) = self.settings.estate {
+                estate.files().waits(poll.fh, poll.kh);
+            }
+            Waker::from(Arc::new(Waiters {
+                notices: Arc::clone(notices),
+                number: poll.kh,
+            }))
+        });
+        let ready = open.file.poll(waker.as_ref())?;
+        Ok(Answer::Ready {
+            ready: PollOut {
+                revents: u32::from(ready.0),
+                padding: 0,
+            },
+        })
+    }
+}
