@@ -29,7 +29,9 @@ pub enum Change {
         /// The name in it.
         name: Vec<u8>,
     },
-    /// `name` in `dir` was removed when it meant `node`: who watches the directory through the mount (inotify(7)) is told, too (`FUSE_NOTIFY_DELETE`).
+    /// `name` in `dir` was removed when it meant `node`, and that was its last name (`FUSE_NOTIFY_DELETE`): besides what [`Change::Name`] does, fstat(2) of who has it
+    /// open shows no link more, without a question, and who watches the file through the mount (inotify(7)) is told of its end. Who watches the directory is not: Linux
+    /// has not done that since 5.3 (`fuse_reverse_inval_entry`, `d_delete`).
     Removed {
         /// The directory.
         dir: Node,

@@ -328,3 +328,57 @@ pub fn unmount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         _ => Ok(Command::Unmount { targets, lazy }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = include_str!("../../../../man/culvert-mount.1");
+
+    /// Whether the page has `word`, as a word of its own.
+    fn tells(word: &str) -> bool {
+        let apart = |c: char| !(c.is_alphanumeric() || "-_".contains(c));
+        PAGE.split(apart)
+            .any(|found| found.trim_start_matches('-') == word)
+    }
+
+    #[test]
+    fn the_manual_page_has_every_word_of_the_help() {
+        let words =
+            |text: &'static str| text.split(|c: char| c.is_whitespace() || ",;(".contains(c));
+        for text in [MOUNT, UNMOUNT] {
+            let options = words(text).filter_map(|word| word.strip_prefix("--"));
+            let assigned =
+                words(text).filter_map(|word| word.split_once('=').map(|(name, _)| name));
+            for word in options.chain(assigned) {
+                let word = word.trim_end_matches(['.', ']']);
+                assert!(tells(word), "man/culvert-mount.1 lacks {word}");
+            }
+        }
+        for word in [
+            "allow_other",
+            "suid",
+            "nosuid",
+            "dev",
+            "nodev",
+            "exec",
+            "noexec",
+            "restart",
+            "log",
+            "with",
+            "without",
+            "watch",
+        ] {
+            assert!(tells(word), "man/culvert-mount.1 lacks {word}");
+        }
+    }
+
+    #[test]
+    fn the_manual_page_has_every_capability() {
+        let used = capabilities::USED.iter().filter(|one| one.switchable);
+        let all = used.chain(capabilities::ON_REQUEST).map(|one| one.name);
+        for name in all.chain(capabilities::SWITCHES.iter().map(|(name, _)| *name)) {
+            assert!(tells(name), "man/culvert-mount.1 lacks {name}");
+        }
+    }
+}
