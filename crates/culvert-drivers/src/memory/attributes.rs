@@ -91,7 +91,7 @@ impl Core {
             }
         }
         if let (true, Some(mtime)) = (of.is_external(), changes.mtime) {
-            change.set_external_mtime(of, mtime)?;
+            self.set_external_mtime(of, mtime)?;
         }
         if changes.ctime.is_none() {
             change.touch(of, false)?;

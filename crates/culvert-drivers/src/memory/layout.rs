@@ -127,8 +127,6 @@ pub mod inode {
     pub const RUNS: u64 = 15;
     /// The first word of the content that lies in the inode itself: that of a file without a block map.
     pub const INLINE_AT: u64 = 16;
-    /// Of a file with content of its own: the time of modification of its own file that does not count, because another was set that only this inode knows.
-    pub const OUTDATED: u64 = INLINE_AT;
     /// Bytes of it.
     pub const INLINE: u64 = super::INODE - INLINE_AT * 8;
     /// In [`INTENT`]: the content in the inode was written, so that it is no hole.

@@ -56,19 +56,6 @@ print(os.write(again, b'again '), os.pread(own, 99, 0), os.fstat(again).st_size)
     }
 }
 
-/// A file of `memory` whose bytes lie in a file of the kernel's, because it was mapped, has that file's owner there and its own here.
-#[test]
-fn times_of_files_that_were_mapped_and_given_away() {
-    if !world().is_root() {
-        return;
-    }
-    for driver in [Driver::Memory, Driver::Driven] {
-        let case = Case::new(&format!("given-away-{driver:?}"), User::Me).directory(driver);
-        let program = case.program("moved_times.py");
-        case.good(&format!("umask 0; chmod 777 $M; python3 {program} $M"));
-    }
-}
-
 #[test]
 fn access_judges_by_the_real_user_all_the_way() {
     if !world().is_root() {

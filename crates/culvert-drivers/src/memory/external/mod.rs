@@ -9,7 +9,7 @@ mod host;
 mod moving;
 
 use super::{
-    core::{Core, Inode, pack_time},
+    core::{Core, Inode},
     host as files,
     image::damaged,
     layout::{flag, header, inode},
@@ -135,9 +135,6 @@ impl Core {
             return;
         };
         attributes.blocks = found.blocks.saturating_mul(8);
-        if pack_time(found.mtime) == of.get(inode::OUTDATED) {
-            return;
-        }
         let stored = (found.mtime.seconds, found.mtime.nanoseconds);
         let known = |time: culvert::Timespec| (time.seconds, time.nanoseconds);
         // The kernel's clock for files goes in ticks: what the driver wrote itself is later. A time in the future was set, here and there.
@@ -150,6 +147,12 @@ impl Core {
                 attributes.ctime = found.mtime;
             }
         }
+    }
+
+    /// The time of modification was set.
+    pub fn set_external_mtime(&self, of: &Inode<'_>, time: culvert::Timespec) -> Result<()> {
+        let directory = self.directory_of_files()?.fd();
+        Ok(host::set_mtime_at(directory, name_of(of).as_bytes(), time)?)
     }
 
     /// Whether a process has the file of `of` mapped (or open, which those are listed for).
@@ -239,24 +242,10 @@ impl Transaction<'_> {
         )
     }
 
-    /// The time of modification is set to `time`. Where only the owner of its own file could say so there, which need not be the owner of the inode, the one that
-    /// the kernel has does not count until it changes.
-    pub fn set_external_mtime(&mut self, of: &Inode<'_>, time: culvert::Timespec) -> Result<()> {
-        let directory = self.core.directory_of_files()?.fd();
-        let name = name_of(of);
-        let outdated = match host::set_mtime_at(directory, name.as_bytes(), time) {
-            Ok(()) => 0,
-            Err(Errno::EPERM) => pack_time(host::status_at(directory, name.as_bytes())?.mtime),
-            Err(error) => return Err(error.into()),
-        };
-        self.set_word(of, inode::OUTDATED, outdated)
-    }
-
     /// The inode is being given back, and so is its file, once that is final.
     pub fn release_external(&mut self, gone: &Inode<'_>) -> Result<()> {
         self.charge(gone, 0)?;
         self.set_state(gone, 0, flag::EXTERNAL)?;
-        self.set_word(gone, inode::OUTDATED, 0)?;
         self.removed.push(name_of(gone));
         Ok(())
     }

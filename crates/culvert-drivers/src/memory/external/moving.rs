@@ -132,7 +132,6 @@ impl Core {
         change.free_reserve(of)?;
         change.charge(of, blocks)?;
         change.set_state(of, flag::EXTERNAL, 0)?;
-        change.set_word(of, inode::OUTDATED, 0)?;
         change.commit();
         Ok(())
     }
