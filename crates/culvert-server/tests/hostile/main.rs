@@ -157,10 +157,13 @@ fn anything_is_answered() {
     );
 }
 
+/// The bytes behind the header of an answer, or the errno.
+type Replied = Result<Vec<u8>, i32>;
+
 /// A kernel that asks what is written down, and what it was answered: the bytes behind the header, or the errno.
 struct Script {
     requests: RefCell<Vec<Vec<u8>>>,
-    answers: Arc<Mutex<Vec<Result<Vec<u8>, i32>>>>,
+    answers: Arc<Mutex<Vec<Replied>>>,
 }
 
 impl Channel for Script {
@@ -222,7 +225,7 @@ fn init(major: u32, minor: u32) -> Vec<u8> {
 }
 
 /// The answers to `requests`, and how the session ended; none: it did not begin.
-fn asked(mut requests: Vec<Vec<u8>>) -> (Vec<Result<Vec<u8>, i32>>, Result<Ended, Errno>) {
+fn asked(mut requests: Vec<Vec<u8>>) -> (Vec<Replied>, Result<Ended, Errno>) {
     requests.reverse();
     let answers = Arc::new(Mutex::new(Vec::new()));
     let script = Script {
