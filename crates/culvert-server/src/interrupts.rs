@@ -8,7 +8,8 @@
 //!
 //! Of a request that goes by a ring the kernel says nothing when the signal comes before the request was copied to the server (`fuse_uring_prepare_send` does not look at
 //! `FR_INTERRUPTED` as `fuse_dev_do_read` does, Linux 6.18), be it for microseconds or because all entries were in use. But the signal then still waits for its thread, which
-//! cannot take it before the answer: so for what takes long it is looked for once ([`signalled`]).
+//! cannot take it before the answer: so for what takes long it is looked for once ([`signalled`]). Of READ only what kills counts: pages are read ahead on nobody's
+//! behalf, which `fuse_dev_do_read` interrupts never, though the one who waits for them is named, and waits with all other signals pending.
 
 use crate::report::report;
 use culvert_sys::{nr, syscall};
@@ -34,6 +35,10 @@ const AGAIN: Duration = Duration::from_millis(10);
 const EARLY: usize = 64;
 /// A request of a ring that takes longer than one to two of these is looked at.
 const LOOK: Duration = Duration::from_millis(10);
+/// `FUSE_READ`.
+const READ: u32 = 15;
+/// `SIGKILL`, as a set.
+const KILL: u64 = 1 << 8;
 /// So long is waited at most for what others have taken.
 const LONG: Duration = Duration::from_millis(500);
 /// The opcodes of requests by which locks go: RELEASE, FLUSH.
@@ -204,8 +209,12 @@ impl Interrupts {
             }
             hand.looked.store(unique, Relaxed);
             let caller = hand.caller.load(Relaxed);
+            let counted = match hand.opcode.load(Relaxed) {
+                READ => KILL,
+                _ => u64::MAX,
+            };
             let status = fs::read_to_string(format!("/proc/{caller}/status"));
-            if status.is_ok_and(|status| signalled(&status)) {
+            if status.is_ok_and(|status| signalled(&status, counted)) {
                 self.interrupt(unique);
             }
         }
@@ -330,9 +339,9 @@ impl Interrupts {
     }
 }
 
-/// Whether a signal waits for the thread with this `status` (proc(5)) that ends what it waits in. Signals for a whole process go to its first thread where that takes
+/// Whether a signal of the set `counted` waits for the thread with this `status` (proc(5)) that ends what it waits in. Signals for a whole process go to its first thread where that takes
 /// them (`complete_signal`, kernel/signal.c), so of others only those count that were sent to the thread itself.
-fn signalled(status: &str) -> bool {
+fn signalled(status: &str, counted: u64) -> bool {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.map(|rest| rest.trim_start_matches(':').trim())
@@ -341,7 +350,7 @@ fn signalled(status: &str) -> bool {
     let is_first = field("Pid").is_some() && field("Pid") == field("Tgid");
     let shared = if is_first { set("ShdPnd") } else { None };
     let pending = set("SigPnd").unwrap_or(0) | shared.unwrap_or(0);
-    pending & !set("SigBlk").unwrap_or(u64::MAX) != 0
+    counted & pending & !set("SigBlk").unwrap_or(u64::MAX) != 0
 }
 
 /// Whether `thread`, one of ours, sleeps in the kernel (proc(5), `stat`).
@@ -449,15 +458,19 @@ mod tests {
             )
         };
         let (none, user, kill) = ("0000000000000000", "0000000000000200", "0000000000000100");
-        assert!(!signalled(&status(7, none, none, none)));
-        assert!(signalled(&status(7, user, none, none)));
-        assert!(signalled(&status(7, none, user, none)));
-        assert!(signalled(&status(7, kill, user, user)));
+        let any = |status: &str| signalled(status, u64::MAX);
+        assert!(!any(&status(7, none, none, none)));
+        assert!(any(&status(7, user, none, none)));
+        assert!(any(&status(7, none, user, none)));
+        assert!(any(&status(7, kill, user, user)));
         // Blocked, or another thread's.
-        assert!(!signalled(&status(7, user, user, user)));
-        assert!(!signalled(&status(8, none, user, none)));
-        assert!(signalled(&status(8, kill, none, user)));
-        assert!(!signalled("") && !signalled("SigPnd:\tffffffffffffffff\n"));
+        assert!(!any(&status(7, user, user, user)));
+        assert!(!any(&status(8, none, user, none)));
+        assert!(any(&status(8, kill, none, user)));
+        assert!(!any("") && !any("SigPnd:\tffffffffffffffff\n"));
+        // Only what kills.
+        assert!(!signalled(&status(7, user, user, none), KILL));
+        assert!(signalled(&status(7, kill, user, none), KILL));
     }
 
     /// The kernel says nothing, but the caller is a stopped process that a signal waits for.
@@ -477,14 +490,20 @@ mod tests {
             scope.spawn(|| interrupts.watch());
             let hand = interrupts.join();
             // Nothing waits for it: what is in hand goes on, and nobody looks twice.
-            interrupts.begin(&hand, 10, 15, child.id());
+            interrupts.begin(&hand, 10, 20, child.id());
             while hand.looked.load(SeqCst) != 10 {
                 std::thread::yield_now();
             }
             assert!(!interrupted());
             interrupts.end(&hand);
             kill_process(pid, Signal::USR1).unwrap();
-            interrupts.begin(&hand, 12, 15, child.id());
+            interrupts.begin(&hand, 12, READ, child.id());
+            while hand.looked.load(SeqCst) != 12 {
+                std::thread::yield_now();
+            }
+            assert!(!interrupted());
+            interrupts.end(&hand);
+            interrupts.begin(&hand, 14, 20, child.id());
             assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
             assert!(interrupted());
             interrupts.end(&hand);

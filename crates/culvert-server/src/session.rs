@@ -31,7 +31,7 @@ use culvert_wire::{
 use std::{
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
@@ -313,9 +313,8 @@ impl Session {
         let mut server = 0;
         if let Some(estate) = self.settings.estate {
             // The first came with INIT, or stands for it.
-            let mut all = estate.channels();
-            std::mem::forget(all.next());
-            channels.extend(all.map(|channel| Box::new(channel) as Box<dyn Transport>));
+            let others = estate.channels().skip(1);
+            channels.extend(others.map(|channel| Box::new(channel) as Box<dyn Transport>));
             server = estate.begin();
             places = estate.requests().places(threads, server);
         }
@@ -352,7 +351,7 @@ impl Session {
         let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
         let (pool, rings) = (&pool, rings.as_ref());
         thread::scope(|scope| {
-            let mut room = MOST_THREADS;
+            let (mut room, mut kept) = (MOST_THREADS, None);
             scope.spawn(move || {
                 pool.watch(|| {
                     let free =
@@ -360,14 +359,29 @@ impl Session {
                     let Some(channel) = free.flatten() else {
                         return false;
                     };
-                    room -= 1;
                     let places = |estate: &Estate| estate.requests().places(1, server).pop();
-                    let place = self.settings.estate.and_then(places);
-                    scope.spawn(move || {
-                        if let Err(error) = self.work(pool, &*channel, place) {
+                    let place = kept
+                        .take()
+                        .or_else(|| self.settings.estate.and_then(places));
+                    // Not lost with a thread that cannot be made.
+                    let given = Arc::new(Mutex::new(Some(channel)));
+                    let take = |given: &Mutex<Option<Box<dyn Transport>>>| {
+                        given.lock().unwrap_or_else(PoisonError::into_inner).take()
+                    };
+                    let theirs = Arc::clone(&given);
+                    let started = thread::Builder::new().spawn_scoped(scope, move || {
+                        let worked = take(&theirs).map(|channel| self.work(pool, &*channel, place));
+                        if let Some(Err(error)) = worked {
                             report(format_args!("a thread ended: {error}"));
                         }
                     });
+                    if let Err(error) = started {
+                        report(format_args!("no thread can be added: {error}"));
+                        left.extend(take(&given));
+                        kept = place;
+                        return false;
+                    }
+                    room -= 1;
                     true
                 });
             });

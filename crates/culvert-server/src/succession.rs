@@ -16,6 +16,13 @@ impl Session {
         let Some(estate) = self.settings.estate else {
             return;
         };
+        // The driver of before would have woken who waits: they ask this one, also of files that are lost below.
+        if let Some(notices) = &self.notices {
+            estate
+                .files()
+                .waiting()
+                .for_each(|number| notices.ready(number));
+        }
         for (number, open) in estate.files().each() {
             match self.reopened(&open) {
                 Ok(file) => {
@@ -39,13 +46,6 @@ impl Session {
                     estate.files().clear(number);
                 }
             }
-        }
-        // The driver of before would have woken who waits: they ask this one.
-        if let Some(notices) = &self.notices {
-            estate
-                .files()
-                .waiting()
-                .for_each(|number| notices.ready(number));
         }
         for (number, open) in estate.directories().each() {
             let flags = OpenFlags(open.flags);

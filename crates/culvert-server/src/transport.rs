@@ -87,10 +87,27 @@ pub trait Transport: Channel + Send {
     }
 }
 
+/// A channel's descriptor.
+#[derive(Debug)]
+enum Device {
+    Own(OwnedFd),
+    /// Open as long as the process lives, whoever has used it.
+    Kept(BorrowedFd<'static>),
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Own(device) => device.as_fd(),
+            Self::Kept(device) => *device,
+        }
+    }
+}
+
 /// An open /dev/fuse.
 #[derive(Debug)]
 pub struct DeviceFuse {
-    device: OwnedFd,
+    device: Device,
     /// Whether `O_NONBLOCK` is set; not known before it was, for a server that was killed may have left it so. The description is this thread's alone, see
     /// [`Transport::another`].
     hasty: Cell<Option<bool>>,
@@ -112,7 +129,15 @@ impl DeviceFuse {
     /// The connection that `device` is mounted with.
     pub const fn new(device: OwnedFd) -> Self {
         Self {
-            device,
+            device: Device::Own(device),
+            hasty: Cell::new(None),
+        }
+    }
+
+    /// The same, of a descriptor that is not closed with it.
+    pub(crate) const fn kept(device: BorrowedFd<'static>) -> Self {
+        Self {
+            device: Device::Kept(device),
             hasty: Cell::new(None),
         }
     }
@@ -156,32 +181,39 @@ impl DeviceFuse {
 
     /// `device` and others of the same connection, `count` in all if there are so many.
     pub fn channels(device: OwnedFd, count: usize) -> Vec<OwnedFd> {
-        let first = Self::new(device);
         let others: Vec<_> = (1..count)
-            .map_while(|_| first.clone_device().ok())
+            .map_while(|_| clone_of(device.as_fd()).ok())
             .collect();
-        let all = std::iter::once(first).chain(others);
-        all.map(|device| device.device).collect()
+        std::iter::once(device).chain(others).collect()
     }
 
     /// Another channel of its connection.
-    pub(crate) fn clone_device(&self) -> io::Result<Self> {
-        let other = Self::new(Self::open()?);
-        let connection = self.device.as_raw_fd();
-        other.control(device::CLONE, (&raw const connection).cast())?;
-        Ok(other)
+    pub(crate) fn clone_device(&self) -> io::Result<OwnedFd> {
+        clone_of(self.descriptor())
     }
 
     fn control(&self, request: u32, argument: *const u8) -> io::Result<usize> {
-        let arguments = [
-            self.device.as_raw_fd() as usize,
-            request as usize,
-            argument as usize,
-        ];
-        // SAFETY: the argument outlives the call and is what the request says: the callers below.
-        unsafe { syscall::call(nr::IOCTL, arguments) }
-            .map_err(|error| io::Error::from_raw_os_error(error.raw()))
+        control(self.descriptor(), request, argument)
     }
+}
+
+/// Another channel of the connection that `device` is one of.
+fn clone_of(device: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let other = DeviceFuse::open()?;
+    let connection = device.as_raw_fd();
+    control(other.as_fd(), device::CLONE, (&raw const connection).cast())?;
+    Ok(other)
+}
+
+fn control(device: BorrowedFd<'_>, request: u32, argument: *const u8) -> io::Result<usize> {
+    let arguments = [
+        device.as_raw_fd() as usize,
+        request as usize,
+        argument as usize,
+    ];
+    // SAFETY: the argument outlives the call and is what the request says: the callers.
+    unsafe { syscall::call(nr::IOCTL, arguments) }
+        .map_err(|error| io::Error::from_raw_os_error(error.raw()))
 }
 
 impl Transport for DeviceFuse {
@@ -207,18 +239,18 @@ impl Transport for DeviceFuse {
     }
 
     fn another(&self) -> io::Result<Box<dyn Transport>> {
-        Ok(Box::new(self.clone_device()?))
+        Ok(Box::new(Self::new(self.clone_device()?)))
     }
 
     fn device(&self) -> io::Result<OwnedFd> {
-        self.device.try_clone()
+        self.descriptor().try_clone_to_owned()
     }
 }
 
 impl Channel for DeviceFuse {
     fn owned(&self) -> io::Result<Box<dyn Channel + Send>> {
         // The description is the same: a request is answered by the one that it was read from (`fuse_dev_do_write`, fs/fuse/dev.c).
-        Ok(Box::new(Self::new(self.device.try_clone()?)))
+        Ok(Box::new(Self::new(self.descriptor().try_clone_to_owned()?)))
     }
 
     fn send(&self, message: &Message<'_>) -> io::Result<()> {

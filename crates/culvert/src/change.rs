@@ -51,7 +51,8 @@ pub enum Change {
 /// Where a driver tells of changes.
 pub trait Observer: Send + Sync {
     /// Something has changed. Returns at once: the kernel is told by a thread of the transport's, since it may wait for a request on the same node to be
-    /// answered first. So this may be called from anywhere, also within a call of the driver and with its locks held.
+    /// answered first. So this may be called from anywhere, also within a call of the driver and with its locks held. Of a driver that both tells and has files that become
+    /// ready ([`File::poll`](crate::File::poll)) that thread wakes those who wait, too, after what was told before: they wait as long as it does.
     fn tell(&self, change: Change);
 
     /// One line for the log.

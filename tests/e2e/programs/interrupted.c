@@ -22,7 +22,8 @@ static int call(const char *operation, const char *path)
 {
 	char other[4096];
 	int fd = -1;
-	if (is(operation, "fsync") || is(operation, "lseek"))
+	static char bytes[128 << 10];
+	if (is(operation, "fsync") || is(operation, "lseek") || is(operation, "read"))
 		fd = open(path, O_RDWR);
 	snprintf(other, sizeof other, "%s-new", path);
 	/* The process that sends the signals waits for this. */
@@ -32,6 +33,11 @@ static int call(const char *operation, const char *path)
 		return fsync(fd);
 	if (is(operation, "lseek"))
 		return lseek(fd, 0, SEEK_DATA);
+	if (is(operation, "read")) {
+		ssize_t count = pread(fd, bytes, sizeof bytes, 0);
+		errno = count < 0 ? errno : ENODATA;
+		return count == sizeof bytes ? 0 : -1;
+	}
 	if (is(operation, "open"))
 		return open(path, O_RDONLY);
 	if (is(operation, "mkdir"))

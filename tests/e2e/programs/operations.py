@@ -25,7 +25,7 @@ file = os.open("f", os.O_CREAT | os.O_RDWR, 0o644)
 os.pwrite(file, b"a" * 4096, 0)
 os.pwrite(file, b"b" * 4096, 1 << 20)
 for whence in os.SEEK_DATA, os.SEEK_HOLE:
-    for at in 0, 4096, 1 << 20, (1 << 20) + 4096:
+    for at in 0, 4096, 1 << 20, (1 << 20) + 4096, -1:
         said(f"seek {whence} {at}", lambda: os.lseek(file, at, whence))
 # FUSE hands on no other modes (`fuse_file_fallocate`, fs/fuse/file.c).
 KEEP, PUNCH, ZERO, UNSHARE = 1, 2, 16, 64

@@ -170,6 +170,24 @@ def case_several(driver):
         os.close(fd)
 
 
+def case_not_asked(driver):
+    """A file whose poll fails, even with ENOSYS, has an error; the others are asked as before."""
+    driver("file unasked")
+    driver("file a")
+    unasked, fd = driver.open("unasked"), driver.open("a")
+    driver("unready a")
+    driver.counts()
+    for _ in range(2):
+        assert by_poll(unasked, IN) == [ERR]
+    who = Waiting(lambda: by_poll(fd, IN))
+    driver("waited a")
+    driver("ready a %d" % IN)
+    assert who.end() == [IN]
+    assert driver.counts("poll") == {"poll:a": 2}
+    for fd in fd, unasked:
+        os.close(fd)
+
+
 def case_edge(driver):
     """epoll(7), edge-triggered: each time that the driver tells is one event. What is closed is told of no more."""
     driver("file a")

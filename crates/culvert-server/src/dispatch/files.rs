@@ -330,7 +330,8 @@ impl Session {
             4 => Whence::Hole,
             _ => return Err(Errno::EINVAL.into()),
         };
-        reach(lseek.offset)?;
+        // As any place behind the end (lseek(2)).
+        reach(lseek.offset).map_err(|_| Errno::ENXIO)?;
         let offset = self
             .file_of(node, lseek.fh)?
             .file

@@ -47,7 +47,12 @@ impl Session {
                 number: poll.kh,
             }))
         });
-        let ready = open.file.poll(waker.as_ref())?;
+        // Of one file ENOSYS is an error like others (`File::poll`): to the kernel it would be that of all, for ever.
+        let ready = open.file.poll(waker.as_ref());
+        let ready = ready.map_err(|error| match error.errno() {
+            Errno::ENOSYS => Errno::EIO.into(),
+            _ => error,
+        })?;
         Ok(Answer::Ready {
             ready: PollOut {
                 revents: u32::from(ready.0),

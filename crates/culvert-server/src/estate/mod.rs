@@ -22,8 +22,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::{
     collections::HashSet,
     fs, io,
-    mem::ManuallyDrop,
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::atomic::{
         AtomicI32, AtomicU32, AtomicU64,
         Ordering::{Acquire, Relaxed, Release},
@@ -113,14 +112,15 @@ impl Estate {
     /// There are as many as may be, or no descriptor is left.
     pub fn another_channel(&self) -> io::Result<DeviceFuse> {
         let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
-        let first = self.channels().next().map(ManuallyDrop::new);
+        let first = self.channels().next();
         let count = self.head.channels.load(Relaxed) as usize;
         let place = self.head.numbers.get(count).ok_or_else(full)?;
         let new = first.ok_or_else(full)?.clone_device()?;
         // Before a request is read from it.
-        place.store(new.descriptor().as_raw_fd(), Relaxed);
+        let number = new.into_raw_fd();
+        place.store(number, Relaxed);
         self.head.channels.store(count as u32 + 1, Release);
-        Ok(new)
+        Ok(Self::channel(number))
     }
 
     fn numbers(&self) -> impl Iterator<Item = i32> {
@@ -129,11 +129,14 @@ impl Estate {
         numbers.map(|number| number.load(Relaxed))
     }
 
-    /// The channels, if there are any yet. To close one is to take it from all servers that may come.
+    /// The channels, if there are any yet. None is closed when it is dropped: that would take it from all servers that may come.
     pub fn channels(&self) -> impl Iterator<Item = DeviceFuse> {
-        // SAFETY: they are open as long as the estate is used.
-        self.numbers()
-            .map(|number| DeviceFuse::new(unsafe { OwnedFd::from_raw_fd(number) }))
+        self.numbers().map(Self::channel)
+    }
+
+    fn channel(number: i32) -> DeviceFuse {
+        // SAFETY: nobody closes what stands in the estate.
+        DeviceFuse::kept(unsafe { BorrowedFd::borrow_raw(number) })
     }
 
     /// Whether the kernel still has the mount, or somebody who uses it.

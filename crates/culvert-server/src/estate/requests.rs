@@ -95,7 +95,8 @@ impl Requests {
     pub fn places(&self, count: usize, server: u32) -> Vec<Place> {
         let others = |record: &&Record| record.server.load(Relaxed) != server;
         let mut records: Vec<&'static Record> = self.records.iter().filter(others).collect();
-        records.sort_by_key(|record| match record.stage.load(Acquire) {
+        // Each is asked once: others change them meanwhile, and an order that changes would be a panic.
+        records.sort_by_cached_key(|record| match record.stage.load(Acquire) {
             IDLE => 0,
             _ => record.server.load(Relaxed) + 1,
         });

@@ -5,7 +5,7 @@
 //!
 //! | command | |
 //! |---|---|
-//! | `file PATH TEXT`, `directory PATH` | is there from now on, with this content; nobody is told |
+//! | `file PATH TEXT`, `directory PATH` | is there from now on, with this content; nobody is told. A file `unasked` cannot be asked whether it is ready (`ENOSYS`) |
 //! | `remove PATH` | has no name from now on; nobody is told |
 //! | `tell everything` | the kernel is told ([`Change`]) |
 //! | `tell name PATH`, `doubtful`, `removed`, `attributes`, `content`, `unneeded` | the same; of what was removed too |
@@ -354,6 +354,9 @@ impl File for OpenFile {
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
         let mut state = self.filesystem.state();
         let inode = state.inode(self.node)?;
+        if inode.name == "unasked" {
+            return Err(Errno::ENOSYS.into());
+        }
         if let Some(waker) = waker {
             inode.wakers.insert(self.number, waker.clone());
         }

@@ -19,9 +19,11 @@ fn told(case: &str, words: &[&str]) {
         let name = format!("told-{case}{}-{}", words.concat(), &transport[10..]);
         let place = Mounted::place(&name);
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/telling.py");
-        let mut command = Command::new("python3");
+        // Namespaces that other tests make have no copy of the mount: it, and with it the server, ends when it is unmounted.
+        let mut command = Command::new("unshare");
         command
-            .args([program, case, env!("CARGO_BIN_EXE_telling")])
+            .args(["-m", "python3", program, case])
+            .arg(env!("CARGO_BIN_EXE_telling"))
             .arg(place.text("target"))
             .args(words)
             .args(ring)
@@ -43,6 +45,7 @@ cases! {
     who_waits_waits_until_the_driver_says_so "ready" [];
     what_nobody_waits_for_ends_no_wait "other_bits" [];
     several_wait "several" [];
+    a_file_that_cannot_be_asked_is_alone "not_asked" [];
     each_word_of_the_driver_is_an_event "edge" [];
     without_poll_all_is_ready "always_ready" ["--without", "poll"];
     a_driver_that_does_not_poll_is_always_ready "always_ready" ["--always-ready"];

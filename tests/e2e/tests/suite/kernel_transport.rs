@@ -96,9 +96,10 @@ fn requests_come_by_the_ring() {
         "{}",
         done.report()
     );
-    // It ends with the mount.
+    // It ends with the connection, also where a mount namespace that another test has made meanwhile still has the mount.
     let server = mount.server();
-    assert_eq!(culvert(&["umount", &mount.text("target")]).status, "exit 0");
+    let ended = shell(&format!("umount -f {}", mount.text("target")));
+    assert_eq!(ended.status, "exit 0", "{}", ended.report());
     let gone = shell(&format!("timeout 60 tail --pid={server} -f /dev/null"));
     assert_eq!(gone.status, "exit 0", "{}", gone.report());
 }
@@ -212,6 +213,34 @@ fn a_driver_that_waits_is_interrupted() {
                 after.report()
             );
         }
+    }
+}
+
+/// Signals while the kernel reads pages, other than fatal ones, end nothing: by both ways the caller has all he asked for.
+#[test]
+fn a_read_of_pages_is_not_interrupted() {
+    if !possible() {
+        return;
+    }
+    let program = Case::new("transport-uninterrupted", User::Me).program("interrupted");
+    for transport in transports() {
+        let name = format!("uninterrupted-{}", &transport[10..]);
+        let source = Mounted::place(&name).text("source");
+        for number in 0..3 {
+            fs::write(format!("{source}/{number}"), [7; 128 << 10]).expect("the source is ours");
+        }
+        let options = format!("driven,layer=fault,fault.rule=read+path=/*+delay=100ms,{transport}");
+        let mount = Mounted::of(&name, &["-o", &options], &source);
+        let done = shell(&format!(
+            "for file in 0 1 2; do {program} read {}/$file; done",
+            mount.text("target")
+        ));
+        assert_eq!(
+            done.text(),
+            "read: ended by itself\n".repeat(3),
+            "{transport}: {}",
+            done.report()
+        );
     }
 }
 
