@@ -383,13 +383,16 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     }
     let file = writable(name)?;
     let size = found.st_size as u64;
+    let given = given(name);
+    // What was cut off is not known any more: the same bytes at the same place are new ones, in a file that was cut, too.
+    given.iter().for_each(|given| given.cut(size));
     if file.attributes()?.size != size {
         file.set_attributes(&SetAttributes {
             size: Some(size),
             ..Default::default()
         })?;
     }
-    let known = match given(name) {
+    let known = match given {
         Some(given) => given.bring(&*file, fd, size)?,
         None => 0,
     };

@@ -118,6 +118,26 @@ fn a_static_program_and_others_store_into_one_file_without_descriptor() {
     }
 }
 
+/// A static program cuts a file, somebody else sees that, and it writes the same bytes once more.
+fn written_again(case: &Case) {
+    case.good(
+        "cd $M; echo 123 > pid; exec 5<> pid
+         busybox sh -c ': > /dev/fd/5; /usr/bin/wc -c pid; echo 123 > /dev/fd/5; /bin/cat pid; : > /dev/fd/5; /bin/true; echo 12 > /dev/fd/5'
+         od -c pid; busybox sh -c 'echo 1 > /dev/fd/5; /usr/bin/wc -c pid; echo 12 > /dev/fd/5'; od -c pid",
+    );
+}
+
+#[test]
+fn a_static_program_writes_what_it_cut_off_without_descriptor() {
+    for user in [User::Me, User::Nobody] {
+        if user == User::Me || world().is_root() {
+            let name = format!("written-again-{user:?}");
+            written_again(&Case::new(&name, user).directory(Driver::NoDescriptor));
+        }
+    }
+}
+
 on_each_driver! {
     a_static_program_and_others_store_into_one_file |case| stored_by_both(&case);
+    a_static_program_writes_what_it_cut_off |case| written_again(&case);
 }
