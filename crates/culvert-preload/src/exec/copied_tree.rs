@@ -7,7 +7,7 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, list, read_file, read_link, stat_path};
 use crate::shadow;
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, format, vec, vec::Vec};
 use culvert::{Attributes, Errno, FileKind, FileSystem, Node, OpenFlags, Opened};
 use culvert_sys::{nr, syscall};
 
@@ -20,8 +20,18 @@ const O_DIRECTORY: usize = 0o200000;
 /// One name of the tree, with what is below it.
 struct Branch {
     name: Vec<u8>,
+    /// Of one that was not found no more than its type.
     attributes: Attributes,
     below: Vec<Branch>,
+    found: bool,
+}
+
+/// Where the tree goes.
+struct Target<'a> {
+    file_system: &'a dyn FileSystem,
+    mount: u16,
+    /// The path (ending in NUL) of a file until it is whole: of this copy only, for others are made at the same time.
+    fresh: Vec<u8>,
 }
 
 /// What is left of the bounds.
@@ -53,13 +63,24 @@ pub fn copy(name: ShadowName) -> Result<Vec<u8>, Errno> {
         name: Vec::new(),
         attributes,
         below,
+        found: true,
     };
-    write(file_system, name.mount, &path, &root)?;
+    let target = Target {
+        file_system,
+        mount: name.mount,
+        fresh: run.file(&format!("shown/new-{}", name.text())),
+    };
+    write(&target, &path, &root.attributes, &root)?;
     Ok(path)
 }
 
 fn errno(error: culvert::Error) -> Errno {
     error.errno()
+}
+
+/// Whether a name is gone since the directory was read, or what it stood for is.
+fn is_gone(error: Errno) -> bool {
+    matches!(error, Errno::ENOENT | Errno::ESTALE)
 }
 
 /// What is in the directory, as far as this process may see it.
@@ -73,24 +94,50 @@ fn look(
     if !crate::calls::permits(&caller, directory, 4) {
         return Ok(Vec::new());
     }
-    let mut names: Vec<Vec<u8>> = Vec::new();
+    let mut names: Vec<(Vec<u8>, FileKind)> = Vec::new();
     let left = room.names;
     let node = directory.node;
     file_system
         .read_directory(node, 0, &mut |entry| {
-            names.push(entry.name.to_vec());
+            names.push((entry.name.to_vec(), entry.kind));
             names.len() <= left
         })
         .map_err(errno)?;
     room.names = left.checked_sub(names.len()).ok_or(Errno::EFBIG)?;
     let mut branches = Vec::with_capacity(names.len());
-    for name in names {
-        let found = file_system.lookup(&caller, node, &name).map_err(errno)?;
+    let searchable = crate::calls::permits(&caller, directory, 1);
+    for (name, kind) in names {
+        if !searchable {
+            branches.push(unseen(name, kind));
+            continue;
+        }
+        let found = match file_system.lookup(&caller, node, &name).map_err(errno) {
+            Err(error) if is_gone(error) || error == Errno::EACCES => continue,
+            found => found?,
+        };
         let branch = branch(file_system, name, found.attributes, room, depth);
         file_system.forget(found.attributes.node, 1);
-        branches.push(branch?);
+        match branch {
+            // A directory that was removed before it was read.
+            Err(error) if is_gone(error) => {}
+            branch => branches.push(branch?),
+        }
     }
     Ok(branches)
+}
+
+/// A name in a directory that may be listed, but not searched: neither may its copy.
+fn unseen(name: Vec<u8>, kind: FileKind) -> Branch {
+    let kind = match kind {
+        FileKind::Directory => kind,
+        _ => FileKind::Regular,
+    };
+    Branch {
+        name,
+        attributes: Attributes::new(kind, 0),
+        below: Vec::new(),
+        found: false,
+    }
 }
 
 fn branch(
@@ -119,29 +166,30 @@ fn branch(
         name,
         attributes,
         below,
+        found: true,
     })
 }
 
-/// Makes what is at `path` (ending in NUL) equal to `branch`.
+/// Makes what is at `path` (ending in NUL) equal to `branch`, which has `attributes` by now; to be called with a reference on its node.
 fn write(
-    file_system: &dyn FileSystem,
-    mount: u16,
+    target: &Target<'_>,
     path: &[u8],
+    attributes: &Attributes,
     branch: &Branch,
 ) -> Result<(), Errno> {
     let there = stat_path_itself(path);
-    let kind = branch.attributes.kind;
+    let kind = attributes.kind;
     if there.is_some_and(|found| FileKind::of_mode(found.st_mode) != Some(kind)) {
         remove(path);
     }
     match kind {
-        FileKind::Directory => write_directory(file_system, mount, path, branch),
-        FileKind::Regular => write_file(file_system, path, &branch.attributes),
-        FileKind::Symlink => write_link(file_system, path, branch.attributes.node),
+        FileKind::Directory => write_directory(target, path, attributes, branch),
+        FileKind::Regular => write_file(target, path, attributes),
+        FileKind::Symlink => write_link(target.file_system, path, attributes.node),
         FileKind::Fifo | FileKind::Socket => {
             let stands_for = process::get().run.fifo(ShadowName {
-                mount,
-                node: Node(branch.attributes.inode),
+                mount: target.mount,
+                node: Node(attributes.inode),
             });
             // The FIFO itself, where programs have opened it: who writes there is heard.
             let linked = kind == FileKind::Fifo && call(nr::LINK, &[&stands_for, path]).is_ok();
@@ -164,9 +212,9 @@ fn mode_of(attributes: &Attributes) -> usize {
 }
 
 fn write_directory(
-    file_system: &dyn FileSystem,
-    mount: u16,
+    target: &Target<'_>,
     path: &[u8],
+    attributes: &Attributes,
     branch: &Branch,
 ) -> Result<(), Errno> {
     make_directory(path)?;
@@ -181,29 +229,55 @@ fn write_directory(
     }
     // tmpfs lists the newest name first: so the copy has the driver's order.
     for entry in branch.below.iter().rev() {
-        write(file_system, mount, &below(path, &entry.name), entry)?;
+        let place = below(path, &entry.name);
+        match write_entry(target, &place, attributes.node, entry) {
+            Err(error) if is_gone(error) => remove(&place),
+            written => written?,
+        }
     }
-    call_with(nr::CHMOD, path, mode_of(&branch.attributes))?;
-    set_times(path, &branch.attributes)
+    call_with(nr::CHMOD, path, mode_of(attributes))?;
+    set_times(path, attributes)
 }
 
-fn write_file(
-    file_system: &dyn FileSystem,
-    path: &[u8],
-    attributes: &Attributes,
+/// Makes `place` equal to what `directory` has at the name of `entry` now: drivers whose nodes are transient find them by name only.
+fn write_entry(
+    target: &Target<'_>,
+    place: &[u8],
+    directory: Node,
+    entry: &Branch,
 ) -> Result<(), Errno> {
+    if !entry.found {
+        return write(target, place, &entry.attributes, entry);
+    }
+    let caller = process::caller();
+    let found = target
+        .file_system
+        .lookup(&caller, directory, &entry.name)
+        .map_err(errno)?;
+    let now = &found.attributes;
+    let written = match now.kind == entry.attributes.kind {
+        // Another one since it was counted.
+        true if now.kind == FileKind::Regular && now.size > BYTES => Err(Errno::EFBIG),
+        true => write(target, place, now, entry),
+        false => Err(Errno::ENOENT),
+    };
+    target.file_system.forget(now.node, 1);
+    written
+}
+
+fn write_file(target: &Target<'_>, path: &[u8], attributes: &Attributes) -> Result<(), Errno> {
     let mode = mode_of(attributes);
     let bytes = match mode & 0o400 {
         0 => Vec::new(),
-        _ => bytes_of(file_system, attributes)?,
+        _ => bytes_of(target.file_system, attributes)?,
     };
     if !read_file(path).is_ok_and(|old| old == bytes) {
         // Who has the old one open keeps that.
-        let fresh = process::get().run.file("shown/new");
-        remove(&fresh);
-        let opened = shadow::open(&fresh, 0o1 | 0o100 | 0o200, 0o600)?;
+        let fresh = &target.fresh[..];
+        remove(fresh);
+        let opened = shadow::open(fresh, 0o1 | 0o100 | 0o200, 0o600)?;
         shadow::write_all(opened.0, 0, &bytes).map_err(errno)?;
-        call(nr::RENAME, &[&fresh, path])?;
+        call(nr::RENAME, &[fresh, path])?;
     }
     call_with(nr::CHMOD, path, mode)?;
     set_times(path, attributes)
