@@ -55,6 +55,10 @@ pub fn find(name: ShadowName) -> Result<()> {
 
 /// Whether another process with the rights of this one finds `node` by its path.
 pub fn is_found(file_system: &dyn FileSystem, node: Node) -> bool {
+    // Its path has no component.
+    if node == file_system.root() {
+        return true;
+    }
     let found = file_system
         .path_of(node)
         .and_then(|path| walk(file_system, &path));

@@ -7,7 +7,7 @@
 use crate::description::{Description, Object};
 use crate::descriptors::{close_on_exec, dup_high, node_is_found};
 use crate::process;
-use crate::run::ShadowName;
+use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicI32, Ordering::*};
@@ -43,10 +43,27 @@ pub fn hand_down() -> Vec<Descriptor> {
         file_system.handed_down(description.node)
     });
     let given: Vec<i32> = GIVEN.lock().iter().map(|it| it.load(Relaxed)).collect();
-    owns.chain(given)
+    let mut known: Vec<(u64, u64)> = given.iter().filter_map(|&fd| identity(fd)).collect();
+    // One that goes on anyway need not be handed down again. Of two mounts that have it, each gets its own.
+    let owns = owns.filter(
+        |&fd| match known.iter().position(|&it| Some(it) == identity(fd)) {
+            Some(at) => {
+                known.swap_remove(at);
+                false
+            }
+            None => true,
+        },
+    );
+    owns.chain(given.iter().copied())
         .take(MOST)
         .filter_map(|fd| dup_high(fd, false).ok().map(Descriptor))
         .collect()
+}
+
+/// Which file of the kernel's it is.
+fn identity(fd: i32) -> Option<(u64, u64)> {
+    let found = stat_descriptor(fd).ok()?;
+    Some((found.st_dev, found.st_ino))
 }
 
 /// Whether the next program must find its node.

@@ -31,6 +31,21 @@ on_each_driver! {
         case.good("cd $M && mkdir gone && cd gone && rmdir ../gone && busybox ls . | busybox sort; busybox ls nothing 2>&1; ls .; echo $?");
     };
 
+    several_at_the_same_time |case: Case| {
+        case.good("cd $M; for i in {1..12}; do mkdir $i; for j in {1..9}; do seq $i $((i * 150)) > $i/$j; done; done
+            for i in {1..12}; do (cd $i && exec busybox md5sum 1 2 3 4 5 6 7 8 9 > $W/sums$i) & done; wait; cat $W/sums{1..12}");
+    };
+
+    a_directory_that_may_not_be_searched |case: Case| {
+        case.good("cd $M; mkdir -p d/listed/sub d/hidden; touch d/listed/file d/hidden/file; chmod 400 d/listed; chmod 100 d/hidden; cd d
+            busybox ls listed 2> /dev/null | busybox sort; busybox cat listed/file; busybox cat listed/sub/nothing; busybox ls; cd ..; chmod 700 d/listed d/hidden");
+    };
+
+    programs_that_inherit_the_root |case: Case| {
+        case.good("cd $M; printf 'n=$1; if [ $n -gt 0 ]; then exec bash again $((n - 1)) $2; fi; busybox ls /proc/$$/fd > $2' > again; exec 5< $M
+            bash again 3 $W/few; bash again 12 $W/more; few=$(wc -l < $W/few); more=$(wc -l < $W/more); [ $few = $more ] && echo same || echo $few $more");
+    };
+
     an_open_directory |case: Case| {
         // The way to it is its number.
         case.good(&format!("{TREE} exec 5< d 6< d/sub; busybox ls /dev/fd/5/ | busybox sort; busybox find /dev/fd/6/ | busybox sort; busybox cat /dev/fd/6/two
