@@ -54,7 +54,7 @@ pub use clone::CloneFlags;
 pub use install::{
     Config, Error, ForkHooks, Handler, before_exec, code_mapped, exec_failed, install,
 };
-pub use quiesce::{exclusively, multi_threaded};
+pub use quiesce::{exclusively, if_alone, multi_threaded};
 pub use site::SiteRecord;
 pub use thread::{ThreadBlock, current};
 

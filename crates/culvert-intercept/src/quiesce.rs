@@ -71,13 +71,13 @@ fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
     unsafe { syscall::call(nr::MEMBARRIER, [command, 0, 0]) }
 }
 
-/// Returns when the calling thread is the only one inside a hook; others wait from now on at the beginning of theirs.
-pub(crate) fn begin(own: &ThreadBlock) {
+/// Returns when the calling thread is the only one inside a hook; others wait from now on at the beginning of theirs. False: it is not, but was patient.
+pub(crate) fn begin(own: &ThreadBlock) -> bool {
     while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
         wait(own);
     }
     if thread::used() <= 1 {
-        return;
+        return true;
     }
     if membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED).is_err()
         && (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED).is_err()
@@ -87,6 +87,7 @@ pub(crate) fn begin(own: &ThreadBlock) {
         // A kernel or seccomp filter without it: a store buffer is empty long before this has passed.
         pause(1_000_000);
     }
+    let mut alone = true;
     for block in thread::all() {
         let (mut nanoseconds, mut waited) = (0, 0);
         while !core::ptr::eq(block, own)
@@ -103,10 +104,12 @@ pub(crate) fn begin(own: &ThreadBlock) {
                 (dispatch::config().log)(
                     b"a thread has been inside a hook for 10 s: forking beside it",
                 );
+                alone = false;
                 break;
             }
         }
     }
+    alone
 }
 
 fn pause(nanoseconds: u64) {
@@ -125,6 +128,14 @@ pub(crate) fn end() {
 pub fn exclusively<R>(run: impl FnOnce() -> R) -> R {
     begin(thread::current());
     let result = run();
+    end();
+    result
+}
+
+/// The same; not run at all (none) where another thread does not leave its hook for 10 s.
+pub fn if_alone<R>(run: impl FnOnce() -> R) -> Option<R> {
+    let alone = begin(thread::current());
+    let result = alone.then(run);
     end();
     result
 }

@@ -115,11 +115,14 @@ impl Table {
 
     /// Moves an internal descriptor out of the way of a program that wants its number. Not to be called with a lock.
     ///
-    /// EBUSY: of one that is known in memory which another table of descriptors shares, or whose close would drop locks of the program's.
+    /// EBUSY: of one that is known in memory which another table of descriptors shares, or whose close would drop locks of the program's, or while a thread stays in a hook.
     pub fn make_way(&self, fd: i32) -> Result<(), Errno> {
         match culvert_intercept::multi_threaded() {
+            // Others are not to wait for what cannot be done: a child of vfork would stop its parent's threads, and not let them go on if it is killed.
+            true if process::tables_differ() => self.move_held(fd, false),
             // A driver of another thread may be about to use the old number.
-            true => culvert_intercept::exclusively(|| self.move_held(fd, true)),
+            true => culvert_intercept::if_alone(|| self.move_held(fd, true))
+                .unwrap_or(Err(Errno::EBUSY)),
             false => self.move_held(fd, true),
         }
     }
