@@ -11,7 +11,7 @@
 //!     shown/M.N           a copy of the directory N with all that is below it, for programs that are not intercepted (exec/copied_tree.rs)
 //!     nowhere/M.N         a symbolic link whose target is D.I, the directory of the kernel's that such a program got in place of N because N could not be shown
 //!     directories/D.I     for each directory of the kernel's, inode I of device D, that such a program got as its working directory: a symbolic link whose target
-//!                         is the node's M.N
+//!                         is the node's M.N and, where known, when the directory was made: inode numbers come back (M.N@seconds.nanoseconds)
 //!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
 //!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name that the program gave
 //!     gone/I              the shadow with the inode number I, which is a file itself since that has no name (gone.rs); gone/I.attributes: what it
@@ -93,6 +93,25 @@ pub(crate) fn stat_descriptor(fd: i32) -> Result<stat, Errno> {
         syscall::call(nr::FSTAT, [fd as usize, out.as_mut_ptr() as usize])?;
         Ok(out.assume_init())
     }
+}
+
+/// When what is open in `fd` (`AT_FDCWD`: the working directory) was made, where its file system knows.
+fn birth(fd: i32) -> Option<alloc::string::String> {
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const STATX_BTIME: u32 = 0x800;
+    // `struct statx`: the mask of what is known at byte 0, the time at bytes 80 (seconds) and 88.
+    let mut found = [0u64; 32];
+    let arguments = [
+        fd as usize,
+        c"".as_ptr() as usize,
+        AT_EMPTY_PATH,
+        STATX_BTIME as usize,
+        found.as_mut_ptr() as usize,
+    ];
+    // SAFETY: the path ends in NUL, the buffer has the size of the structure.
+    unsafe { syscall::call(nr::STATX, arguments) }.ok()?;
+    let (known, seconds, nanoseconds) = (found[0] as u32, found[10], found[11] as u32);
+    (known & STATX_BTIME != 0).then(|| format!("{seconds:x}.{nanoseconds:x}"))
 }
 
 /// The link behind `/proc/self/fd/N`.
@@ -244,14 +263,28 @@ impl Run {
         ))
     }
 
-    /// Notes that the directory `found` stands for the node of `name`.
-    pub fn mark_directory(&self, name: ShadowName, found: &stat) -> Result<(), Errno> {
-        let path = self.directory_mark(found);
-        let text = name.text();
+    /// Notes that the directory that is open in `fd` stands for the node of `name`.
+    pub fn mark_directory(&self, name: ShadowName, fd: i32) -> Result<(), Errno> {
+        let path = self.directory_mark(&stat_descriptor(fd)?);
+        let text = match birth(fd) {
+            Some(born) => format!("{}@{born}", name.text()),
+            None => name.text(),
+        };
         if read_link(&path).is_ok_and(|old| old == text.as_bytes()) {
             return Ok(());
         }
         self.link(&self.file("directories"), &path, &format!("{text}\0"))
+    }
+
+    /// The node that the working directory `found` was marked as.
+    fn marked_directory(&self, found: &stat) -> Option<ShadowName> {
+        let text = read_link(&self.directory_mark(found)).ok()?;
+        let text = core::str::from_utf8(&text).ok()?;
+        let (name, born) = text.split_once('@').unwrap_or((text, ""));
+        let now = birth(crate::calls::path::AT_FDCWD);
+        // Another one, which got the same number.
+        let other = !born.is_empty() && now.is_some_and(|now| now != born);
+        ShadowName::of_text(name.as_bytes()).filter(|_| !other)
     }
 
     /// Notes that the directory `found`, which cannot be listed, is the working directory of a program for which the node of `name` could not be shown. The last one
@@ -281,8 +314,8 @@ impl Run {
     /// The node that the kernel's working directory stands for, where a program that was not intercepted had it.
     pub fn shown_working_directory(&self) -> Option<ShadowName> {
         let found = stat_path(b".\0").ok()?;
-        if let Ok(text) = read_link(&self.directory_mark(&found)) {
-            return ShadowName::of_text(&text);
+        if let Some(name) = self.marked_directory(&found) {
+            return Some(name);
         }
         let here = format!("{:x}.{:x}", found.st_dev, found.st_ino);
         let folder = crate::shadow::open(&self.file("nowhere"), 0o200000, 0).ok()?;

@@ -250,9 +250,8 @@ fn go_to(name: ShadowName) -> Result<(), Errno> {
         Some(own) => own,
         None => copy(name, flags)?,
     };
-    let found = crate::run::stat_descriptor(there.0)?;
     crate::descriptors::note_node(name);
-    process::get().run.mark_directory(name, &found)?;
+    process::get().run.mark_directory(name, there.0)?;
     // SAFETY: a call on our own descriptor.
     unsafe { syscall::call(nr::FCHDIR, [there.0 as usize]) }.map(|_| ())
 }
