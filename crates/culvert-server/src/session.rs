@@ -1,12 +1,16 @@
 //! A connection: INIT, then requests until it ends.
 
+mod negotiation;
+mod worker;
+
+pub(crate) use worker::Worker;
+
 use crate::{
     attributes::Numbers,
-    belief,
-    capabilities::{self, Situation},
+    belief, capabilities,
     counters::Counters,
     dispatch::{OpenDirectory, OpenFile},
-    estate::{Estate, Evidence, Past, Place},
+    estate::{Estate, Evidence, Place},
     groups::Permitted,
     handles::Handles,
     history::History,
@@ -17,17 +21,13 @@ use crate::{
     passthrough::Backings,
     pool::{Pool, Turn},
     report::report,
-    ring::{self, Rings},
+    ring::Rings,
     room::{self, Room},
     transport::{Channel, Transport},
     unopened::Unopened,
 };
-use culvert::{Change, Errno, Error, FileSystem, Layered, Observed, Observer, Result, Validity};
-use culvert_wire::{
-    Answer, InitFlags, MAJOR, Message, NEWEST_MINOR, Notification, Operation, Protocol, Reply,
-    Request, UNIQUE_RESEND,
-    structures::{InHeader, InitIn, InitOut},
-};
+use culvert::{Change, FileSystem, Layered, Observed, Observer, Validity};
+use culvert_wire::{InitFlags, Protocol};
 use std::{
     io,
     sync::{
@@ -45,9 +45,6 @@ const MAXIMUM_HEAD: usize = 4096;
 
 /// Threads that may be added to those that a session begins with, when all wait for something.
 const MOST_THREADS: usize = 64;
-
-/// After so many servers that died while they had a request in hand, it is answered with EIO.
-const ATTEMPTS: u32 = 3;
 
 /// What the user may choose.
 #[derive(Clone, Debug, Default)]
@@ -157,97 +154,6 @@ pub(crate) struct Context<'a> {
 }
 
 impl Session {
-    /// Answers INIT on `transport`, so that the mount can be used.
-    ///
-    /// # Errors
-    /// `EPROTO`: the kernel speaks no version that this server does, or not FUSE at all; `EIO`: the channel broke; `ENODEV`: it ended.
-    pub fn negotiate(
-        filesystem: Box<dyn FileSystem>,
-        settings: Settings,
-        transport: &dyn Transport,
-    ) -> Result<Self> {
-        let earlier = settings.estate.and_then(Estate::protocol);
-        if let Some(protocol) = earlier {
-            return Self::new(filesystem, settings, protocol).continued(transport);
-        }
-        let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
-        let validity = belief::chosen(&*filesystem, &settings);
-        let ring = ring::chosen(&settings);
-        if let (Requests::Ring, Err(reason)) = (settings.requests, &ring) {
-            let text = format!("transport=ring: {reason}");
-            return Err(Error::because(Errno::EOPNOTSUPP, text));
-        }
-        if settings.trace || ring.is_ok() {
-            report(format_args!(
-                "requests come by {}",
-                match &ring {
-                    Ok(()) => "io_uring".to_owned(),
-                    Err(reason) => format!("/dev/fuse: {reason}"),
-                }
-            ));
-        }
-        let situation = Situation::of(&*filesystem, validity, &settings, ring.is_ok());
-        let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
-        let protocol = loop {
-            let length = transport.receive(&mut buffer).map_err(broken)?;
-            if length == 0 {
-                return Err(Error::because(
-                    Errno::ENODEV,
-                    "the mount ended before it began",
-                ));
-            }
-            let request = Request::decode(&buffer[..length], &Protocol::UNNEGOTIATED);
-            let Ok(Request {
-                header,
-                operation: Operation::Init { init },
-                ..
-            }) = request
-            else {
-                return Err(Error::because(
-                    Errno::EPROTO,
-                    "the first request is not INIT",
-                ));
-            };
-            let answer = |init| {
-                let answer = Answer::Init { init };
-                let unique = header.unique;
-                let reply = Reply { unique, answer }.encode(&Protocol::UNNEGOTIATED);
-                let reply = reply.map_err(|_| Error::from(Errno::EPROTO))?;
-                transport.send(&reply).map_err(broken)
-            };
-            if init.major > MAJOR {
-                // The kernel asks again with ours.
-                answer(InitOut {
-                    major: MAJOR,
-                    minor: NEWEST_MINOR,
-                    ..InitOut::default()
-                })?;
-                continue;
-            }
-            let offered = InitFlags::from_words(init.flags, init.flags2);
-            let flags = capabilities::agreed(&situation, offered, &settings);
-            let Some(protocol) = Protocol::negotiate(init.major, init.minor, flags) else {
-                return Err(Error::because(
-                    Errno::EPROTO,
-                    format!(
-                        "the kernel speaks FUSE {}.{}; 7.31 (Linux 5.4) is the oldest that is served",
-                        init.major, init.minor
-                    ),
-                ));
-            };
-            if settings.requests == Requests::Ring && !flags.contains(InitFlags::OVER_IO_URING) {
-                let text = "transport=ring: the kernel does not offer it for this mount";
-                return Err(Error::because(Errno::EOPNOTSUPP, text));
-            }
-            answer(init_out(&init, &protocol, settings.request_timeout))?;
-            break protocol;
-        };
-        if let Some(estate) = settings.estate {
-            estate.set_protocol(&protocol);
-        }
-        Ok(Self::new(filesystem, settings, protocol))
-    }
-
     fn new(filesystem: Box<dyn FileSystem>, settings: Settings, protocol: Protocol) -> Self {
         let can = filesystem.capabilities();
         let notices = Notices::new().ok().map(Arc::new);
@@ -283,20 +189,6 @@ impl Session {
             locks,
             abandoned: AtomicBool::new(false),
         }
-    }
-
-    /// Takes up what an earlier server has left, and asks the kernel for the requests that it had in hand.
-    fn continued(self, transport: &dyn Transport) -> Result<Self> {
-        self.take_over();
-        let resend = Notification::Resend {}.encode(&self.protocol);
-        let resend = resend.map_err(|_| Error::from(Errno::EPROTO))?;
-        transport.send(&resend).map_err(|error| {
-            Error::because(
-                Errno::EIO,
-                format!("the kernel does not send requests again: {error}"),
-            )
-        })?;
-        Ok(self)
     }
 
     /// What was agreed on.
@@ -471,191 +363,5 @@ impl Session {
                 "the kernel has ended the connection while a request was not answered ({late}); request_timeout is {seconds} s"
             ));
         }
-    }
-
-    /// What an earlier server did of request `unique`, where it comes again.
-    fn past(&self, unique: u64, place: Option<Place>) -> Option<Past> {
-        if unique & UNIQUE_RESEND == 0 {
-            return None;
-        }
-        self.settings.estate?.requests().past(unique, place?)
-    }
-
-    /// The answer to a request; none where none is due.
-    fn answer<'o>(
-        &self,
-        context: &mut Context<'_>,
-        request: &[u8],
-        header: &InHeader,
-        out: &'o mut [u8],
-    ) -> Option<Answer<'o>> {
-        let name = Operation::name(header.opcode);
-        let request = match Request::decode(request, &self.protocol) {
-            Ok(request) => request,
-            Err(error) => {
-                report(format_args!("request {name} {}: {error}", header.opcode));
-                return Some(Answer::Error(Errno::EIO.raw()));
-            }
-        };
-        if let Operation::Interrupt { interrupt } = request.operation {
-            self.interrupts.interrupt(interrupt.unique);
-            return None;
-        }
-        let answered = request.operation.is_answered();
-        let result = self.dispatch(context, &request, out);
-        if self.settings.trace {
-            let outcome = match &result {
-                Ok(_) => "ok",
-                Err(error) => error.errno().name(),
-            };
-            report(format_args!(
-                "{name} node {} by {}: {outcome}",
-                header.nodeid, header.uid
-            ));
-        }
-        let answer = match result {
-            Ok(answer) => answer,
-            Err(error) => {
-                if let Some(cause) = error.cause() {
-                    report(format_args!("{name}: {}: {cause}", error.errno().name()));
-                }
-                Answer::Error(error.errno().raw())
-            }
-        };
-        (answered && !context.left).then_some(answer)
-    }
-
-    fn reply(
-        &self,
-        channel: &dyn Channel,
-        unique: u64,
-        answer: Answer<'_>,
-        place: Option<Place>,
-    ) -> io::Result<()> {
-        let message: Message<'_> = Reply { unique, answer }
-            .encode(&self.protocol)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        if let Some(place) = place {
-            place.carried_out(&message);
-        }
-        channel.send(&message)?;
-        place.inspect(|place| place.end());
-        Ok(())
-    }
-}
-
-/// A thread that carries requests out.
-pub(crate) struct Worker<'a> {
-    session: &'a Session,
-    hand: Arc<Hand>,
-    identity: Identity,
-    place: Option<Place>,
-}
-
-impl<'a> Worker<'a> {
-    /// The calling thread. `place`: where it stands what it does, where there is an estate.
-    pub fn new(session: &'a Session, place: Option<Place>) -> Self {
-        Self {
-            session,
-            hand: session.interrupts.join(),
-            identity: Identity::of_thread(),
-            place,
-        }
-    }
-
-    /// Carries `request` out, and answers it by `channel`; the answer's data may lie in `out`.
-    ///
-    /// # Errors
-    /// What came is no request, or the answer does not go out.
-    pub fn carry_out(
-        &mut self,
-        channel: &dyn Channel,
-        request: &[u8],
-        out: &mut [u8],
-    ) -> io::Result<()> {
-        let (session, place) = (self.session, self.place);
-        let Some(header) = Request::header(request) else {
-            return Err(io::ErrorKind::InvalidData.into());
-        };
-        let evidence = match session.past(header.unique, place) {
-            Some(Past::Answered(answer)) => {
-                channel.send_again(answer, header.unique)?;
-                place.inspect(|place| place.end());
-                return Ok(());
-            }
-            Some(Past::Begun { attempts, .. }) if attempts >= ATTEMPTS => {
-                let name = Operation::name(header.opcode);
-                report(format_args!(
-                    "{name}: EIO: {attempts} servers have died of this request"
-                ));
-                let answer = Answer::Error(Errno::EIO.raw());
-                return session.reply(channel, header.unique, answer, place);
-            }
-            Some(Past::Begun { evidence, .. }) => evidence,
-            None => {
-                place.inspect(|place| place.begin(header.unique));
-                None
-            }
-        };
-        let interrupts = &session.interrupts;
-        interrupts.begin(&self.hand, header.unique, header.opcode, header.pid);
-        let mut context = Context {
-            identity: &mut self.identity,
-            transport: channel,
-            hand: &self.hand,
-            groups: Vec::new(),
-            place,
-            evidence,
-            left: false,
-        };
-        let answer = session.answer(&mut context, request, &header, out);
-        interrupts.end(&self.hand);
-        if let Some(counters) = session.settings.counters {
-            counters.count(header.opcode, answer.as_ref());
-        }
-        match answer {
-            Some(answer) => session.reply(channel, header.unique, answer, place)?,
-            None => {
-                place.inspect(|place| place.end());
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
-        self.session.interrupts.leave(&self.hand);
-    }
-}
-
-/// The server's part of INIT.
-fn init_out(init: &InitIn, protocol: &Protocol, timeout: Option<u16>) -> InitOut {
-    let (flags, flags2) = protocol.flags.words();
-    let has = |flag| protocol.flags.contains(flag);
-    const PAGE: usize = 4096;
-    let max_write = match has(InitFlags::MAX_PAGES) {
-        true => MAXIMUM_DATA,
-        // `FUSE_DEFAULT_MAX_PAGES_PER_REQ`.
-        false => 32 * PAGE,
-    };
-    InitOut {
-        major: MAJOR,
-        minor: protocol.minor,
-        max_readahead: init.max_readahead,
-        flags,
-        flags2,
-        // Linux's own defaults are 12 and 9: too few for several readers.
-        max_background: 64,
-        congestion_threshold: 48,
-        max_write: max_write as u32,
-        time_gran: 1,
-        max_pages: (max_write / PAGE) as u16,
-        // Backing files on a stacked file system are refused; in exchange this mount may lie below one.
-        max_stack_depth: u32::from(has(InitFlags::PASSTHROUGH)),
-        request_timeout: timeout
-            .filter(|_| has(InitFlags::REQUEST_TIMEOUT))
-            .unwrap_or(0),
-        ..InitOut::default()
     }
 }

@@ -1,0 +1,155 @@
+//! INIT: what server and kernel agree on.
+
+use super::{MAXIMUM_DATA, Requests, Session, Settings};
+use crate::{
+    belief,
+    capabilities::{self, Situation},
+    estate::Estate,
+    report::report,
+    ring,
+    transport::Transport,
+};
+use culvert::{Errno, Error, FileSystem, Result};
+use culvert_wire::{
+    Answer, InitFlags, MAJOR, NEWEST_MINOR, Notification, Operation, Protocol, Reply, Request,
+    structures::{InitIn, InitOut},
+};
+use std::io;
+
+impl Session {
+    /// Answers INIT on `transport`, so that the mount can be used.
+    ///
+    /// # Errors
+    /// `EPROTO`: the kernel speaks no version that this server does, or not FUSE at all; `EIO`: the channel broke; `ENODEV`: it ended.
+    pub fn negotiate(
+        filesystem: Box<dyn FileSystem>,
+        settings: Settings,
+        transport: &dyn Transport,
+    ) -> Result<Self> {
+        let earlier = settings.estate.and_then(Estate::protocol);
+        if let Some(protocol) = earlier {
+            return Self::new(filesystem, settings, protocol).continued(transport);
+        }
+        let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
+        let validity = belief::chosen(&*filesystem, &settings);
+        let ring = ring::chosen(&settings);
+        if let (Requests::Ring, Err(reason)) = (settings.requests, &ring) {
+            let text = format!("transport=ring: {reason}");
+            return Err(Error::because(Errno::EOPNOTSUPP, text));
+        }
+        if settings.trace || ring.is_ok() {
+            report(format_args!(
+                "requests come by {}",
+                match &ring {
+                    Ok(()) => "io_uring".to_owned(),
+                    Err(reason) => format!("/dev/fuse: {reason}"),
+                }
+            ));
+        }
+        let situation = Situation::of(&*filesystem, validity, &settings, ring.is_ok());
+        let mut buffer = vec![0; culvert_wire::MINIMUM_BUFFER];
+        let protocol = loop {
+            let length = transport.receive(&mut buffer).map_err(broken)?;
+            if length == 0 {
+                return Err(Error::because(
+                    Errno::ENODEV,
+                    "the mount ended before it began",
+                ));
+            }
+            let request = Request::decode(&buffer[..length], &Protocol::UNNEGOTIATED);
+            let Ok(Request {
+                header,
+                operation: Operation::Init { init },
+                ..
+            }) = request
+            else {
+                return Err(Error::because(
+                    Errno::EPROTO,
+                    "the first request is not INIT",
+                ));
+            };
+            let answer = |init| {
+                let answer = Answer::Init { init };
+                let unique = header.unique;
+                let reply = Reply { unique, answer }.encode(&Protocol::UNNEGOTIATED);
+                let reply = reply.map_err(|_| Error::from(Errno::EPROTO))?;
+                transport.send(&reply).map_err(broken)
+            };
+            if init.major > MAJOR {
+                // The kernel asks again with ours.
+                answer(InitOut {
+                    major: MAJOR,
+                    minor: NEWEST_MINOR,
+                    ..InitOut::default()
+                })?;
+                continue;
+            }
+            let offered = InitFlags::from_words(init.flags, init.flags2);
+            let flags = capabilities::agreed(&situation, offered, &settings);
+            let Some(protocol) = Protocol::negotiate(init.major, init.minor, flags) else {
+                return Err(Error::because(
+                    Errno::EPROTO,
+                    format!(
+                        "the kernel speaks FUSE {}.{}; 7.31 (Linux 5.4) is the oldest that is served",
+                        init.major, init.minor
+                    ),
+                ));
+            };
+            if settings.requests == Requests::Ring && !flags.contains(InitFlags::OVER_IO_URING) {
+                let text = "transport=ring: the kernel does not offer it for this mount";
+                return Err(Error::because(Errno::EOPNOTSUPP, text));
+            }
+            answer(init_out(&init, &protocol, settings.request_timeout))?;
+            break protocol;
+        };
+        if let Some(estate) = settings.estate {
+            estate.set_protocol(&protocol);
+        }
+        Ok(Self::new(filesystem, settings, protocol))
+    }
+
+    /// Takes up what an earlier server has left, and asks the kernel for the requests that it had in hand.
+    fn continued(self, transport: &dyn Transport) -> Result<Self> {
+        self.take_over();
+        let resend = Notification::Resend {}.encode(&self.protocol);
+        let resend = resend.map_err(|_| Error::from(Errno::EPROTO))?;
+        transport.send(&resend).map_err(|error| {
+            Error::because(
+                Errno::EIO,
+                format!("the kernel does not send requests again: {error}"),
+            )
+        })?;
+        Ok(self)
+    }
+}
+
+/// The server's part of INIT.
+fn init_out(init: &InitIn, protocol: &Protocol, timeout: Option<u16>) -> InitOut {
+    let (flags, flags2) = protocol.flags.words();
+    let has = |flag| protocol.flags.contains(flag);
+    const PAGE: usize = 4096;
+    let max_write = match has(InitFlags::MAX_PAGES) {
+        true => MAXIMUM_DATA,
+        // `FUSE_DEFAULT_MAX_PAGES_PER_REQ`.
+        false => 32 * PAGE,
+    };
+    InitOut {
+        major: MAJOR,
+        minor: protocol.minor,
+        max_readahead: init.max_readahead,
+        flags,
+        flags2,
+        // Linux's own defaults are 12 and 9: too few for several readers.
+        max_background: 64,
+        congestion_threshold: 48,
+        max_write: max_write as u32,
+        time_gran: 1,
+        max_pages: (max_write / PAGE) as u16,
+        // Backing files on a stacked file system are refused; in exchange this mount may lie below one.
+        max_stack_depth: u32::from(has(InitFlags::PASSTHROUGH)),
+        request_timeout: timeout
+            .filter(|_| has(InitFlags::REQUEST_TIMEOUT))
+            .unwrap_or(0),
+        ..InitOut::default()
+    }
+}

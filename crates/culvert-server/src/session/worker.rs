@@ -1,0 +1,175 @@
+//! A request, from its bytes to its answer.
+
+use super::{Context, Session};
+use crate::{
+    estate::{Past, Place},
+    identity::Identity,
+    interrupts::Hand,
+    report::report,
+    transport::Channel,
+};
+use culvert::Errno;
+use culvert_wire::{
+    Answer, Message, Operation, Reply, Request, UNIQUE_RESEND, structures::InHeader,
+};
+use std::{io, sync::Arc};
+
+/// After so many servers that died while they had a request in hand, it is answered with EIO.
+const ATTEMPTS: u32 = 3;
+
+/// A thread that carries requests out.
+pub(crate) struct Worker<'a> {
+    session: &'a Session,
+    hand: Arc<Hand>,
+    identity: Identity,
+    place: Option<Place>,
+}
+
+impl<'a> Worker<'a> {
+    /// The calling thread. `place`: where it stands what it does, where there is an estate.
+    pub fn new(session: &'a Session, place: Option<Place>) -> Self {
+        Self {
+            session,
+            hand: session.interrupts.join(),
+            identity: Identity::of_thread(),
+            place,
+        }
+    }
+
+    /// Carries `request` out, and answers it by `channel`; the answer's data may lie in `out`.
+    ///
+    /// # Errors
+    /// What came is no request, or the answer does not go out.
+    pub fn carry_out(
+        &mut self,
+        channel: &dyn Channel,
+        request: &[u8],
+        out: &mut [u8],
+    ) -> io::Result<()> {
+        let (session, place) = (self.session, self.place);
+        let Some(header) = Request::header(request) else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let evidence = match session.past(header.unique, place) {
+            Some(Past::Answered(answer)) => {
+                channel.send_again(answer, header.unique)?;
+                place.inspect(|place| place.end());
+                return Ok(());
+            }
+            Some(Past::Begun { attempts, .. }) if attempts >= ATTEMPTS => {
+                let name = Operation::name(header.opcode);
+                report(format_args!(
+                    "{name}: EIO: {attempts} servers have died of this request"
+                ));
+                let answer = Answer::Error(Errno::EIO.raw());
+                return session.reply(channel, header.unique, answer, place);
+            }
+            Some(Past::Begun { evidence, .. }) => evidence,
+            None => {
+                place.inspect(|place| place.begin(header.unique));
+                None
+            }
+        };
+        let interrupts = &session.interrupts;
+        interrupts.begin(&self.hand, header.unique, header.opcode, header.pid);
+        let mut context = Context {
+            identity: &mut self.identity,
+            transport: channel,
+            hand: &self.hand,
+            groups: Vec::new(),
+            place,
+            evidence,
+            left: false,
+        };
+        let answer = session.answer(&mut context, request, &header, out);
+        interrupts.end(&self.hand);
+        if let Some(counters) = session.settings.counters {
+            counters.count(header.opcode, answer.as_ref());
+        }
+        match answer {
+            Some(answer) => session.reply(channel, header.unique, answer, place)?,
+            None => {
+                place.inspect(|place| place.end());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.session.interrupts.leave(&self.hand);
+    }
+}
+
+impl Session {
+    /// What an earlier server did of request `unique`, where it comes again.
+    fn past(&self, unique: u64, place: Option<Place>) -> Option<Past> {
+        if unique & UNIQUE_RESEND == 0 {
+            return None;
+        }
+        self.settings.estate?.requests().past(unique, place?)
+    }
+
+    /// The answer to a request; none where none is due.
+    fn answer<'o>(
+        &self,
+        context: &mut Context<'_>,
+        request: &[u8],
+        header: &InHeader,
+        out: &'o mut [u8],
+    ) -> Option<Answer<'o>> {
+        let name = Operation::name(header.opcode);
+        let request = match Request::decode(request, &self.protocol) {
+            Ok(request) => request,
+            Err(error) => {
+                report(format_args!("request {name} {}: {error}", header.opcode));
+                return Some(Answer::Error(Errno::EIO.raw()));
+            }
+        };
+        if let Operation::Interrupt { interrupt } = request.operation {
+            self.interrupts.interrupt(interrupt.unique);
+            return None;
+        }
+        let answered = request.operation.is_answered();
+        let result = self.dispatch(context, &request, out);
+        if self.settings.trace {
+            let outcome = match &result {
+                Ok(_) => "ok",
+                Err(error) => error.errno().name(),
+            };
+            report(format_args!(
+                "{name} node {} by {}: {outcome}",
+                header.nodeid, header.uid
+            ));
+        }
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => {
+                if let Some(cause) = error.cause() {
+                    report(format_args!("{name}: {}: {cause}", error.errno().name()));
+                }
+                Answer::Error(error.errno().raw())
+            }
+        };
+        (answered && !context.left).then_some(answer)
+    }
+
+    fn reply(
+        &self,
+        channel: &dyn Channel,
+        unique: u64,
+        answer: Answer<'_>,
+        place: Option<Place>,
+    ) -> io::Result<()> {
+        let message: Message<'_> = Reply { unique, answer }
+            .encode(&self.protocol)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if let Some(place) = place {
+            place.carried_out(&message);
+        }
+        channel.send(&message)?;
+        place.inspect(|place| place.end());
+        Ok(())
+    }
+}
