@@ -76,7 +76,7 @@ table! {
     MREMAP mremap => Handled(Interest::Always, calls::mappings::mremap);
     MSYNC msync => Handled(Interest::Always, calls::mappings::msync);
     MINCORE mincore => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
-    MADVISE madvise => Handled(Interest::Always, calls::mappings::madvise);
+    MADVISE madvise => Handled(Interest::Always, calls::advice::madvise);
     SHMGET shmget => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
     SHMAT shmat => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
     SHMCTL shmctl => Forwarded("System V and POSIX queues, shared memory and semaphores have no paths");
@@ -399,7 +399,7 @@ table! {
     OPENAT2 openat2 => Handled(Interest::Always, calls::open::openat2);
     PIDFD_GETFD pidfd_getfd => Handled(Interest::Always, calls::descriptor::pidfd_getfd);
     FACCESSAT2 faccessat2 => Handled(Interest::Always, calls::access::faccessat);
-    PROCESS_MADVISE process_madvise => Handled(Interest::Always, calls::mappings::process_madvise);
+    PROCESS_MADVISE process_madvise => Handled(Interest::Always, calls::advice::process_madvise);
     EPOLL_PWAIT2 epoll_pwait2 => Engine("signals are virtualised; forwarded with the real mask");
     MOUNT_SETATTR mount_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EINVAL, "no kernel mount to change");
     QUOTACTL_FD quotactl_fd => RefusedOn(Errno::ENOSYS, "no quotas on mounts");

@@ -25,7 +25,7 @@ int main(int count, char **words) {
     int fd = open(words[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
     if (fd < 0 || write(fd, content, length) != (ssize_t)length) err(2, "%s", words[1]);
     signal(SIGBUS, on_fault);
-    alarm(50);
+    alarm(180);
     char *at = mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) {
         printf("mmap: %s\n", strerrorname_np(errno));

@@ -34,6 +34,16 @@ pub struct File {
     said: AtomicBool,
 }
 
+/// What became of pages that were to be dropped.
+pub enum Dropped {
+    /// They are, so many bytes.
+    Bytes(u64),
+    /// They stay.
+    Not,
+    /// Somebody else has the file's lock.
+    Locked,
+}
+
 /// Where the reader will be next if it goes on as it does, and how much is filled then.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Ahead {
@@ -79,8 +89,8 @@ impl File {
         })
     }
 
-    /// Fills what is missing around byte `at`; the bytes that are there now. None: the process `slot`, which waits for them, has the file's lock. `filled` is told what was filled
-    /// before others may lock the file.
+    /// Fills what is missing around byte `at`; the bytes that are there now. None: the process `slot`, which waits for them, has the file's lock. `filled` is told each hole that was filled,
+    /// before others may lock the file: not what was there already, which the waiting process may have stored into.
     ///
     /// The driver's error, or EIO where the file has become shorter.
     pub fn fill(
@@ -113,8 +123,9 @@ impl File {
         });
         room::note(Arc::downgrade(self), (from, to));
         match fill::holes(&*self.file, self.shadow.0, (from, to)) {
-            Ok(()) => {
-                filled((from, to.min(length.next_multiple_of(PAGE))));
+            Ok(holes) => {
+                let whole = |(from, to): (u64, u64)| (from, to.next_multiple_of(PAGE));
+                holes.into_iter().map(whole).for_each(filled);
                 Ok(Some((from, to)))
             }
             // What was asked for may be readable though what lies around it is not.
@@ -133,14 +144,26 @@ impl File {
         Ok(page)
     }
 
-    /// Drops the pages of `range`, after what was stored in them is in the file; how many bytes that were. None: not now, or the process `slot` has the file's lock.
-    pub fn drop_pages(&self, range: (u64, u64), slot: u32) -> Option<u64> {
+    /// Drops the pages of `range`, after what was stored in them is in the file. `slot`: a process that waits for it, and may have the file's lock.
+    pub fn drop_pages(&self, range: (u64, u64), slot: u32) -> Dropped {
         let overlaps = |said: &records::Said| said.range.0 < range.1 && range.0 < said.range.1;
         let stored = || records::all(|said| said.name == self.name && overlaps(said));
         // Opened before the file's lock is taken.
         let writable = (!stored().is_empty()).then(|| self.writable());
-        let _lock = self.lock(slot)?;
-        let stored = stored();
+        let Some(_lock) = self.lock(slot) else {
+            return Dropped::Locked;
+        };
+        let dropped = self.drop_locked(range, &stored(), writable);
+        dropped.map_or(Dropped::Not, Dropped::Bytes)
+    }
+
+    /// The same under the file's lock. `writable`: the file, where somebody had stored something.
+    fn drop_locked(
+        &self,
+        range: (u64, u64),
+        stored: &[(&records::Record, records::Said)],
+        writable: Option<Option<&dyn culvert::File>>,
+    ) -> Option<u64> {
         if let Ok(mut ahead) = self.ahead.lock() {
             ahead.filled = 0;
         }

@@ -1,7 +1,7 @@
 //! Room for what is filled: pages that were filled longest ago go first, of files that are filled on demand, so that whoever touches them again gets them
 //! from the driver again. What was stored in them is brought to their file before ([`culvert_preload::paging::pager::evict`]).
 
-use super::file::{File, MOST};
+use super::file::{Dropped, File, MOST};
 use culvert_preload::paging::{pager::userfault::PAGE, room};
 use std::{
     collections::VecDeque,
@@ -74,6 +74,8 @@ pub fn drop_where_full(wanted: u64, slot: u32) -> u64 {
 fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
     let _alone = WITHOUT_LOCK.write().unwrap_or_else(PoisonError::into_inner);
     let (mut freed, count) = (0, filled().len());
+    // Whoever has the lock of one may keep it: it is waited for once, while faults of others wait for us.
+    let mut locked = Vec::new();
     for _ in stay..count {
         if freed >= wanted {
             break;
@@ -84,9 +86,17 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
         let Some(file) = window.file.upgrade() else {
             continue;
         };
+        if locked.contains(&file.name) {
+            filled().push_back(window);
+            continue;
+        }
         match file.drop_pages(window.range, slot) {
-            Some(bytes) => freed += bytes,
-            None => filled().push_back(window),
+            Dropped::Bytes(bytes) => freed += bytes,
+            Dropped::Not => filled().push_back(window),
+            Dropped::Locked => {
+                locked.push(file.name);
+                filled().push_back(window);
+            }
         }
     }
     room::changed(0, freed);

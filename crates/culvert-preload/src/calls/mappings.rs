@@ -1,4 +1,4 @@
-//! Calls about memory in which driven files are mapped so that they can be written: munmap, mremap, mprotect, madvise, msync.
+//! Calls about memory in which driven files are mapped so that they can be written: munmap, mremap, mprotect, msync.
 //!
 //! The kernel does them, on the shadows. Here the regions are kept, and what was stored is written back in time.
 
@@ -182,7 +182,14 @@ pub fn mremap(call: &mut Call) -> Outcome {
             let regions = moved.iter().map(|it| (it.start, it.end - it.start));
             let parts = lazy.iter().map(|it| (it.start, it.length));
             regions.chain(parts).for_each(pager::unregister);
-            nodes::what_is_there(old, nodes::pages(old_length))
+            // Only where something of ours lies at the target.
+            let nodes = nodes::between(target, new_length);
+            let parts = pager::between(target, nodes::pages(new_length));
+            let nodes = nodes.iter().map(|it| (it.start, it.end - it.start));
+            let parts = parts.iter().map(|it| (it.start, it.length));
+            let replaced = nodes.chain(parts);
+            let there = |(start, length)| nodes::what_is_there(old + (start - target), length);
+            replaced.flat_map(there).collect()
         }
         false => alloc::vec![(old, new_length)],
     };
@@ -257,7 +264,7 @@ fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) 
     }
 }
 
-fn fill(parts: &[Part]) -> Result<(), Errno> {
+pub(super) fn fill(parts: &[Part]) -> Result<(), Errno> {
     for part in parts {
         pager::fill_all(part.name).map_err(|error| {
             crate::log!(
@@ -322,106 +329,6 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
         end: new + end.max(start),
         ..region.clone()
     });
-}
-
-const MADV_REMOVE: usize = 9;
-const MADV_DONTFORK: usize = 10;
-const MADV_COLLAPSE: usize = 25;
-const MADV_GUARD_INSTALL: usize = 102;
-
-/// Pages from `start` on are about to be guarded. The pager enters pages around those that are touched, and would take guards away (`mfill_atomic_install_pte`,
-/// mm/userfaultfd.c): of a file that is filled it enters none. Where stores are watched the kernel would try for ever (`guard_install_pte_entry`, mm/madvise.c, makes room for its
-/// mark by a call that leaves the other one's).
-fn before_guards(start: usize, length: usize) -> Result<(), Errno> {
-    fill(&pager::between(start, nodes::pages(length)))?;
-    nodes::unwatch(start, length);
-    Ok(())
-}
-
-/// What madvise(2) may be told that takes pages out of page tables: `MADV_DONTNEED`, `MADV_PAGEOUT` (without swap, too), `MADV_DONTNEED_LOCKED`,
-/// `MADV_GUARD_INSTALL`.
-fn takes_pages_out(advice: usize) -> bool {
-    matches!(advice, 4 | 21 | 24 | MADV_GUARD_INSTALL)
-}
-
-/// madvise(2): a hole becomes one of the file, too.
-pub fn madvise(call: &mut Call) -> Outcome {
-    let [start, length, advice, ..] = call.args;
-    let empties = takes_pages_out(advice);
-    if !empties && !matches!(advice, MADV_REMOVE | MADV_DONTFORK | MADV_COLLAPSE) {
-        return Outcome::Forward;
-    }
-    if nodes::between(start, length).is_empty() && !pager::is_lazy(start, length) {
-        return Outcome::Forward;
-    }
-    let _changing = nodes::changing();
-    if advice == MADV_GUARD_INSTALL
-        && let Err(error) = before_guards(start, length)
-    {
-        return done(Err(error));
-    }
-    if empties {
-        let _flushing = nodes::flushing();
-        nodes::pages_go(start, length);
-        return done(native(call));
-    }
-    if advice == MADV_COLLAPSE {
-        // It would take pages away from other processes, too, which cannot tell then whether they have stored into them.
-        return done(Err(Errno::EINVAL));
-    }
-    if advice == MADV_DONTFORK {
-        nodes::some_stay();
-        return done(native(call));
-    }
-    let lazy = pager::between(start, nodes::pages(length));
-    // The kernel's own mapping could be written to (pager::mapped).
-    if lazy.iter().any(|part| part.read_only) {
-        return done(Err(Errno::EACCES));
-    }
-    let answer = native(call);
-    if answer.is_ok() {
-        for region in nodes::between(start, length) {
-            region.of.punch(region.bytes());
-        }
-        // Pages that were filled in between have the old bytes.
-        if !lazy.is_empty() {
-            return done(native(call));
-        }
-    }
-    done(answer)
-}
-
-/// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped file gets the answer of older ones.
-pub fn process_madvise(call: &mut Call) -> Outcome {
-    let [_, list, count, advice, ..] = call.args;
-    if nodes::any() && (takes_pages_out(advice) || advice == MADV_COLLAPSE) {
-        let _changing = nodes::changing();
-        if advice == MADV_GUARD_INSTALL
-            && let Err(error) = before_guards(0, usize::MAX)
-        {
-            return done(Err(error));
-        }
-        let _flushing = nodes::flushing();
-        nodes::pages_go(0, usize::MAX);
-        return done(native(call));
-    }
-    if !matches!(advice, MADV_REMOVE | MADV_DONTFORK) {
-        return Outcome::Forward;
-    }
-    let ours =
-        |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
-    let spans = crate::memory::spans(list, count).unwrap_or_default();
-    if !spans.iter().any(|span| ours(span.base, span.length)) {
-        return Outcome::Forward;
-    }
-    if advice == MADV_DONTFORK {
-        nodes::some_stay();
-        return Outcome::Forward;
-    }
-    crate::log!(
-        "process_madvise(MADV_REMOVE) of a mapped file of a mount is refused, EINVAL: madvise(2) makes holes"
-    );
-    done(Err(Errno::EINVAL))
 }
 
 /// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same.

@@ -1,6 +1,7 @@
 //! The system calls, one module for each family. Which function answers which call is in [`crate::table`].
 
 pub mod access;
+pub mod advice;
 pub mod aio;
 pub mod attributes;
 pub mod backed;

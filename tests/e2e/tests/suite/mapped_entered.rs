@@ -46,3 +46,13 @@ fn a_guard_stays() {
 fn a_guard_stays_as_an_ordinary_user() {
     agrees("guarded", Driver::NoDescriptor, User::Nobody);
 }
+
+#[test]
+fn a_store_in_a_page_that_has_left_the_page_tables() {
+    agrees("left", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn a_store_in_a_page_that_has_left_the_page_tables_below_a_layer() {
+    agrees("left", Driver::Layered, User::Me);
+}

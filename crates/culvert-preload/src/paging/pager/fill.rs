@@ -62,7 +62,7 @@ pub fn ensure(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Resul
     if !is_partly(&found) {
         return Ok(());
     }
-    holes(file, shadow, range)
+    holes(file, shadow, range).map(|_| ())
 }
 
 /// The same of the first and the last page of a range, which are about to be written in part: a hole would become a page with zeroes around.
@@ -71,7 +71,7 @@ pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::
         return Ok(());
     }
     holes(file, shadow, (range.0, range.0 + 1))?;
-    holes(file, shadow, (range.1 - 1, range.1))
+    holes(file, shadow, (range.1 - 1, range.1)).map(|_| ())
 }
 
 /// Fills all that is missing of a shadow that may have holes, and marks it filled. Under the node's lock.
@@ -124,14 +124,14 @@ pub(super) fn all(name: ShadowName) -> culvert::Result<()> {
     result
 }
 
-/// Fills the holes of `shadow` in the pages of the range. Under the node's lock. Its times, which say whether others have changed it, stay.
-pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
+/// Fills the holes of `shadow` in the pages of the range; where they were. Under the node's lock. Its times, which say whether others have changed it, stay.
+pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<Vec<(u64, u64)>> {
     let found = stat_descriptor(shadow)?;
     let end = range.1.min(found.st_size as u64);
     let end = end.next_multiple_of(PAGE).min(found.st_size as u64);
     let at = range.0 & !(PAGE - 1);
     if next_hole(shadow, at, end)?.is_none() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let result = fill_between(file, shadow, at, end);
     keep_times(shadow, &found);
@@ -179,12 +179,19 @@ pub(super) fn keep_times(shadow: i32, found: &culvert_sys::raw::general::stat) {
     };
 }
 
-fn fill_between(file: &dyn File, shadow: i32, start: u64, end: u64) -> culvert::Result<()> {
+fn fill_between(
+    file: &dyn File,
+    shadow: i32,
+    start: u64,
+    end: u64,
+) -> culvert::Result<Vec<(u64, u64)>> {
     let (mut at, mut buffer) = (start, Vec::<u8>::new());
+    let mut filled = Vec::new();
     while at < end {
         let Some((from, to)) = next_hole(shadow, at, end)? else {
-            return Ok(());
+            break;
         };
+        filled.push((from, to));
         at = from;
         while at < to {
             let want = (to - at).min(STEP) as usize;
@@ -198,7 +205,7 @@ fn fill_between(file: &dyn File, shadow: i32, start: u64, end: u64) -> culvert::
             at += want as u64;
         }
     }
-    Ok(())
+    Ok(filled)
 }
 
 /// The first hole from `at` on that begins before `end`, to its end or `end`.

@@ -21,7 +21,11 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::{
+    nr,
+    sync::{Mutex, MutexGuard},
+    syscall,
+};
 use message::{Kind, Message};
 
 /// Files up to this length are filled before they are mapped: that costs less than the faults.
@@ -213,8 +217,10 @@ pub fn introduce() -> bool {
 
 /// Asks the pager, if there is one, to drop pages of mapped files until `bytes` more find room, and waits until it has done what it can.
 pub fn drop_pages(bytes: u64) {
-    // Of one who is asking for something just now that needs room.
-    let Some(mut state) = STATE.try_lock().filter(|_| possible()) else {
+    if !possible() {
+        return;
+    }
+    let Some(mut state) = state_soon() else {
         return;
     };
     state.look();
@@ -222,9 +228,32 @@ pub fn drop_pages(bytes: u64) {
         length: bytes,
         ..Message::new(Kind::Room)
     };
-    if let Err(error) = state.ask(&message) {
+    // Where none listens there are no pages that were filled on demand.
+    let socket = match state.number() {
+        Some(socket) => Ok(socket),
+        None => match launch::connect() {
+            Err(Errno::ECONNREFUSED | Errno::ENOENT) => return,
+            connected => connected.and_then(|socket| state.greet(socket)),
+        },
+    };
+    if let Err(error) = socket.and_then(|socket| state.exchange(socket, message, None)) {
         crate::log!("no pages of mapped files can be dropped: {error}");
     }
+}
+
+/// [`STATE`], unless somebody keeps it: this may be its owner, who is asking for something just now that needs room.
+fn state_soon() -> Option<MutexGuard<'static, State>> {
+    /// Milliseconds: others ask the pager for as long.
+    const PATIENCE: usize = 100;
+    let pause = [0usize, 1_000_000];
+    for _ in 0..PATIENCE {
+        if let Some(state) = STATE.try_lock() {
+            return Some(state);
+        }
+        // SAFETY: sleeps for a millisecond.
+        let _ = unsafe { syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0]) };
+    }
+    None
 }
 
 /// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones
