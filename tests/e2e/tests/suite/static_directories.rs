@@ -10,6 +10,22 @@ const TREE: &str = "cd $M && mkdir -p d/sub/deep d/empty && echo one > d/one && 
 const LOOK: &str = "busybox find . -type f | busybox sort; busybox find . -type d | busybox sort; busybox find . -type l | busybox sort; busybox find . -type p
      busybox cat one sub/two link sub/hard; busybox md5sum many; busybox stat -c '%s %Y' sub/two; busybox ls | busybox sort; busybox ls nothing; echo $?\n";
 
+/// What is below a directory that may be listed but not searched has names only.
+fn not_searched(case: &Case) {
+    case.good(
+        "cd $M; mkdir -p d/listed/sub d/hidden; touch d/listed/file d/hidden/file; chmod 400 d/listed; chmod 100 d/hidden; cd d
+         busybox ls listed 2> /dev/null | busybox sort; busybox cat listed/file; busybox cat listed/sub/nothing; busybox ls; cd ..; chmod 700 d/listed d/hidden",
+    );
+}
+
+/// Programs that start each other with the mount's root open have no more descriptors, hidden ones among them, than the first.
+fn inherited_root(case: &Case) {
+    case.good(
+        "cd $M; printf 'n=$1; exec 6<&5 6<&-; if [ $n -gt 0 ]; then exec bash again $((n - 1)) $2; fi; busybox ls /proc/$$/fd > $2' > again; exec 5< $M
+         bash again 3 $W/few; bash again 12 $W/more; few=$(wc -l < $W/few); more=$(wc -l < $W/more); [ $few = $more ] && echo same || echo $few $more",
+    );
+}
+
 on_each_driver! {
     a_working_directory |case: Case| {
         case.good(&format!("{TREE} cd d\n{LOOK} echo more >> one; rm sub/two; mkdir new; mv many new/; echo three > sub/three
@@ -36,15 +52,8 @@ on_each_driver! {
             for i in {1..12}; do (cd $i && exec busybox md5sum 1 2 3 4 5 6 7 8 9 > $W/sums$i) & done; wait; cat $W/sums{1..12}");
     };
 
-    a_directory_that_may_not_be_searched |case: Case| {
-        case.good("cd $M; mkdir -p d/listed/sub d/hidden; touch d/listed/file d/hidden/file; chmod 400 d/listed; chmod 100 d/hidden; cd d
-            busybox ls listed 2> /dev/null | busybox sort; busybox cat listed/file; busybox cat listed/sub/nothing; busybox ls; cd ..; chmod 700 d/listed d/hidden");
-    };
-
-    programs_that_inherit_the_root |case: Case| {
-        case.good("cd $M; printf 'n=$1; if [ $n -gt 0 ]; then exec bash again $((n - 1)) $2; fi; busybox ls /proc/$$/fd > $2' > again; exec 5< $M
-            bash again 3 $W/few; bash again 12 $W/more; few=$(wc -l < $W/few); more=$(wc -l < $W/more); [ $few = $more ] && echo same || echo $few $more");
-    };
+    a_directory_that_may_not_be_searched |case: Case| not_searched(&case);
+    programs_that_inherit_the_root |case: Case| inherited_root(&case);
 
     an_open_directory |case: Case| {
         // The way to it is its number.
@@ -58,6 +67,9 @@ as_each_user! {
         // Some of what is at the top is too large to be copied: see below.
         case.odd().good("cd $M/dir && busybox ls -1 | busybox sort; busybox cat a.txt; busybox find . | busybox sort; exec 5< .; busybox ls /dev/fd/5/ | busybox sort");
     };
+
+    an_unsearchable_directory_below_a_layer |case| not_searched(&case.directory(Driver::Layered));
+    programs_that_inherit_the_root_of_a_layer |case| inherited_root(&case.directory(Driver::Layered));
 
     below_a_layer |case| {
         case.directory(Driver::Layered).good(&format!("{TREE} cd d\n{LOOK} echo new > new; busybox cat new"));
