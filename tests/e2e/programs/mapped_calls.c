@@ -295,8 +295,17 @@ static void gaps(void) {
     move_to("over a mapping, kept", second + 8 * PAGE, 4 * PAGE, 4 * PAGE, FIXED | MREMAP_DONTUNMAP, to + 40 * PAGE);
     store(to, 43, 4343), store(second, 9, 909);
     show("both", to, 41), show("both", second, 11);
+    // Over 4 TiB in which there is nothing else: as quick. What the process maps meanwhile finds room behind them.
+    const size_t wide = 1ul << 42;
+    char *target = mmap(0, 3 * wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), *sparse = target + wide;
+    must(target != MAP_FAILED && munmap(sparse, 2 * wide) == 0, "addresses");
+    must(mmap(sparse, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 24 * PAGE) == sparse, "in the wide");
+    store(sparse, 1, 2525);
+    move_to("over a wide gap", sparse, wide, wide, FIXED, target);
+    show("old", sparse, 1), show("new", target, 1);
+    munmap(sparse, 4 * PAGE), munmap(target, wide);
     munmap(second, length), munmap(at, length), munmap(line, length), munmap(to, length);
-    static const size_t of_first[] = {1, 2, 9, 10, 14, 21}, of_other[] = {0, 1, 9, 11, 20};
+    static const size_t of_first[] = {1, 2, 9, 10, 14, 21, 25}, of_other[] = {0, 1, 9, 11, 20};
     for (size_t i = 0; i < sizeof of_first / sizeof *of_first; i++) file("gaps", fd, of_first[i]);
     for (size_t i = 0; i < sizeof of_other / sizeof *of_other; i++) file("other", other, of_other[i]);
     close(fd), close(other);
