@@ -10,8 +10,16 @@ pub struct Room {
     length: usize,
 }
 
+const PAGE: usize = 4096;
+
+/// How many bytes are always there, a multiple of a page: most requests whole.
+///
+/// A server that is killed may still take a request, just before its threads end. Where that has to be put into a page that is not there the kernel gives up
+/// and fails the request (EIO, `fuse_dev_do_read`, fs/fuse/dev.c), although the next server would have been told of it (`FUSE_NOTIFY_RESEND`).
+const KEPT: usize = 2 * PAGE;
+
 impl Room {
-    /// `length` bytes; memory is used as far as they are written.
+    /// `length` bytes, zero; memory is used as far as they are written, and for the first ones.
     ///
     /// # Errors
     /// No memory.
@@ -20,16 +28,25 @@ impl Room {
         // SAFETY: a new mapping, this value's alone.
         let place =
             unsafe { mmap_anonymous(std::ptr::null_mut(), length, both, MapFlags::PRIVATE) }?;
-        Ok(Self {
+        let mut room = Self {
             place: place.cast(),
             length,
-        })
+        };
+        for page in room.iter_mut().take(KEPT).step_by(PAGE) {
+            // SAFETY: a byte that is ours. Volatile, because the store is what counts.
+            unsafe { std::ptr::from_mut(page).write_volatile(0) };
+        }
+        Ok(room)
     }
 
-    /// Gives the memory back; the bytes are zero.
+    /// Gives the memory back, but for what every request needs; the bytes are zero or as they were.
     pub fn give_back(&mut self) {
+        let kept = KEPT.min(self.length);
         // SAFETY: the mapping is ours, and nobody has a reference into it. A refusal leaves everything as it was.
-        let _ = unsafe { madvise(self.place.cast(), self.length, Advice::LinuxDontNeed) };
+        let _ = unsafe {
+            let behind = self.place.add(kept);
+            madvise(behind.cast(), self.length - kept, Advice::LinuxDontNeed)
+        };
     }
 }
 

@@ -47,13 +47,16 @@ static void *works(void *unused) {
     return NULL;
 }
 
-// Puts a pipe at each number; how many of them it then is.
+// Puts a pipe at each number; how many of them it then is. Beside a thread that opens files EBUSY may be the answer for a moment, as dup2(2) says.
 static void take(const char *what, int of, int first, int last) {
+    enum { TRIES = 1000 };
     int taken = 0, error = 0;
     struct stat want, found;
     must(fstat(of, &want) == 0, "fstat");
     for (int number = first; number <= last; number++) {
-        int got = number % 2 ? dup2(of, number) : dup3(of, number, O_CLOEXEC);
+        int got, tries = 0;
+        do got = number % 2 ? dup2(of, number) : dup3(of, number, O_CLOEXEC);
+        while (got < 0 && errno == EBUSY && rounds && !stop && ++tries < TRIES);
         if (got != number) error = errno;
         else taken += fstat(number, &found) == 0 && found.st_ino == want.st_ino;
     }
