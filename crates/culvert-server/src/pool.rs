@@ -338,7 +338,7 @@ mod tests {
     }
 
     fn room() -> Room {
-        Room::new(1).expect("memory")
+        Room::new(1, 0).expect("memory")
     }
 
     /// Runs `threads` threads of a pool; `serve` does what a request asks. Ends when the sender that `feed` gets is dropped.

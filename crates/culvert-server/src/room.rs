@@ -8,22 +8,24 @@ use std::{io, ops};
 pub struct Room {
     place: *mut u8,
     length: usize,
+    /// How many bytes are always there: whole pages, or all.
+    kept: usize,
 }
 
 const PAGE: usize = 4096;
 
-/// How many bytes are always there, a multiple of a page: most requests whole.
+/// How many bytes of the room for a request are always there: most requests whole, writes of 128 KiB among them.
 ///
 /// A server that is killed may still take a request, just before its threads end. Where that has to be put into a page that is not there the kernel gives up
 /// and fails the request (EIO, `fuse_dev_do_read`, fs/fuse/dev.c), although the next server would have been told of it (`FUSE_NOTIFY_RESEND`).
-const KEPT: usize = 2 * PAGE;
+pub const REQUEST: usize = 34 * PAGE;
 
 impl Room {
-    /// `length` bytes, zero; memory is used as far as they are written, and for the first ones.
+    /// `length` bytes, zero, of which memory is used for the first `kept`, a multiple of a page, and as far as they are written.
     ///
     /// # Errors
     /// No memory.
-    pub fn new(length: usize) -> io::Result<Self> {
+    pub fn new(length: usize, kept: usize) -> io::Result<Self> {
         let both = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, this value's alone.
         let place =
@@ -31,21 +33,25 @@ impl Room {
         let mut room = Self {
             place: place.cast(),
             length,
+            kept: kept.min(length),
         };
-        for page in room.iter_mut().take(KEPT).step_by(PAGE) {
+        for page in room.iter_mut().take(kept).step_by(PAGE) {
             // SAFETY: a byte that is ours. Volatile, because the store is what counts.
             unsafe { std::ptr::from_mut(page).write_volatile(0) };
         }
         Ok(room)
     }
 
-    /// Gives the memory back, but for what every request needs; the bytes are zero or as they were.
+    /// Gives the memory back, but for what is always there; those bytes are as they were, the others zero.
     pub fn give_back(&mut self) {
-        let kept = KEPT.min(self.length);
         // SAFETY: the mapping is ours, and nobody has a reference into it. A refusal leaves everything as it was.
         let _ = unsafe {
-            let behind = self.place.add(kept);
-            madvise(behind.cast(), self.length - kept, Advice::LinuxDontNeed)
+            let behind = self.place.add(self.kept);
+            madvise(
+                behind.cast(),
+                self.length - self.kept,
+                Advice::LinuxDontNeed,
+            )
         };
     }
 }
@@ -112,11 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_given_back_is_zero_and_can_be_used_again() {
-        let mut room = Room::new(10_000).expect("memory");
+    fn what_is_given_back_is_zero_but_for_what_stays() {
+        let mut room = Room::new(10_000, 2 * PAGE).expect("memory");
         room.fill(7);
         room.give_back();
-        assert!(room.len() == 10_000 && room.iter().all(|&byte| byte == 0));
+        assert_eq!(room.len(), 10_000);
+        assert!(room[..2 * PAGE].iter().all(|&byte| byte == 7));
+        assert!(room[2 * PAGE..].iter().all(|&byte| byte == 0));
         room[9_999] = 1;
         assert_eq!(room[9_999], 1);
     }

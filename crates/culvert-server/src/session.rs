@@ -340,8 +340,8 @@ impl Session {
     fn work(&self, pool: &Pool, transport: &dyn Transport, place: Option<Place>) -> io::Result<()> {
         let mut turn = Turn::default();
         let mut worker = Worker::new(self, place);
-        let mut buffer = Room::new(MAXIMUM_DATA + MAXIMUM_HEAD)?;
-        let mut out = Room::new(MAXIMUM_DATA)?;
+        let mut buffer = Room::new(MAXIMUM_DATA + MAXIMUM_HEAD, room::REQUEST)?;
+        let mut out = Room::new(MAXIMUM_DATA, 0)?;
         loop {
             let length = pool.next(transport, &mut turn, &mut buffer, &mut || out.give_back())?;
             if length == 0 {
