@@ -123,9 +123,10 @@ impl Transaction<'_> {
         flags: u32,
     ) -> Result<()> {
         kept(name)?;
-        // What is kept of an inode that is free takes nothing more: nobody would free it.
-        let kind = FileKind::of_mode(of.mode()).filter(|_| !of.has(flag::FREE));
-        let kind = kind.ok_or(Errno::ESTALE)?;
+        // What is kept of an inode that is free takes nothing more: nobody would free it. A directory does, natively too: who is in it, on a kernel mount, has not opened it.
+        let kind = FileKind::of_mode(of.mode());
+        let takes = |kind: &FileKind| *kind == FileKind::Directory || !of.has(flag::FREE);
+        let kind = kind.filter(takes).ok_or(Errno::ESTALE)?;
         let stored = matches!(kind, FileKind::Regular | FileKind::Directory);
         if !stored && name.starts_with(b"user.") {
             return Err(Errno::EPERM.into());
