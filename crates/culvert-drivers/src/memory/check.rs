@@ -86,6 +86,7 @@ impl Check<'_> {
         let mut outside = 0;
         for number in 1..fresh {
             let of = core.inode(number)?;
+            self.xattrs(&of);
             if of.has(flag::FREE) {
                 free += 1;
             } else {
@@ -188,12 +189,16 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn inode(&mut self, of: &Inode<'_>) -> Result<()> {
-        let owner = format!("inode {}", of.number);
+    /// Of free inodes too: who is in a removed directory may give it some.
+    fn xattrs(&mut self, of: &Inode<'_>) {
         let xattrs = of.get(inode::XATTRS);
         for block in (xattrs & 0xffff_ffff)..(xattrs & 0xffff_ffff) + (xattrs >> 32) {
-            self.takes(block, &owner);
+            self.takes(block, &format!("inode {}", of.number));
         }
+    }
+
+    fn inode(&mut self, of: &Inode<'_>) -> Result<()> {
+        let owner = format!("inode {}", of.number);
         match of.mode() & 0o170000 {
             0o040000 => self.directory(of),
             0o100000 | 0o120000 => self.file(of, &owner),

@@ -111,9 +111,11 @@ impl<'a> Transaction<'a> {
         for other in [inode::SIZE, inode::BLOCKS, inode::ROOT] {
             made.put(other, 0);
         }
-        for other in [inode::RESERVE, inode::INTENT, inode::XATTRS, inode::RUNS] {
+        for other in [inode::RESERVE, inode::INTENT, inode::RUNS] {
             made.put(other, 0);
         }
+        // Given to the directory that had this number, when it was removed already.
+        self.free_xattrs(&made)?;
         Ok(made)
     }
 

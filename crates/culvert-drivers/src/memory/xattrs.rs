@@ -123,7 +123,8 @@ impl Transaction<'_> {
         flags: u32,
     ) -> Result<()> {
         kept(name)?;
-        // What is kept of an inode that is free takes nothing more: nobody would free it. A directory does, natively too: who is in it, on a kernel mount, has not opened it.
+        // What is kept of an inode that is free takes nothing more, but for a directory, natively too: who is in it, on a kernel mount, has not opened it. The number's next
+        // owner frees that.
         let kind = FileKind::of_mode(of.mode());
         let takes = |kind: &FileKind| *kind == FileKind::Directory || !of.has(flag::FREE);
         let kind = kind.filter(takes).ok_or(Errno::ESTALE)?;

@@ -88,6 +88,32 @@ fn at_the_inode_limit_everything_says_so() {
     run.assert_consistent(&mount);
 }
 
+/// Whoever is in a removed directory may give it attributes, as natively; they go with the directory's number, when that is used again.
+#[test]
+fn what_a_removed_directory_is_given_is_not_lost() {
+    let run = Run::new();
+    let (mount, fs) = run.fresh(&[]);
+    let (me, root) = (caller(), fs.root());
+    let value = vec![7; 60_000];
+    let removed = |name: &[u8]| {
+        let made = fs.mkdir(&me, root, name, 0o755).unwrap();
+        fs.rmdir(&me, root, name).unwrap();
+        made.attributes.node
+    };
+    let gone = removed(b"gone");
+    fs.set_xattr(&me, gone, b"user.a", &value, 0).unwrap();
+    assert_eq!(fs.get_xattr(gone, b"user.a").unwrap(), value);
+    run.assert_consistent(&mount);
+    // Numbers come again when a thousand others are free.
+    for _ in 0..1100 {
+        removed(b"another");
+    }
+    let free = fs.get_xattr(gone, b"user.a").map_err(|error| error.errno());
+    assert_eq!(free, Err(Errno::ESTALE));
+    drop(fs);
+    run.assert_consistent(&mount);
+}
+
 /// On a tmpfs of 64 MB, where this may be mounted.
 #[test]
 fn a_full_place_is_no_space_and_no_crash() {
