@@ -74,7 +74,8 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
 
 Runs programs on file systems that live in the program's own process.
 
-  run      run a program; archives named by -v appear as directories to it
+  run      run a program; directories, memory and archives named by -v or
+           --mount appear to it
   mount    mount a file system for all programs, by the kernel (FUSE)
   umount   end such a mount
   list     list such mounts, with what was asked of their servers
@@ -92,10 +93,11 @@ Runs COMMAND; in it and all its children SOURCE appears at TARGET. No root, no
 /dev/fuse, no daemon, nothing unpacked, nothing mounted in the kernel.
 
   -v, --volume SOURCE:TARGET[:OPTIONS]
-                   the type is found from SOURCE (an archive: tar, tar.gz,
-                   tar.zst, tar.xz, tar.bz2 or zip); TARGET is an empty
-                   directory or does not exist yet; OPTIONS are separated
-                   by commas; colons in names are written \\:
+                   the type is found from SOURCE: a directory (passed
+                   through), memory or memory:NAME, or an archive (tar,
+                   tar.gz, tar.zst, tar.xz, tar.bz2 or zip); TARGET is an
+                   empty directory or does not exist yet; OPTIONS are
+                   separated by commas; colons in names are written \\:
       --mount type=TYPE,source=SOURCE,target=TARGET[,OPTION[=VALUE]]...
                    the same, spelled out
       --page-memory SIZE

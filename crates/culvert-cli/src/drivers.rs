@@ -120,4 +120,36 @@ mod tests {
                 .contains("archive")
         );
     }
+
+    const PAGE: &str = include_str!("../../../man/culvert-drivers.1");
+
+    /// The options that the section `name` of the manual page lists, in order.
+    fn listed(name: &str) -> Vec<&'static str> {
+        let mut sections = PAGE.split(".Ss ").skip(1);
+        let section = sections.find(|section| section.lines().next() == Some(name));
+        let section =
+            section.unwrap_or_else(|| panic!("man/culvert-drivers.1 has no section {name}"));
+        let section = section.split(".Sh ").next().unwrap_or_default();
+        let items = section
+            .lines()
+            .filter_map(|line| line.strip_prefix(".It Cm "));
+        items
+            .map(|item| item.split(' ').next().unwrap_or(item))
+            .collect()
+    }
+
+    #[test]
+    fn the_manual_page_has_every_option() {
+        for driver in culvert_drivers::list() {
+            let options: Vec<_> = driver.options.iter().map(|option| option.name).collect();
+            assert_eq!(listed(driver.name), options, "{}", driver.name);
+        }
+        for layer in culvert_drivers::layers::list() {
+            let name =
+                |option: &culvert_drivers::OptionInfo| format!("{}.{}", layer.name, option.name);
+            let options: Vec<_> = layer.options.iter().map(name).collect();
+            assert_eq!(listed(layer.name), options, "{}", layer.name);
+        }
+        assert_eq!(listed("Layers"), ["layer"]);
+    }
 }

@@ -95,8 +95,6 @@ pub struct Capabilities {
     pub read_only: bool,
     /// Names are looked up without regard to case.
     pub case_insensitive: bool,
-    /// May run only in a server, never inside a program's process.
-    pub server_only: bool,
     /// The tree never changes while the mount lives: entries may be kept without asking again.
     pub immutable: bool,
     /// Has extended attributes.

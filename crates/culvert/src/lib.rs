@@ -1,7 +1,7 @@
 //! The driver API of Culvert.
 //!
 //! A *driver* implements [`FileSystem`]; an open file that the driver serves itself implements [`File`]. The same driver runs
-//! inside a program's process (bypass), behind a kernel mount (FUSE) or behind a socket (wire) and never knows which.
+//! inside a program's process (bypass) or behind a kernel mount (FUSE) and never knows which.
 //!
 //! | to write | implement | see |
 //! |---|---|---|

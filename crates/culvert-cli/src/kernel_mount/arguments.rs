@@ -68,7 +68,8 @@ root need fusermount3 (package fuse3).
                    request is not answered in time)
   -f, --foreground stay in the foreground, messages on standard error
       --allow-other
-                   other users may use the mount, with their own rights
+                   other users may use the mount: with their own rights if root
+                   mounts, else with yours (user_allow_other in /etc/fuse.conf)
       --restart    when the server dies, another one goes on with what is open
       --log PLACE  where messages go: a file, the system's journal (journal)
                    or standard error (terminal, the default with -f);
