@@ -3,7 +3,11 @@
 use super::room;
 use culvert_preload::{
     node_locks::NodeLock,
-    paging::pager::{evict, fill, length_of, userfault::PAGE},
+    paging::pager::{
+        evict,
+        fill::{self, length_of},
+        userfault::PAGE,
+    },
     paging::records,
     process,
     resolver::MountId,

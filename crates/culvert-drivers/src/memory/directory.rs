@@ -6,6 +6,7 @@
 //! Buckets are blocks of 512 words (tag, offset and 1), filled to a quarter on average and split one at a time as the directory grows (linear hashing). The low bits
 //! of the tag say where in the bucket the search begins, the rest which bucket it is.
 
+mod listing;
 mod record;
 mod tag;
 

@@ -2,19 +2,15 @@
 
 use super::{
     core::{Core, Inode, node},
-    directory::records,
     file::MemoryFile,
-    image::damaged,
     layout::{self, BLOCK, flag, header, inode},
     map::block_of,
-    names::entries,
     paths::may_search,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
-    Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
-    FileKind, FileSystem, Node, OpenFlags, Opened, Reached, RenameFlags, Result, SetAttributes,
-    StatFs, Validity, Walked,
+    Access, Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, FileKind, FileSystem,
+    Node, OpenFlags, Opened, Reached, RenameFlags, Result, SetAttributes, StatFs, Validity, Walked,
 };
 
 /// A file system in shared memory.
@@ -174,43 +170,11 @@ impl FileSystem for MemoryFs {
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {
-        let core = &self.core;
-        core.steady(|| {
-            let dir = core.directory(dir)?;
-            let links = dir.get(inode::LINKS);
-            let parent = core.inode((links >> 32) as u32)?;
-            // The `..` of a removed directory stays what it was, unless that was removed, too, and is another one now.
-            let lost = parent.has(flag::FREE) || parent.get(inode::BTIME) > dir.get(inode::CTIME);
-            if links as u32 == 0 && (lost || !parent.is_directory()) {
-                return Err(Errno::ENOENT.into());
-            }
-            Ok(parent.node())
-        })
+        self.core.parent_of(dir)
     }
 
     fn path_of(&self, node: Node) -> Result<Vec<u8>> {
-        let core = &self.core;
-        let _lock = core.lock()?;
-        let (mut at, mut names, mut length) = (core.node(node)?, Vec::new(), 0);
-        while at.number != layout::ROOT {
-            let links = at.get(inode::LINKS);
-            if links as u32 == 0 {
-                return Err(Errno::ENOENT.into());
-            }
-            let parent = core.inode((links >> 32) as u32)?;
-            let name = match core.name_of(&parent, at.number)? {
-                Some(name) => (parent, name),
-                None => core.any_name(at.number)?.ok_or(Errno::ENOENT)?,
-            };
-            length += name.1.len() + 1;
-            if length > 1 << 20 {
-                return Err(damaged("directories that hold each other"));
-            }
-            names.push(name.1);
-            at = name.0;
-        }
-        names.reverse();
-        Ok(names.join(&b'/'))
+        self.core.path_of(node)
     }
 
     fn attributes(&self, node: Node) -> Result<Attributes> {
@@ -268,49 +232,7 @@ impl FileSystem for MemoryFs {
     }
 
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
-        const UNITS: u64 = BLOCK / 8;
-        let core = &self.core;
-        let mut buffer = core.room();
-        let mut index = from / UNITS;
-        loop {
-            // A copy of one block at a time: the sink may look names up, and what comes and goes meanwhile comes and goes.
-            let more = core.steady(|| {
-                let dir = core.directory(dir)?;
-                if dir.get(inode::LINKS) as u32 == 0 {
-                    // Removed: it does not list itself either (`iterate_dir`, fs/readdir.c).
-                    return Err(Errno::ENOENT.into());
-                }
-                if index >= core.directory_blocks(&dir)? || entries(&dir) == 0 {
-                    return Ok(false);
-                }
-                match core.pointer(dir.get(inode::ROOT), index)? {
-                    0 => buffer.fill(0),
-                    pointer => buffer.copy_from_slice(core.image.bytes(block_of(pointer))?),
-                }
-                Ok(true)
-            })?;
-            if !more {
-                return Ok(());
-            }
-            let mut position = index * UNITS;
-            for (record, name) in records(&buffer) {
-                let next = position + u64::from(record.length) / 8;
-                if record.inode != 0 && position >= from {
-                    let kind = FileKind::of_mode(u32::from(record.kind) << 12);
-                    let entry = DirectoryEntry {
-                        inode: record.inode.into(),
-                        next,
-                        kind: kind.unwrap_or(FileKind::Regular),
-                        name,
-                    };
-                    if !sink(entry) {
-                        return Ok(());
-                    }
-                }
-                position = next;
-            }
-            index += 1;
-        }
+        self.core.list_names(dir, from, sink)
     }
 
     fn statfs(&self) -> Result<StatFs> {

@@ -33,6 +33,7 @@ mod returned;
 mod runs;
 mod slots;
 mod transaction;
+mod upwards;
 mod xattrs;
 
 pub use check::check;

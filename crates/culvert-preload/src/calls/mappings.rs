@@ -266,7 +266,7 @@ fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) 
 
 pub(super) fn fill(parts: &[Part]) -> Result<(), Errno> {
     for part in parts {
-        pager::fill_all(part.name).map_err(|error| {
+        pager::fill::all(part.name).map_err(|error| {
             crate::log!(
                 "node {:x} of mount {}, which is mapped and moved, cannot be filled: {error}",
                 part.name.node.0,

@@ -165,7 +165,7 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
         return map(fd, protection);
     }
     let name = held.name();
-    let fill = || pager::fill_all(name).map_err(|error| super::io::report(held, "mmap", &error));
+    let fill = || pager::fill::all(name).map_err(|error| super::io::report(held, "mmap", &error));
     if !on_demand(call) {
         fill()?;
         return map(fd, protection);

@@ -107,8 +107,13 @@ pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno>
     Ok(pieces)
 }
 
+/// The length of a shadow.
+pub fn length_of(shadow: &Descriptor) -> Result<u64, Errno> {
+    stat_descriptor(shadow.0).map(|found| found.st_size as u64)
+}
+
 /// Fills all of the shadow of `name`, and marks it so.
-pub(super) fn all(name: ShadowName) -> culvert::Result<()> {
+pub fn all(name: ShadowName) -> culvert::Result<()> {
     let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
     let found = stat_descriptor(shadow.0)?;
     let lacks = (found.st_size as u64).saturating_sub(found.st_blocks as u64 * 512);

@@ -5,33 +5,25 @@
 //! a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the description is then *direct*, and reads, writes and locks are
 //! the kernel's own.
 
+mod flags;
+mod offset;
+
+pub use flags::{given_to_strangers, may_read, may_write};
+pub use offset::kernel_seek;
+
 use crate::gone::{self, GoneFile};
 use crate::process;
 use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
 use crate::watch::companions::Companions;
 use alloc::{boxed::Box, sync::Arc};
-use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use flags::NOT_KNOWN;
+use offset::Offset;
 
-/// O_DIRECT: means nothing to drivers, and the shadow has it not.
-const O_DIRECT: u32 = 0o40000;
-/// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change (`SETFL_MASK`, fs/fcntl.c).
-const SETTABLE: u32 = 0o2000 | 0o4000 | 0o40000 | 0o1000000 | 0o20000;
 /// O_PATH.
 pub const O_PATH: u32 = 0o10000000;
-
-/// Whether the access mode in `flags` lets one read (`OPEN_FMODE`, include/linux/fs.h: the fourth one, 3, lets one do neither).
-pub fn may_read(flags: u32) -> bool {
-    matches!(flags & 3, 0 | 2)
-}
-
-/// As [`may_read`], for writing.
-pub fn may_write(flags: u32) -> bool {
-    matches!(flags & 3, 1 | 2)
-}
 
 /// What a description serves.
 pub enum Object {
@@ -100,24 +92,6 @@ const ON_SHADOW: u8 = 1;
 /// The kernel, on the driver's own file.
 const DIRECT: u8 = 2;
 
-/// The offset of a private description. While the process has one thread its lock costs nothing.
-struct Offset {
-    lock: Mutex<()>,
-    value: UnsafeCell<u64>,
-}
-
-// SAFETY: the value is touched under the lock, or while only one thread exists.
-unsafe impl Sync for Offset {}
-
-impl Offset {
-    fn with<R>(&self, run: impl FnOnce(&mut u64) -> R) -> R {
-        let _guard = culvert_intercept::multi_threaded().then(|| self.lock.lock());
-        // SAFETY: exclusive: the lock is held, or no other thread exists, and a hook is never re-entered by the same thread
-        // (signals are deferred to its end).
-        run(unsafe { &mut *self.value.get() })
-    }
-}
-
 /// How many private descriptions there are: promoting all is nothing to do when there are none.
 static PRIVATE: AtomicUsize = AtomicUsize::new(0);
 
@@ -175,10 +149,7 @@ impl Description {
             opened_as: None,
             references: References::default(),
             flags: AtomicU32::new(flags),
-            offset: Offset {
-                lock: Mutex::new(()),
-                value: UnsafeCell::new(0),
-            },
+            offset: Offset::default(),
             flags_known: AtomicU32::new(NOT_KNOWN),
             opener: match process::vfork_child() {
                 Some(_) => OTHER_PROCESS,
@@ -358,139 +329,6 @@ impl Description {
         }
     }
 
-    /// Access mode and status flags, as F_GETFL gives them.
-    pub fn flags(&self, fd: i32) -> Result<u32, Errno> {
-        let mine = self.flags.load(Relaxed);
-        if !self.is_shared() || matches!(self.object, Object::Path) {
-            return Ok(mine);
-        }
-        // What nobody has changed since need not be asked for again. The count is read first: a change after that counts.
-        let changes = process::get()
-            .node_locks
-            .notes()
-            .map_or(FLAGS_OF_STRANGERS, |notes| notes.flag_changes.load(Acquire));
-        if changes & FLAGS_OF_STRANGERS == 0 && self.flags_known.load(Relaxed) == changes {
-            return Ok(mine);
-        }
-        const F_GETFL: usize = 3;
-        // SAFETY: F_GETFL only reads the flags of the descriptor.
-        let kernel = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
-        let kept_there = SETTABLE & !O_DIRECT;
-        let flags = mine & !kept_there | kernel & kept_there;
-        self.flags.store(flags, Relaxed);
-        self.flags_known.store(changes, Release);
-        Ok(flags)
-    }
-
-    /// F_SETFL.
-    pub fn set_flags(&self, fd: i32, flags: u32) -> Result<(), Errno> {
-        match self.object {
-            Object::Path => return Err(Errno::EBADF),
-            // `setfl`, fs/fcntl.c: only what has mappings of its own can be read past them.
-            Object::Directory if flags & O_DIRECT != 0 => return Err(Errno::EINVAL),
-            _ => {}
-        }
-        if self.is_shared() {
-            const F_SETFL: usize = 4;
-            // SAFETY: changes status flags of a descriptor that is the program's own.
-            unsafe {
-                syscall::call(
-                    nr::FCNTL,
-                    [fd as usize, F_SETFL, (flags & !O_DIRECT) as usize],
-                )
-            }?;
-            let old = self.flags.load(Relaxed);
-            self.flags
-                .store(old & !O_DIRECT | flags & O_DIRECT, Relaxed);
-            flags_changed();
-            return Ok(());
-        }
-        let old = self.flags.load(Relaxed);
-        self.flags
-            .store(old & !SETTABLE | flags & SETTABLE, Relaxed);
-        Ok(())
-    }
-
-    /// Runs `io` at the description's offset, exclusively, and leaves the offset where it says; the result is passed on. `fd` is one of the
-    /// description's descriptors.
-    #[inline]
-    pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
-        let io = match self.privately(io) {
-            Ok(result) => return Ok(result),
-            Err(_) if self.is_direct() => return Err(crate::calls::FORWARD),
-            Err(io) => io,
-        };
-        let _lock = process::get().node_locks.lock(self.mount, self.node);
-        let mut offset = kernel_seek(fd, 0, 1)?;
-        let before = offset;
-        let result = io(&mut offset);
-        if offset != before {
-            kernel_seek(fd, offset as i64, 0)?;
-        }
-        Ok(result)
-    }
-
-    /// The same for a change of the file: a private description's node is locked, too, where its file may have a shadow that follows.
-    #[inline]
-    pub fn at_offset_changing<R>(
-        &self,
-        fd: i32,
-        io: impl FnOnce(&mut u64) -> R,
-    ) -> Result<R, Errno> {
-        let mut io = Some(io);
-        let mut run = |offset: &mut u64| io.take().map(|io| io(offset)).ok_or(Errno::EIO);
-        let privately = self.privately(|offset| {
-            let _lock = crate::paging::follow::lock(self);
-            run(offset)
-        });
-        // A shared one is locked by `at_offset`.
-        match privately.ok() {
-            Some(result) => result,
-            None => self.at_offset(fd, run)?,
-        }
-    }
-
-    /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it says, which need not be where it was: one system call
-    /// less where the kernel keeps it. The node is locked as by [`Description::at_offset_changing`].
-    pub fn to_offset<R>(
-        &self,
-        fd: i32,
-        io: impl FnOnce() -> Result<(u64, R), Errno>,
-    ) -> Result<R, Errno> {
-        let mut io = Some(io);
-        let mut run = || io.take().map_or(Err(Errno::EIO), |io| io());
-        let privately = self.privately(|offset| {
-            let _lock = crate::paging::follow::lock(self);
-            let (to, result) = run()?;
-            *offset = to;
-            Ok(result)
-        });
-        match privately.ok() {
-            Some(result) => return result,
-            None if self.is_direct() => return Err(crate::calls::FORWARD),
-            None => {}
-        }
-        let _lock = process::get().node_locks.lock(self.mount, self.node);
-        let (to, result) = run()?;
-        kernel_seek(fd, to as i64, 0)?;
-        Ok(result)
-    }
-
-    /// Runs `io` at the offset of a private description; gives it back when it is shared, or was when the lock was had.
-    #[inline]
-    fn privately<R, F: FnOnce(&mut u64) -> R>(&self, io: F) -> Result<R, F> {
-        if self.is_shared() {
-            return Err(io);
-        }
-        self.offset.with(|offset| {
-            if self.is_shared() {
-                Err(io)
-            } else {
-                Ok(io(offset))
-            }
-        })
-    }
-
     /// Tells the driver that its file is shared.
     fn tell_shared(&self) {
         if let Object::File(file) = &self.object {
@@ -521,31 +359,6 @@ pub enum Kept {
     OnShadow,
     /// The driver's own file.
     Directly,
-}
-
-/// In [`Description::flags_known`]: never asked. No count of changes, those being even.
-const NOT_KNOWN: u32 = u32::MAX;
-/// In [`crate::node_locks::Notes::flag_changes`].
-const FLAGS_OF_STRANGERS: u32 = 1;
-
-/// The status flags of some shared description have changed.
-fn flags_changed() {
-    if let Some(notes) = process::get().node_locks.notes() {
-        notes.flag_changes.fetch_add(2, AcqRel);
-    }
-}
-
-/// Somebody who is not intercepted gets a shared description, and may change its status flags unseen from here on.
-pub fn given_to_strangers() {
-    if let Some(notes) = process::get().node_locks.notes() {
-        notes.flag_changes.fetch_or(FLAGS_OF_STRANGERS, AcqRel);
-    }
-}
-
-/// lseek of the kernel descriptor.
-pub fn kernel_seek(fd: i32, offset: i64, whence: usize) -> Result<u64, Errno> {
-    // SAFETY: moves the offset of a descriptor that stands for ours.
-    unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence]) }.map(|at| at as u64)
 }
 
 /// A description in use by the running hook.

@@ -1,18 +1,19 @@
 //! INTERRUPT: who waits for a request has a signal. The thread that carries the request out is told, and what it waits in ends.
 //!
 //! A driver hears of it in two ways: it asks ([`interrupted`], `Sink::interrupted`), and system calls in which it waits end with `EINTR`, because the thread gets a
-//! signal, [`SIGNAL`], which does nothing else. A signal that comes just before the wait is lost on it, so it is sent again until the request is done.
+//! signal, [`signal`], which does nothing else. A signal that comes just before the wait is lost on it, so it is sent again until the request is done.
 //!
 //! INTERRUPT may come before its request is taken, by another thread, or by another way (requests of a ring are interrupted by /dev/fuse). The kernel would say
 //! it again if it were told `EAGAIN` by the very channel that the request went to, which may not even have read it yet: so it is kept here instead.
 //!
 //! Of a request that goes by a ring the kernel says nothing when the signal comes before the request was copied to the server (`fuse_uring_prepare_send` does not look at
 //! `FR_INTERRUPTED` as `fuse_dev_do_read` does, Linux 6.18), be it for microseconds or because all entries were in use. But the signal then still waits for its thread, which
-//! cannot take it before the answer: so for what takes long it is looked for once ([`signalled`]). Of READ only what kills counts: pages are read ahead on nobody's
+//! cannot take it before the answer: so for what takes long it is looked for once ([`waiting::signalled`]). Of READ only what kills counts: pages are read ahead on nobody's
 //! behalf, which `fuse_dev_do_read` interrupts never, though the one who waits for them is named, and waits with all other signals pending.
 
-use crate::report::report;
-use culvert_sys::{nr, syscall};
+mod signal;
+mod waiting;
+
 use culvert_wire::Operation;
 use std::{
     cell::RefCell,
@@ -26,9 +27,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use waiting::{is_asleep, signalled};
 
-/// `SIGURG`: ignored where nobody handles it, so that a late one harms nobody.
-const SIGNAL: usize = 23;
 /// How often it is sent again.
 const AGAIN: Duration = Duration::from_millis(10);
 /// So many interrupts are kept for requests that have not been taken yet. Those of requests that were answered meanwhile are among them, and go with time.
@@ -37,8 +37,6 @@ const EARLY: usize = 64;
 const LOOK: Duration = Duration::from_millis(10);
 /// `FUSE_READ`.
 const READ: u32 = 15;
-/// `SIGKILL`, as a set.
-const KILL: u64 = 1 << 8;
 /// So long is waited at most for what others have taken.
 const LONG: Duration = Duration::from_millis(500);
 /// The opcodes of requests by which locks go: RELEASE, FLUSH.
@@ -95,12 +93,7 @@ impl Hand {
         let interrupted = self.interrupted.load(SeqCst);
         let is_in_hand = interrupted != 0 && self.unique.load(SeqCst) == interrupted;
         if is_in_hand {
-            let process = rustix::process::getpid().as_raw_nonzero().get();
-            // SAFETY: a signal with a handler that does nothing.
-            let _ = unsafe {
-                let arguments = [process as usize, self.thread as usize, SIGNAL];
-                syscall::call(nr::TGKILL, arguments)
-            };
+            signal::send(self.thread);
         }
         is_in_hand
     }
@@ -136,7 +129,7 @@ struct Work {
 impl Interrupts {
     /// Of a new connection.
     pub fn new() -> Self {
-        handle();
+        signal::handle();
         Self {
             hands: Mutex::default(),
             early: [const { AtomicU64::new(0) }; EARLY],
@@ -210,7 +203,7 @@ impl Interrupts {
             hand.looked.store(unique, Relaxed);
             let caller = hand.caller.load(Relaxed);
             let counted = match hand.opcode.load(Relaxed) {
-                READ => KILL,
+                READ => waiting::KILL,
                 _ => u64::MAX,
             };
             let status = fs::read_to_string(format!("/proc/{caller}/status"));
@@ -339,60 +332,6 @@ impl Interrupts {
     }
 }
 
-/// Whether a signal of the set `counted` waits for the thread with this `status` (proc(5)) that ends what it waits in. Signals for a whole process go to its first thread where that takes
-/// them (`complete_signal`, kernel/signal.c), so of others only those count that were sent to the thread itself.
-fn signalled(status: &str, counted: u64) -> bool {
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.map(|rest| rest.trim_start_matches(':').trim())
-    };
-    let set = |name| u64::from_str_radix(field(name)?, 16).ok();
-    let is_first = field("Pid").is_some() && field("Pid") == field("Tgid");
-    let shared = if is_first { set("ShdPnd") } else { None };
-    let pending = set("SigPnd").unwrap_or(0) | shared.unwrap_or(0);
-    counted & pending & !set("SigBlk").unwrap_or(u64::MAX) != 0
-}
-
-/// Whether `thread`, one of ours, sleeps in the kernel (proc(5), `stat`).
-fn is_asleep(thread: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    let state = stat.ok().and_then(|stat| {
-        let (_, rest) = stat.rsplit_once(") ")?;
-        rest.bytes().next()
-    });
-    !matches!(state, Some(b'R' | b'D'))
-}
-
-extern "C" fn nothing(_: i32) {}
-
-/// Where the kernel lets a handler return to: rt_sigreturn(2).
-#[unsafe(naked)]
-extern "C" fn restore() {
-    core::arch::naked_asm!("mov eax, 15", "syscall");
-}
-
-/// Installs the handler. Without `SA_RESTART`: calls end with `EINTR`.
-fn handle() {
-    const SA_RESTORER: u64 = 0x0400_0000;
-    let action: [u64; 4] = [
-        nothing as *const () as u64,
-        SA_RESTORER,
-        restore as *const () as u64,
-        0,
-    ];
-    // SAFETY: `struct sigaction` of the kernel (handler, flags, restorer, mask), which outlives the call; the handler does nothing.
-    let done = unsafe {
-        let arguments = [SIGNAL, action.as_ptr() as usize, 0, size_of::<u64>()];
-        syscall::call(nr::RT_SIGACTION, arguments)
-    };
-    if let Err(error) = done {
-        report(format_args!(
-            "waiting calls of the driver are not interrupted: {}",
-            error.name()
-        ));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,29 +387,6 @@ mod tests {
             interrupts.leave(&hand);
             interrupts.close();
         });
-    }
-
-    #[test]
-    fn a_signal_that_waits_for_the_caller_is_found() {
-        let status = |pid: u32, own: &str, shared: &str, blocked: &str| {
-            format!(
-                "Name:\tcat\nTgid:\t7\nNgid:\t0\nPid:\t{pid}\nThreads:\t2\nSigQ:\t0/1\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\n"
-            )
-        };
-        let (none, user, kill) = ("0000000000000000", "0000000000000200", "0000000000000100");
-        let any = |status: &str| signalled(status, u64::MAX);
-        assert!(!any(&status(7, none, none, none)));
-        assert!(any(&status(7, user, none, none)));
-        assert!(any(&status(7, none, user, none)));
-        assert!(any(&status(7, kill, user, user)));
-        // Blocked, or another thread's.
-        assert!(!any(&status(7, user, user, user)));
-        assert!(!any(&status(8, none, user, none)));
-        assert!(any(&status(8, kill, none, user)));
-        assert!(!any("") && !any("SigPnd:\tffffffffffffffff\n"));
-        // Only what kills.
-        assert!(!signalled(&status(7, user, user, none), KILL));
-        assert!(signalled(&status(7, kill, user, none), KILL));
     }
 
     /// The kernel says nothing, but the caller is a stopped process that a signal waits for.

@@ -1,0 +1,243 @@
+//! A shadow becomes the file: before another program gets it, or when its last name goes that others hold.
+
+use super::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
+use super::{COUNT, O_RDWR, group, is_gone};
+use crate::description::{Description, Object};
+use crate::looked_at;
+use crate::paging::{bytes, pager::fill, records, room};
+use crate::process::{self, Process};
+use crate::resolver::MountId;
+use crate::run::{ShadowName, read_link, stat_descriptor, stat_path};
+use crate::shadow::{self, Descriptor};
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::*;
+use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
+use culvert_sys::{nr, syscall};
+
+const O_CREAT: usize = 0o100;
+
+/// A name of a file is about to go.
+pub struct Losing {
+    name: ShadowName,
+    file: Box<dyn File>,
+}
+
+/// A name of `node` is about to be removed or replaced: none where no other process can have a shadow of it.
+pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
+    let file_system = process::file_system(mount).ok()?;
+    if found.kind != FileKind::Regular || !file_system.capabilities().transient_nodes {
+        return None;
+    }
+    let name = ShadowName {
+        mount: mount.0,
+        node: found.node,
+    };
+    stat_path(&process::get().run.shadow(name)).ok()?;
+    if process::get().is_confined() {
+        return None;
+    }
+    let file = looked_at::opened(name, 0).ok()?;
+    Some(Losing { name, file })
+}
+
+impl Losing {
+    /// The name is gone. If it was the last one, and somebody has the shadow, who may not know the driver's file, that is the file from now on.
+    pub fn lost(self) {
+        let (name, file) = (self.name, &*self.file);
+        let nameless = file.attributes().is_ok_and(|it| it.links == 0);
+        if !nameless || !crate::holders::is_held(name.mount, name.node) {
+            return;
+        }
+        let made = shadow::open_shadow(name, O_RDWR as u32).map_err(culvert::Error::from);
+        let result = made.and_then(|writable| {
+            let locks = &process::get().node_locks;
+            let lock = locks.lock(MountId(name.mount), name.node);
+            let result = take_over(name, file, file, &writable);
+            drop(lock);
+            process::get().table.posix_locks.close(name, writable);
+            result
+        });
+        if let Err(error) = result {
+            report(name, &error);
+        }
+    }
+}
+
+fn report(name: ShadowName, error: &culvert::Error) {
+    crate::log!(
+        "node {:x} of mount {}, which has no name any more, is lost to processes that have not opened it: {error}",
+        name.node.0,
+        name.mount
+    );
+}
+
+/// Makes the shadows of all files without a name that survive exec these files. One of which that fails is EIO in the next program, with the reason in the log.
+pub fn hand_down(process: &Process) {
+    let mut inherited: Vec<Arc<Description>> = Vec::new();
+    process.table.each(|fd, description| {
+        if description.may_go() && !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
+            inherited.push(description.clone());
+        }
+    });
+    if let Some(child) = process::vfork_child() {
+        let installed = child.installed().into_iter();
+        inherited.extend(installed.filter_map(|(_, description)| description));
+    }
+    for description in inherited {
+        hand_over(&description);
+    }
+}
+
+/// Makes the shadow of `description`'s file this file, if that has no name any more: another program is about to get it.
+pub fn hand_over(description: &Description) {
+    if let Err(error) = become_file(description) {
+        report(description.name(), &error);
+    }
+}
+
+fn become_file(description: &Description) -> Result<()> {
+    let Object::File(file) = &description.object else {
+        return Ok(());
+    };
+    let name = description.name();
+    if !description.may_go() || file.attributes()?.links != 0 {
+        return Ok(());
+    }
+    if description.gone().is_some() || since(name, description.seen())?.is_some() {
+        return Ok(());
+    }
+    sweep();
+    let anew;
+    let reader = match description.readable() {
+        Ok(file) => file,
+        Err(_) => {
+            anew = looked_at::opened(name, 0)?;
+            &*anew
+        }
+    };
+    let writable = shadow::open_shadow(name, O_RDWR as u32)?;
+    let result = {
+        let locks = &process::get().node_locks;
+        let _lock = locks.lock(description.mount, description.node);
+        take_over(name, &**file, reader, &writable)
+    };
+    process::get().table.posix_locks.close(name, writable);
+    result
+}
+
+/// Makes the shadow in `writable` the file, under the node's lock.
+fn take_over(
+    name: ShadowName,
+    file: &dyn File,
+    reader: &dyn File,
+    writable: &Descriptor,
+) -> Result<()> {
+    let fd = writable.0;
+    let found = stat_descriptor(fd)?;
+    if is_gone(&found) {
+        // Somebody was faster.
+        return Ok(());
+    }
+    let group = group(name).ok_or(Errno::ENOMEM)?;
+    if looked_at::strangers_have(name) {
+        looked_at::take_changes(name, fd)?;
+    }
+    // While it is mapped so that it can be written, the shadow holds the truth.
+    match shadow::is_followed(&found) && records::any(name) {
+        true => fill::complete(reader, fd)?,
+        false => {
+            let fresh =
+                !shadow::is_filled(&found) && !fill::is_partly(&found) && found.st_size == 0;
+            room::make(
+                file.attributes()?
+                    .size
+                    .saturating_sub(found.st_blocks as u64 * 512),
+            )?;
+            bytes::equalise(reader, fd, fresh)?;
+        }
+    }
+    let now = file.attributes()?;
+    let mut kept = Kept {
+        name,
+        count: (group.followed.load(Acquire) >> COUNT) + 1,
+        inode: now.inode,
+        permissions: now.permissions,
+        owner: (now.uid, now.gid),
+        block_size: now.block_size,
+        made: now.btime,
+        changed: now.ctime,
+        since: Timespec::default(),
+    };
+    let (folder, first) = (
+        process::get().run.file("gone"),
+        process::get().run.shadow(name),
+    );
+    let (second, last) = (path_of(found.st_ino), last_of(name));
+    let text = format!("{:x}\0", found.st_ino);
+    // SAFETY: the path ends in NUL. A folder that is there already is right.
+    let _ = unsafe { syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]) };
+    let record = open_record(found.st_ino, O_RDWR | O_CREAT)?;
+    // SAFETY: the paths end in NUL.
+    unsafe {
+        kept.write(&record)?;
+        match syscall::call(
+            nr::LINK,
+            [first.as_ptr() as usize, second.as_ptr() as usize],
+        ) {
+            // Somebody was killed who had begun.
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        unlink(&last);
+        syscall::call(
+            nr::SYMLINK,
+            [text.as_ptr() as usize, last.as_ptr() as usize],
+        )?;
+    }
+    unlink(&first);
+    shadow::set_times(writable, &now);
+    shadow::mark_gone(fd, &now)?;
+    let marked = stat_descriptor(fd)?;
+    kept.since = Timespec {
+        seconds: marked.st_ctime as i64,
+        nanoseconds: marked.st_ctime_nsec as u32,
+    };
+    // Only the time of change depends on it.
+    let _ = kept.write(&record);
+    // Groups have one lock, which is held.
+    group.followed.fetch_add(1 << COUNT, AcqRel);
+    Ok(())
+}
+
+fn unlink(path: &[u8]) {
+    // SAFETY: the path ends in NUL.
+    let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+}
+
+/// Removes what nobody has open any more.
+fn sweep() {
+    for inode in all() {
+        let path = path_of(inode);
+        let Ok(kept) = open_record(inode, 0).and_then(|record| Kept::read(&record)) else {
+            continue;
+        };
+        let Ok(alone) = crate::holders::alone_at(kept.name, &path) else {
+            continue;
+        };
+        // Who opened it by its driver and has not looked yet would lose what others wrote.
+        let since = (kept.since.seconds, kept.since.nanoseconds);
+        let unchanged = stat_descriptor(alone.0)
+            .is_ok_and(|now| (now.st_ctime as i64, now.st_ctime_nsec as u32) == since);
+        if !unchanged {
+            process::get().table.posix_locks.close(kept.name, alone);
+            continue;
+        }
+        let last = last_of(kept.name);
+        if read_link(&last).is_ok_and(|text| number(&text) == Some(inode)) {
+            unlink(&last);
+        }
+        unlink(&record_of(inode));
+        unlink(&path);
+        process::get().table.posix_locks.close(kept.name, alone);
+    }
+}

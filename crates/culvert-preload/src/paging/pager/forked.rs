@@ -1,0 +1,98 @@
+//! The child of a fork: registrations are not inherited, so all ranges get new ones before the program goes on.
+
+use super::{Part, STATE, fill, launch};
+use crate::paging::nodes;
+use crate::process;
+use crate::run::{ShadowName, stat_descriptor, stat_path};
+use crate::shadow::Descriptor;
+use core::sync::atomic::Ordering::*;
+use culvert::Errno;
+use culvert_intercept::descriptors as classes;
+use culvert_sys::{nr, syscall};
+
+/// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones
+/// before the program goes on.
+pub fn forked(shares_table: bool) {
+    let mut state = STATE.lock();
+    let inherited = [
+        state.socket.take(),
+        state.userfault.take().map(|(place, _)| place),
+    ];
+    for place in inherited.into_iter().flatten() {
+        let fd = place.swap(-1, AcqRel);
+        if !shares_table && fd >= 0 {
+            classes::set(fd, classes::UNKNOWN);
+            drop(Descriptor(fd));
+        }
+    }
+    state.forked = true;
+    state.unheard.clear();
+    let mut ranges = core::mem::take(&mut state.ranges);
+    // Of one that is filled nothing goes any more; that it may only be read is still to be known.
+    ranges.retain(|range| range.read_only || may_lack(range.name));
+    let Some((fd, true)) = (match ranges.is_empty() {
+        true => None,
+        false => state.userfault(),
+    }) else {
+        return fill_these(&ranges, Errno::EPERM);
+    };
+    for range in ranges {
+        match range.register(fd) {
+            Ok(()) => state.ranges.push(range),
+            Err(error) => fill_now(&range, error),
+        }
+    }
+    // All that are registered are told in the greeting, which is answered while this process does what else a new one has to.
+    if !state.ranges.is_empty() {
+        let _ = launch::connect().and_then(|socket| state.greet(socket));
+    }
+}
+
+/// The end of what [`forked`] began: the pager knows all ranges, or they are filled.
+pub fn settle() {
+    let mut state = STATE.lock();
+    state.forked = false;
+    if state.ranges.is_empty() {
+        return;
+    }
+    if state.hear().is_err() {
+        state.disconnect();
+    }
+    if let Err(error) = state.connect() {
+        let ranges = core::mem::take(&mut state.ranges);
+        let userfault = state.userfault().map(|(fd, _)| fd);
+        drop(state);
+        for range in &ranges {
+            if let Some(fd) = userfault {
+                range.unregister(fd);
+            }
+        }
+        fill_these(&ranges, error);
+    }
+}
+
+/// Whether the shadow of `name`, of which something is mapped, may have holes that mean missing pages.
+fn may_lack(name: ShadowName) -> bool {
+    let found = match nodes::descriptor(name) {
+        Some(fd) => stat_descriptor(fd),
+        None => stat_path(&process::get().run.shadow(name)),
+    };
+    !found.is_ok_and(|found| !fill::is_partly(&found))
+}
+
+fn fill_these(ranges: &[Part], cause: Errno) {
+    ranges.iter().for_each(|range| fill_now(range, cause));
+}
+
+/// A range that cannot be registered here: its file is filled. A child that cannot even do that must not see zeroes: the range is unmapped.
+fn fill_now(range: &Part, cause: Errno) {
+    if let Err(error) = fill::all(range.name) {
+        crate::log!(
+            "node {:x} of mount {}, which is mapped, can neither be filled on demand ({cause}) nor now: {error}",
+            range.name.node.0,
+            range.name.mount
+        );
+        // SAFETY: a mapping of this process whose content is missing.
+        let _ = unsafe { syscall::call(nr::MUNMAP, [range.start, range.length]) };
+    }
+}
