@@ -5,12 +5,23 @@ use culvert_differ::{
     smaller, suited, suited_to_disk,
 };
 use std::fs;
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Random programs, the same for each kind of mount, and their length.
 const SEEDS: Range<u64> = 1..41;
 const STEPS: usize = 60;
+
+/// Says that something is not tested here, and why; `scripts/test` names it at its end.
+fn not_tested(why: &str) {
+    eprintln!("not tested: {why}");
+    if let Some(list) = std::env::var_os("CULVERT_NOT_TESTED") {
+        let list = fs::File::options().append(true).create(true).open(list);
+        list.and_then(|mut list| list.write_all(format!("{why}\n").as_bytes()))
+            .expect("CULVERT_NOT_TESTED names a file that can be written");
+    }
+}
 
 /// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.
 fn world(mount: &Mount) -> Option<World> {
@@ -25,7 +36,7 @@ fn world_at(mount: &Mount, place: Place) -> Option<World> {
     match world.can_bind().and_then(|()| world.can_mount(mount)) {
         Ok(()) => Some(world),
         Err(why) => {
-            eprintln!("not tested: {why}");
+            not_tested(&why);
             None
         }
     }
@@ -92,7 +103,9 @@ fn on_disk(kind: &str, mapped: bool) {
         std::env::temp_dir(),
     ];
     let Some(place) = Place::on_disk(&candidates) else {
-        eprintln!("not tested: none of {candidates:?} is on a disk and open to everybody");
+        not_tested(&format!(
+            "none of {candidates:?} is on a disk and open to everybody"
+        ));
         return;
     };
     if let Some(world) = world_at(&mount, place) {

@@ -9,6 +9,7 @@ use crate::world::{Native, World, world};
 use difference::{difference, shown, without_our_lines};
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -19,13 +20,38 @@ const NOBODY: u32 = 65534;
 /// Where programs are looked for: where every user finds them.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Says that something is not tested here, and why: `scripts/test` names it at its end, from the file that `CULVERT_NOT_TESTED` names.
+pub fn not_tested(why: impl std::fmt::Display) {
+    eprintln!("not tested: {why}");
+    if let Some(list) = std::env::var_os("CULVERT_NOT_TESTED") {
+        let list = fs::File::options().append(true).create(true).open(list);
+        let line = format!("{}\n", why.to_string().replace('\n', " "));
+        list.and_then(|mut list| list.write_all(line.as_bytes()))
+            .expect("CULVERT_NOT_TESTED names a file that can be written");
+    }
+}
+
+/// Whether Python's test suite, `module` of it (`test.test_os`), is installed; a test that wants it says so and passes.
+pub fn has_python_suite(module: &str) -> bool {
+    let find =
+        "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)";
+    let found = Command::new("/usr/bin/python3")
+        .args(["-c", find, module])
+        .status();
+    let found = found.is_ok_and(|status| status.success());
+    if !found {
+        not_tested(format_args!("{module} of Python is not installed"));
+    }
+    found
+}
+
 /// Whether a program is installed for every user; a test for one that is not says so and passes.
 pub fn installed(program: &str) -> bool {
     let found = PATH
         .split(':')
         .any(|directory| Path::new(directory).join(program).exists());
     if !found {
-        eprintln!("not tested: {program} is not installed");
+        not_tested(format_args!("{program} is not installed"));
     }
     found
 }

@@ -16,9 +16,9 @@ pub(crate) fn script(name: &str) -> Option<&'static str> {
             "jlink --add-modules java.base,jdk.compiler,jdk.jartool --no-man-pages --output new && mv new/* . && rmdir new"
         }
         "toolchain" => {
-            "for p in gcc-12 cpp-12 libgcc-12-dev libgcc-s1 libc6 libc6-dev linux-libc-dev binutils-x86-64-linux-gnu libbinutils libctf0 libctf-nobfd0 libgprofng0 libmpc3 libmpfr6 libgmp10 libisl23 libjansson4 libzstd1 zlib1g; do dpkg -L $p; done | grep -Ev '^/(usr/share|etc)|lto-dump|gcov|gold|gprof|gconv|/lib(a|t|l|ub|hwa)san|/plugin/|x86_64-linux-gnu-dwp' | sort -u > ../list
+            "v=$(gcc -dumpversion); for p in gcc-$v gcc-$v-x86-64-linux-gnu cpp-$v cpp-$v-x86-64-linux-gnu libgcc-$v-dev libgcc-s1 libc6 libc6-dev linux-libc-dev binutils-x86-64-linux-gnu libbinutils libctf0 libctf-nobfd0 libgprofng0 libsframe1 libmpc3 libmpfr6 libgmp10 libisl23 libjansson4 libzstd1 zlib1g; do dpkg -L $p 2> /dev/null; done | grep -Ev '^/(usr/share|etc)|lto-dump|gcov|gold|gprof|gconv|/lib(a|t|l|ub|hwa)san|/plugin/|x86_64-linux-gnu-dwp' | sort -u > ../list
              mkdir -p usr/lib usr/lib64 && ln -s usr/lib usr/lib64 . && sed -E 's,^/lib(64)?/,/usr&,' ../list | while read -r f; do if test -f $f; then echo $f; fi; done | sort -u | tar -cf - -T - 2> /dev/null | tar -xf -
-             cd usr/bin && for t in as ld ar ranlib nm objdump strip gcc-12; do ln -sf x86_64-linux-gnu-$t $t; done"
+             cd usr/bin && for t in as ld ar ranlib nm objdump strip gcc-$v; do ln -sf x86_64-linux-gnu-$t $t; done"
         }
         _ => return None,
     })
@@ -29,12 +29,12 @@ pub fn can_be_made(name: &str) -> bool {
     let needs: &[&str] = match name {
         "venv" => &["/usr/bin/python3", "/usr/lib/python3/dist-packages/numpy"],
         "jdk" => &["/usr/bin/jlink", "/usr/bin/javac"],
-        "toolchain" => &["/usr/bin/dpkg", "/usr/bin/x86_64-linux-gnu-gcc-12"],
+        "toolchain" => &["/usr/bin/dpkg", "/usr/bin/x86_64-linux-gnu-gcc"],
         _ => &[],
     };
     let missing = needs.iter().find(|path| !Path::new(path).exists());
     if let Some(path) = missing {
-        eprintln!("not tested: {path} is missing");
+        crate::not_tested(format_args!("{path} is missing"));
     }
     missing.is_none()
 }

@@ -20,7 +20,7 @@ mod process;
 mod suites;
 mod world;
 
-pub use case::{Case, User, installed};
+pub use case::{Case, User, has_python_suite, installed, not_tested};
 pub use driver::Driver;
 pub use environments::can_be_made;
 pub use fixture::Tree;

@@ -1,7 +1,7 @@
 //! Directories and file systems in memory that cannot be as asked: a clear line and status 125, or as natively.
 
 use crate::bad_input::{ends, nothing, refused};
-use culvert_e2e::{Case, Driver, User, on_each_driver, world};
+use culvert_e2e::{Case, Driver, User, not_tested, on_each_driver, world};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -356,10 +356,8 @@ fn a_name_of_somebody_else_is_refused() {
     assert_eq!(done.status, "exit 0", "{}", done.report());
     let file = Path::new("/dev/shm/culvert-65534/memory").join(&name);
     if !file.exists() {
-        eprintln!(
-            "not tested: named file systems do not lie in {}",
-            file.display()
-        );
+        let file = file.display();
+        not_tested(format_args!("named file systems do not lie in {file}"));
         return;
     }
     // Root has names of its own.

@@ -1,6 +1,7 @@
 //! Kernel mounts that are mounted again with other owners (idmapped mounts, `--with idmap`): each user has the rights and makes the files that he would natively.
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
+use culvert_e2e::not_tested;
 
 /// What users 0, 1000 (2 in the file system) and 3 (nobody there) may do, and whose the results are.
 const TWO_USERS: &str = r##"
@@ -50,7 +51,7 @@ fn each_user_is_who_he_is_there() {
         return;
     }
     let Some(native) = run("idmapped-native", None) else {
-        eprintln!("not tested: the file system below has no idmapped mounts");
+        not_tested("the file system below has no idmapped mounts");
         return;
     };
     assert!(

@@ -6,7 +6,7 @@ use crate::{
     kernel_life::privately,
     kernel_mount::{Mounted, possible, shell},
 };
-use culvert_e2e::{User, installed, suite};
+use culvert_e2e::{User, installed, not_tested, suite};
 
 /// How much more than usual.
 fn factor() -> u32 {
@@ -95,7 +95,7 @@ fn forget(target: &str, server: &str, most: usize) -> usize {
         "server={server}; for i in $(seq 3000); do mount -i -o remount {target} || exit 77; now=$({HELD}); [ $now -gt {most} ] || break; done; echo $now"
     ));
     if said.status == "exit 77" {
-        eprintln!("not tested: nothing can be mounted here");
+        not_tested("nothing can be mounted here");
         return most;
     }
     said.text().trim().parse().expect("a number")

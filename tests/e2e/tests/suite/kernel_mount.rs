@@ -6,7 +6,7 @@ use crate::{
     kernel_life::privately,
     suites::{PJDFSTEST, results},
 };
-use culvert_e2e::{Case, Driver, Finished, User, suite, world};
+use culvert_e2e::{Case, Driver, Finished, User, not_tested, suite, world};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ use std::{
 pub fn possible() -> bool {
     let possible = world().is_root() && Path::new("/dev/fuse").exists();
     if !possible {
-        eprintln!("not tested: kernel mounts need root and /dev/fuse");
+        not_tested("kernel mounts need root and /dev/fuse");
     }
     possible
 }

@@ -4,7 +4,7 @@ use crate::{
     kernel_mount::{Mounted, possible, shell},
     kernel_requests::asks,
 };
-use culvert_e2e::{Driver, User, world};
+use culvert_e2e::{Driver, User, not_tested, world};
 
 /// For longer than a test takes.
 const LONG: &str = "watch,valid=600,absent=600";
@@ -142,7 +142,7 @@ fn more_than_can_be_watched() {
          cd /; {culvert} umount {target}; grep -c max_user_watches {source}/log'"
     ));
     if matches!(done.status.as_str(), "exit 77" | "exit 78" | "exit 1") && done.text().is_empty() {
-        eprintln!("not tested: no user namespaces: {}", done.report());
+        not_tested(format_args!("no user namespaces: {}", done.report()));
         return;
     }
     assert_eq!(

@@ -2,7 +2,7 @@
 //! remembers instead is wrong.
 
 use crate::kernel_mount::{Mounted, possible, shell};
-use culvert_e2e::{Case, Driver, User, world};
+use culvert_e2e::{Case, Driver, User, not_tested, world};
 use std::{collections::BTreeMap, path::Path};
 
 /// Requests by name.
@@ -27,7 +27,7 @@ pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
          grep -q '(FUSE_LOOKUP)' $I/trace || {{ echo 'no request is recorded' >&2; exit 1; }}"
     ));
     if traced.status == "exit 77" {
-        eprintln!("not tested: no tracefs");
+        not_tested("no tracefs");
         return None;
     }
     assert_eq!(traced.status, "exit 0", "{}", traced.report());

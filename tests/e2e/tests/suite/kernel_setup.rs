@@ -2,7 +2,7 @@
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use crate::kernel_requests::requests;
-use culvert_e2e::{installed, world};
+use culvert_e2e::{Case, User, installed, not_tested, world};
 use std::path::Path;
 
 /// The project's script for it.
@@ -36,7 +36,7 @@ fn what_is_installed_is_found() {
     );
     let done = shell(&format!("unshare -m bash -c '{script}'"));
     if done.status == "exit 77" {
-        eprintln!("not tested: no overlay file system");
+        not_tested("no overlay file system");
         return;
     }
     let pages = "culvert-doctor.1 culvert-drivers.1 culvert-mount.1 culvert-run.1 culvert.1";
@@ -51,6 +51,28 @@ fn what_is_installed_is_found() {
     let found: Vec<_> = done.text().lines().map(str::to_owned).collect();
     expected.extend(["content".into(), "content".into()]);
     assert_eq!(found, expected, "{}", done.report());
+}
+
+/// Who may not write to /sbin installs all but the helper, and is told. What is taken away takes its own helpers along, and no other installation's.
+#[test]
+fn what_is_installed_without_rights_works() {
+    let case = Case::new("install-without-rights", User::Me);
+    let built = world().culvert.with_file_name("");
+    let script = format!(
+        "cd $W; mkdir copy copy/scripts; cp {} copy/scripts; cp -r {}/man copy; export BUILT={}; chmod 777 .
+         [ $(id -u) != 0 ] || as='setpriv --reuid=65534 --regid=65534 --clear-groups'
+         $as bash -c 'umask 022; copy/scripts/install --prefix $PWD/own 2>&1 > /dev/null | grep -o \"mount.culvert was left out\"
+           mkdir moons at; echo moon > moons/io; own/bin/culvert run -v moons:$PWD/at -- cat at/io
+           copy/scripts/install --prefix $PWD/own --remove > /dev/null; echo $?; find own ! -type d'
+         export DESTDIR=$PWD/root; for p in a b; do copy/scripts/install --prefix /$p > /dev/null; done
+         for p in a b; do copy/scripts/install --prefix /$p --remove > /dev/null; readlink root/sbin/mount.culvert; done; find root ! -type d",
+        install(),
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../.."),
+        built.display(),
+    );
+    let done = case.natively(&["bash", "-c", &script]);
+    let expected = "mount.culvert was left out\nmoon\n0\n/b/bin/culvert\n";
+    assert_eq!(done.text(), expected, "{}", done.report());
 }
 
 /// An ordinary user mounts and ends what fstab(5) allows with `user`: mount(8) calls the helper as that user, who then needs fusermount3.
@@ -74,7 +96,7 @@ fn a_user_mounts_what_fstab_allows() {
     );
     let done = shell(&format!("unshare -m bash -c '{script}'"));
     if done.status == "exit 77" {
-        eprintln!("not tested: no overlay file system, or no fstab");
+        not_tested("no overlay file system, or no fstab");
         return;
     }
     assert_eq!(

@@ -3,7 +3,7 @@
 //! Whether the kernel offers io_uring is a switch for the whole machine, off at first: it is switched on here, and stays on. No mount uses it unasked.
 
 use crate::kernel_mount::{Mounted, culvert, pjdfstest, possible, shell};
-use culvert_e2e::{Case, Driver, User, world};
+use culvert_e2e::{Case, Driver, User, not_tested, world};
 use std::{fs, sync::OnceLock};
 
 /// The words for a mount by each transport that there is here.
@@ -21,10 +21,7 @@ pub fn transports() -> &'static [&'static str] {
                 &["transport=device", "transport=ring"]
             }
             (_, line) => {
-                eprintln!(
-                    "not tested: {}",
-                    line.unwrap_or("no line of culvert doctor")
-                );
+                not_tested(line.unwrap_or("no line of culvert doctor"));
                 &["transport=device"]
             }
         }
@@ -293,7 +290,7 @@ fn a_request_has_its_time() {
             .status
             .ends_with(" 0")
     {
-        eprintln!("not tested: the kernel has no request timeout (Linux 6.15)");
+        not_tested("the kernel has no request timeout (Linux 6.15)");
         return;
     }
     // By both at once: the kernel looks every 15 seconds only.

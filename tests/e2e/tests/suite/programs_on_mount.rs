@@ -66,14 +66,14 @@ as_each_user! {
          $M/bin/javac H.java && $M/bin/java -cp . H 2>/dev/null; JAVA_HOME=$M $M/bin/jar cf h.jar H.class; $M/bin/java -Xshare:off -cp h.jar H x 2>/dev/null; $M/bin/java --list-modules");
 
     a_c_toolchain |case| environment(case, "toolchain", "tar",
-        "cd $W; export PATH=$M/usr/bin:$PATH LD_LIBRARY_PATH=$M/usr/lib/x86_64-linux-gnu; gcc() { gcc-12 --sysroot=$M \"$@\"; }; type -P gcc-12 ld; gcc -print-prog-name=cc1; gcc -print-prog-name=as
+        "cd $W; v=$(/usr/bin/gcc -dumpversion); export PATH=$M/usr/bin:$PATH LD_LIBRARY_PATH=$M/usr/lib/x86_64-linux-gnu; gcc() { gcc-$v --sysroot=$M \"$@\"; }; type -P gcc-$v ld; gcc -print-prog-name=cc1; gcc -print-prog-name=as
          printf '#include <stdio.h>\\n#include <math.h>\\nint b(int); int main(int c, char **v) { printf(\"hello %%d %%.3f\\\\n\", b(c), sqrt(c + 1)); return 0; }' > a.c; echo 'int b(int x) { return x * 7; }' > b.c
          gcc -O2 -o h a.c b.c -lm && ./h && gcc -c a.c b.c && ar rcs l.a b.o && gcc -o h2 a.o l.a -lm && ./h2 x; gcc -flto -O2 -o h3 a.c b.c -lm && ./h3 x y; gcc -shared -fPIC -o libb.so b.c; gcc -o h4 a.c -L. -lb -lm -Wl,-rpath,. && ./h4; gcc -static -o h5 a.c b.c -lm && ./h5; gcc -M a.c | tr ' ' '\\n' | sort | head -n 5; objdump -d h | grep -c call; echo bad | gcc -xc - 2>&1 | head -n 2
          gcc -o h6 a.c b.c -lm -Wl,--dynamic-linker=$M/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 && ./h6");
 
-    a_native_module_of_node |case| if installed("node") && std::path::Path::new("/usr/include/node/node_api.h").exists() {
+    a_native_module_of_node |case| if installed("node") && installed("../include/node/node_api.h") {
         case.directory(culvert_e2e::Driver::Memory).good(
-            "cd $M; printf '#include <node_api.h>\\nstatic napi_value init(napi_env e, napi_value x) { napi_value n; napi_create_int32(e, 42, &n); napi_set_named_property(e, x, \"answer\", n); return x; }\\nNAPI_MODULE(fast, init)\\n' | cc -shared -fPIC -I/usr/include/node -o fast.node -xc -; cp $(type -P node) own-node; ./own-node -p 'require(\"./fast.node\").answer + process.execPath + process.argv0 + require(\"child_process\").execFileSync(process.execPath, [\"-p\", \"1+1\"])'");
+            "cd $M; printf '#include <node_api.h>\\nstatic napi_value init(napi_env e, napi_value x) { napi_value n; napi_create_int32(e, 42, &n); napi_set_named_property(e, x, \"answer\", n); return x; }\\nNAPI_MODULE(fast, init)\\n' | cc -shared -fPIC -I/usr/include/node -I/usr/local/include/node -o fast.node -xc -; cp $(type -P node) own-node; ./own-node -p 'require(\"./fast.node\").answer + process.execPath + process.argv0 + require(\"child_process\").execFileSync(process.execPath, [\"-p\", \"1+1\"])'");
     };
 }
 

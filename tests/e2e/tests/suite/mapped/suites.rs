@@ -1,8 +1,7 @@
 //! Other people's tests of mappings: fsx with mapped reads and writes, and those of Python's module.
 
 use super::{full, mapped};
-use culvert_e2e::suite;
-use std::path::Path;
+use culvert_e2e::{has_python_suite, suite};
 
 /// All operations, half of them by mappings, with an msync after each mapped write or (`ASYNC`) without.
 const FSX: &str = "
@@ -47,7 +46,7 @@ mapped! {
         trial.right(&script, "");
     };
 
-    pythons_own_tests_of_mmap |trial| if Path::new("/usr/lib/python3.11/test/test_mmap.py").exists() {
+    pythons_own_tests_of_mmap |trial| if has_python_suite("test.test_mmap") {
         // Files of six gigabytes, of holes: filled before they are mapped they take most of a minute.
         let chosen = if full() { "" } else { "-i test_large_\\*" };
         trial.right(&format!("export TMPDIR=$M; /usr/bin/python3 -m test {chosen} --tempdir $M test_mmap"), "");

@@ -1,8 +1,7 @@
 //! Run-time systems of languages, and databases, with their own ways to the kernel.
 
 use super::{full, same};
-use culvert_e2e::{Case, Driver, User, installed, on_each_driver};
-use std::path::Path;
+use culvert_e2e::{Case, Driver, User, has_python_suite, installed, on_each_driver};
 use std::time::Duration;
 
 on_each_driver! {
@@ -96,8 +95,7 @@ python3 t.py; rm -f log t.py"#);
 
 /// Suites of Python itself, with the temporary directory and the working directory on the mount.
 fn python(driver: Driver, user: User, words: &str) {
-    if !Path::new("/usr/lib/python3.11/test/test_os.py").exists() {
-        eprintln!("not tested: Python's test suite is not installed");
+    if !has_python_suite("test.test_os") {
         return;
     }
     let name = format!("python-{}-{user:?}-{}", driver.name(), words.len());
