@@ -15,6 +15,7 @@ pub mod description;
 pub mod descriptors;
 pub mod dispatch;
 pub mod exec;
+mod fifos;
 pub mod gone;
 mod holders;
 pub mod log;

@@ -67,7 +67,8 @@ pub fn faccessat(call: &mut Call) -> Outcome {
 /// What faccessat(2) says to whom drivers are told.
 fn look(call: &mut Call, flags: usize) -> Outcome {
     let [fd, path, mode, ..] = call.args;
-    if flags & AT_EMPTY_PATH != 0 && is_empty(path) {
+    // No path at all is EFAULT here, where statx(2) takes it for an empty one.
+    if flags & AT_EMPTY_PATH != 0 && path != 0 && is_empty(path) {
         return match empty_path(fd as i32) {
             Some(found) => {
                 done(found.and_then(|(mount, attributes)| check_access(mount, &attributes, mode)))

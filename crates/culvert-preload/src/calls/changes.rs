@@ -13,6 +13,7 @@ use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use crate::watch;
+use alloc::vec::Vec;
 use culvert::{Errno, FileKind, FileSystem, Node};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
@@ -188,9 +189,7 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
 
 /// The errno for removing or renaming a mount's target: its directory is looked at first, as for every other name.
 pub fn of_target(mount: MountId, errno: Errno) -> Errno {
-    let target = process::get().mounts.target(mount);
-    let parent = target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0)].to_vec();
-    let parent = c_string(if parent.is_empty() { b"/" } else { &parent });
+    let parent = parent_of_target(mount);
     const W_OK_X_OK: usize = 3;
     const AT_EACCESS: usize = 0x200;
     let arguments = [
@@ -204,6 +203,13 @@ pub fn of_target(mount: MountId, errno: Errno) -> Errno {
         Err(Errno::EACCES) => Errno::EACCES,
         _ => errno,
     }
+}
+
+/// The path (NUL-terminated) of the directory in which a mount's target lies.
+pub fn parent_of_target(mount: MountId) -> Vec<u8> {
+    let target = process::get().mounts.target(mount);
+    let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0)];
+    c_string(if parent.is_empty() { b"/" } else { parent })
 }
 
 fn remove_file(found: &Inside<'_>) -> Answer {
@@ -257,7 +263,7 @@ fn remove_directory(found: &Inside<'_>) -> Answer {
     }
     let attributes = existing(found)?;
     may_remove(found, file_system)?;
-    if attributes.kind != FileKind::Directory {
+    if attributes.kind != FileKind::Directory && !file_system.capabilities().checks_permissions {
         return Err(Errno::ENOTDIR);
     }
     let of = (attributes.node, attributes.kind);

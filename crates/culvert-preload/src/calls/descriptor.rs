@@ -156,14 +156,13 @@ pub fn fcntl(call: &mut Call) -> Outcome {
             command as u32 == F_DUPFD_CLOEXEC,
         )),
         F_GETFD | F_SETFD => Outcome::Forward,
-        F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
-        // `check_fcntl_cmd`, fs/fcntl.c.
-        _ if path_only && !matches!(command as u32, F_DUPFD_QUERY | F_CREATED_QUERY) => {
-            done(Err(Errno::EBADF))
-        }
-        F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
         F_DUPFD_QUERY if tables::are_asked_for() => Outcome::Forward,
         F_DUPFD_QUERY => done(Ok(usize::from(same(&held, argument as i32)))),
+        _ if matches!(held.object, Object::Fifo) => Outcome::Forward,
+        F_GETFL => done(held.flags(fd as i32).map(|flags| flags as usize)),
+        // `check_fcntl_cmd`, fs/fcntl.c.
+        _ if path_only && command as u32 != F_CREATED_QUERY => done(Err(Errno::EBADF)),
+        F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
         F_CREATED_QUERY => done(Ok(0)),
         F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
         F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),

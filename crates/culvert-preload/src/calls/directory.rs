@@ -56,7 +56,7 @@ pub fn getdents(call: &mut Call) -> Outcome {
 fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
     match held.object {
         Object::Directory => {}
-        Object::File(_) => return Err(Errno::ENOTDIR),
+        Object::File(_) | Object::Fifo => return Err(Errno::ENOTDIR),
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }

@@ -45,6 +45,7 @@ pub fn sync(call: &mut Call) -> Outcome {
             .map(|()| 0)
             .map_err(|error| report(&held, "fsync", &error)),
         (Object::Directory, _) => Ok(0),
+        (Object::Fifo, _) => Err(Errno::EINVAL),
         (Object::Broken, _) => Err(Errno::EIO),
     })
 }
@@ -171,7 +172,7 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
 /// ioctl(2): the requests that every file has, else the driver's.
 pub fn ioctl(call: &mut Call) -> Outcome {
     let [fd, request, argument, ..] = call.args;
-    let Some(held) = descriptor(fd) else {
+    let Some(held) = descriptor(fd).filter(|held| !matches!(held.object, Object::Fifo)) else {
         return Outcome::Forward;
     };
     const FIOCLEX: u32 = 0x5451;

@@ -88,6 +88,7 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     }
     match held.object {
         Object::File(_) | Object::Directory => {}
+        Object::Fifo => return Err(Errno::ENODEV),
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }

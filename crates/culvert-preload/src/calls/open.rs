@@ -1,7 +1,7 @@
 //! open and its relatives.
 
 use super::backed::Backed;
-use super::opened::{add, give, give_new, open_fifo};
+use super::opened::{add, give, give_new};
 use super::path::{At, Found, find_by_walking, look_again, outside};
 use super::stat::existing;
 use super::{Answer, allowed, backed_open, done, granted};
@@ -104,8 +104,13 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
         flags
     };
     let creates = flags & O_CREAT != 0;
-    if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY {
-        return done(Err(Errno::EINVAL)); // since Linux 6.3 (`build_open_flags`)
+    const TMPFILE_ALONE: u32 = O_TMPFILE & !O_DIRECTORY;
+    // `build_open_flags`, fs/open.c; the first since Linux 6.3.
+    if flags & (O_CREAT | O_DIRECTORY) == O_CREAT | O_DIRECTORY
+        || (flags & TMPFILE_ALONE != 0
+            && (flags & (O_DIRECTORY | O_CREAT) != O_DIRECTORY || flags & O_ACCMODE == 0))
+    {
+        return done(Err(Errno::EINVAL));
     }
     let last = match (
         creates,
@@ -394,7 +399,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
             give(&mut found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
-        FileKind::Fifo => open_fifo(&found, &attributes, flags),
+        FileKind::Fifo => crate::fifos::open(&mut found, &attributes, flags),
         FileKind::Socket => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),

@@ -5,42 +5,8 @@ use super::open::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 use crate::description::{Description, O_PATH, Object};
 use crate::process;
 use crate::resolver::{Inside, Last};
-use crate::run::ShadowName;
-use culvert::{Attributes, Errno, FileKind, Opened};
+use culvert::{Attributes, FileKind, Opened};
 use culvert_sys::{nr, syscall};
-
-/// Opens a FIFO: one of the run's own stands for it, the same for all its processes.
-pub(super) fn open_fifo(found: &Inside<'_>, attributes: &Attributes, flags: u32) -> Answer {
-    let process = process::get();
-    let path = process.run.fifo(ShadowName {
-        mount: found.mount.0,
-        // Of all processes' numbers for it the one that is the same.
-        node: culvert::Node(attributes.inode),
-    });
-    // SAFETY: the paths end in NUL; what exists already is fine.
-    let opened = unsafe {
-        let _ = syscall::call(
-            nr::MKDIR,
-            [process.run.file("fifos").as_ptr() as usize, 0o700],
-        );
-        let _ = syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o010600, 0]);
-        culvert_intercept::wait::interruptible(
-            nr::OPEN,
-            [
-                path.as_ptr() as usize,
-                (flags & !(O_CREAT | O_TRUNC)) as usize,
-                0,
-                0,
-                0,
-                0,
-            ],
-        )
-    };
-    let fd = Errno::check(opened.map_err(|_| super::RESTART)?)?;
-    Ok(process
-        .table
-        .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize)
-}
 
 /// [`give`] for what a call has just made: its entry is one more reference.
 pub(super) fn give_new(

@@ -400,10 +400,10 @@ fn kind(held: Option<&Held>, fd: usize) -> Result<FileKind, Errno> {
     }
 }
 
-/// tee(2), vmsplice(2): only pipes, so never ours.
+/// tee(2), vmsplice(2): only pipes, so never what a driver serves.
 pub fn only_pipes(call: &mut Call) -> Outcome {
-    let ours = descriptor(call.args[0]).is_some()
-        || (call.number == nr::TEE && descriptor(call.args[1]).is_some());
+    let served = |fd| descriptor(fd).is_some_and(|held| !matches!(held.object, Object::Fifo));
+    let ours = served(call.args[0]) || (call.number == nr::TEE && served(call.args[1]));
     let errno = if call.number == nr::TEE {
         Errno::EINVAL
     } else {

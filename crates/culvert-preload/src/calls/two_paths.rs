@@ -5,7 +5,7 @@ mod link;
 pub use link::link;
 
 use super::backed::{Backed, Name};
-use super::changes::{make, may_remove, of_target};
+use super::changes::{make, may_remove, of_target, parent_of_target};
 use super::host::stat_at;
 use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again};
 use super::stat::existing;
@@ -164,6 +164,21 @@ impl Side<'_> {
         }
     }
 
+    /// The same with the device of the directory, where that is the kernel's: what is outside may lie on several file systems, too.
+    fn device_of_parent(&self) -> (Option<MountId>, Option<u64>) {
+        let mount = self.mount_of_parent();
+        if mount.is_some() {
+            return (mount, None);
+        }
+        let found = match self.target() {
+            Some(target) => stat_at(AT_FDCWD, Path::of(&parent_of_target(target)), 0).ok(),
+            None => self.host().and_then(|(directory, path)| {
+                stat_at(directory, Path::of(&searched_parent(path)), 0).ok()
+            }),
+        };
+        (None, found.map(|it| it.st_dev))
+    }
+
     /// The directory and path for the kernel, of one outside all mounts.
     fn host(&self) -> Option<(i32, Path<'_>)> {
         match self {
@@ -184,7 +199,10 @@ impl Side<'_> {
                 };
                 stat_at(*directory, *path, flags).map(|_| ())?
             }
-            Self::Backed(_) | Self::Outside(_) => {}
+            Self::Outside(path) => {
+                stat_at(AT_FDCWD, Path::of(path), AT_SYMLINK_NOFOLLOW).map(|_| ())?
+            }
+            Self::Backed(_) => {}
         }
         Ok(self)
     }
@@ -252,10 +270,14 @@ fn rename_given(
 ) -> Option<Answer> {
     let from = match given_from.find(walking) {
         Ok(from) => from,
+        Err(Errno::ENAMETOOLONG) => return Some(Err(too_long(given_from, given_to, flags))),
         Err(errno) => return Some(Err(errno)),
     };
     let to = match given_to.and_then(|to| to.find(walking)) {
         Ok(to) => to,
+        Err(Errno::ENAMETOOLONG) if given_to.is_ok() => {
+            return Some(Err(too_long(given_from, given_to, flags)));
+        }
         Err(_) if from.is_open() => return None,
         Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
     };
@@ -300,6 +322,22 @@ fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
     }
 }
 
+/// What a rename comes to when one of the names is too long: names are looked up after both directories (`do_renameat2`), the old one first.
+fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
+    let mounts = from
+        .mount_of_parent()
+        .and_then(|from| Ok((from, to?.mount_of_parent()?)));
+    match mounts {
+        Err(errno) => errno,
+        Ok((from, to)) if from != to => Errno::EXDEV,
+        Ok(_) if from.is_no_name() || to.is_ok_and(Given::is_no_name) => no_name(from, to, flags),
+        Ok(_) => {
+            let old = from.find(true).and_then(|it| it.existing(from.last));
+            old.err().unwrap_or(Errno::ENAMETOOLONG)
+        }
+    }
+}
+
 fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
     let args = [
         from.0 as usize,
@@ -337,7 +375,7 @@ fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
     let missing = host_error(from).or_else(|| host_error(to));
     let target = from.target().or(to.target());
     missing.unwrap_or(match target {
-        Some(mount) if from.mount_of_parent() == to.mount_of_parent() => {
+        Some(mount) if from.device_of_parent() == to.device_of_parent() => {
             of_target(mount, Errno::EBUSY)
         }
         _ => Errno::EXDEV,
@@ -350,13 +388,15 @@ fn host_error(side: &Side<'_>) -> Option<Errno> {
         Side::Backed(place) => (place.base, place.path()),
         _ => side.host()?,
     };
-    let trimmed = &path[..path
-        .iter()
-        .rposition(|&b| b != b'/')
-        .map_or(0, |end| end + 1)];
-    let end = trimmed.iter().rposition(|&b| b == b'/');
-    let parent = searched(&trimmed[..end.map_or(0, |slash| slash + 1)]);
-    stat_at(directory, Path::of(&parent), 0).err()
+    stat_at(directory, Path::of(&searched_parent(path)), 0).err()
+}
+
+/// A path (NUL-terminated) to the directory of the last component of `path`, as [`searched`].
+fn searched_parent(path: Path<'_>) -> Vec<u8> {
+    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+    let trimmed = &path[..end];
+    let slash = trimmed.iter().rposition(|&b| b == b'/');
+    searched(&trimmed[..slash.map_or(0, |slash| slash + 1)])
 }
 
 /// A path (NUL-terminated) to the directory `path`, empty or with a slash behind it, that is found only by who may search it, as a name in it is.

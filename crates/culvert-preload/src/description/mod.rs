@@ -31,6 +31,8 @@ pub enum Object {
     File(Box<dyn File>),
     /// A directory.
     Directory,
+    /// A FIFO: one of the run's own stands for it, whose bytes are the kernel's.
+    Fifo,
     /// A description opened with O_PATH, of any kind of node.
     Path,
     /// Inherited, and its mount cannot be opened here: EIO, never the emptiness of its shadow.
@@ -134,7 +136,7 @@ impl Description {
         };
         let hold = match &object {
             Object::Directory | Object::Path => Hold::of(mount, node),
-            Object::File(_) | Object::Broken => None,
+            Object::File(_) | Object::Fifo | Object::Broken => None,
         };
         Self {
             changes,
@@ -174,6 +176,16 @@ impl Description {
     pub fn direct(mount: MountId, node: Node, file: Box<dyn File>, flags: u32) -> Self {
         let mut description = Self::new(mount, node, FileKind::Regular, Object::File(file), flags);
         description.opener = OTHER_PROCESS;
+        description.set_state(DIRECT);
+        description
+    }
+
+    /// The same, of a descriptor on the FIFO that stands for one of a mount; `opened`: by this process, just now.
+    pub fn fifo(mount: MountId, node: Node, flags: u32, opened: bool) -> Self {
+        let mut description = Self::new(mount, node, FileKind::Fifo, Object::Fifo, flags);
+        if !opened {
+            description.opener = OTHER_PROCESS;
+        }
         description.set_state(DIRECT);
         description
     }
@@ -296,6 +308,7 @@ impl Description {
         match &self.object {
             Object::File(file) => self.now(&**file),
             Object::Directory => Err(Errno::EISDIR),
+            Object::Fifo => Err(Errno::ESPIPE),
             Object::Path => Err(Errno::EBADF),
             Object::Broken => Err(Errno::EIO),
         }

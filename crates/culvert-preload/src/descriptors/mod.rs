@@ -22,7 +22,9 @@ use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 pub use internal::{dup_high, open_high};
-pub use node_paths::{find as find_node, is_found as node_is_found, note as note_node};
+pub use node_paths::{
+    find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
+};
 use posix_locks::PosixLocks;
 pub use recognise::kernel_flags;
 

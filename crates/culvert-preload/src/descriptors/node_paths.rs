@@ -69,7 +69,7 @@ pub fn is_found(file_system: &dyn FileSystem, node: Node) -> bool {
 }
 
 /// What `path` leads to below the root, with a reference.
-fn walk(file_system: &dyn FileSystem, path: &[u8]) -> Result<Node> {
+pub fn walk(file_system: &dyn FileSystem, path: &[u8]) -> Result<Node> {
     let caller = process::caller();
     let mut node = file_system.root();
     for component in path.split(|&byte| byte == b'/') {

@@ -65,6 +65,14 @@ impl PosixLocks {
         self.any.store(true, Relaxed);
     }
 
+    /// `fd` was inherited: this process may have had locks on its file before its exec, which end as if they had been set now.
+    pub(super) fn note_inherited(&self, description: &Description, fd: i32) {
+        let is_file = matches!(description.object, Object::File(_));
+        if is_file && !tables::are_asked_for() && has_locks(fd) {
+            self.note(description, fd);
+        }
+    }
+
     /// Whether this process has set locks on the node of `name`.
     pub fn are_on(&self, name: ShadowName) -> bool {
         self.any.load(Relaxed) && self.list.lock().iter().any(|locked| locked.name == name)

@@ -3,6 +3,7 @@
 use super::{Table, node_paths};
 use crate::description::{Description, Held, Object};
 use crate::exec::handed;
+use crate::fifos;
 use crate::gone;
 use crate::process;
 use crate::resolver::{MountId, References};
@@ -31,6 +32,7 @@ impl Table {
         let found = stat_descriptor(fd).ok()?;
         match self.look_at(fd, &found) {
             Looked::Ours(description) => {
+                self.posix_locks.note_inherited(&description, fd);
                 self.install(fd, description.clone());
                 Some(Held::Counted(description))
             }
@@ -63,6 +65,9 @@ impl Table {
             })
             .flatten();
         let Some(name) = name else {
+            if let Some(fifo) = fifos::recognise(fd, found) {
+                return Looked::Ours(Arc::new(fifo));
+            }
             let direct = run
                 .marked(found)
                 .and_then(|mount| self.adopt_direct(fd, mount));

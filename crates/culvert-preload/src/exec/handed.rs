@@ -71,7 +71,7 @@ fn may_be_lost(description: &Description) -> bool {
     match &description.object {
         Object::File(file) => file.descriptor().is_none() && !description.is_direct(),
         Object::Directory | Object::Path => true,
-        Object::Broken => false,
+        Object::Fifo | Object::Broken => false,
     }
 }
 

@@ -1,6 +1,8 @@
 //! link(2) and its relative.
 
 use super::*;
+use crate::process::Here;
+use crate::resolver::Place;
 
 /// link(2), linkat(2)
 pub fn link(call: &mut Call) -> Outcome {
@@ -49,19 +51,13 @@ fn link_given(
     walking: bool,
 ) -> Option<Answer> {
     let find_target = || to.and_then(|to| to.find(walking));
+    if flags & AT_EMPTY_PATH != 0
+        && from.path.first() != Some(&b'/')
+        && let Err(errno) = may_begin_at(from.directory)
+    {
+        return Some(Err(errno));
+    }
     if from.path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        if from.directory != AT_FDCWD
-            && let Err(errno) = crate::descriptors::close_on_exec(from.directory)
-        {
-            return Some(Err(errno));
-        }
-        // `path_init`, fs/namei.c: for who has opened it, and who may read every directory (CAP_DAC_READ_SEARCH).
-        if let Some(held) = descriptor(from.directory as usize)
-            && !held.is_of_same_credentials()
-            && process::caller().uid != 0
-        {
-            return Some(Err(Errno::ENOENT));
-        }
         return match find_target() {
             Ok(target) => link_descriptor(from.directory, &target, flags),
             Err(errno) => Some(Err(errno)),
@@ -111,6 +107,36 @@ fn link_given(
     })
 }
 
+/// What AT_EMPTY_PATH asks of the descriptor at which a path begins, whatever is behind it (`path_init`, fs/namei.c): it is for who has opened it, and
+/// who may read every directory (CAP_DAC_READ_SEARCH).
+fn may_begin_at(fd: i32) -> Result<(), Errno> {
+    if fd == AT_FDCWD {
+        return Ok(());
+    }
+    if process::get().table.is_internal(fd) {
+        return Err(Errno::EBADF);
+    }
+    crate::descriptors::close_on_exec(fd)?;
+    let own = match descriptor(fd as usize) {
+        Some(held) if !process::tables::are_asked_for() => held.is_of_same_credentials(),
+        _ => opened_here(fd),
+    };
+    match own || process::caller().uid == 0 {
+        true => Ok(()),
+        false => Err(Errno::ENOENT),
+    }
+}
+
+/// Whether the kernel's descriptor was opened with this process's credentials: the right is looked at first, and `/` is no name for anything.
+fn opened_here(fd: i32) -> bool {
+    let answer = link_natively(
+        (fd, Path::of(b"\0")),
+        (AT_FDCWD, Path::of(b"/\0")),
+        AT_EMPTY_PATH,
+    );
+    answer == Err(Errno::EEXIST)
+}
+
 /// Whether the new name may be made, wherever it would lead.
 fn makeable(target: &Side<'_>) -> Answer {
     match target {
@@ -157,12 +183,33 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
     if target.is_open() {
         return None;
     }
+    if fd == AT_FDCWD
+        && let Some(mount) = mount_of_working_directory()
+    {
+        // It is a directory, which has one name.
+        return Some(makeable(target).and(match target {
+            Side::Inside(found) if found.mount == mount => Err(Errno::EPERM),
+            _ => Err(Errno::EXDEV),
+        }));
+    }
     Some(match (descriptor(fd as usize), target) {
         (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
+        // What has lost its last name gets none any more (`vfs_link`).
+        (Some(held), Side::Inside(found)) if held.gone().is_some() => {
+            make(found, false).and(Err(Errno::ENOENT))
+        }
         (Some(held), Side::Inside(found)) => link_node(found, held.mount, held.node, held.kind),
         (None, Side::Inside(found)) => make(found, false).and(Err(Errno::EXDEV)),
         (Some(_), _) => makeable(target).and(Err(Errno::EXDEV)),
         (None, _) => link_natively((fd, empty), target.host()?, flags),
+    })
+}
+
+/// The mount of which the working directory is a node.
+fn mount_of_working_directory() -> Option<MountId> {
+    process::get().with_working_directory(|here| match here {
+        Some(Here::Place(Place::Mount { mount, .. })) => Some(*mount),
+        _ => None,
     })
 }
 
