@@ -32,8 +32,8 @@ pub struct File {
     file: Box<dyn culvert::File>,
     shadow: Descriptor,
     ahead: Mutex<Ahead>,
-    /// The file, open for writing: opened when pages are to be dropped that were stored into.
-    writable: OnceLock<Option<Box<dyn culvert::File>>>,
+    /// The file, open for writing: opened when pages are to be dropped that were stored into. What keeps it from being opened may pass.
+    writable: OnceLock<Box<dyn culvert::File>>,
     /// The log has said that they cannot be.
     said: AtomicBool,
 }
@@ -42,6 +42,8 @@ pub struct File {
 pub enum Dropped {
     /// They are, so many bytes.
     Bytes(u64),
+    /// So many bytes are, and others stay.
+    Part(u64),
     /// They stay.
     Not,
     /// Somebody else has the file's lock.
@@ -157,8 +159,8 @@ impl File {
         let Some(_lock) = self.lock(slot) else {
             return Dropped::Locked;
         };
-        let dropped = self.drop_locked(range, &stored(), writable);
-        dropped.map_or(Dropped::Not, Dropped::Bytes)
+        self.drop_locked(range, &stored(), writable)
+            .unwrap_or(Dropped::Not)
     }
 
     /// The same under the file's lock. `writable`: the file, where somebody had stored something.
@@ -167,12 +169,14 @@ impl File {
         range: (u64, u64),
         stored: &[(&records::Record, records::Said)],
         writable: Option<Option<&dyn culvert::File>>,
-    ) -> Option<u64> {
+    ) -> Option<Dropped> {
         if let Ok(mut ahead) = self.ahead.lock() {
             ahead.filled = 0;
         }
         if stored.is_empty() {
-            return fill::drop_clean(self.shadow.0, range).ok();
+            return fill::drop_clean(self.shadow.0, range)
+                .ok()
+                .map(Dropped::Bytes);
         }
         let writable = writable??;
         // Another file that got its number must not get what was stored.
@@ -182,16 +186,23 @@ impl File {
         if stored.iter().any(|(_, said)| other(said)) {
             return None;
         }
-        evict::write_back_and_drop(writable, self.shadow.0, range)
+        let evicted = evict::write_back_and_drop(writable, self.shadow.0, range)
             .inspect_err(|error| self.stays(error))
-            .ok()
+            .ok()?;
+        Some(match evicted.all {
+            true => Dropped::Bytes(evicted.bytes),
+            false => Dropped::Part(evicted.bytes),
+        })
     }
 
     /// The file, open for writing. None: it cannot be opened so, which the log says once.
     fn writable(&self) -> Option<&dyn culvert::File> {
-        let open = || fill::open_writable(self.name).inspect_err(|error| self.stays(error));
-        let opened = self.writable.get_or_init(|| open().ok());
-        opened.as_deref()
+        if self.writable.get().is_none() {
+            let opened = fill::open_writable(self.name).inspect_err(|error| self.stays(error));
+            // Another thread may have opened it meanwhile.
+            let _ = self.writable.set(opened.ok()?);
+        }
+        self.writable.get().map(|file| &**file)
     }
 
     /// What programs have stored in it cannot be brought to the file, so that its pages cannot be dropped.

@@ -71,11 +71,19 @@ pub fn drop_where_full(wanted: u64, slot: u32) -> u64 {
     drop_but(STAY_WHERE_FULL, wanted, slot)
 }
 
+/// Puts windows back that could not be dropped: others are tried first from now on, but those that were filled last, `stay` of them, do not go for them.
+fn put_back(filled: &mut VecDeque<Window>, kept: Vec<Window>, stay: usize) {
+    let newest = filled.split_off(filled.len().saturating_sub(stay));
+    filled.extend(kept);
+    filled.extend(newest);
+}
+
 fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
     let _alone = WITHOUT_LOCK.write().unwrap_or_else(PoisonError::into_inner);
     let (mut freed, count) = (0, filled().len());
     // Whoever has the lock of one may keep it: it is waited for once, while faults of others wait for us.
     let mut locked = Vec::new();
+    let mut kept = Vec::new();
     for _ in stay..count {
         if freed >= wanted {
             break;
@@ -87,18 +95,42 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
             continue;
         };
         if locked.contains(&file.name) {
-            filled().push_back(window);
+            kept.push(window);
             continue;
         }
         match file.drop_pages(window.range, slot) {
             Dropped::Bytes(bytes) => freed += bytes,
-            Dropped::Not => filled().push_back(window),
+            Dropped::Part(bytes) => {
+                freed += bytes;
+                kept.push(window);
+            }
+            Dropped::Not => kept.push(window),
             Dropped::Locked => {
                 locked.push(file.name);
-                filled().push_back(window);
+                kept.push(window);
             }
         }
     }
+    put_back(&mut filled(), kept, stay);
     room::changed(0, freed);
     freed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_dropped_does_not_take_the_place_of_what_was_just_filled() {
+        let window = |at: u64| Window {
+            file: Weak::new(),
+            range: (at, at + 1),
+        };
+        let mut filled: VecDeque<_> = (2..8).map(window).collect();
+        put_back(&mut filled, [0, 1].map(window).into(), 4);
+        let order: Vec<u64> = filled.iter().map(|window| window.range.0).collect();
+        assert_eq!(order, [2, 3, 0, 1, 4, 5, 6, 7]);
+        put_back(&mut filled, vec![window(9)], 100);
+        assert_eq!(filled.front().map(|window| window.range.0), Some(9));
+    }
 }

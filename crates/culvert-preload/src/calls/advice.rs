@@ -112,15 +112,20 @@ fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
 /// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped file, and huge pages, get the answer of older ones.
 pub fn process_madvise(call: &mut Call) -> Outcome {
     let [_, list, count, advice, ..] = call.args;
+    // A list that cannot be read is the kernel's EFAULT.
+    let spans = crate::memory::spans(list, count).unwrap_or_default();
     if nodes::any() && takes_pages_out(advice) {
         let _changing = nodes::changing();
-        if advice == MADV_GUARD_INSTALL
-            && let Err(error) = before_guards(0, usize::MAX)
-        {
-            return done(Err(error));
+        let guards = advice == MADV_GUARD_INSTALL;
+        for span in spans.iter().filter(|_| guards) {
+            if let Err(error) = before_guards(span.base, span.length) {
+                return done(Err(error));
+            }
         }
         let _flushing = nodes::flushing();
-        nodes::pages_go(0, usize::MAX);
+        for span in &spans {
+            nodes::pages_go(span.base, span.length);
+        }
         return done(native(call));
     }
     let known = matches!(
@@ -132,7 +137,6 @@ pub fn process_madvise(call: &mut Call) -> Outcome {
     }
     let ours =
         |start, length| !nodes::between(start, length).is_empty() || pager::is_lazy(start, length);
-    let spans = crate::memory::spans(list, count).unwrap_or_default();
     if !spans.iter().any(|span| ours(span.base, span.length)) {
         return Outcome::Forward;
     }

@@ -194,6 +194,10 @@ pub fn mremap(call: &mut Call) -> Outcome {
         false => alloc::vec![(old, new_length)],
     };
     let mut answer = native(call);
+    // What lay at the target is unmapped before anything else can fail (`mremap_to`, mm/mremap.c).
+    if fixed && answer.is_err() {
+        forget_what_is_gone(target, nodes::pages(new_length));
+    }
     if several && answer.is_err() {
         not_all_moved(&moved, &lazy, old, target);
         nodes::rewatch(old, old_length);
@@ -239,6 +243,25 @@ pub fn mremap(call: &mut Call) -> Outcome {
     write_back_some_time(stored);
     nodes::release();
     done(answer)
+}
+
+/// Forgets the mappings of a range, as far as nothing is mapped there any more.
+fn forget_what_is_gone(start: usize, length: usize) {
+    let regions = nodes::between(start, length);
+    let regions = regions.iter().map(|it| (it.start, it.end - it.start));
+    let parts = pager::between(start, length);
+    let parts = parts.iter().map(|it| (it.start, it.length));
+    for (start, length) in regions.chain(parts) {
+        let end = start + length;
+        let (mut at, there) = (start, nodes::what_is_there(start, length));
+        for (from, length) in there.into_iter().chain([(end, 0)]) {
+            if at < from {
+                pager::unmapped(at, from - at);
+                nodes::take(at, from - at);
+            }
+            at = from + length;
+        }
+    }
 }
 
 /// The kernel has moved the first of several mappings, or none, before it found one that it could not move. What is not at `old` any more is at `target`.

@@ -4,7 +4,7 @@
 //! change of a file that could have such a shadow is made under the node's lock from beginning to end, so that none lies between the look at that
 //! word and the bytes in the shadow.
 
-use super::bytes::{PAGE, copy_in, copy_into, equalise, set_length};
+use super::bytes::{PAGE, copy_in, copy_into, each_difference, equalise, set_length};
 use super::{nodes, pager, records};
 use crate::description::{Description, Object};
 use crate::looked_at;
@@ -171,6 +171,8 @@ pub fn start<R>(
         set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;
         looked_at::mark_equal(file, fd)?;
         shadow::mark_partly(fd, &file.attributes()?, true)?;
+    } else if on_demand && !strangers && pager::fill::is_partly(&found) {
+        catch_up(file, fd).map_err(|error| no_room(name, error))?;
     } else {
         let size = file.attributes()?.size;
         make_room(size, &found)?;
@@ -186,6 +188,19 @@ pub fn start<R>(
         filled = true;
     }
     then(opened, filled)
+}
+
+/// Makes what is there of a shadow with holes equal to its file, which has changed since; what is missing is read when it is needed, as before.
+fn catch_up(file: &dyn File, fd: i32) -> culvert::Result<()> {
+    let size = file.attributes()?.size;
+    grow_or_cut(fd, size)?;
+    for part in pager::fill::present(fd, (0, size))? {
+        each_difference(file, fd, part, &mut |place, ours, _| {
+            shadow::write_all(fd, place, ours)
+        })?;
+    }
+    shadow::mark_partly(fd, &file.attributes()?, true)?;
+    looked_at::mark_equal(file, fd)
 }
 
 /// Room for what a shadow with this `struct stat` has not got of a file of `size` bytes.

@@ -115,6 +115,29 @@ $C run --no-private -v $N -- cmp $S/large $T/large";
     }
 }
 
+/// Storing changes the file's times, so that its shadow is not known to be equal any more: what is missing of it is still missing, and is not read for that.
+#[test]
+fn a_file_that_was_changed_is_mapped_on_demand_again() {
+    let script = "cat > $S/../again.py <<'E'
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR)
+for turn in range(3):
+    with mmap.mmap(file, 0) as mapped:
+        mapped[turn] = mapped[(50 << 20) + turn] = 65 + turn
+    os.pwrite(file, b'w', (60 << 20) + turn)
+os.truncate(file, (100 << 20) - 5000)
+with mmap.mmap(file, 0) as mapped:
+    print(mapped[:3], mapped[50 << 20:(50 << 20) + 3], mapped[60 << 20:(60 << 20) + 3], len(mapped))
+E
+chmod 755 $S/..
+$C run --no-private --page-memory 16M -v $N -- python3 $S/../again.py $T/large
+$C run --no-private -v $N -- cmp $S/large $T/large";
+    if let Some(done) = in_little_memory("again", script) {
+        let want = format!("b'ABC' b'ABC' b'www' {}\n", (100 << 20) - 5000);
+        assert_eq!(done.text(), want, "{}", done.report());
+    }
+}
+
 /// A page at a time, and never fewer than one instruction may need; an ordinary user's files find no room.
 #[test]
 fn bounds_that_are_smaller_than_what_is_filled_at_once() {

@@ -78,14 +78,26 @@ impl Pipe {
     }
 }
 
-/// Brings what was stored in the pages of `range` to `file`, and drops them; how many bytes that were. Under the node's lock.
+/// What [`write_back_and_drop`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evicted {
+    /// So many bytes are free now.
+    pub bytes: u64,
+    /// None of the pages has stayed.
+    pub all: bool,
+}
+
+/// Brings what was stored in the pages of `range` to `file`, and drops them. Under the node's lock.
 ///
 /// The driver's error when it does not take the bytes: then the pages stay.
-pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> Result<u64> {
+pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> Result<Evicted> {
     let found = stat_descriptor(shadow)?;
     // The holes of one that is complete are zeroes.
     if !fill::is_partly(&found) {
-        return Ok(0);
+        return Ok(Evicted {
+            bytes: 0,
+            all: true,
+        });
     }
     // What lies behind the end of the file is nobody's.
     let size = file.attributes()?.size.min(found.st_size as u64);
@@ -98,13 +110,17 @@ pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> R
         last: Vec::new(),
     };
     let mut result = Ok(());
+    let mut all = true;
     for (start, end) in fill::present(shadow, range)? {
         let end = end.min(size);
         let mut at = start & !(PAGE - 1);
         while at < end && result.is_ok() {
             let length = (end - at).min(eviction.pipe.room as u64) as usize;
             match eviction.of(at, length) {
-                Ok(0) => break,
+                Ok(0) => {
+                    all = false;
+                    break;
+                }
                 Ok(count) => at += count as u64,
                 Err(error) => result = Err(error),
             }
@@ -112,7 +128,8 @@ pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> R
     }
     fill::keep_times(shadow, &found);
     let left = stat_descriptor(shadow)?.st_blocks;
-    result.map(|()| found.st_blocks.saturating_sub(left) as u64 * 512)
+    let bytes = found.st_blocks.saturating_sub(left) as u64 * 512;
+    result.map(|()| Evicted { bytes, all })
 }
 
 struct Eviction<'a> {

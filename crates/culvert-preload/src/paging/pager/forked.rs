@@ -5,6 +5,7 @@ use crate::paging::nodes;
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::Descriptor;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
@@ -30,21 +31,26 @@ pub fn forked(shares_table: bool) {
     let mut ranges = core::mem::take(&mut state.ranges);
     // Of one that is filled nothing goes any more; that it may only be read is still to be known.
     ranges.retain(|range| range.read_only || may_lack(range.name));
-    let Some((fd, true)) = (match ranges.is_empty() {
+    let userfault = match ranges.is_empty() {
         true => None,
-        false => state.userfault(),
-    }) else {
-        return fill_these(&ranges, Errno::EPERM);
+        false => state.userfault().filter(|(_, full)| *full),
     };
+    let mut refused = Vec::new();
     for range in ranges {
-        match range.register(fd) {
+        let registered = userfault.ok_or(Errno::EPERM);
+        match registered.and_then(|(fd, _)| range.register(fd)) {
             Ok(()) => state.ranges.push(range),
-            Err(error) => fill_now(&range, error),
+            Err(error) => refused.push((range, error)),
         }
     }
     // All that are registered are told in the greeting, which is answered while this process does what else a new one has to.
     if !state.ranges.is_empty() {
         let _ = launch::connect().and_then(|socket| state.greet(socket));
+    }
+    // To fill may need room, for which the pager is asked.
+    drop(state);
+    for (range, error) in &refused {
+        fill_now(range, *error);
     }
 }
 
@@ -67,7 +73,7 @@ pub fn settle() {
                 range.unregister(fd);
             }
         }
-        fill_these(&ranges, error);
+        ranges.iter().for_each(|range| fill_now(range, error));
     }
 }
 
@@ -78,10 +84,6 @@ fn may_lack(name: ShadowName) -> bool {
         None => stat_path(&process::get().run.shadow(name)),
     };
     !found.is_ok_and(|found| !fill::is_partly(&found))
-}
-
-fn fill_these(ranges: &[Part], cause: Errno) {
-    ranges.iter().for_each(|range| fill_now(range, cause));
 }
 
 /// A range that cannot be registered here: its file is filled. A child that cannot even do that must not see zeroes: the range is unmapped.

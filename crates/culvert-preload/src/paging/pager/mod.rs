@@ -193,10 +193,11 @@ pub fn drop_pages(bytes: u64) {
     }
 }
 
-/// [`STATE`], unless somebody keeps it: this may be its owner, who is asking for something just now that needs room.
+/// [`STATE`], which another thread keeps while the pager drops pages for it, that is as long as drivers write. None after a minute: rather no room than a program that
+/// hangs.
 fn state_soon() -> Option<MutexGuard<'static, State>> {
-    /// Milliseconds: others ask the pager for as long.
-    const PATIENCE: usize = 100;
+    /// Milliseconds.
+    const PATIENCE: usize = 60_000;
     let pause = [0usize, 1_000_000];
     for _ in 0..PATIENCE {
         if let Some(state) = STATE.try_lock() {
