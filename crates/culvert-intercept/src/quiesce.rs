@@ -14,6 +14,8 @@ const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: usize = 16;
 
 /// How long a fork waits for a hook of another thread: nanoseconds of sleep.
 const PATIENCE: u64 = 10_000_000_000;
+/// How long others wait, who can do without, for all threads together: the rest of the program stands still meanwhile, and would again each time that it tries anew.
+const SHORT: u64 = 1_000_000_000;
 
 /// 1 while a thread forks.
 static FORKING: AtomicU32 = AtomicU32::new(0);
@@ -71,13 +73,27 @@ fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
     unsafe { syscall::call(nr::MEMBARRIER, [command, 0, 0]) }
 }
 
-/// Returns when the calling thread is the only one inside a hook; others wait from now on at the beginning of theirs. False: it is not, but was patient.
-pub(crate) fn begin(own: &ThreadBlock) -> bool {
+/// Returns when the calling thread is the only one inside a hook; others wait from now on at the beginning of theirs. A thread that does not leave its hook is waited
+/// for patiently, then no longer.
+pub(crate) fn begin(own: &ThreadBlock) {
+    close(own);
+    for block in thread::all() {
+        if !is_left(block, own, &mut { PATIENCE }) {
+            // A process that shared our memory may have been killed inside a hook; nothing will ever clear its state.
+            (dispatch::config().log)(
+                b"a thread has been inside a hook for 10 s: forking beside it",
+            );
+        }
+    }
+}
+
+/// From here on the others wait at the beginning of hooks, and who is inside one is seen to be.
+fn close(own: &ThreadBlock) {
     while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
         wait(own);
     }
     if thread::used() <= 1 {
-        return true;
+        return;
     }
     if membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED).is_err()
         && (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED).is_err()
@@ -87,29 +103,25 @@ pub(crate) fn begin(own: &ThreadBlock) -> bool {
         // A kernel or seccomp filter without it: a store buffer is empty long before this has passed.
         pause(1_000_000);
     }
-    let mut alone = true;
-    for block in thread::all() {
-        let (mut nanoseconds, mut waited) = (0, 0);
-        while !core::ptr::eq(block, own)
-            && block.is_used()
-            && block.state().load(Acquire) == INSIDE
-            && block.waits.load(Acquire) == 0
-        {
-            // A hook's way out wakes nobody, so look again, soon at first.
-            pause(nanoseconds);
-            waited += nanoseconds;
-            nanoseconds = (nanoseconds * 2 + 1_000).min(200_000);
-            if waited > PATIENCE {
-                // A process that shared our memory may have been killed inside a hook; nothing will ever clear its state.
-                (dispatch::config().log)(
-                    b"a thread has been inside a hook for 10 s: forking beside it",
-                );
-                alone = false;
-                break;
-            }
+}
+
+/// Waits until the thread of `block` is in no hook, or is the `own` one; false: it is in one still, and nothing is left of the `patience`, nanoseconds.
+fn is_left(block: &ThreadBlock, own: &ThreadBlock, patience: &mut u64) -> bool {
+    let mut nanoseconds = 0;
+    while !core::ptr::eq(block, own)
+        && block.is_used()
+        && block.state().load(Acquire) == INSIDE
+        && block.waits.load(Acquire) == 0
+    {
+        if *patience == 0 {
+            return false;
         }
+        // A hook's way out wakes nobody, so look again, soon at first.
+        pause(nanoseconds);
+        *patience = patience.saturating_sub(nanoseconds);
+        nanoseconds = (nanoseconds * 2 + 1_000).min(200_000);
     }
-    alone
+    true
 }
 
 fn pause(nanoseconds: u64) {
@@ -132,9 +144,14 @@ pub fn exclusively<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The same; not run at all (none) where another thread does not leave its hook for 10 s.
+/// The same; not run at all (none) where the others do not leave their hooks soon.
 pub fn if_alone<R>(run: impl FnOnce() -> R) -> Option<R> {
-    let alone = begin(thread::current());
+    let (own, mut patience) = (thread::current(), SHORT);
+    close(own);
+    let alone = thread::all().all(|block| is_left(block, own, &mut patience));
+    if !alone {
+        (dispatch::config().log)(b"another thread stays inside a hook: a number is not moved away");
+    }
     let result = alone.then(run);
     end();
     result

@@ -20,8 +20,8 @@ use culvert_sys::{nr, syscall};
 struct Carried<'a> {
     directory: &'a [u8],
     lock_descriptor: i32,
-    /// Nodes that this program would not find ([`handed`]).
-    handed: Vec<i32>,
+    /// Nodes that this program would not find ([`handed`]), with their mounts.
+    handed: Vec<(u16, i32)>,
     flags: u8,
     log: Option<&'a [u8]>,
 }
@@ -33,7 +33,7 @@ pub const NO_PATCH: u8 = 2;
 /// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if it lies in the source of one.
 pub const OUTSIDE: u8 = 4;
 
-/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>]...:<flags>[:<log file>]`.
+/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
@@ -43,7 +43,10 @@ fn carried(value: &[u8]) -> Option<Carried<'_>> {
         directory,
         lock_descriptor: numbers.next()?.parse().ok()?,
         handed: numbers
-            .map(|number| number.parse().ok())
+            .map(|one| {
+                let (number, mount) = one.split_once('.')?;
+                Some((mount.parse().ok()?, number.parse().ok()?))
+            })
             .collect::<Option<_>>()?,
         flags: flags.parse().ok()?,
         log: parts.next(),
@@ -357,10 +360,13 @@ mod tests {
             carried(b"/run/x:-1:1:/tmp/a:b")
                 .is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b"))
         );
-        assert!(carried(b"/run/x:1020,1018,7:0").is_some_and(|c| c.handed == [1018, 7]));
+        assert!(
+            carried(b"/run/x:1020,1018.0,7.2:0").is_some_and(|c| c.handed == [(0, 1018), (2, 7)])
+        );
         for bad in [
             &b""[..],
             b"/run/x:1,:0",
+            b"/run/x:1,7:0",
             b"/run/x",
             b"/run/x:",
             b"/run/x:a:0",

@@ -25,6 +25,7 @@ mod notices;
 mod passthrough;
 mod pool;
 mod report;
+mod retry;
 pub mod ring;
 mod room;
 mod session;

@@ -21,6 +21,7 @@ use std::{
     io,
     os::fd::{BorrowedFd, OwnedFd},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// The version from which on names can be doubted (`FUSE_EXPIRE_ONLY`, 7.38).
@@ -168,9 +169,19 @@ pub struct Teller<'a> {
     transport: &'a dyn Channel,
     protocol: Protocol,
     numbers: Numbers,
-    /// Nodes that the kernel did not know, whose content or attributes have changed, and how often it was told: an answer that brings it the node, as it was
-    /// before, may be under way.
-    unknown: BTreeMap<Node, (bool, u32)>,
+    /// Nodes that the kernel did not know, which have changed: an answer that brings it the node, as it was before, may be under way.
+    unknown: BTreeMap<Node, Unknown>,
+}
+
+/// A node that the kernel did not know.
+#[derive(Clone, Copy, Debug)]
+struct Unknown {
+    /// Its content has changed, not its attributes alone.
+    content: bool,
+    /// How often the kernel was told.
+    tries: u32,
+    /// When it is told again.
+    due: Instant,
 }
 
 impl<'a> Teller<'a> {
@@ -184,20 +195,27 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// How long to wait before [`Teller::tell`] is to be called though nothing has changed; none: for ever.
-    fn pause(&self) -> Option<Timespec> {
-        let tries = self.unknown.values().map(|(_, tries)| *tries).min()?;
-        let milliseconds = 1_i64 << tries.min(TRIES);
-        Some(Timespec {
-            tv_sec: milliseconds / 1000,
-            tv_nsec: milliseconds % 1000 * 1_000_000,
-        })
+    /// When [`Teller::tell`] is to be called though nothing has changed; none: never.
+    fn due(&self) -> Option<Instant> {
+        self.unknown.values().map(|one| one.due).min()
     }
 
-    /// Tells of `changes`, and once more of what the kernel did not know.
+    /// How long that is from now.
+    fn pause(&self) -> Option<Timespec> {
+        let pause = self.due()?.saturating_duration_since(Instant::now());
+        Timespec::try_from(pause).ok()
+    }
+
+    /// Tells of `changes`, and once more of what the kernel did not know, where that is due.
     pub fn tell(&mut self, changes: BTreeSet<Change>) {
-        for (node, (content, tries)) in std::mem::take(&mut self.unknown) {
-            self.outdated(node, content, tries);
+        self.tell_at(changes, Instant::now());
+    }
+
+    fn tell_at(&mut self, changes: BTreeSet<Change>, now: Instant) {
+        let unknown = self.unknown.iter().filter(|(_, one)| one.due <= now);
+        let due: Vec<(Node, Unknown)> = unknown.map(|(&node, &one)| (node, one)).collect();
+        for (node, one) in due {
+            self.outdated(node, one.content, one.tries, now);
         }
         let mut unneeded = Vec::new();
         for change in changes {
@@ -212,8 +230,8 @@ impl<'a> Teller<'a> {
                 }
                 Change::Doubtful { dir, name } => self.name(dir, &name, 0),
                 Change::Removed { dir, name, node } => self.removed(dir, &name, node),
-                Change::Attributes(node) => self.outdated(node, false, 0),
-                Change::Content(node) => self.outdated(node, true, 0),
+                Change::Attributes(node) => self.outdated(node, false, 0, now),
+                Change::Content(node) => self.outdated(node, true, 0, now),
                 Change::Unneeded(node) => unneeded.push(self.numbers.number(node)),
             }
         }
@@ -255,7 +273,10 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn outdated(&mut self, node: Node, content: bool, tries: u32) {
+    /// `tries`: how often the kernel was told of this change before.
+    fn outdated(&mut self, node: Node, content: bool, tries: u32, now: Instant) {
+        let before = self.unknown.remove(&node);
+        let content = content || before.is_some_and(|before| before.content);
         let inode = NotifyInvalInodeOut {
             ino: self.numbers.number(node),
             off: if content { 0 } else { -1 },
@@ -263,8 +284,14 @@ impl<'a> Teller<'a> {
         };
         let notification = Notification::InvalInode { inode };
         if !self.send("node", &notification) && tries < TRIES {
-            let (before, _) = self.unknown.get(&node).copied().unwrap_or_default();
-            self.unknown.insert(node, (before || content, tries + 1));
+            let tries = tries + 1;
+            let due = now + Duration::from_millis(1 << tries);
+            let unknown = Unknown {
+                content,
+                tries,
+                due,
+            };
+            self.unknown.insert(node, unknown);
         }
     }
 
@@ -410,22 +437,36 @@ mod tests {
     fn what_the_kernel_does_not_know_yet_is_told_again() {
         let kernel = Kernel::default();
         let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
-        teller.tell(BTreeSet::from([
-            Change::Attributes(Node(100)),
-            Change::Attributes(Node(9)),
-        ]));
-        assert!(teller.pause().is_some());
-        let mut rounds = 0;
-        while let Some(pause) = teller.pause() {
-            assert!(pause.tv_nsec < 1_000_000_000, "ppoll(2) takes no more");
-            teller.tell(BTreeSet::new());
-            rounds += 1;
+        let (start, count) = (Instant::now(), |what: &str| {
+            kernel.0.borrow().iter().filter(|one| *one == what).count()
+        });
+        let attributes = |node| Change::Attributes(Node(node));
+        teller.tell_at(BTreeSet::from([attributes(100), attributes(9)]), start);
+        // What happens elsewhere meanwhile takes none of its times.
+        for _ in 0..100 {
+            teller.tell_at(BTreeSet::from([attributes(9)]), start);
+        }
+        assert_eq!((count("inode 9 -1"), count("inode 100 -1")), (101, 1));
+        let (mut rounds, mut last) = (0, start);
+        while let Some(due) = teller.due() {
+            assert!(due - last == Duration::from_millis(2 << rounds), "{rounds}");
+            teller.tell_at(BTreeSet::new(), due);
+            (rounds, last) = (rounds + 1, due);
         }
         assert_eq!(rounds, TRIES);
-        let count = |what: &str| kernel.0.borrow().iter().filter(|one| *one == what).count();
-        assert_eq!(
-            (count("inode 9 -1"), count("inode 100 -1")),
-            (1, TRIES as usize + 1)
-        );
+        assert_eq!(count("inode 100 -1"), TRIES as usize + 1);
+        assert!(last - start > Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_change_more_is_told_at_once_and_as_often() {
+        let kernel = Kernel::default();
+        let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
+        let start = Instant::now();
+        teller.tell_at([Change::Content(Node(100))].into(), start);
+        teller.tell_at([Change::Attributes(Node(100))].into(), start);
+        // The first is not forgotten for the second.
+        assert_eq!(*kernel.0.borrow(), ["inode 100 0", "inode 100 0"]);
+        assert_eq!(teller.due(), Some(start + Duration::from_millis(2)));
     }
 }

@@ -11,6 +11,7 @@
 //! for milliseconds when it is wanted next.
 
 use crate::{
+    retry::Retry,
     room::{self, Room},
     transport::Transport,
 };
@@ -264,8 +265,27 @@ impl Pool {
         self.tell_steward();
     }
 
-    /// The steward's life: until the connection ends. `start` starts a thread more, if there may be one.
-    pub fn watch(&self, mut start: impl FnMut() -> bool) {
+    /// A thread more for requests that wait for one, if `start` makes one; where it fails, it is tried again in time.
+    fn start(&self, start: &mut impl FnMut() -> io::Result<bool>, retry: &mut Retry) -> bool {
+        if !retry.wait(Instant::now()).is_zero() {
+            return false;
+        }
+        match start() {
+            Ok(started) => {
+                retry.worked();
+                started
+            }
+            Err(error) => {
+                let line = format_args!("no thread can be added yet: {error}");
+                retry.failed(Instant::now(), line);
+                false
+            }
+        }
+    }
+
+    /// The steward's life: until the connection ends. `start` starts a thread more; false: there may be no more.
+    pub fn watch(&self, mut start: impl FnMut() -> io::Result<bool>) {
+        let mut retry = Retry::default();
         *self.steward.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
         let (mut before, mut since) = (u64::MAX, Instant::now());
         // At how many requests memory was given back.
@@ -279,7 +299,8 @@ impl Pool {
                 thread::park_timeout(TICK);
                 continue;
             }
-            if self.waiting.load(SeqCst) == 0 && (self.call() || start()) {
+            if self.waiting.load(SeqCst) == 0 && (self.call() || self.start(&mut start, &mut retry))
+            {
                 // It takes a request if there is one; else it waits for the next.
                 before = u64::MAX;
                 continue;
@@ -287,7 +308,10 @@ impl Pool {
             // Nothing happens, or all are busy: whoever has slept for a request tells.
             self.steward_sleeps.store(true, SeqCst);
             if self.taken.load(SeqCst) == now && !self.ended.load(SeqCst) {
+                let again = retry.wait(Instant::now());
+                let wanted = self.waiting.load(SeqCst) == 0 && !again.is_zero();
                 match IDLE.saturating_sub(since.elapsed()) {
+                    _ if wanted => thread::park_timeout(again),
                     _ if given_back == now => thread::park(),
                     Duration::ZERO => {
                         self.give_back();
@@ -347,7 +371,7 @@ mod tests {
         let queue = std::sync::Arc::new(Queue(Mutex::new(receiver)));
         let pool = Pool::new(true);
         thread::scope(|scope| {
-            scope.spawn(|| pool.watch(|| false));
+            scope.spawn(|| pool.watch(|| Ok(false)));
             for _ in 0..threads {
                 scope.spawn(|| {
                     let mut turn = Turn::default();
@@ -375,7 +399,7 @@ mod tests {
         assert_eq!(sum.load(SeqCst), 10_000 * 10_001 / 2);
     }
 
-    /// The same with fewer threads than requests: the steward starts what is missing.
+    /// The same with fewer threads than requests: the steward starts what is missing, again where it cannot at first.
     #[test]
     fn threads_are_started_for_requests_that_wait() {
         const COUNT: usize = 6;
@@ -397,9 +421,14 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(serve);
             scope.spawn(|| {
+                let mut fails = [true, true, true, false].into_iter().cycle();
                 pool.watch(|| {
+                    // Nothing is taken meanwhile that would make it look again.
+                    if fails.next() == Some(true) {
+                        return Err(io::ErrorKind::WouldBlock.into());
+                    }
                     scope.spawn(serve);
-                    true
+                    Ok(true)
                 });
             });
             (1..=COUNT).for_each(|request| sender.send(request).expect("they live"));

@@ -124,6 +124,8 @@ pub struct Session {
     pub(crate) tells: AtomicBool,
     pub(crate) interrupts: Arc<Interrupts>,
     pub(crate) locks: Arc<Locks>,
+    /// Which of the connection's it is, from 1; 0: there is one only.
+    server: u32,
     /// It was said what was in hand when the connection ended.
     abandoned: AtomicBool,
 }
@@ -165,6 +167,7 @@ impl Session {
         let tells = !seen || protocol.minor >= notices::EPOCH;
         let validity = belief::chosen(&*filesystem, &settings);
         let locks = Arc::new(Locks::of(settings.estate));
+        let server = settings.estate.map_or(0, Estate::begin);
         let polls = can.polls && !settings.without(capabilities::POLL);
         Self {
             notices: notices.filter(|_| polls || observed != Observed::Never),
@@ -180,8 +183,9 @@ impl Session {
             },
             settings,
             protocol,
-            files: Handles::default(),
-            directories: Handles::default(),
+            files: Handles::new(server),
+            directories: Handles::new(server),
+            server,
             backings: Backings::default(),
             history: History::default(),
             unopened: Unopened::default(),
@@ -197,17 +201,18 @@ impl Session {
     }
 
     /// Answers requests until the mount is gone. `transport` is the channel that INIT came by.
+    ///
+    /// When it ends otherwise, and there is an estate, the session is to be left ([`Session::leave`]), not dropped.
     pub fn serve(&self, transport: Box<dyn Transport>) -> Ended {
         room::keep_together();
         let threads = self.settings.threads();
         let mut channels = Vec::new();
         let mut places = Vec::new();
-        let mut server = 0;
+        let server = self.server;
         if let Some(estate) = self.settings.estate {
             // The first came with INIT, or stands for it.
             let others = estate.channels().skip(1);
             channels.extend(others.map(|channel| Box::new(channel) as Box<dyn Transport>));
-            server = estate.begin();
             places = estate.requests().places(threads, server);
         }
         while self.settings.estate.is_none() && channels.len() + 1 < threads {
@@ -217,7 +222,15 @@ impl Session {
                 Err(_) => break,
             }
         }
-        let teller = self.notices.as_ref().map(|_| transport.another());
+        // Whoever reads from a channel, all may write to it: those of an estate cost no descriptor.
+        let kept = self
+            .settings
+            .estate
+            .and_then(|estate| estate.channels().next());
+        let teller = self.notices.as_ref().map(|_| match kept {
+            Some(channel) => Ok(Box::new(channel) as Box<dyn Transport>),
+            None => transport.another(),
+        });
         let teller = match teller.transpose() {
             Ok(teller) => teller,
             Err(error) => return Ended::Broken(error),
@@ -246,10 +259,12 @@ impl Session {
             let (mut room, mut kept) = (MOST_THREADS, None);
             scope.spawn(move || {
                 pool.watch(|| {
-                    let free =
-                        (room > 0).then(|| left.pop().or_else(|| self.another(spare.as_deref())));
-                    let Some(channel) = free.flatten() else {
-                        return false;
+                    if room == 0 {
+                        return Ok(false);
+                    }
+                    let channel = match left.pop() {
+                        Some(channel) => channel,
+                        None => self.another(spare.as_deref())?,
                     };
                     let places = |estate: &Estate| estate.requests().places(1, server).pop();
                     let place = kept
@@ -268,13 +283,12 @@ impl Session {
                         }
                     });
                     if let Err(error) = started {
-                        report(format_args!("no thread can be added: {error}"));
                         left.extend(take(&given));
                         kept = place;
-                        return false;
+                        return Err(error);
                     }
                     room -= 1;
-                    true
+                    Ok(true)
                 });
             });
             if let Some(channel) = teller {
@@ -310,11 +324,19 @@ impl Session {
         })
     }
 
+    /// Leaves what is open to the next server: to drop the session would close it, while the estate says that it is open.
+    pub fn leave(self) {
+        std::mem::forget(self);
+    }
+
     /// A channel for a thread more.
-    fn another(&self, spare: Option<&dyn Transport>) -> Option<Box<dyn Transport>> {
-        match self.settings.estate {
-            Some(estate) => Some(Box::new(estate.another_channel().ok()?)),
-            None => spare?.another().ok(),
+    fn another(&self, spare: Option<&dyn Transport>) -> io::Result<Box<dyn Transport>> {
+        match (self.settings.estate, spare) {
+            (Some(estate), _) => Ok(Box::new(estate.another_channel()?)),
+            (None, Some(spare)) => spare.another(),
+            (None, None) => Err(io::Error::other(
+                "no descriptor was left for it at the start",
+            )),
         }
     }
 

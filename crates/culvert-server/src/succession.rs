@@ -1,17 +1,17 @@
 //! What a server takes over from the one before it.
 
 use crate::{
-    dispatch::{OpenDirectory, OpenFile, file_in},
-    estate::{Kind, Open},
+    dispatch::{Lost, OpenDirectory, OpenFile, file_in},
+    estate::{Kind, Open, identity},
     identity::SERVER,
     report::report,
     session::Session,
 };
-use culvert::{File, Node, OpenFlags, Opened, OpenedDirectory, Result};
-use std::os::fd::{FromRawFd, OwnedFd};
+use culvert::{Errno, Error, File, Node, OpenFlags, Opened, OpenedDirectory, Result};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 impl Session {
-    /// Opens what the kernel has open. What cannot be opened is reported, and EBADF from here on.
+    /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is closed.
     pub(crate) fn take_over(&self) {
         let Some(estate) = self.settings.estate else {
             return;
@@ -24,28 +24,30 @@ impl Session {
                 .for_each(|number| notices.ready(number));
         }
         for (number, open) in estate.files().each() {
-            match self.reopened(&open) {
-                Ok(file) => {
-                    let node = Node(open.node);
-                    let flags = OpenFlags(open.flags);
-                    let stores = flags.read() && flags.write();
-                    let counted = (open.backing >= 0).then_some(stores);
-                    if counted.is_some() {
-                        let backing = (open.backing > 0).then_some(open.backing);
-                        self.backings.restore(node, backing, stores);
-                    }
-                    let file = OpenFile {
-                        file,
-                        node,
-                        counted,
-                    };
-                    self.files.insert_as(number, file);
-                }
-                Err(error) => {
-                    report(format_args!("an open file is lost: {error}"));
-                    estate.files().clear(number);
-                }
+            let node = Node(open.node);
+            let flags = OpenFlags(open.flags);
+            let stores = flags.read() && flags.write();
+            let counted = (open.backing >= 0).then_some(stores);
+            if counted.is_some() {
+                let backing = (open.backing > 0).then_some(open.backing);
+                self.backings.restore(node, backing, stores);
             }
+            let file = self.reopened(&open);
+            let lost = file.is_err();
+            let file = file.unwrap_or_else(|error| {
+                if open.kind != Kind::Lost {
+                    report(format_args!("an open file is lost: {error}"));
+                    estate.files().lose(number);
+                }
+                Box::new(Lost)
+            });
+            let file = OpenFile {
+                file,
+                node,
+                counted,
+                lost,
+            };
+            self.files.insert_as(number, file);
         }
         for (number, open) in estate.directories().each() {
             let flags = OpenFlags(open.flags);
@@ -68,8 +70,20 @@ impl Session {
 
     fn reopened(&self, open: &Open) -> Result<Box<dyn File>> {
         let node = Node(open.node);
-        if open.kind == Kind::Backed {
-            return Ok(file_in(Opened::Backed(open.fd), node));
+        match open.kind {
+            Kind::Driven => {}
+            Kind::Lost => return Err(Errno::EBADF.into()),
+            Kind::Backed => {
+                // SAFETY: looked at only here.
+                let left = identity(unsafe { BorrowedFd::borrow_raw(open.fd) });
+                return match left == Some(open.identity) {
+                    true => Ok(file_in(Opened::Backed(open.fd), node)),
+                    false => Err(Error::because(
+                        Errno::EBADF,
+                        "its descriptor is not that file's any more",
+                    )),
+                };
+            }
         }
         // What it was opened for besides is done.
         let flags = OpenFlags(open.flags)
@@ -77,5 +91,176 @@ impl Session {
             .without(OpenFlags::EXCLUSIVE);
         let opened = self.filesystem.restore(&SERVER, node, flags, b"")?;
         Ok(file_in(opened, node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        estate::{Estate, Holding},
+        identity::Identity,
+        session::{Context, Settings},
+        transport::{Channel, Transport},
+    };
+    use culvert::mount::Mount;
+    use culvert_drivers::Environment;
+    use culvert_wire::{InitFlags, Message, NEWEST_MINOR, Protocol, structures::ReleaseIn};
+    use std::{
+        io,
+        os::fd::{AsFd, AsRawFd, IntoRawFd},
+    };
+
+    /// A kernel that takes notifications, or does not.
+    struct Kernel(bool);
+
+    impl Channel for Kernel {
+        fn send(&self, _: &Message<'_>) -> io::Result<()> {
+            match self.0 {
+                true => Ok(()),
+                false => Err(io::ErrorKind::InvalidInput.into()),
+            }
+        }
+        fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+        fn release_backing(&self, _: i32) {}
+    }
+
+    impl Transport for Kernel {
+        fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+        fn another(&self) -> io::Result<Box<dyn Transport>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// What a server has left that has agreed with the kernel.
+    fn estate() -> &'static Estate {
+        let estate = Estate::new().unwrap();
+        estate.set_protocol(&Protocol {
+            minor: NEWEST_MINOR,
+            flags: InitFlags::NONE,
+        });
+        estate
+    }
+
+    /// The next server.
+    fn next(estate: &'static Estate, kernel: &Kernel) -> Result<Session> {
+        let mount = Mount {
+            driver: "passthrough".into(),
+            source: std::env::temp_dir()
+                .into_os_string()
+                .into_encoded_bytes()
+                .into(),
+            target: b"/mnt".to_vec(),
+            options: [].into(),
+        };
+        let filesystem = culvert_drivers::open(&mount, &Environment::default())?;
+        let settings = Settings {
+            estate: Some(estate),
+            ..Settings::default()
+        };
+        Session::negotiate(filesystem, settings, kernel)
+    }
+
+    fn memory() -> OwnedFd {
+        rustix::fs::memfd_create("left", rustix::fs::MemfdFlags::CLOEXEC).unwrap()
+    }
+
+    const NODE: Node = Node(5);
+
+    fn backed(fd: i32, identity: [u64; 2]) -> Open {
+        Open {
+            kind: Kind::Backed,
+            node: NODE.0,
+            flags: 2,
+            fd,
+            identity,
+            backing: -1,
+            request: 2,
+        }
+    }
+
+    #[test]
+    fn a_server_that_fails_leaves_everything_open() {
+        let estate = estate();
+        let [file, lock] = [(); 2].map(|()| {
+            let made = memory();
+            let identity = identity(made.as_fd()).unwrap();
+            (made.into_raw_fd(), identity)
+        });
+        estate.files().set(1, &backed(file.0, file.1));
+        let holding = Holding {
+            kind: 1,
+            owner: 7,
+            node: NODE.0,
+            fh: 1,
+            pid: 9,
+            fd: lock.0,
+            identity: lock.1,
+        };
+        estate.locks().add(&holding).unwrap();
+        assert!(next(estate, &Kernel(false)).is_err());
+        for (fd, own) in [file, lock] {
+            // SAFETY: looked at only here.
+            let left = identity(unsafe { BorrowedFd::borrow_raw(fd) });
+            assert_eq!(left, Some(own));
+        }
+        let session = next(estate, &Kernel(true)).unwrap();
+        assert!(session.file(NODE, 1).is_ok());
+        assert_eq!(estate.locks().each().count(), 1);
+    }
+
+    #[test]
+    fn what_is_lost_is_the_kernels_until_it_closes_it() {
+        let estate = estate();
+        let (own, somebodys) = (memory(), memory());
+        let its = identity(own.as_fd()).unwrap();
+        estate.files().set(1, &backed(somebodys.as_raw_fd(), its));
+        estate.files().set(2, &backed(own.into_raw_fd(), its));
+        let errno = |session: &Session, node, number| {
+            let found = session.file(node, number);
+            found.map(drop).map_err(|error| error.errno())
+        };
+        next(estate, &Kernel(true)).unwrap().leave();
+        // Also to the server after the next, and to the one after that it is not another file.
+        let session = next(estate, &Kernel(true)).unwrap();
+        assert_eq!(errno(&session, NODE, 1), Err(Errno::EBADF));
+        assert_eq!(errno(&session, NODE, 2), Ok(()));
+        assert_eq!(errno(&session, Node(6), 2), Err(Errno::EBADF));
+        let opened = session.files.insert(OpenFile {
+            file: Box::new(Lost),
+            node: NODE,
+            counted: None,
+            lost: false,
+        });
+        assert_eq!(crate::handles::place(opened), 3);
+        assert_ne!(opened, 3);
+
+        let hand = session.interrupts.join();
+        let mut context = Context {
+            identity: &mut Identity::of_thread(),
+            transport: &Kernel(true),
+            hand: &hand,
+            groups: Vec::new(),
+            place: None,
+            evidence: None,
+            left: false,
+        };
+        let mut release = |node, fh| {
+            let release = ReleaseIn {
+                fh,
+                ..ReleaseIn::default()
+            };
+            session.release(&mut context, node, &release).is_ok()
+        };
+        assert!(!release(Node(6), 2));
+        assert_eq!(errno(&session, NODE, 2), Ok(()));
+        assert!(release(NODE, 1) && release(NODE, 2));
+        assert_eq!(estate.files().each().count(), 0);
+        // It was never ours to close.
+        assert!(identity(somebodys.as_fd()).is_some());
     }
 }

@@ -140,10 +140,15 @@ fn serve_until_unmounted(
     signals::unmount_at_signals(ready.target.clone());
     match session.serve(transport) {
         Ended::Unmounted => Ok(()),
-        Ended::Broken(error) => Err(Failure::new(format!(
-            "the connection with the kernel broke: {}",
-            reason(&error)
-        ))),
+        Ended::Broken(error) => {
+            if estate.is_some() {
+                session.leave();
+            }
+            Err(Failure::new(format!(
+                "the connection with the kernel broke: {}",
+                reason(&error)
+            )))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ fn carriers(
     loader: Loader,
     others: &[Vec<u8>; 2],
     nested: Option<Vec<u8>>,
-    handed: &[Descriptor],
+    handed: &[(u16, Descriptor)],
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
@@ -37,8 +37,8 @@ fn carriers(
     entries
 }
 
-/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>]...:<flags>[:<log file>]`.
-pub fn carrier(process: &Process, handed: &[Descriptor]) -> Vec<u8> {
+/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...:<flags>[:<log file>]`.
+pub fn carrier(process: &Process, handed: &[(u16, Descriptor)]) -> Vec<u8> {
     let mut entry = crate::run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
@@ -47,8 +47,8 @@ pub fn carrier(process: &Process, handed: &[Descriptor]) -> Vec<u8> {
         .load(core::sync::atomic::Ordering::Relaxed);
     let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };
     entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
-    for descriptor in handed {
-        entry.extend_from_slice(alloc::format!(",{}", descriptor.0).as_bytes());
+    for (mount, descriptor) in handed {
+        entry.extend_from_slice(alloc::format!(",{}.{mount}", descriptor.0).as_bytes());
     }
     entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
     if let Some(path) = crate::log::path() {

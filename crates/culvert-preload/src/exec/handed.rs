@@ -19,10 +19,11 @@ use culvert_sys::{nr, sync::Mutex, syscall};
 const MOST: usize = 64;
 
 /// What this program was given and has not looked for.
-static GIVEN: Mutex<Vec<&'static AtomicI32>> = Mutex::new(Vec::new());
+static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 
-/// Descriptors for the next program, which survive exec; closed where that fails.
-pub fn hand_down() -> Vec<Descriptor> {
+/// Descriptors for the next program, each with the mount that it is for (two mounts of one source may have the same node); they survive exec, and are closed where that
+/// fails.
+pub fn hand_down() -> Vec<(u16, Descriptor)> {
     let process = process::get();
     let mut inherited: Vec<Arc<Description>> = Vec::new();
     process.table.each(|fd, description| {
@@ -40,23 +41,23 @@ pub fn hand_down() -> Vec<Descriptor> {
     inherited.retain(|description| is_lost(description));
     let owns = inherited.iter().filter_map(|description| {
         let file_system = description.file_system().ok()?;
-        file_system.handed_down(description.node)
+        let own = file_system.handed_down(description.node)?;
+        Some((description.mount.0, own))
     });
-    let given: Vec<i32> = GIVEN.lock().iter().map(|it| it.load(Relaxed)).collect();
-    let mut known: Vec<(u64, u64)> = given.iter().filter_map(|&fd| identity(fd)).collect();
-    // One that goes on anyway need not be handed down again. Of two mounts that have it, each gets its own.
-    let owns = owns.filter(
-        |&fd| match known.iter().position(|&it| Some(it) == identity(fd)) {
-            Some(at) => {
-                known.swap_remove(at);
-                false
-            }
-            None => true,
-        },
-    );
-    owns.chain(given.iter().copied())
+    let given = GIVEN.lock();
+    let given = given
+        .iter()
+        .map(|(mount, place)| (*mount, place.load(Relaxed)));
+    let given: Vec<(u16, i32)> = given.collect();
+    let known: Vec<_> = given
+        .iter()
+        .map(|&(mount, fd)| (mount, identity(fd)))
+        .collect();
+    // One that goes on anyway need not be handed down again.
+    owns.filter(|&(mount, fd)| !known.contains(&(mount, identity(fd))))
+        .chain(given)
         .take(MOST)
-        .filter_map(|fd| dup_high(fd, false).ok().map(Descriptor))
+        .filter_map(|(mount, fd)| Some((mount, Descriptor(dup_high(fd, false).ok()?))))
         .collect()
 }
 
@@ -90,13 +91,14 @@ fn is_lost(description: &Description) -> bool {
     }
 }
 
-/// This program was given `fd`.
-pub fn receive(fd: i32) {
+/// This program was given `fd`, for `mount`.
+pub fn receive((mount, fd): (u16, i32)) {
     const F_SETFD: usize = 2;
     const FD_CLOEXEC: usize = 1;
     // SAFETY: the flag of a descriptor that is not the program's.
     if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
-        GIVEN.lock().push(process::get().table.receive_internal(fd));
+        let place = process::get().table.receive_internal(fd);
+        GIVEN.lock().push((mount, place));
     }
 }
 
@@ -107,7 +109,10 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
         return false;
     }
     let mut given = GIVEN.lock();
-    let found = given.iter().position(|place| {
+    let found = given.iter().position(|(mount, place)| {
+        if *mount != name.mount {
+            return false;
+        }
         let Ok(entry) = file_system.identify(place.load(Relaxed)) else {
             return false;
         };
@@ -117,7 +122,7 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
         }
         node == name.node
     });
-    let Some(place) = found.map(|at| given.swap_remove(at)) else {
+    let Some((_, place)) = found.map(|at| given.swap_remove(at)) else {
         return false;
     };
     let fd = place.swap(-1, AcqRel);

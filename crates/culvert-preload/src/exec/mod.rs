@@ -45,7 +45,7 @@ struct Image {
     /// The node whose shadow this is.
     shadow: Option<ShadowName>,
     /// What the environment says is there.
-    handed: Vec<Descriptor>,
+    handed: Vec<(u16, Descriptor)>,
 }
 
 /// What a program is given beside its environment and the run, and does not see.

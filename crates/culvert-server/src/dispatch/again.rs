@@ -126,7 +126,7 @@ impl Session {
                 Ok(self.renamed(&caller, evidence, place, &renaming))
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
-                let Some(open) = self.files.get(fallocate.fh) else {
+                let Some(open) = self.file_if_open(node, fallocate.fh) else {
                     return Ok(None);
                 };
                 let size = open.file.attributes()?.size;
@@ -286,13 +286,14 @@ impl Session {
     pub(super) fn appended(
         &self,
         context: &mut Context<'_>,
+        node: Node,
         write: &WriteIn,
         data: &[u8],
     ) -> Result<usize> {
         let (Some(place), true) = (context.place, self.appends(write)) else {
             return Ok(0);
         };
-        let Some(open) = self.files.get(write.fh) else {
+        let Some(open) = self.file_if_open(node, write.fh) else {
             return Ok(0);
         };
         let size = open.file.attributes()?.size;

@@ -81,6 +81,7 @@ impl Session {
                 node: dir.0,
                 flags: open.flags,
                 fd: -1,
+                identity: [0; 2],
                 backing: -1,
                 request: place.unique(),
             };

@@ -3,13 +3,14 @@
 use super::{DONE, Outcome, unnamed};
 use crate::{
     capabilities::KEEP_CACHE,
-    estate::{Kind, Open},
+    estate::{Kind, Open, identity},
     identity::SERVER,
     interrupts::Hand,
     session::{Context, Session},
 };
 use culvert::{
-    Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source, Whence,
+    Attributes, Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source,
+    Whence,
 };
 use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
 use culvert_wire::{
@@ -29,6 +30,20 @@ pub struct OpenFile {
     pub node: Node,
     /// [`crate::passthrough::Backings`] counts it, as one that stores or not.
     pub counted: Option<bool>,
+    /// An earlier server had it open, and this one could not open it again: it is there to be closed ([`Lost`]).
+    pub lost: bool,
+}
+
+/// What stands for a file that is lost, so that its number, its place and what is counted of it stay the kernel's until that closes it.
+pub struct Lost;
+
+impl File for Lost {
+    fn read_at(&self, _: u64, _: &mut dyn Sink) -> Result<usize> {
+        Err(Errno::EBADF.into())
+    }
+    fn attributes(&self) -> Result<Attributes> {
+        Err(Errno::EBADF.into())
+    }
 }
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
@@ -39,15 +54,22 @@ pub(super) const APPEND: u32 = OpenFlags::APPEND.0;
 pub(super) const MEANT: u32 = 0o3 | 0o1000 | APPEND | 0o10000 | 0o4000000 | 0o1000000;
 
 impl Session {
-    pub(super) fn file(&self, number: u64) -> Result<Arc<OpenFile>> {
-        let open = self.files.get(number);
+    /// The open file `number`, of `node`; `EBADF`: it is not that, or is lost.
+    pub(crate) fn file(&self, node: Node, number: u64) -> Result<Arc<OpenFile>> {
+        let open = self.file_if_open(node, number);
         open.ok_or_else(|| Error::because(Errno::EBADF, "request on a file that is not open"))
+    }
+
+    /// The same; none where there is no such file.
+    pub(super) fn file_if_open(&self, node: Node, number: u64) -> Option<Arc<OpenFile>> {
+        let open = self.files.get(number);
+        open.filter(|open| open.node == node && !open.lost)
     }
 
     /// The open file `number`, or that of `node` where files are not opened.
     pub(super) fn file_of(&self, node: Node, number: u64) -> Result<Arc<OpenFile>> {
         if number != 0 || !self.opens_nothing() {
-            return self.file(number);
+            return self.file(node, number);
         }
         self.unopened.get(node, || {
             let opened = self.filesystem.open(&SERVER, node, OpenFlags(0))?;
@@ -55,6 +77,7 @@ impl Session {
                 file: file_in(opened, node),
                 node,
                 counted: None,
+                lost: false,
             })
         })
     }
@@ -145,6 +168,13 @@ impl Session {
             Opened::Backed(fd) => (Kind::Backed, fd),
             Opened::Driven(_) => (Kind::Driven, -1),
         };
+        let identity = match kind {
+            // SAFETY: the driver gives it to this function, which has not closed it.
+            Kind::Backed if self.settings.estate.is_some() => {
+                identity(unsafe { BorrowedFd::borrow_raw(number) }).unwrap_or_default()
+            }
+            _ => [0; 2],
+        };
         let file = file_in(opened, node);
         let mut open_flags = match kind == Kind::Backed || !file.reports_at_close() {
             // FLUSH says whose record locks go.
@@ -199,6 +229,7 @@ impl Session {
             file,
             node,
             counted: counted.then_some(stores),
+            lost: false,
         });
         if let (Some(estate), Some(place)) = (self.settings.estate, context.place) {
             let open = Open {
@@ -206,6 +237,7 @@ impl Session {
                 node: node.0,
                 flags: flags.0,
                 fd: number,
+                identity,
                 backing: if counted { backing_id } else { -1 },
                 request: place.unique(),
             };
@@ -234,16 +266,25 @@ impl Session {
         let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
         // SAFETY: the descriptor is the file's, which outlives this call.
         let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
-        context.identity.anybody_but_root().ok()?;
+        // None is registered by root; but the open counts, and is served as others of its node that overlap with it.
+        let fd = fd.filter(|_| context.identity.anybody_but_root().is_ok());
         let stores = flags.read() && flags.write();
         self.backings.open(node, fd, stores, context.transport)
     }
 
-    pub(super) fn release(
+    pub(crate) fn release(
         &self,
         context: &mut Context<'_>,
+        node: Node,
         release: &ReleaseIn,
     ) -> Outcome<'static> {
+        let open = self.files.get(release.fh);
+        if open.is_some_and(|open| open.node != node) {
+            return Err(Error::because(
+                Errno::EBADF,
+                "another file was to be closed",
+            ));
+        }
         // Before the number is another's.
         if let Some(estate) = self.settings.estate {
             estate.files().clear(release.fh);
@@ -264,6 +305,9 @@ impl Session {
         out: &'o mut [u8],
     ) -> Outcome<'o> {
         let open = self.file_of(node, read.fh)?;
+        if is_awaited(read) {
+            self.interrupts.is_awaited(context.hand);
+        }
         let size = out.len().min(read.size as usize).min(reach(read.offset)?);
         let mut sink = Reading {
             rest: &mut out[..size],
@@ -279,11 +323,12 @@ impl Session {
         &self,
         context: &mut Context<'_>,
         header: &InHeader,
+        node: Node,
         write: &WriteIn,
         data: &[u8],
         done: usize,
     ) -> Outcome<'static> {
-        let open = self.file(write.fh)?;
+        let open = self.file(node, write.fh)?;
         if self.acts {
             // Who may keep set-user-ID at a write is decided by the one who writes.
             match write.write_flags & WriteIn::KILL_SUIDGID != 0 {
@@ -309,12 +354,12 @@ impl Session {
         })
     }
 
-    pub(super) fn flush(&self, flush: &FlushIn) -> Outcome<'static> {
+    pub(super) fn flush(&self, node: Node, flush: &FlushIn) -> Outcome<'static> {
         // No more of these: what was not opened for writing delays nothing.
         if flush.fh == 0 && self.opens_nothing() {
             return Err(Errno::ENOSYS.into());
         }
-        self.file(flush.fh)?.file.flush()?;
+        self.file(node, flush.fh)?.file.flush()?;
         DONE
     }
 
@@ -341,21 +386,27 @@ impl Session {
         })
     }
 
-    pub(super) fn fallocate(&self, asked: &FallocateIn) -> Outcome<'static> {
+    pub(super) fn fallocate(&self, node: Node, asked: &FallocateIn) -> Outcome<'static> {
         if asked.length == 0 {
             return Err(Errno::EINVAL.into());
         }
         if reach(asked.offset)? < asked.length as usize {
             return Err(Errno::EFBIG.into());
         }
-        let open = self.file(asked.fh)?;
+        let open = self.file(node, asked.fh)?;
         open.file.allocate(asked.mode, asked.offset, asked.length)?;
         DONE
     }
 
     /// copy_file_range(2). Where the driver cannot, the kernel reads and writes (EOPNOTSUPP, `fuse_copy_file_range`).
-    pub(super) fn copy_range(&self, copy: &CopyFileRangeIn, wide: bool) -> Outcome<'static> {
-        let (from, to) = (self.file(copy.fh_in)?, self.file(copy.fh_out)?);
+    pub(super) fn copy_range(
+        &self,
+        node: Node,
+        copy: &CopyFileRangeIn,
+        wide: bool,
+    ) -> Outcome<'static> {
+        let from = self.file(node, copy.fh_in)?;
+        let to = self.file(self.numbers.node(copy.nodeid_out), copy.fh_out)?;
         // The short answer counts in 32 bits.
         let most = if wide { usize::MAX } else { 1 << 30 };
         let most = most.min(reach(copy.off_in)?).min(reach(copy.off_out)?);
@@ -387,6 +438,12 @@ pub fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
         }
         Opened::Driven(file) => file,
     }
+}
+
+/// Whether a READ is of a caller who waits for it himself, who may be interrupted: not a page's, and not one of several at once (libaio, io_uring). Only read(2) past the page
+/// cache names its owner (`fuse_direct_io`, fs/fuse/file.c); without `O_DIRECT` it waits for each.
+const fn is_awaited(read: &ReadIn) -> bool {
+    read.read_flags & ReadIn::LOCK_OWNER != 0 && !OpenFlags(read.flags).direct()
 }
 
 /// How many bytes there are from `offset` to the largest; `EINVAL` beyond.

@@ -32,7 +32,7 @@ impl Session {
             F_UNLCK => LockKind::Unlock,
             _ => return Err(Errno::EINVAL.into()),
         };
-        let file = self.file(asked.fh)?;
+        let file = self.file(node, asked.fh)?;
         if self.acts {
             context.identity.server()?;
         }
@@ -141,30 +141,26 @@ impl Session {
             return;
         }
         self.locks.closed(node, flush.lock_owner);
-        self.unlock_by_driver(flush.fh, flush.lock_owner, Kind::Record);
+        self.unlock_by_driver(node, flush.fh, flush.lock_owner, Kind::Record);
     }
 
     /// The last descriptor of an open file was closed.
-    pub(super) fn ended(&self, release: &ReleaseIn) {
+    pub(super) fn ended(&self, node: Node, release: &ReleaseIn) {
         self.locks.released(release.fh);
         if release.release_flags & ReleaseIn::FLOCK_UNLOCK != 0 {
-            self.unlock_by_driver(release.fh, release.lock_owner, Kind::Flock);
+            self.unlock_by_driver(node, release.fh, release.lock_owner, Kind::Flock);
         }
     }
 
     /// Drivers that keep locks themselves are told what goes.
-    fn unlock_by_driver(&self, fh: u64, owner: u64, kind: Kind) {
-        let Some(file) = self.files.get(fh) else {
+    fn unlock_by_driver(&self, node: Node, fh: u64, owner: u64, kind: Kind) {
+        let Some(file) = self.file_if_open(node, fh) else {
             return;
         };
         if descriptor(&file).is_some() {
             return;
         }
-        let holder = Holder {
-            node: file.node,
-            owner,
-            kind,
-        };
+        let holder = Holder { node, owner, kind };
         let lock = Lock {
             kind: LockKind::Unlock,
             start: 0,

@@ -21,7 +21,7 @@ use culvert_wire::{
     structures::{InHeader, StatfsOut, StatxOut},
 };
 pub use directories::OpenDirectory;
-pub use files::{OpenFile, file_in};
+pub use files::{Lost, OpenFile, file_in};
 
 /// An answer, or the errno and why.
 type Outcome<'o> = Result<Answer<'o>>;
@@ -59,16 +59,16 @@ impl Session {
             // These act on what is open already, by the server's own right; writes see to theirs.
             Operation::Read { read } => return self.read(context, node, read, out),
             Operation::Write { write, data } => {
-                let done = self.appended(context, write, data.0)?;
-                return self.write(context, header, write, data.0, done);
+                let done = self.appended(context, node, write, data.0)?;
+                return self.write(context, header, node, write, data.0, done);
             }
             Operation::Flush { flush } => {
                 self.closed(node, flush);
-                return self.flush(flush);
+                return self.flush(node, flush);
             }
             Operation::Release { release } => {
-                self.ended(release);
-                return self.release(context, release);
+                self.ended(node, release);
+                return self.release(context, node, release);
             }
             Operation::Getlk { lock } => return self.get_lock(context, node, lock),
             Operation::Setlk { lock } => return self.set_lock(context, header, node, lock, false),
@@ -192,9 +192,9 @@ impl Session {
             Operation::Ioctl { ioctl, data } => {
                 self.ioctl(context, header, node, ioctl, data.0, out)
             }
-            Operation::Fallocate { fallocate } => self.fallocate(fallocate),
-            Operation::CopyFileRange { copy } => self.copy_range(copy, false),
-            Operation::CopyFileRange64 { copy } => self.copy_range(copy, true),
+            Operation::Fallocate { fallocate } => self.fallocate(node, fallocate),
+            Operation::CopyFileRange { copy } => self.copy_range(node, copy, false),
+            Operation::CopyFileRange64 { copy } => self.copy_range(node, copy, true),
             Operation::Syncfs { .. } => {
                 fs.sync()?;
                 DONE
@@ -250,7 +250,7 @@ impl Session {
 
     /// Attributes of an open file, or of the node.
     fn attributes(&self, node: Node, file: Option<u64>) -> Result<culvert::Attributes> {
-        match file.and_then(|file| self.files.get(file)) {
+        match file.and_then(|file| self.file_if_open(node, file)) {
             Some(open) => open.file.attributes(),
             None => self.filesystem.attributes(node),
         }

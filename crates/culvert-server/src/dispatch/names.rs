@@ -56,7 +56,7 @@ impl Session {
         if self.acts && self.tells_times(asked) {
             context.identity.server()?;
         }
-        let open = (asked.valid & SetattrIn::FH != 0).then(|| self.files.get(asked.fh));
+        let open = (asked.valid & SetattrIn::FH != 0).then(|| self.file_if_open(node, asked.fh));
         if let Some(open) = open.flatten() {
             let mode = changes.permissions.unwrap_or(0);
             match groups::with_mode(mode, || open.file.set_attributes(&changes)) {

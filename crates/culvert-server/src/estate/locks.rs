@@ -21,6 +21,7 @@ struct Record {
     owner: AtomicU64,
     fh: AtomicU64,
     fd: AtomicI32,
+    identity: [AtomicU64; 2],
 }
 
 /// A holder of locks.
@@ -38,6 +39,8 @@ pub struct Holding {
     pub pid: u32,
     /// The description's descriptor.
     pub fd: i32,
+    /// Which file of the kernel's it is on: `st_dev` and `st_ino`.
+    pub identity: [u64; 2],
 }
 
 /// All of them.
@@ -73,6 +76,9 @@ impl Holdings {
         record.fh.store(holding.fh, Relaxed);
         record.pid.store(holding.pid, Relaxed);
         record.fd.store(holding.fd, Relaxed);
+        for (place, word) in record.identity.iter().zip(holding.identity) {
+            place.store(word, Relaxed);
+        }
         record.kind.store(holding.kind, Release);
         Some(index)
     }
@@ -109,6 +115,7 @@ impl Holdings {
                     fh: record.fh.load(Relaxed),
                     pid: record.pid.load(Relaxed),
                     fd: record.fd.load(Acquire),
+                    identity: [0, 1].map(|word| record.identity[word].load(Relaxed)),
                 };
                 (index, holding)
             })
@@ -135,6 +142,7 @@ mod tests {
             fh: 3,
             pid: 4,
             fd: 5,
+            identity: [6, 7],
         };
         assert_eq!(holdings.add(&one(1)), Some(0));
         assert_eq!(holdings.add(&one(2)), Some(1));

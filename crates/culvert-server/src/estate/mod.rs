@@ -229,7 +229,8 @@ impl Estate {
 
     /// Whether the kernel has a file of the driver's node `node` open.
     pub fn has_open(&self, node: Node) -> bool {
-        self.files.each().any(|(_, open)| open.node == node.0)
+        let mut open = self.files.each().map(|(_, open)| open);
+        open.any(|open| open.kind != Kind::Lost && open.node == node.0)
     }
 
     /// Where the driver writes down what its descriptors are.
@@ -263,6 +264,14 @@ impl Estate {
             }
         }
     }
+}
+
+/// Which file of the kernel's is open in `file`: `st_dev` and `st_ino`. None: it is not open.
+///
+/// A server that did not die by a signal may have closed what it wrote down, and the number may be another file's by now.
+pub fn identity(file: BorrowedFd<'_>) -> Option<[u64; 2]> {
+    let status = rustix::fs::fstat(file).ok()?;
+    Some([status.st_dev, status.st_ino])
 }
 
 /// The descriptors of this process.

@@ -8,8 +8,9 @@
 //!
 //! Of a request that goes by a ring the kernel says nothing when the signal comes before the request was copied to the server (`fuse_uring_prepare_send` does not look at
 //! `FR_INTERRUPTED` as `fuse_dev_do_read` does, Linux 6.18), be it for microseconds or because all entries were in use. But the signal then still waits for its thread, which
-//! cannot take it before the answer: so for what takes long it is looked for once ([`waiting::signalled`]). Of READ only what kills counts: pages are read ahead on nobody's
-//! behalf, which `fuse_dev_do_read` interrupts never, though the one who waits for them is named, and waits with all other signals pending.
+//! cannot take it before the answer: so for what takes long it is looked for once ([`waiting::signalled`]). Of READ only what kills counts, unless it is said that its caller waits for it
+//! ([`Interrupts::is_awaited`]): pages are read ahead on nobody's behalf, which `fuse_dev_do_read` interrupts never, though the one who waits for them is named, and waits with
+//! all other signals pending.
 
 mod signal;
 mod waiting;
@@ -67,6 +68,8 @@ pub struct Hand {
     /// The request that was in hand when [`Interrupts::look`] came by, and the one whose caller it has looked at.
     seen: AtomicU64,
     looked: AtomicU64,
+    /// The READ whose caller waits for it.
+    awaited: AtomicU64,
     thread: i32,
     /// Held while the signal is sent.
     sending: Mutex<()>,
@@ -80,7 +83,7 @@ impl Hand {
     }
 
     /// The request in hand and its operation, if somebody waits for it.
-    fn awaited(&self) -> Option<(u64, &'static str)> {
+    fn operation(&self) -> Option<(u64, &'static str)> {
         let unique = self.unique.load(SeqCst);
         let opcode = self.opcode.load(Relaxed);
         (unique != 0 && !UNAWAITED.contains(&opcode)).then(|| (unique, Operation::name(opcode)))
@@ -151,6 +154,7 @@ impl Interrupts {
             caller: AtomicU32::new(0),
             seen: AtomicU64::new(0),
             looked: AtomicU64::new(0),
+            awaited: AtomicU64::new(0),
             thread: rustix::thread::gettid().as_raw_nonzero().get(),
             sending: Mutex::new(()),
         });
@@ -187,25 +191,39 @@ impl Interrupts {
         }
     }
 
+    /// The caller of the READ that `hand` has taken waits for it: any signal of his ends it.
+    pub fn is_awaited(&self, hand: &Hand) {
+        if !self.looks.load(Relaxed) {
+            return;
+        }
+        let unique = hand.unique.load(SeqCst);
+        hand.awaited.store(unique, SeqCst);
+        // Who has looked before that was said looks again; in this order one of both sees what the other has stored.
+        if hand.looked.load(SeqCst) == unique {
+            hand.looked.store(0, SeqCst);
+            if self.rests.swap(false, SeqCst) {
+                self.tell(|work| work.looks = true);
+            }
+        }
+    }
+
     /// Looks at the callers of requests that take long, at each once; whether there is more to look at.
     fn look(&self) -> bool {
         let hands = lock(&self.hands).clone();
         let mut more = false;
         for hand in hands {
             let unique = hand.unique.load(SeqCst);
-            if unique == 0 || hand.looked.load(Relaxed) == unique {
+            if unique == 0 || hand.looked.load(SeqCst) == unique {
                 continue;
             }
             if hand.seen.swap(unique, Relaxed) != unique {
                 more = true;
                 continue;
             }
-            hand.looked.store(unique, Relaxed);
+            hand.looked.store(unique, SeqCst);
             let caller = hand.caller.load(Relaxed);
-            let counted = match hand.opcode.load(Relaxed) {
-                READ => waiting::KILL,
-                _ => u64::MAX,
-            };
+            let any = hand.opcode.load(Relaxed) != READ || hand.awaited.load(SeqCst) == unique;
+            let counted = if any { u64::MAX } else { waiting::KILL };
             let status = fs::read_to_string(format!("/proc/{caller}/status"));
             if status.is_ok_and(|status| signalled(&status, counted)) {
                 self.interrupt(unique);
@@ -277,7 +295,7 @@ impl Interrupts {
     pub fn abandon(&self) -> Vec<&'static str> {
         let hands = lock(&self.hands);
         let awaited = hands.iter().filter_map(|hand| {
-            let (unique, operation) = hand.awaited()?;
+            let (unique, operation) = hand.operation()?;
             hand.interrupted.store(unique, SeqCst);
             Some(operation)
         });
@@ -418,6 +436,10 @@ mod tests {
                 std::thread::yield_now();
             }
             assert!(!interrupted());
+            // It has been looked at already.
+            interrupts.is_awaited(&hand);
+            assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);
+            assert!(interrupted());
             interrupts.end(&hand);
             interrupts.begin(&hand, 14, 20, child.id());
             assert_eq!(wait_for_ever(), rustix::io::Errno::INTR);

@@ -3,12 +3,13 @@
 //! A server is one process to the kernel, so the locks of its callers cannot be a process's (`F_SETLK`); those of descriptions (`F_OFD_SETLK`, fcntl(2)) exclude each other,
 //! and everybody else's, whoever opened the descriptions.
 
+use crate::estate::identity;
 use culvert::{Errno, Error, Lock, LockKind, Result};
 use culvert_sys::{nr, syscall};
 use rustix::fs::{Mode, OFlags};
 use std::{
     fs,
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
 const F_GETFL: usize = 3;
@@ -100,15 +101,25 @@ impl Description {
         })
     }
 
-    /// One that an earlier server has left, descriptor `number`.
+    /// One that an earlier server has left, descriptor `number` of the file `identity`; `EBADF`: it is not that any more.
     ///
     /// # Safety
-    /// The number is that of an open descriptor, and nobody else's.
-    pub unsafe fn left(number: i32) -> Result<Self> {
-        // SAFETY: the caller's promise.
+    /// Nobody else has the descriptor, if it is that of this file.
+    pub unsafe fn left(number: i32, file: [u64; 2]) -> Result<Self> {
+        // SAFETY: looked at only in this function.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        if identity(fd) != Some(file) {
+            return Err(Errno::EBADF.into());
+        }
+        let writable = access_mode(fd)? != O_RDONLY;
+        // SAFETY: it is open, and the caller's promise.
         let fd = unsafe { OwnedFd::from_raw_fd(number) };
-        let writable = access_mode(std::os::fd::AsFd::as_fd(&fd))? != O_RDONLY;
         Ok(Self { fd, writable })
+    }
+
+    /// Which file it is of.
+    pub fn identity(&self) -> [u64; 2] {
+        identity(self.fd.as_fd()).unwrap_or_default()
     }
 
     /// Its descriptor, for who comes after this server.
@@ -208,7 +219,6 @@ fn access_mode(file: BorrowedFd<'_>) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     fn lock(kind: LockKind, start: u64, end: u64) -> Lock {
         let pid = 0;
@@ -241,5 +251,22 @@ mod tests {
         assert_eq!(one.flock(LockKind::Shared, false), Ok(false));
         drop(two);
         assert_eq!(one.flock(LockKind::Shared, false), Ok(true));
+    }
+
+    #[test]
+    fn what_is_left_is_known_by_its_file() {
+        let [file, other] = [(); 2]
+            .map(|()| rustix::fs::memfd_create("left", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+        let own = Description::of(file.as_fd()).unwrap().identity();
+        let number = file.as_raw_fd();
+        // SAFETY: refused, so that nobody else has it.
+        let refused = unsafe { Description::left(other.as_raw_fd(), own) };
+        assert_eq!(refused.unwrap_err().errno(), Errno::EBADF);
+        // Not closed either: it is somebody's.
+        assert!(identity(other.as_fd()).is_some());
+        std::mem::forget(file);
+        // SAFETY: given away by the line above.
+        let left = unsafe { Description::left(number, own) }.unwrap();
+        assert!(left.can(LockKind::Exclusive));
     }
 }

@@ -11,7 +11,10 @@ mod description;
 mod tests;
 pub mod waiting;
 
-use crate::estate::{Estate, Holding};
+use crate::{
+    estate::{Estate, Holding},
+    report::report,
+};
 use culvert::{Lock, LockKind, Node, Result};
 use description::Description;
 use std::{
@@ -99,7 +102,10 @@ impl Locks {
         let left = estate.into_iter().flat_map(|estate| estate.locks().each());
         for (record, holding) in left {
             // SAFETY: the descriptor was the dead server's for this holder; nobody else knows it.
-            let Ok(description) = (unsafe { Description::left(holding.fd) }) else {
+            let left = unsafe { Description::left(holding.fd, holding.identity) };
+            let Ok(description) = left else {
+                report(format_args!("a lock is lost"));
+                estate.inspect(|estate| estate.locks().clear(record));
                 continue;
             };
             let holder = Holder {
@@ -137,7 +143,11 @@ impl Locks {
                 && asked.holder.kind == Kind::Record
                 && !held.description.can(asked.lock.kind)
             {
-                held.description = Arc::new(exchanged(&held.description, file)?);
+                let new = Arc::new(exchanged(&held.description, file)?);
+                let old = std::mem::replace(&mut held.description, new);
+                // Before the old number may be another's.
+                self.note(held);
+                drop(old);
             }
             self.note(held);
             return Ok(Some(held.description.clone()));
@@ -161,6 +171,10 @@ impl Locks {
             fh: asked.fh,
             pid: asked.lock.pid,
             fd: description.number(),
+            identity: match self.estate {
+                Some(_) => description.identity(),
+                None => [0; 2],
+            },
         };
         let record = self.estate.and_then(|estate| estate.locks().add(&holding));
         let held = Held {

@@ -12,23 +12,24 @@ mod uring;
 use crate::{
     capabilities::LOCKS,
     report::report,
+    retry::Retry,
     session::{Requests, Session, Settings, Worker},
     transport::{Channel, DeviceFuse},
 };
 use entry::Entry;
 use rustix::thread::CpuSet;
 use std::{
-    fs, io,
+    fmt, fs, io,
     os::fd::OwnedFd,
     sync::{
-        OnceLock,
+        Mutex, OnceLock, PoisonError,
         atomic::{
             AtomicBool, AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
     thread::{self, Scope, Thread},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Processors there may be: each has its queue, and each queue wants threads and memory.
@@ -121,6 +122,8 @@ pub struct Rings {
     payload: usize,
     steward: OnceLock<Thread>,
     steward_sleeps: AtomicBool,
+    /// When a queue may get another thread, after one could not be made.
+    retry: Mutex<Retry>,
     ended: AtomicBool,
 }
 
@@ -136,6 +139,7 @@ impl Rings {
             payload,
             steward: OnceLock::new(),
             steward_sleeps: AtomicBool::new(false),
+            retry: Mutex::default(),
             ended: AtomicBool::new(false),
         })
     }
@@ -165,16 +169,24 @@ impl Rings {
             match outcome {
                 Ok(()) => self.end(),
                 Err(error) => {
-                    report(format_args!("a thread of queue {number} ended: {error}"));
+                    self.failed(format_args!("a thread of queue {number} ended: {error}"));
                     Self::end_without(last);
                 }
             }
         });
         if let Err(error) = started {
             let last = queue.threads.fetch_sub(1, SeqCst) == 1;
-            report(format_args!("queue {number} has a thread less: {error}"));
+            self.failed(format_args!("queue {number} has a thread less: {error}"));
             Self::end_without(last);
         }
+    }
+
+    fn retry(&self) -> std::sync::MutexGuard<'_, Retry> {
+        self.retry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, line: fmt::Arguments<'_>) {
+        self.retry().failed(Instant::now(), line);
     }
 
     /// Ends the server if the `last` thread of a queue is gone: the kernel would wait for that queue for ever, with all that asks it. ENOTCONN is better.
@@ -195,6 +207,7 @@ impl Rings {
         let _ = rustix::thread::sched_setaffinity(None, &processor);
         let device = DeviceFuse::new(self.device.try_clone()?);
         let mut entry = Entry::register(device, number as u16, self.payload)?;
+        self.retry().worked();
         let mut worker = Worker::new(session, None);
         let queue = &self.queues[number];
         while let Some(taken) = entry.next()? {
@@ -242,13 +255,13 @@ impl Rings {
                 }
                 any = true;
                 let now = queue.taken.load(Relaxed);
-                match before == Some(now) {
+                match before == Some(now) && self.retry().wait(Instant::now()).is_zero() {
                     true => self.add(number, session, scope),
                     false => full[number] = Some(now),
                 }
             }
             if any {
-                thread::park_timeout(TICK);
+                thread::park_timeout(self.retry().wait(Instant::now()).max(TICK));
                 continue;
             }
             self.steward_sleeps.store(true, SeqCst);

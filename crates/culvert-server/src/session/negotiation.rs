@@ -111,15 +111,23 @@ impl Session {
     /// Takes up what an earlier server has left, and asks the kernel for the requests that it had in hand.
     fn continued(self, transport: &dyn Transport) -> Result<Self> {
         self.take_over();
+        match self.ask_again(transport) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.leave();
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks the kernel for the requests that an earlier server had in hand.
+    fn ask_again(&self, transport: &dyn Transport) -> Result<()> {
         let resend = Notification::Resend {}.encode(&self.protocol);
         let resend = resend.map_err(|_| Error::from(Errno::EPROTO))?;
         transport.send(&resend).map_err(|error| {
-            Error::because(
-                Errno::EIO,
-                format!("the kernel does not send requests again: {error}"),
-            )
-        })?;
-        Ok(self)
+            let cause = format!("the kernel does not send requests again: {error}");
+            Error::because(Errno::EIO, cause)
+        })
     }
 }
 

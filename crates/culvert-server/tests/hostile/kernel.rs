@@ -26,15 +26,20 @@ struct State {
     nodes: Vec<u64>,
     files: Vec<u64>,
     directories: Vec<u64>,
-    /// What is given back at the end: nodes, and the handles that are open.
+    /// What is given back at the end: nodes, and the handles that are open (of a file or not), with their nodes.
     looked_up: BTreeSet<u64>,
-    open: BTreeSet<(u64, bool)>,
+    open: BTreeMap<(u64, bool), u64>,
+    /// The node of the file that was chosen last for what is being made up.
+    chosen: Option<u64>,
     /// Requests without an answer, with what an answer has to look like.
-    waiting: BTreeMap<u64, Option<Expects>>,
+    waiting: BTreeMap<u64, (Option<Expects>, InHeader)>,
     protocol: Protocol,
     answers: usize,
     errors: usize,
 }
+
+/// `FUSE_OPEN`; what is opened otherwise is a directory.
+const OPEN: u32 = 14;
 
 /// The kernel; clones are the same one.
 #[derive(Clone)]
@@ -61,7 +66,8 @@ impl Kernel {
             files: vec![],
             directories: vec![],
             looked_up: BTreeSet::new(),
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
+            chosen: None,
             waiting: BTreeMap::new(),
             protocol: Protocol::UNNEGOTIATED,
             answers: 0,
@@ -136,7 +142,12 @@ impl State {
     /// The next request; none: the numbers have ended.
     fn next(&mut self) -> Option<Vec<u8>> {
         let node = self.node()?;
+        self.chosen = None;
         let operation = self.operation()?;
+        let node = match self.below(6)? {
+            0 => node,
+            _ => self.chosen.unwrap_or(node),
+        };
         let mut bytes = self.message(node, operation);
         if self.below(5)? == 0 {
             self.mutate(&mut bytes)?;
@@ -146,7 +157,7 @@ impl State {
 
     /// What is asked at the end: all that is open is closed, all that was looked up is forgotten.
     fn last(&mut self) -> Option<Vec<u8>> {
-        if let Some((fh, is_file)) = self.open.pop_first() {
+        if let Some(((fh, is_file), node)) = self.open.pop_first() {
             let release = ReleaseIn {
                 fh,
                 ..ReleaseIn::default()
@@ -155,7 +166,7 @@ impl State {
                 true => Operation::Release { release },
                 false => Operation::Releasedir { release },
             };
-            return Some(self.message(1, operation));
+            return Some(self.message(node, operation));
         }
         let node = self.looked_up.pop_first()?;
         let nlookup = u64::MAX;
@@ -173,7 +184,7 @@ impl State {
             },
             Err(_) => None,
         };
-        self.waiting.insert(header.unique, expected);
+        self.waiting.insert(header.unique, (expected, header));
     }
 
     fn answered(&mut self, answer: &Answer<'_>) {
@@ -191,7 +202,7 @@ impl State {
                 self.nodes.push(entry.nodeid);
                 self.looked_up.insert(entry.nodeid);
                 self.files.push(open.fh);
-                self.open.insert((open.fh, true));
+                self.open.insert((open.fh, true), entry.nodeid);
             }
             _ => {}
         }
@@ -215,7 +226,7 @@ impl Channel for Kernel {
         }
         let unique = Reply::unique_of(&bytes).expect("a header");
         let expected = state.waiting.remove(&unique);
-        let expected = expected.expect("an answer to what was asked, once");
+        let (expected, asked) = expected.expect("an answer to what was asked, once");
         // What cannot be understood is answered by an error alone.
         let reply = Reply::decode(&bytes, expected.unwrap_or(Expects::Done), &protocol);
         let reply = reply.expect("a well-formed answer");
@@ -227,11 +238,12 @@ impl Channel for Kernel {
                 let agreed = Protocol::negotiate(init.major, init.minor, flags);
                 state.protocol = agreed.expect("a version that was offered");
             }
-            // Which of both it was is known by the number alone: each is tried as both.
             (_, Answer::Opened { open }) => {
+                // Each is tried as the other, too.
                 state.files.push(open.fh);
                 state.directories.push(open.fh);
-                state.open.extend([(open.fh, true), (open.fh, false)]);
+                let is_file = asked.opcode == OPEN;
+                state.open.insert((open.fh, is_file), asked.nodeid);
             }
             (_, Answer::Data { data }) => {
                 // A listing with attributes gives a reference on each node in it.

@@ -287,12 +287,16 @@ fn what_cannot_be_is_an_error() {
             },
         )
     };
+    let answers = asked(vec![init(7, 45), create(b"file")]).0;
+    let made = answers[1].as_ref().expect("it can be made");
+    // `struct fuse_entry_out`.
+    let node = u64::from_ne_bytes(*made.first_chunk().expect("an entry"));
     let release = || {
         let release = ReleaseIn {
             fh: 1,
             ..ReleaseIn::default()
         };
-        request(2, Operation::Release { release })
+        request(node, Operation::Release { release })
     };
     let read = |fh, offset, size| {
         let read = ReadIn {
@@ -301,7 +305,7 @@ fn what_cannot_be_is_an_error() {
             size,
             ..ReadIn::default()
         };
-        request(2, Operation::Read { read })
+        request(node, Operation::Read { read })
     };
     let write = |offset| {
         let write = WriteIn {
@@ -310,7 +314,7 @@ fn what_cannot_be_is_an_error() {
             ..WriteIn::default()
         };
         let data = Data(b"some");
-        request(2, Operation::Write { write, data })
+        request(node, Operation::Write { write, data })
     };
     let allocate = |offset, length| {
         let fallocate = FallocateIn {
@@ -319,7 +323,7 @@ fn what_cannot_be_is_an_error() {
             length,
             ..FallocateIn::default()
         };
-        request(2, Operation::Fallocate { fallocate })
+        request(node, Operation::Fallocate { fallocate })
     };
     // No name at all, in the sense of path_resolution(7).
     let mut unnamed = create(b"xy");
@@ -327,6 +331,14 @@ fn what_cannot_be_is_an_error() {
     unnamed[end - 2..end].copy_from_slice(b"..");
     let mut short = read(1, 0, 4);
     short.truncate(50);
+    let of_another = {
+        let read = ReadIn {
+            fh: 1,
+            size: 4,
+            ..ReadIn::default()
+        };
+        request(node + 1, Operation::Read { read })
+    };
     let mut long = read(1, 0, 4);
     long[..4].copy_from_slice(&u32::MAX.to_ne_bytes());
     let beyond = i64::MAX as u64 + 1;
@@ -336,6 +348,7 @@ fn what_cannot_be_is_an_error() {
         (create(b"file"), Ok(144)),
         (write(0), Ok(8)),
         (read(1, 0, u32::MAX), Ok(4)),
+        (of_another, Err(Errno::EBADF)),
         (read(1, beyond, 1), Err(Errno::EINVAL)),
         (write(beyond), Err(Errno::EINVAL)),
         (allocate(0, beyond), Err(Errno::EFBIG)),

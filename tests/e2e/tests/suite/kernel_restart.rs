@@ -1,10 +1,10 @@
 //! Servers of kernel mounts killed under load: with a keeper the load goes on, without one everybody is told and nothing synced is lost.
 
 use crate::{
-    kernel_life::{keeper, load_on},
+    kernel_life::{keeper, load_on, privately},
     kernel_mount::{Mounted, possible, shell},
 };
-use culvert_e2e::{installed, suite, world};
+use culvert_e2e::{User, installed, suite, world};
 
 /// A program of `programs`, as a shell calls it.
 fn python(name: &str) -> String {
@@ -83,6 +83,26 @@ fn two_users_go_on() {
             done.report()
         );
     }
+}
+
+/// A file that its server cannot open again, because its user may not any more: its descriptor fails until it is closed, whatever is opened meanwhile.
+#[test]
+fn a_file_that_is_lost_is_no_other_file() {
+    if !possible() || !installed("fusermount3") {
+        return;
+    }
+    let program = python("lost_file");
+    let script = format!(
+        "$C mount --restart -o driven $D $T && {program} $D $T $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T; cat $D/c"
+    );
+    let done = privately("kernel-lost-file", User::Nobody, &script);
+    let round = "lost, content of b\nlost\n";
+    assert_eq!(
+        done.text(),
+        format!("{round}{round}content of c, content of b\ncontent of c"),
+        "{}",
+        done.report()
+    );
 }
 
 /// Other people's programs, which check what they read.

@@ -196,3 +196,20 @@ fn a_mount_inside_a_tree_beside_an_inherited_directory() {
         );
     }
 }
+
+/// A removed directory, held open by two mounts of its source, of which a program in between looks at one only.
+#[test]
+fn a_removed_directory_of_two_mounts_is_inherited_by_both() {
+    let case = Case::new("removed-of-two-mounts", culvert_e2e::User::Me);
+    let script = "rm -rf s m n; mkdir -p s/d/sub m n; cat > looks.py <<'end'
+import os, sys
+for word in sys.argv[1].split(','):
+    print(word, *[os.fstat(int(fd)).st_nlink for fd in word])
+if len(sys.argv) > 2:
+    os.execv(sys.executable, ['python3', 'looks.py', *sys.argv[2:]])
+end
+        exec $B/bin/culvert run --no-private -v s:m:driven -v s:n:driven -- bash -c '
+        exec 5< m/d 6< n/d; rmdir m/d/sub m/d; exec python3 looks.py 5 6 5 56'";
+    let done = case.natively(&["bash", "-c", script]);
+    assert_eq!(done.text(), "5 0\n6 0\n5 0\n56 0 0\n", "{}", done.report());
+}

@@ -78,7 +78,9 @@ impl State {
     }
 
     fn file(&mut self) -> Option<u64> {
-        self.one_of(|state| &state.files)
+        let file = self.one_of(|state| &state.files)?;
+        self.chosen = self.open.get(&(file, true)).copied();
+        Some(file)
     }
 
     fn directory(&mut self) -> Option<u64> {
@@ -161,11 +163,14 @@ impl State {
             })
         };
         let copy = |state: &mut Self| {
+            let any = state.node()?;
+            let fh_out = state.file()?;
+            let nodeid_out = state.chosen.unwrap_or(any);
             Some(CopyFileRangeIn {
                 fh_in: state.file()?,
                 off_in: state.size()?,
-                nodeid_out: state.node()?,
-                fh_out: state.file()?,
+                nodeid_out,
+                fh_out,
                 off_out: state.size()?,
                 len: state.size()?,
                 flags: 0,
