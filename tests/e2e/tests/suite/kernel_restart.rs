@@ -99,7 +99,7 @@ fn a_file_that_is_lost_is_no_other_file() {
     let round = "lost, content of b\nlost\n";
     assert_eq!(
         done.text(),
-        format!("{round}{round}content of c, content of b\ncontent of c"),
+        format!("{round}{round}closed all the same\ncontent of c, content of b\ncontent of c"),
         "{}",
         done.report()
     );
