@@ -156,3 +156,25 @@ pub fn if_alone<R>(run: impl FnOnce() -> R) -> Option<R> {
     end();
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::OUTSIDE;
+
+    #[test]
+    fn patience_is_for_all_threads_together() {
+        const ALL: u64 = 1_000_000;
+        let [own, stuck, other] = [(); 3].map(|()| ThreadBlock::inside());
+        let mut patience = ALL;
+        assert!(is_left(&own, &own, &mut patience));
+        assert_eq!(patience, ALL);
+        assert!(!is_left(&stuck, &own, &mut patience));
+        assert_eq!(patience, 0);
+        assert!(!is_left(&other, &own, &mut patience));
+        // Who waits where a fork may go on, or has left, is not waited for.
+        stuck.waits.store(1, SeqCst);
+        other.state().store(OUTSIDE, SeqCst);
+        assert!(is_left(&stuck, &own, &mut patience) && is_left(&other, &own, &mut patience));
+    }
+}

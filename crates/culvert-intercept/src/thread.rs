@@ -183,6 +183,15 @@ impl ThreadBlock {
         unsafe { &(*self.frame.get()).pending }
     }
 
+    /// That of a thread inside a hook, which is in no list.
+    #[cfg(test)]
+    pub(crate) fn inside() -> Self {
+        let block = Self::new();
+        block.used().store(1, Relaxed);
+        block.state().store(INSIDE, Relaxed);
+        block
+    }
+
     /// Whether a thread owns it.
     pub(crate) fn is_used(&self) -> bool {
         self.used().load(Acquire) != 0

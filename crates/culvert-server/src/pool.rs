@@ -308,16 +308,16 @@ impl Pool {
             // Nothing happens, or all are busy: whoever has slept for a request tells.
             self.steward_sleeps.store(true, SeqCst);
             if self.taken.load(SeqCst) == now && !self.ended.load(SeqCst) {
-                let again = retry.wait(Instant::now());
-                let wanted = self.waiting.load(SeqCst) == 0 && !again.is_zero();
-                match IDLE.saturating_sub(since.elapsed()) {
-                    _ if wanted => thread::park_timeout(again),
+                let busy = self.waiting.load(SeqCst) == 0;
+                let again = retry.pending(Instant::now()).filter(|_| busy);
+                match (again, IDLE.saturating_sub(since.elapsed())) {
+                    (Some(again), _) => thread::park_timeout(again),
                     _ if given_back == now => thread::park(),
-                    Duration::ZERO => {
+                    (None, Duration::ZERO) => {
                         self.give_back();
                         given_back = now;
                     }
-                    rest => thread::park_timeout(rest),
+                    (None, rest) => thread::park_timeout(rest),
                 }
             }
             self.steward_sleeps.store(false, SeqCst);

@@ -24,8 +24,12 @@ pub struct Retry {
 impl Retry {
     /// How long to wait at `now`; zero: not at all.
     pub fn wait(&self, now: Instant) -> Duration {
-        let due = self.due;
-        due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now))
+        self.pending(now).unwrap_or_default()
+    }
+
+    /// The same for what has failed last; none: nothing waits to be tried again.
+    pub fn pending(&self, now: Instant) -> Option<Duration> {
+        Some(self.due?.saturating_duration_since(now))
     }
 
     /// It failed at `now`, for the reason that `line` says.
