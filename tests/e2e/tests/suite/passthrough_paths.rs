@@ -204,7 +204,7 @@ fn a_removed_directory_of_two_mounts_is_inherited_by_both() {
     let script = "rm -rf s m n; mkdir -p s/d/sub m n; cat > looks.py <<'end'
 import os, sys
 for word in sys.argv[1].split(','):
-    print(word, *[os.fstat(int(fd)).st_nlink for fd in word])
+    print(word, *[os.fstat(int(fd)).st_nlink for fd in word], flush=True)
 if len(sys.argv) > 2:
     os.execv(sys.executable, ['python3', 'looks.py', *sys.argv[2:]])
 end
