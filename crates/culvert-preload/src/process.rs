@@ -1,6 +1,7 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose behalf it acts.
 
 mod credentials;
+pub mod helper;
 pub mod limits;
 pub mod tables;
 mod vfork;

@@ -173,7 +173,13 @@ pub(crate) fn read_file(path: &[u8]) -> Result<Vec<u8>, Errno> {
 
 /// The names in a directory.
 pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
-    let mut names = Vec::new();
+    let found = positions(directory).into_iter();
+    found.map(|(name, _)| name).collect()
+}
+
+/// The kernel's listing of an open directory: each name, and the position behind it (`struct linux_dirent64`, getdents(2)).
+pub(crate) fn positions(directory: &crate::shadow::Descriptor) -> Vec<(Vec<u8>, u64)> {
+    let mut found = Vec::new();
     let mut buffer = alloc::vec![0u8; 4096];
     loop {
         let arguments = [
@@ -183,17 +189,23 @@ pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
         ];
         // SAFETY: the buffer is given with its length.
         let got = unsafe { syscall::call(nr::GETDENTS64, arguments) }.unwrap_or(0);
-        if got == 0 {
-            return names;
+        let mut rest = buffer.get(..got).unwrap_or(&[]);
+        if rest.is_empty() {
+            return found;
         }
-        let mut at = 0;
-        // `struct linux_dirent64`: 8 + 8 + 2 (its length) + 1 bytes, then the name.
-        while at + 19 < got {
-            let length =
-                usize::from(u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]])).max(20);
-            let name = &buffer[at + 19..(at + length).min(got)];
-            names.push(name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())].to_vec());
-            at += length;
+        // Inode, position of the next one, length (2 bytes), type (1 byte), name.
+        while let (Some(next), Some(length)) = (rest.get(8..16), rest.get(16..18)) {
+            let next = next.try_into().map_or(0, u64::from_ne_bytes);
+            let length = length
+                .try_into()
+                .map_or(0, u16::from_ne_bytes)
+                .max(20)
+                .into();
+            let name = rest.get(19..length).unwrap_or(&[]);
+            let end = name.iter().position(|&byte| byte == 0);
+            let name = name.get(..end.unwrap_or(name.len())).unwrap_or(&[]);
+            found.push((name.to_vec(), next));
+            rest = rest.get(length..).unwrap_or(&[]);
         }
     }
 }
@@ -276,12 +288,12 @@ impl Run {
         self.link(&self.file("directories"), &path, &format!("{text}\0"))
     }
 
-    /// The node that the working directory `found` was marked as.
-    fn marked_directory(&self, found: &stat) -> Option<ShadowName> {
+    /// The node that the directory `found`, which is open in `fd` (`AT_FDCWD`: the working directory), was marked as.
+    fn marked_directory(&self, found: &stat, fd: i32) -> Option<ShadowName> {
         let text = read_link(&self.directory_mark(found)).ok()?;
         let text = core::str::from_utf8(&text).ok()?;
         let (name, born) = text.split_once('@').unwrap_or((text, ""));
-        let now = birth(crate::calls::path::AT_FDCWD);
+        let now = birth(fd);
         // Another one, which got the same number.
         let other = !born.is_empty() && now.is_some_and(|now| now != born);
         ShadowName::of_text(name.as_bytes()).filter(|_| !other)
@@ -314,7 +326,7 @@ impl Run {
     /// The node that the kernel's working directory stands for, where a program that was not intercepted had it.
     pub fn shown_working_directory(&self) -> Option<ShadowName> {
         let found = stat_path(b".\0").ok()?;
-        if let Some(name) = self.marked_directory(&found) {
+        if let Some(name) = self.marked_directory(&found, crate::calls::path::AT_FDCWD) {
             return Some(name);
         }
         let here = format!("{:x}.{:x}", found.st_dev, found.st_ino);
@@ -416,6 +428,39 @@ mod tests {
                 node: Node(5)
             })
         );
+    }
+
+    #[test]
+    fn a_mark_is_of_the_directory_that_was_there_then() {
+        use std::os::fd::AsRawFd;
+        let path = std::env::temp_dir().join(format!("culvert-marks-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let opened = std::fs::File::open(&path).unwrap();
+        let run = Run {
+            path: path.as_os_str().as_encoded_bytes().to_vec(),
+            device: 1,
+        };
+        let name = ShadowName {
+            mount: 3,
+            node: Node(0xbeef),
+        };
+        let fd = opened.as_raw_fd();
+        let found = stat_descriptor(fd).unwrap();
+        assert_eq!(run.marked_directory(&found, fd), None);
+        run.mark_directory(name, fd).unwrap();
+        assert_eq!(run.marked_directory(&found, fd), Some(name));
+        // Where the file system does not know when it was made, the number alone counts.
+        let mark = run.directory_mark(&found);
+        for (born, counts) in [("", true), ("@1.0", birth(fd).is_none())] {
+            run.link(
+                &run.file("directories"),
+                &mark,
+                &format!("{}{born}\0", name.text()),
+            )
+            .unwrap();
+            assert_eq!(run.marked_directory(&found, fd), counts.then_some(name));
+        }
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

@@ -320,7 +320,7 @@ impl<'a> Teller<'a> {
 mod tests {
     use super::*;
     use culvert_wire::{InitFlags, Message};
-    use std::{cell::RefCell, os::fd::BorrowedFd};
+    use std::cell::RefCell;
 
     /// A kernel that writes down what it is told, and knows the nodes below 100.
     #[derive(Default)]
@@ -358,10 +358,6 @@ mod tests {
             });
             Ok(!matches!(told, Notification::InvalInode { inode } if inode.ino >= 100))
         }
-        fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn release_backing(&self, _: i32) {}
     }
 
     fn told(minor: u32, changes: &[Change]) -> Vec<String> {

@@ -330,7 +330,7 @@ mod tests {
     use super::*;
     use crate::transport::Channel;
     use culvert_wire::Message;
-    use std::{os::fd::BorrowedFd, sync::mpsc};
+    use std::sync::mpsc;
 
     /// Requests are numbers that come by a queue; 0 ends it.
     struct Queue(Mutex<mpsc::Receiver<usize>>);
@@ -355,10 +355,6 @@ mod tests {
         fn send(&self, _: &Message<'_>) -> io::Result<()> {
             Ok(())
         }
-        fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-        fn release_backing(&self, _: i32) {}
     }
 
     fn room() -> Room {

@@ -40,11 +40,16 @@ pub trait Channel {
     /// Makes the file open in `file` one that the kernel reads and writes itself (passthrough); its number.
     ///
     /// # Errors
-    /// The kernel refuses, or this transport has no such thing.
-    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32>;
+    /// The kernel refuses, or this transport has no such thing: the default.
+    fn register_backing(&self, file: BorrowedFd<'_>) -> io::Result<i32> {
+        let _ = file;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Gives a number of [`Channel::register_backing`] back.
-    fn release_backing(&self, number: i32);
+    fn release_backing(&self, number: i32) {
+        let _ = number;
+    }
 
     /// This channel for another thread, which answers a request that came by it.
     ///

@@ -280,21 +280,14 @@ static void after_exec(int fd, int locked)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } groups[] = {
-        { "record", group_record }, { "close", group_close }, { "numbers", group_numbers }, { "descriptions", group_descriptions }, { "wait", group_wait }, { "exec", group_exec },
+    static const struct group groups[] = {
+        { "record", group_record }, { "close", group_close }, { "numbers", group_numbers }, { "descriptions", group_descriptions },
+        { "wait", group_wait }, { "exec", group_exec },
     };
     program = argv[0];
     if (argc == 4 && !strcmp(argv[1], "after-exec")) {
         after_exec(atoi(argv[2]), atoi(argv[3]));
         return 0;
     }
-    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof *groups; i++)
-        if (!strcmp(groups[i].name, argv[1])) {
-            groups[i].run();
-            return 0;
-        }
-    return 2;
+    return RUN_GROUP(groups, argv[1]);
 }

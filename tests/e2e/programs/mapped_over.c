@@ -19,7 +19,7 @@ int main(int count, char **words) {
     char *bytes = mmap(0, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (bytes == MAP_FAILED) err(2, "mmap");
     bytes[0] = '1';
-    alarm(20);
+    alarm(55);
     if (mmap(bytes, LENGTH, PROT_READ, MAP_SHARED | MAP_FIXED, -1, 0) != MAP_FAILED || errno != EBADF) err(1, "mapped");
     printf("%c%c\n", bytes[0], bytes[3 << 20]);
     bytes[LENGTH - 1] = '2';

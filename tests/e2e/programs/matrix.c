@@ -422,7 +422,7 @@ static void cell(char **programs)
     before.length = after.length = 0;
     before.text[0] = after.text[0] = 0;
     received = -1, mapped = NULL;
-    alarm(20);
+    alarm(100);
     begin(&before);
     if (inherit == SCM_RIGHTS_) {
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0)

@@ -1,4 +1,4 @@
-// A program that wants the highest descriptor numbers for itself, the same on every file system: own_numbers DIRECTORY alone|threads|forked
+// A program that wants the highest descriptor numbers for itself, the same on every file system: own_numbers DIRECTORY alone|threads|forked|vforked
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -81,6 +81,48 @@ static void use(const char *what, int fd, char *at) {
     printf(", %s\n", word);
 }
 
+// Reads what takes for ever.
+static void *reads(void *number) {
+    char word;
+    int fd = open(in("slow"), O_RDONLY);
+    must(fd >= 0, "slow");
+    *(atomic_int *)number = gettid();
+    must(read(fd, &word, 1) == 1, "the end of the world");
+    return NULL;
+}
+
+// Beside a thread that is in a call for ever, a child of vfork takes all numbers: it has each, or is told at once that it cannot.
+static int vforked(int of) {
+    static atomic_int number;
+    static int taken, busy;
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, reads, (void *)&number) == 0, "a thread");
+    char state = 0, line[300];
+    while (!number) sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)number);
+    while (state != 'S') {
+        int fd = open(path, O_RDONLY);
+        must(fd >= 0 && read(fd, line, sizeof line - 1) > 0 && close(fd) == 0, path);
+        char *end = strrchr(line, ')');
+        state = end ? end[2] : 0;
+        sched_yield();
+    }
+    pid_t child = vfork();
+    if (child == 0) {
+        for (int at = FIRST; at <= LAST; at++) {
+            int got = dup2(of, at);
+            taken += got == at;
+            busy += got < 0 && errno == EBUSY;
+        }
+        _exit(0);
+    }
+    int status;
+    must(waitpid(child, &status, 0) == child, "wait");
+    printf("child %x: %d of %d taken or busy\n", status, taken + busy, LAST - FIRST + 1);
+    fflush(stdout);
+    _exit(0);
+}
+
 int main(int count, char **words) {
     if (count != 3) return 64;
     directory = words[1];
@@ -88,6 +130,7 @@ int main(int count, char **words) {
     must(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
     limit.rlim_cur = 1024;
     must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+    if (!strcmp(words[2], "vforked")) return vforked(1);
     int fd = open(in("file"), O_RDWR | O_CREAT | O_TRUNC, 0644), ends[2];
     must(fd >= 0 && write(fd, "one", 3) == 3 && ftruncate(fd, PAGE) == 0 && pipe(ends) == 0, "open");
     char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -111,4 +111,24 @@ static inline int must_open(const char *path, int flags)
     return fd;
 }
 
+/* A part of a program, by the name that its user gives. */
+struct group {
+    const char *name;
+    void (*run)(void);
+};
+
+/* Runs the group called `name`: 0, or 2 where there is none. */
+static inline int run_group(const struct group *groups, size_t count, const char *name)
+{
+    for (size_t i = 0; name && i < count; i++)
+        if (strcmp(groups[i].name, name) == 0) {
+            groups[i].run();
+            puts("done");
+            return 0;
+        }
+    fputs("no such group\n", stderr);
+    return 2;
+}
+#define RUN_GROUP(groups, name) run_group(groups, sizeof(groups) / sizeof *(groups), name)
+
 #endif

@@ -252,6 +252,9 @@ static void group_torn(void)
     printf("processes that saw half of a write: %d\n", torn);
 }
 
+/* What a program says whose words name something else than `inherited` does. */
+enum { NOT_INHERITED = -1 };
+
 /* What a statically linked program, which is not intercepted, does with what it inherits: "say WORD" writes, "copy" reads all of its standard input and
    writes that, "sizes" says what it sees of both. */
 static int inherited(int argc, char **argv)
@@ -266,20 +269,15 @@ static int inherited(int argc, char **argv)
                 return 1;
         return n < 0;
     }
-    return 2;
+    return NOT_INHERITED;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } groups[] = { { "offset", group_offset }, { "append", group_append }, { "readers", group_readers }, { "heirs", group_heirs },
-                 { "killed", group_killed }, { "torn", group_torn } };
-    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof *groups; i++)
-        if (!strcmp(groups[i].name, argv[1])) {
-            groups[i].run();
-            return 0;
-        }
-    return inherited(argc, argv);
+    static const struct group groups[] = {
+        { "offset", group_offset }, { "append", group_append }, { "readers", group_readers }, { "heirs", group_heirs }, { "killed", group_killed },
+        { "torn", group_torn },
+    };
+    int result = inherited(argc, argv);
+    return result == NOT_INHERITED ? RUN_GROUP(groups, argv[1]) : result;
 }

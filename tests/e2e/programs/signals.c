@@ -289,40 +289,48 @@ static void group_killed(void)
     }
 }
 
+/* One line: how a call ends that waits. The signal comes again until it does, for the first one may be there before the call. */
+#define UNTIL_SIGNALLED(call)                                             \
+    do {                                                                  \
+        count = 0;                                                        \
+        start_timer(20000);                                               \
+        errno = 0;                                                        \
+        long result = (call);                                             \
+        int error = errno;                                                \
+        stop_timer();                                                     \
+        errno = error;                                                    \
+        show(#call, result);                                              \
+        printf("handled %d\n", count > 0);                                \
+    } while (0)
+
 /* Waiting calls end with EINTR, or go on, as the handler says. */
 static void group_waiting(void)
 {
     int ends[2];
     char byte;
     pipe(ends);
-    struct itimerval once = { { 0, 0 }, { 0, 20000 } };
     handle(SIGALRM, only_count, 0);
-    setitimer(ITIMER_REAL, &once, NULL);
-    SHOW(read(ends[0], &byte, 1));
-    setitimer(ITIMER_REAL, &once, NULL);
+    UNTIL_SIGNALLED(read(ends[0], &byte, 1));
     struct timespec long_time = { 50, 0 };
-    SHOW(nanosleep(&long_time, &long_time));
-    setitimer(ITIMER_REAL, &once, NULL);
-    SHOW(pause());
-    setitimer(ITIMER_REAL, &once, NULL);
+    UNTIL_SIGNALLED(nanosleep(&long_time, &long_time));
+    UNTIL_SIGNALLED(pause());
     sigset_t empty;
     sigemptyset(&empty);
-    SHOW(sigsuspend(&empty));
+    UNTIL_SIGNALLED(sigsuspend(&empty));
     /* A lock that somebody else holds. */
     int held = must_open("hello.txt", O_RDONLY), wanted = must_open("hello.txt", O_RDONLY);
     SHOW(syscall(SYS_flock, held, 2));
-    setitimer(ITIMER_REAL, &once, NULL);
-    SHOW(syscall(SYS_flock, wanted, 2));
-    printf("handled %d\n", count);
+    UNTIL_SIGNALLED(syscall(SYS_flock, wanted, 2));
     SHOW(syscall(SYS_flock, held, 8));
     SHOW(syscall(SYS_flock, wanted, 2));
     sigset_t alarm_only;
     sigemptyset(&alarm_only);
     sigaddset(&alarm_only, SIGALRM);
     sigprocmask(SIG_BLOCK, &alarm_only, NULL);
-    setitimer(ITIMER_REAL, &once, NULL);
+    start_timer(20000);
     int number = 0;
     SHOW(sigwait(&alarm_only, &number));
+    stop_timer();
     printf("waited for %d\n", number);
 }
 
@@ -364,16 +372,11 @@ static void group_threads(void)
 
 int main(int argc, char **argv)
 {
-    static const struct { const char *name; void (*run)(void); } groups[] = {
-        { "counted", group_counted }, { "handler_io", group_handler_io }, { "siglongjmp", group_siglongjmp }, { "altstack", group_altstack },
-        { "state", group_state }, { "killed", group_killed }, { "waiting", group_waiting }, { "threads", group_threads },
+    static const struct group groups[] = {
+        { "counted", group_counted }, { "handler_io", group_handler_io }, { "siglongjmp", group_siglongjmp },
+        { "altstack", group_altstack }, { "state", group_state }, { "killed", group_killed }, { "waiting", group_waiting },
+        { "threads", group_threads },
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (size_t i = 0; argc == 2 && i < sizeof groups / sizeof *groups; i++)
-        if (strcmp(groups[i].name, argv[1]) == 0) {
-            groups[i].run();
-            puts("done");
-            return 0;
-        }
-    return 2;
+    return RUN_GROUP(groups, argv[1]);
 }

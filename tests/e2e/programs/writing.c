@@ -490,18 +490,10 @@ static void group_shared_map(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } groups[] = {
+    static const struct group groups[] = {
         { "write", group_write }, { "vectors", group_vectors }, { "half", group_half }, { "append", group_append }, { "open", group_open },
-        { "size", group_size }, { "limit", group_limit }, { "umask", group_umask }, { "transfer", group_transfer },
-        { "map", group_map }, { "shared-map", group_shared_map },
+        { "size", group_size }, { "limit", group_limit }, { "umask", group_umask }, { "transfer", group_transfer }, { "map", group_map },
+        { "shared-map", group_shared_map },
     };
-    for (size_t i = 0; argc > 1 && i < sizeof groups / sizeof *groups; i++)
-        if (!strcmp(groups[i].name, argv[1])) {
-            groups[i].run();
-            return 0;
-        }
-    return 2;
+    return RUN_GROUP(groups, argv[1]);
 }

@@ -320,41 +320,6 @@ fn write_link(file_system: &dyn FileSystem, path: &[u8], node: Node) -> Result<(
     call(nr::SYMLINK, &[&target, path]).map(|_| ())
 }
 
-/// The kernel's listing of the copy at `directory` (an open directory): each name, and the position behind it.
-pub fn positions(directory: &shadow::Descriptor) -> Vec<(Vec<u8>, u64)> {
-    let mut found = Vec::new();
-    let mut buffer = vec![0u8; 4096];
-    loop {
-        let arguments = [
-            directory.0 as usize,
-            buffer.as_mut_ptr() as usize,
-            buffer.len(),
-        ];
-        // SAFETY: the buffer is given with its length.
-        let got = unsafe { syscall::call(nr::GETDENTS64, arguments) }.unwrap_or(0);
-        let mut rest = buffer.get(..got).unwrap_or(&[]);
-        if rest.is_empty() {
-            return found;
-        }
-        // `struct linux_dirent64`: inode, position of the next one, length (2 bytes), type (1 byte), name.
-        while let (Some(next), Some(length)) = (rest.get(8..16), rest.get(16..18)) {
-            let next = next.try_into().map_or(0, u64::from_ne_bytes);
-            let length = length
-                .try_into()
-                .map_or(0, u16::from_ne_bytes)
-                .max(20)
-                .into();
-            let name = rest.get(19..length).unwrap_or(&[]);
-            let end = name
-                .iter()
-                .position(|&byte| byte == 0)
-                .unwrap_or(name.len());
-            found.push((name[..end].to_vec(), next));
-            rest = rest.get(length..).unwrap_or(&[]);
-        }
-    }
-}
-
 fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     [path.strip_suffix(b"\0").unwrap_or(path), b"/", name, b"\0"].concat()
 }

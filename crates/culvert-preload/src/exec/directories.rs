@@ -9,7 +9,7 @@ use super::copied_tree;
 use crate::description::{Description, Object, kernel_seek};
 use crate::process::{self, Here, tables};
 use crate::resolver::{MountId, Place};
-use crate::run::ShadowName;
+use crate::run::{ShadowName, positions};
 use crate::shadow::{self, Descriptor};
 use alloc::{format, sync::Arc, vec::Vec};
 use culvert::{Errno, FileKind};
@@ -233,7 +233,7 @@ fn seek_in_copy(name: ShadowName, copied: &Descriptor, position: u64) -> Result<
             true
         })
         .map_err(|error| error.errno())?;
-    let listed = copied_tree::positions(copied);
+    let listed = positions(copied);
     let read = listed.len().checked_sub(rest.len()).ok_or(Errno::EAGAIN)?;
     let (before, behind) = listed.split_at(read);
     if behind.iter().any(|(name, _)| !rest.contains(name)) {

@@ -2,76 +2,23 @@
 //! Nothing crashes, hangs, or is kept for ever.
 
 mod kernel;
+mod trial;
 
-use culvert::{
-    Errno, File, FileLayer, FileSystem, Layer, Layered, LayeredFile, Node, OpenFlags, Opened,
-    mount::Mount,
-};
-use culvert_drivers::{Environment, memory};
-use culvert_server::{Channel, Ended, Session, Settings, Transport};
+use culvert::Errno;
+use culvert_server::{Channel, Ended, Session, Transport};
 use culvert_wire::{
     Data, Extensions, Message, Name, Operation, Protocol, Request,
     structures::{CreateIn, FallocateIn, GetattrIn, InHeader, InitIn, ReadIn, ReleaseIn, WriteIn},
 };
-use kernel::Kernel;
 use std::{
     cell::RefCell,
     io,
-    os::{fd::BorrowedFd, unix::ffi::OsStrExt},
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex},
 };
+use trial::{Memory, answered, settings};
 
 /// Sessions of random requests.
 const SEEDS: u64 = 40;
-
-/// A file system in memory, removed when dropped.
-struct Memory {
-    directory: PathBuf,
-    mount: Mount,
-}
-
-impl Memory {
-    fn new() -> (Self, Box<dyn FileSystem>) {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Relaxed);
-        let name = format!("culvert-hostile-{}-{number}", std::process::id());
-        let directory = PathBuf::from("/dev/shm").join(name);
-        std::fs::create_dir_all(&directory).expect("/dev/shm can be written");
-        let environment = Environment {
-            run_directory: Some(directory.as_os_str().as_bytes()),
-            alone: true,
-            ..Environment::default()
-        };
-        let asked = Mount {
-            driver: "memory".into(),
-            source: "memory".into(),
-            target: b"/mnt".to_vec(),
-            options: [("size".to_owned(), b"16M".to_vec())].into(),
-        };
-        let prepared = memory::prepare(&asked, &environment, &mut |_| ()).expect("a mount");
-        let filesystem = memory::open(&prepared.mount, &environment).expect("a file system");
-        let mount = prepared.mount;
-        (Self { directory, mount }, filesystem)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-fn settings() -> Settings {
-    Settings {
-        threads: 1,
-        without: vec!["stay-awake".into()],
-        ..Settings::default()
-    }
-}
 
 /// Numbers that come again (xorshift64*).
 fn numbers(seed: u64, mut count: usize) -> impl FnMut() -> Option<u64> + Send {
@@ -85,69 +32,13 @@ fn numbers(seed: u64, mut count: usize) -> impl FnMut() -> Option<u64> + Send {
     }
 }
 
-/// Counts the files that are open.
-struct Counted {
-    filesystem: Box<dyn FileSystem>,
-    open: Arc<AtomicUsize>,
-}
-
-/// One of them.
-struct Open {
-    file: Box<dyn File>,
-    open: Arc<AtomicUsize>,
-}
-
-impl Layer for Counted {
-    type Inner = dyn FileSystem;
-    fn inner(&self) -> &Self::Inner {
-        &*self.filesystem
-    }
-    fn opened(&self, _: Node, _: OpenFlags, opened: Opened) -> Opened {
-        let Opened::Driven(file) = opened else {
-            return opened;
-        };
-        self.open.fetch_add(1, Relaxed);
-        let open = Arc::clone(&self.open);
-        Opened::Driven(Box::new(LayeredFile(Open { file, open })))
-    }
-}
-
-impl FileLayer for Open {
-    type Inner = dyn File;
-    fn inner(&self) -> &Self::Inner {
-        &*self.file
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Relaxed);
-    }
-}
-
 #[test]
 fn anything_is_answered() {
     let (mut answers, mut errors) = (0, 0);
     for seed in 1..=SEEDS {
-        let (memory, filesystem) = Memory::new();
-        let open = Arc::new(AtomicUsize::new(0));
-        let counted = Layered(Counted {
-            filesystem,
-            open: Arc::clone(&open),
-        });
-        let kernel = Kernel::new(numbers(seed, 20_000));
-        let session = Session::negotiate(Box::new(counted), settings(), &kernel);
-        let session = session.expect("INIT is right");
-        let ended = session.serve(Box::new(kernel.clone()));
-        assert!(matches!(ended, Ended::Unmounted), "{seed}: {ended:?}");
-        // All that was opened was released, whatever else was.
-        assert_eq!(open.load(Relaxed), 0, "{seed}");
-        drop(session);
-        let seen = kernel.seen();
+        let seen = answered(numbers(seed, 20_000));
         answers += seen.answers;
         errors += seen.errors;
-        let wrong = memory::check(&memory.mount.source).expect("it can be looked at");
-        assert!(wrong.is_empty(), "{seed}: {wrong:?}");
     }
     // Neither is all refused, nor all allowed.
     let refused = errors as f64 / answers as f64;
@@ -178,10 +69,6 @@ impl Channel for Script {
         self.answers.lock().expect("no panic").push(answer);
         Ok(())
     }
-    fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-    fn release_backing(&self, _: i32) {}
 }
 
 impl Transport for Script {

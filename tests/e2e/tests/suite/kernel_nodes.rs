@@ -37,8 +37,8 @@ python3 -c "import os, sys; os.rename(sys.argv[1] + \"/a/d9/f1\", sys.argv[1] + 
 mv $T/a/d9 $T/c/copied; cat $T/c/copied/f1; ls $T/c/copied | wc -l; rmdir $T/c 2>&1 | grep -o "busy"; rm -r $T/b/*; ls $T/b
 # One that is mounted later is seen, and so is what it has covered.
 mkdir $T/late; mount -t tmpfs none $S/late; echo late > $S/late/file
-for i in $(seq 100); do cat $T/late/file 2> /dev/null && break; sleep 0.1; done
-umount -l $S/late; for i in $(seq 100); do [ -e $T/late/file ] || break; sleep 0.1; done; ls $T/late
+for i in $(seq 500); do cat $T/late/file 2> /dev/null && break; sleep 0.1; done
+umount -l $S/late; for i in $(seq 500); do [ -e $T/late/file ] || break; sleep 0.1; done; ls $T/late
 cd /; exec 5<&- 6<&-; server=$(pgrep -f "culvert mount.*$T$"); $C umount $T && tail --pid=$server -f /dev/null && umount $S/a && umount $S/b && echo free
 "#;
 

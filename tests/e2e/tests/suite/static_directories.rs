@@ -52,6 +52,12 @@ on_each_driver! {
             for i in {1..12}; do (cd $i && exec busybox md5sum 1 2 3 4 5 6 7 8 9 > $W/sums$i) & done; wait; cat $W/sums{1..12}");
     };
 
+    names_that_come_and_go |case: Case| {
+        // What vanishes between the listing and the copy is no error for the rest.
+        case.good("cd $M; mkdir d; echo text > d/stay; (until [ -e done ]; do mkdir d/x; echo > d/x/file; echo > d/y; rm -r d/x d/y; done) &
+            for i in {1..20}; do (cd d && busybox cat stay); done; touch done; wait");
+    };
+
     a_directory_that_may_not_be_searched |case: Case| not_searched(&case);
     programs_that_inherit_the_root |case: Case| inherited_root(&case);
 

@@ -33,6 +33,25 @@ fn all_numbers_are_the_programs_beside_a_thread_without_descriptor() {
     numbers_without_descriptor("threads");
 }
 
+/// A child of vfork that cannot have one of Culvert's numbers is told so, and its parent's threads are not stopped for it.
+#[test]
+fn a_child_of_vfork_waits_for_no_thread() {
+    if world().only_native {
+        return;
+    }
+    let case = Case::new("numbers-vforked", User::Me)
+        .options("layer=fault,fault.rule=read+path=/slow+delay=3600s")
+        .directory(Driver::Memory);
+    let program = case.program("own_numbers");
+    let script = format!(
+        "export CULVERT_LOG=$W/log; : > $W/log; echo > $M/slow; sh -c '{program} $M vforked'; cat $W/log"
+    );
+    // Nothing is in the log, a wait for the other thread neither.
+    let done = case.through_culvert(&["sh", "-c", &script]);
+    let said = "child 0: 64 of 64 taken or busy\n";
+    assert_eq!(done.text(), said, "{}", done.report());
+}
+
 on_each_driver! {
     all_numbers_are_the_programs |case| numbers(case, "alone");
     all_numbers_are_the_programs_beside_a_thread |case| numbers(case, "threads");

@@ -2,10 +2,12 @@
 //!
 //! The program makes the socket and takes the lock, and the pager inherits both: so whoever has seen the start succeed can connect at once.
 
-use crate::process;
+use crate::process::{
+    self,
+    helper::{self, Blocked},
+};
 use crate::shadow::{self, Descriptor};
 use alloc::{vec, vec::Vec};
-use core::arch::asm;
 use culvert_sys::{Errno, nr, syscall};
 
 /// The word with which the command becomes the pager (`argv[1]`).
@@ -84,19 +86,12 @@ pub fn start() -> Result<(), Errno> {
     let mut stacks: Vec<u8> = vec![0; 2 * STACK];
     let top = (stacks.as_mut_ptr() as usize + 2 * STACK) & !15;
     launch.stack = top - STACK;
-    let mut mask = u64::MAX;
-    // SAFETY: no handler of the program's runs in the children, which share our memory until they end or execute the command; they run on stacks of their own,
-    // while this thread waits.
-    unsafe {
-        signal_mask(&mut mask);
-        let child = clone(top, first_child, &mut launch);
-        if let Ok(child) = child {
-            const WCLONE: usize = 0x8000_0000;
-            // Interrupted by nothing: all signals are blocked. Where a thread of the program has waited for all children of any kind, it is gone.
-            let _ = syscall::call(nr::WAIT4, [child, 0, WCLONE, 0]);
-        }
-        signal_mask(&mut mask);
-        child?;
+    {
+        let _blocked = Blocked::new();
+        // SAFETY: no handler of the program's runs in the children, which share our memory until they end or execute the command; they run on stacks of their own,
+        // while this thread waits.
+        let child = unsafe { helper::start(top, first_child, &mut launch) }?;
+        helper::reap(child);
     }
     match launch.failed {
         0 => Ok(()),
@@ -120,66 +115,14 @@ struct Launch {
     failed: i32,
 }
 
-/// Sets the mask of blocked signals and puts the old one in its place.
-unsafe fn signal_mask(mask: &mut u64) {
-    const SIG_SETMASK: usize = 2;
-    let place = core::ptr::from_mut(mask) as usize;
-    // SAFETY: the set is eight bytes long; the kernel reads it before it writes the old one.
-    let _ = unsafe { syscall::call(nr::RT_SIGPROCMASK, [SIG_SETMASK, place, place, 8]) };
-}
-
-/// clone(2) as vfork, with a stack of its own, and without a signal at the child's end: wait(2) does not see it.
-///
-/// # Safety
-/// `stack` is the end of enough memory, aligned to 16; `entry` only does what a child of vfork may.
-unsafe fn clone(
-    stack: usize,
-    entry: extern "C" fn(&mut Launch) -> !,
-    launch: &mut Launch,
-) -> Result<usize, Errno> {
-    const CLONE_VM_VFORK: usize = 0x100 | 0x4000;
-    let result: isize;
-    // SAFETY: the child goes on with the given stack and calls what never returns; the parent sleeps meanwhile and loses what a system call loses.
-    unsafe {
-        asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "xor ebp, ebp",
-            "mov rdi, r12",
-            "call r13",
-            "ud2",
-            "2:",
-            inlateout("rax") nr::CLONE as isize => result,
-            in("rdi") CLONE_VM_VFORK,
-            in("rsi") stack,
-            in("rdx") 0usize,
-            in("r10") 0usize,
-            in("r8") 0usize,
-            in("r12") core::ptr::from_mut(launch),
-            in("r13") entry,
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    Errno::check(result)
-}
-
-fn end() -> ! {
-    loop {
-        // SAFETY: ends this process, which shares memory but nothing else.
-        unsafe { syscall::raw(nr::EXIT, [0; 6]) };
-    }
-}
-
 /// Its only child becomes the pager and then has no parent in the program's family.
 extern "C" fn first_child(launch: &mut Launch) -> ! {
     let stack = launch.stack;
     // SAFETY: the second half of the memory is nobody's; the child executes or ends.
-    if let Err(error) = unsafe { clone(stack, second_child, launch) } {
+    if let Err(error) = unsafe { helper::start(stack, second_child, launch) } {
         launch.failed = error.raw();
     }
-    end()
+    helper::end()
 }
 
 extern "C" fn second_child(launch: &mut Launch) -> ! {
@@ -187,7 +130,7 @@ extern "C" fn second_child(launch: &mut Launch) -> ! {
         Ok(()) => 0,
         Err(error) => error.raw(),
     };
-    end()
+    helper::end()
 }
 
 /// Comes back only with an error. What else a process inherits the pager gives up itself.

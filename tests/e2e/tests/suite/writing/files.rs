@@ -56,5 +56,5 @@ except OSError as e: print(e.errno)'");
          rsync -aOHX$A s/ t; diff -r --no-dereference s/d t/d; stat -c '%n %a %h %.9Y' t/f t/d/hard t/d/g; rsync -aOHX$A -i s/ t; echo change >> s/f; touch -d @1 s/f; rm s/d/g; rsync -aOHX -i --delete s/ t; cmp s/f t/f; rsync -aOS --inplace -i s/sparse t/; echo tail >> s/f; rsync -a --append-verify s/f t/f; cmp s/f t/f; rsync -a --link-dest=$M/t s/ u; stat -c %h u/d/soft; stat -c %h u/sparse; rsync -a --backup --suffix=.old --ignore-times s/f t/; ls t; rsync -rc --remove-source-files s/d/ moved; ls s/d moved; rsync -a --temp-dir=$M/d2 s/f t/ 2>/dev/null || echo no directory; rsync -a --partial --bwlimit=0 -W s/ v; diff -r s/f v/f") };
 
     tail_follows |case| same(&case,
-        "echo 1 > log; : > seen; timeout 20 tail -n +1 -F log > seen 2>/dev/null & t=$!; w() { until grep -q \"$1\" seen; do sleep 0.02; done; }; w 1; echo 2 >> log; w 2; mv log log.1; echo 3 > log; w 3; echo four >> log; w four; kill $t; wait $t 2>/dev/null; cat seen; rm seen; ls");
+        "echo 1 > log; : > seen; timeout 55 tail -n +1 -F log > seen 2>/dev/null & t=$!; w() { until grep -q \"$1\" seen; do sleep 0.02; done; }; w 1; echo 2 >> log; w 2; mv log log.1; echo 3 > log; w 3; echo four >> log; w four; kill $t; wait $t 2>/dev/null; cat seen; rm seen; ls");
 }

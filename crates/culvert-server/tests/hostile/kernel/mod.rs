@@ -13,7 +13,6 @@ use culvert_wire::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    os::fd::BorrowedFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -256,12 +255,6 @@ impl Channel for Kernel {
         }
         Ok(())
     }
-
-    fn register_backing(&self, _: BorrowedFd<'_>) -> io::Result<i32> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn release_backing(&self, _: i32) {}
 }
 
 impl Transport for Kernel {
