@@ -79,7 +79,7 @@ pub fn open_lowest(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     let wanted = kept_flags(flags);
     loop {
         match open(&path, wanted, 0) {
-            // Made here, or by others, and gone again when it has become a file itself (gone.rs).
+            // Made here, or by others, and gone again when it has become a file itself (gone/).
             Err(Errno::ENOENT) => drop(create(&path)?),
             other => return other,
         }

@@ -90,6 +90,7 @@ pub(super) fn cut(parts: &mut Vec<Part>, start: usize, length: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     fn part(start: usize, length: usize, offset: u64) -> Part {
         Part {
