@@ -28,11 +28,17 @@ unsafe impl Allocator for Pages {
             )
         } {
             Ok(address) => (address as *mut u8, size, 0),
-            Err(_) => (core::ptr::null_mut(), 0, 0),
+            Err(_) => match reserve::take(size) {
+                Some(address) => (address, size, 0),
+                None => (core::ptr::null_mut(), 0, 0),
+            },
         }
     }
 
     fn remap(&self, address: *mut u8, old: usize, new: usize, _may_move: bool) -> *mut u8 {
+        if reserve::has(address) {
+            return core::ptr::null_mut();
+        }
         // Never moved: the kernel would choose the place. dlmalloc copies instead.
         // SAFETY: dlmalloc owns the mapping.
         unsafe { syscall::call(nr::MREMAP, [address as usize, old, new, 0]) }
@@ -40,11 +46,17 @@ unsafe impl Allocator for Pages {
     }
 
     fn free_part(&self, address: *mut u8, old: usize, new: usize) -> bool {
+        if reserve::has(address) {
+            return false;
+        }
         // SAFETY: dlmalloc owns the mapping.
         unsafe { syscall::call(nr::MUNMAP, [address as usize + new, old - new]) }.is_ok()
     }
 
     fn free(&self, address: *mut u8, size: usize) -> bool {
+        if reserve::has(address) {
+            return false;
+        }
         // SAFETY: dlmalloc owns the mapping.
         unsafe { syscall::call(nr::MUNMAP, [address as usize, size]) }.is_ok()
     }
@@ -59,6 +71,40 @@ unsafe impl Allocator for Pages {
 
     fn page_size(&self) -> usize {
         PAGE
+    }
+}
+
+/// Memory for when the kernel gives none: a program that has used up its mappings (vm.max_map_count) or its addresses (RLIMIT_AS) natively goes on as long as it
+/// asks for nothing, and must do so here. It lies in the library's zeroed data and costs nothing until it is used. What was taken stays dlmalloc's.
+mod reserve {
+    use super::PAGE;
+    use core::cell::UnsafeCell;
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    const SIZE: usize = 1 << 20;
+
+    #[repr(align(4096))]
+    struct Memory(UnsafeCell<[u8; SIZE]>);
+
+    // SAFETY: each part is given out once.
+    unsafe impl Sync for Memory {}
+
+    static MEMORY: Memory = Memory(UnsafeCell::new([0; SIZE]));
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+    /// `size` bytes, whole pages, all zero.
+    pub fn take(size: usize) -> Option<*mut u8> {
+        let size = size.checked_next_multiple_of(PAGE)?;
+        let more = |taken: usize| taken.checked_add(size).filter(|&end| end <= SIZE);
+        let at = TAKEN.fetch_update(Relaxed, Relaxed, more).ok()?;
+        // SAFETY: within the memory.
+        Some(unsafe { MEMORY.0.get().cast::<u8>().add(at) })
+    }
+
+    /// Whether `address` lies in it.
+    pub fn has(address: *mut u8) -> bool {
+        let offset = (address as usize).wrapping_sub(MEMORY.0.get() as usize);
+        offset < SIZE
     }
 }
 

@@ -110,12 +110,16 @@ pub fn closing(description: &Description) -> culvert::Result<()> {
 /// Writes back what this process has stored in `node`.
 fn write_back_own(node: &alloc::sync::Arc<nodes::Node>) -> culvert::Result<()> {
     let _flushing = nodes::flushing();
-    let mut regions = nodes::all();
-    regions.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, node));
     let mut result = Ok(());
-    for (node, dirty) in dirty::collect(&regions) {
-        result = result.and(node.write_back(dirty));
-    }
+    nodes::in_parts(|mut part| {
+        part.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, node));
+        for (node, dirty) in dirty::collect(&part) {
+            let written = node.write_back(dirty);
+            if result.is_ok() {
+                result = written;
+            }
+        }
+    });
     result
 }
 
@@ -125,15 +129,17 @@ pub fn write_back_all() {
         return;
     }
     let _flushing = nodes::flushing();
-    for (node, dirty) in dirty::collect(&nodes::all()) {
-        if let Err(error) = node.write_back(dirty) {
-            crate::log!(
-                "what was stored in node {:x} of mount {} is not written back: {error}",
-                node.name.node.0,
-                node.name.mount
-            );
+    nodes::in_parts(|part| {
+        for (node, dirty) in dirty::collect(&part) {
+            if let Err(error) = node.write_back(dirty) {
+                crate::log!(
+                    "what was stored in node {:x} of mount {} is not written back: {error}",
+                    node.name.node.0,
+                    node.name.mount
+                );
+            }
         }
-    }
+    });
 }
 
 /// This process is about to become another program, which may fail, so that its records stay: they are an ended process's when it does not.

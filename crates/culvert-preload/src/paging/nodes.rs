@@ -263,9 +263,19 @@ pub fn between(start: usize, length: usize) -> Vec<Mapped> {
     STATE.lock().regions.between(start, end)
 }
 
-/// All regions.
-pub fn all() -> Vec<Mapped> {
-    STATE.lock().regions.all().to_vec()
+/// Calls `run` with all regions, some at a time: a copy of all that a process may have (65,530) could be more than there is memory for.
+pub fn in_parts(mut run: impl FnMut(Vec<Mapped>)) {
+    const PART: usize = 512;
+    let mut at = 0;
+    loop {
+        let part: Vec<Mapped> = {
+            let state = STATE.lock();
+            state.regions.from(at).take(PART).cloned().collect()
+        };
+        let Some(last) = part.last() else { return };
+        at = last.end;
+        run(part);
+    }
 }
 
 /// Forgets what is unmapped from `start` on, and returns it.
@@ -305,13 +315,15 @@ pub fn rewatch(start: usize, length: usize) {
 
 /// The same in the child of a fork, in which no page of them is there yet.
 pub fn rewatch_absent() {
-    for region in all() {
-        let watch = match region.written {
-            true => dirty::watch_absent(&region),
-            false => Watch::No,
-        };
-        set_watch(&region, watch);
-    }
+    in_parts(|part| {
+        for region in part {
+            let watch = match region.written {
+                true => dirty::watch_absent(&region),
+                false => Watch::No,
+            };
+            set_watch(&region, watch);
+        }
+    });
 }
 
 /// Pages from `start` on are about to go that may have been stored into, and where they were nothing will tell. Under [`changing`].
@@ -349,12 +361,7 @@ pub fn release() {
     let gone: Vec<Arc<Node>> = {
         let mut state = STATE.lock();
         let State { nodes, regions } = &mut *state;
-        let unused = |node: &Arc<Node>| {
-            regions
-                .all()
-                .iter()
-                .all(|region| !Arc::ptr_eq(&region.of, node))
-        };
+        let unused = |node: &Arc<Node>| regions.all().all(|region| !Arc::ptr_eq(&region.of, node));
         let mut gone = Vec::new();
         nodes.retain(|node| {
             let gone_now = unused(node);
@@ -428,16 +435,16 @@ pub fn what_is_there(start: usize, length: usize) -> Vec<(usize, usize)> {
 
 /// Forgets what this child of a fork has not got.
 fn forget_what_stayed() {
-    for region in all() {
-        if is_there(region.start, region.end - region.start) {
-            continue;
-        }
-        for page in (region.start..region.end).step_by(super::bytes::PAGE as usize) {
-            if !is_there(page, super::bytes::PAGE as usize) {
-                take(page, super::bytes::PAGE as usize);
+    const PAGE: usize = super::bytes::PAGE as usize;
+    in_parts(|part| {
+        let there = |region: &Mapped| is_there(region.start, region.end - region.start);
+        for region in part.into_iter().filter(|region| !there(region)) {
+            let pages = (region.start..region.end).step_by(PAGE);
+            for page in pages.filter(|&page| !is_there(page, PAGE)) {
+                take(page, PAGE);
             }
         }
-    }
+    });
 }
 
 /// This is the child of a fork: it has the mappings, and needs records of its own.
@@ -445,20 +452,19 @@ pub fn forked() {
     if SOME_STAY.load(Relaxed) {
         forget_what_stayed();
     }
-    let (nodes, regions) = {
-        let state = STATE.lock();
-        (state.nodes.clone(), state.regions.all().to_vec())
-    };
+    let nodes = STATE.lock().nodes.clone();
     for node in nodes {
         // What stands there is the parent's.
         node.record.store(core::ptr::null_mut(), Release);
-        let own = regions
-            .iter()
-            .filter(|region| region.written && Arc::ptr_eq(&region.of, &node));
-        let range = own.fold((u64::MAX, 0), |range, region| {
-            let bytes = region.bytes();
-            (range.0.min(bytes.0), range.1.max(bytes.1))
-        });
+        let range = {
+            let state = STATE.lock();
+            let all = state.regions.all();
+            let own = all.filter(|region| region.written && Arc::ptr_eq(&region.of, &node));
+            own.fold((u64::MAX, 0), |range, region| {
+                let bytes = region.bytes();
+                (range.0.min(bytes.0), range.1.max(bytes.1))
+            })
+        };
         if range.0 < range.1
             && let Err(error) = node.record_locked(range)
         {

@@ -1,5 +1,6 @@
 //! Which addresses show which bytes of which file.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 /// How it is known which pages of a region were stored into.
@@ -49,32 +50,41 @@ impl<T: Clone> Region<T> {
     }
 }
 
-/// All of them, none overlapping another.
+/// All of them, none overlapping another, by their first address: a program may have 65,530 mappings (vm.max_map_count).
 #[derive(Default)]
-pub struct Regions<T>(Vec<Region<T>>);
+pub struct Regions<T>(BTreeMap<usize, Region<T>>);
 
 impl<T: Clone> Regions<T> {
     /// None.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self(BTreeMap::new())
     }
 
     /// The parts of all that lie between `start` and `end`.
     pub fn between(&self, start: usize, end: usize) -> Vec<Region<T>> {
-        self.0
-            .iter()
-            .filter_map(|region| region.part(start, end))
+        if start >= end {
+            return Vec::new();
+        }
+        // One may begin before.
+        let before = self.0.range(..start).next_back();
+        before
+            .into_iter()
+            .chain(self.0.range(start..end))
+            .filter_map(|(_, region)| region.part(start, end))
             .collect()
     }
 
     /// Takes out what lies between `start` and `end`, and returns it.
     pub fn take(&mut self, start: usize, end: usize) -> Vec<Region<T>> {
         let taken = self.between(start, end);
-        if !taken.is_empty() {
-            let old = core::mem::take(&mut self.0);
-            for region in old {
-                self.0.extend(region.part(0, start));
-                self.0.extend(region.part(end, usize::MAX));
+        for part in &taken {
+            // Only the first one can have begun before.
+            let whole = self.0.range(..=part.start).next_back();
+            let Some((&at, whole)) = whole else { continue };
+            let rest = [whole.part(0, start), whole.part(end, usize::MAX)];
+            self.0.remove(&at);
+            for rest in rest.into_iter().flatten() {
+                self.0.insert(rest.start, rest);
             }
         }
         taken
@@ -84,7 +94,7 @@ impl<T: Clone> Regions<T> {
     pub fn insert(&mut self, region: Region<T>) {
         if region.start < region.end {
             self.take(region.start, region.end);
-            self.0.push(region);
+            self.0.insert(region.start, region);
         }
     }
 
@@ -96,9 +106,14 @@ impl<T: Clone> Regions<T> {
         }
     }
 
-    /// All of them.
-    pub fn all(&self) -> &[Region<T>] {
-        &self.0
+    /// All of them, in the order of their addresses.
+    pub fn all(&self) -> impl Iterator<Item = &Region<T>> {
+        self.0.values()
+    }
+
+    /// Those that begin at `address` or behind it.
+    pub fn from(&self, address: usize) -> impl Iterator<Item = &Region<T>> {
+        self.0.range(address..).map(|(_, region)| region)
     }
 }
 

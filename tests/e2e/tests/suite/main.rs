@@ -29,6 +29,7 @@ mod kernel_writing;
 mod limits;
 mod locking;
 mod mapped;
+mod mapped_bounds;
 mod mapped_calls;
 mod mapped_entered;
 mod mapped_lazily;

@@ -39,6 +39,9 @@ impl State {
         }
         /// A pager that is being started, or is about to end, is not waited for longer than this, in milliseconds.
         const PATIENCE: usize = 5000;
+        /// How many may die before they answer: a bound of the program's that they inherit does not let them live.
+        const STARTS: usize = 16;
+        let mut starts = 0;
         let mut last = Errno::ECONNREFUSED;
         for _ in 0..PATIENCE {
             match launch::connect().and_then(|socket| self.greet(socket)) {
@@ -53,7 +56,8 @@ impl State {
                 Err(error) => return Err(self.give_up(error)),
             }
             match launch::start() {
-                Ok(()) => {}
+                Ok(()) if starts == STARTS => return Err(self.give_up(last)),
+                Ok(()) => starts += 1,
                 Err(Errno::EAGAIN) => {
                     let pause = [0usize, 1_000_000];
                     // SAFETY: sleeps for a millisecond.

@@ -133,6 +133,24 @@ extern "C" fn second_child(launch: &mut Launch) -> ! {
     helper::end()
 }
 
+/// The program's bounds on memory are not the pager's, which could not even be loaded within some of them. Hard ones stay.
+fn raise_limits() {
+    /// `RLIMIT_DATA`, `RLIMIT_AS`.
+    const MEMORY: [usize; 2] = [2, 9];
+    for resource in MEMORY {
+        let mut limit = [0u64; 2];
+        let place = limit.as_mut_ptr() as usize;
+        // SAFETY: prlimit64(2) of this process, which shares memory with the program but not its limits; two words are written, then read.
+        unsafe {
+            if syscall::call(nr::PRLIMIT64, [0, resource, 0, place]).is_ok() {
+                limit[0] = limit[1];
+                let place = limit.as_ptr() as usize;
+                let _ = syscall::call(nr::PRLIMIT64, [0, resource, place, 0]);
+            }
+        }
+    }
+}
+
 /// Comes back only with an error. What else a process inherits the pager gives up itself.
 fn become_pager(launch: &Launch) -> Result<(), Errno> {
     const F_DUPFD: usize = 0;
@@ -140,6 +158,7 @@ fn become_pager(launch: &Launch) -> Result<(), Errno> {
     // SAFETY: plain calls on this process's own table of descriptors, a copy of the program's; the strings end in NUL, the arrays in 0.
     unsafe {
         syscall::call(nr::SETSID, [])?;
+        raise_limits();
         let mut kept = launch.descriptors;
         for fd in &mut kept {
             *fd = syscall::call(nr::FCNTL, [*fd as usize, F_DUPFD, ABOVE])? as i32;
