@@ -203,14 +203,22 @@ impl<'a> Image<'a> {
             .map(|(_, path)| path)
     }
 
-    /// The build-id: the NT_GNU_BUILD_ID note's descriptor, 1 to 64 bytes.
+    /// The build-id, 1 to 64 bytes: the NT_GNU_BUILD_ID note's descriptor, or the end of Go's own (ELF_NOTE_GOBUILDID_TAG, `cmd/link/internal/ld/elf.go`), in which the
+    /// hash of the contents stands: Go's linker makes the other too, but no program header leads to it.
     pub fn build_id(&self) -> Option<&'a [u8]> {
-        self.headers
-            .iter()
-            .filter(|header| header.kind == NOTE)
-            .filter_map(|header| self.contents(header))
-            .find_map(|notes| note(notes, b"GNU\0", 3))
-            .filter(|id| (1..=64).contains(&id.len()))
+        const LONGEST: usize = 64;
+        let notes = || {
+            let headers = self.headers.iter().filter(|header| header.kind == NOTE);
+            headers.filter_map(|header| self.contents(header))
+        };
+        let of_gnu = || notes().find_map(|notes| note(notes, b"GNU\0", 3));
+        let of_go = || {
+            let id = notes().find_map(|notes| note(notes, b"Go\0\0", 4))?;
+            id.get(id.len().saturating_sub(LONGEST)..)
+        };
+        of_gnu()
+            .or_else(of_go)
+            .filter(|id| (1..=LONGEST).contains(&id.len()))
     }
 
     /// The value of a dynamic entry, such as DT_INIT (12).

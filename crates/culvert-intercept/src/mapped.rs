@@ -90,11 +90,11 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
 }
 
 /// Calls `read` with the contents of the file at `path`, which ends in NUL.
-pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
+pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8], (u64, u64)) -> T) -> Option<T> {
     let flags = (linux::O_RDONLY | linux::O_CLOEXEC | linux::O_NONBLOCK) as usize;
     path.last().filter(|last| **last == 0)?;
     // SAFETY: the path ends in NUL; fstat fills the status, for which zeros are valid; the mapping is a new one.
-    let (start, length) = unsafe {
+    let (start, length, status) = unsafe {
         let file = syscall::call(
             nr::OPENAT,
             [linux::AT_FDCWD as usize, path.as_ptr() as usize, flags],
@@ -108,16 +108,25 @@ pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8]) -> T) -> Option<T> {
             Ok((
                 syscall::call(nr::MMAP, [0, length, protection, flags, file, 0])?,
                 length,
+                status,
             ))
         });
         let _ = syscall::call(nr::CLOSE, [file]);
         mapped.ok()?
     };
     // SAFETY: mapped above. Whoever shortens a program's file while it is started ends the program in any case.
-    let result = read(unsafe { core::slice::from_raw_parts(start as *const u8, length) });
+    let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, length) };
+    let result = read(bytes, (device(status.st_dev), status.st_ino));
     // SAFETY: mapped above, and the slice is gone.
     let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
     Some(result)
+}
+
+/// A device as [`Mapping::file`] has it, from an `st_dev` (`new_encode_dev`, include/linux/kdev_t.h).
+fn device(number: u64) -> u64 {
+    let major = number >> 8 & 0xfff | number >> 32 & !0xfff;
+    let minor = number & 0xff | number >> 12 & 0xffff_ff00;
+    major << 32 | minor
 }
 
 /// Whether the page of `address`, which is mapped, can be read; behind the end of a file that would be SIGBUS.

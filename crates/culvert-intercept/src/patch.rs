@@ -257,10 +257,8 @@ fn sites_of(
     let functions = Functions::of_image(image);
     let mut found = sites::find(image, &functions);
     if found.unknown > 0
-        && let Some(better) = key
-            .as_ref()
-            .and_then(|key| from_file(code, key))
-            .filter(|file| file.unknown < found.unknown)
+        && let Some(better) =
+            from_file(code, image, key.as_ref()).filter(|file| file.unknown < found.unknown)
         && better
             .sites
             .iter()
@@ -295,16 +293,20 @@ fn sites_of(
     (found.sites.len(), wanted)
 }
 
-/// The sites of the file behind `code`, when it has tables of functions that are not mapped or not pointed to (symbols, Go's). Only where the file is
-/// certainly the object that is mapped, not a newer one of the same name.
-fn from_file(code: &Mapping, key: &cache::Key) -> Option<sites::Found> {
+/// The sites of the file behind `code`, which is a part of `image`, when it has tables of functions that are not mapped or not pointed to (symbols, Go's). Only where the
+/// file is certainly the object that is mapped, not a newer one of the same name: by `key`, or, for objects without build-id, as the very inode that is mapped.
+fn from_file(code: &Mapping, image: &Image<'_>, key: Option<&cache::Key>) -> Option<sites::Found> {
     let path = maps::path(code.start)?;
-    mapped::with_file(&path, |file| {
-        let image = Image::of_file(file).ok()?;
-        if cache::Key::of(&image).as_ref() != Some(key) || !functions::has_section_functions(file) {
+    mapped::with_file(&path, |bytes, inode| {
+        let file = Image::of_file(bytes).ok()?;
+        let is_same = match key {
+            Some(_) => cache::Key::of(&file).as_ref() == key,
+            None => inode == code.file && file.headers == image.headers,
+        };
+        if !is_same || !functions::has_section_functions(bytes) {
             return None;
         }
-        Some(sites::find(&image, &Functions::of_file(&image, file)))
+        Some(sites::find(&file, &Functions::of_file(&file, bytes)))
     })?
 }
 
