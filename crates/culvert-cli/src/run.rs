@@ -39,7 +39,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let mut carrier = Carrier::Audit;
     let (program, arguments) = match find(name, mounts)? {
         Some((found, verdict)) => {
-            if matches!(verdict, Ok((_, Kind::Musl))) {
+            if matches!(verdict, Ok((_, Kind::Preloaded))) {
                 carrier = Carrier::Preload;
             }
             let matters = !added.is_empty() || !inherited.mounts.is_empty();

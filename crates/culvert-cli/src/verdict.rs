@@ -23,8 +23,8 @@ const HEAD: u64 = 256;
 pub enum Kind {
     /// By glibc's ld.so: libculvert.so is its auditor.
     Glibc,
-    /// By musl's: libculvert.so is preloaded.
-    Musl,
+    /// By musl's, or by glibc's where it cannot load an auditor: libculvert.so is preloaded.
+    Preloaded,
     /// As a script, by this interpreter.
     Script(PathBuf),
     /// Not intercepted, because.
@@ -108,7 +108,7 @@ pub fn of_file(path: &Path) -> Kind {
         .is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"));
     match loader {
         Loader::Glibc => Kind::Glibc,
-        Loader::Musl => Kind::Musl,
+        Loader::Preload => Kind::Preloaded,
         Loader::None(_) if by_hand => Kind::Glibc,
         Loader::None(why) => Kind::Not(why.into()),
     }

@@ -66,7 +66,7 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
     match verdict::of_program(&report.file) {
         Ok((runs, kind)) => {
             report.way_in = match kind {
-                Kind::Musl => "LD_PRELOAD, after the libraries that it needs are open",
+                Kind::Preloaded => "LD_PRELOAD, after the libraries that it needs are open",
                 _ => "LD_AUDIT, before any library is opened",
             };
             report.collect(&runs);

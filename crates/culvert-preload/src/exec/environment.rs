@@ -30,7 +30,7 @@ fn carriers(
         entry
     };
     match loader {
-        Loader::Musl => entries.push(list(b"LD_PRELOAD", &others[1])),
+        Loader::Preload => entries.push(list(b"LD_PRELOAD", &others[1])),
         _ => entries.push(list(b"LD_AUDIT", &others[0])),
     }
     entries.push(nested.unwrap_or_else(|| carrier(process, handed)));
@@ -80,7 +80,7 @@ pub fn extend(
         }
         let taken = match loader {
             Loader::Glibc if starts_with(pointer, b"LD_AUDIT=")? => Some((&mut others[0], 9)),
-            Loader::Musl if starts_with(pointer, b"LD_PRELOAD=")? => Some((&mut others[1], 11)),
+            Loader::Preload if starts_with(pointer, b"LD_PRELOAD=")? => Some((&mut others[1], 11)),
             Loader::Glibc if extras.room.is_some() && starts_with(pointer, b"GLIBC_TUNABLES=")? => {
                 Some((tunables.insert(Vec::new()), 15))
             }

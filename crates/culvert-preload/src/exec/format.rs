@@ -7,8 +7,8 @@ use alloc::{vec, vec::Vec};
 pub enum Loader {
     /// glibc's ld.so: LD_AUDIT.
     Glibc,
-    /// musl's: LD_PRELOAD.
-    Musl,
+    /// LD_PRELOAD: musl's, which has no auditors, and glibc's where an auditor would end the program ([`Elf::is_alone_with_tls`]).
+    Preload,
     /// None: the reason.
     None(&'static str),
 }
@@ -69,9 +69,12 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     }
     let base = super::base_name(&name);
     let loader = if base.starts_with(b"ld-linux") {
-        Loader::Glibc
+        match elf.is_alone_with_tls(read_at) {
+            true => Loader::Preload,
+            false => Loader::Glibc,
+        }
     } else if base.starts_with(b"ld-musl") {
-        Loader::Musl
+        Loader::Preload
     } else {
         Loader::None("its dynamic loader is neither glibc's nor musl's")
     };
@@ -108,21 +111,42 @@ impl Elf {
 
     /// Where in the file the first program header of `kind` lies.
     pub fn find(&self, kind: u32, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> Option<u64> {
-        (0..u64::from(self.count))
-            .map(|i| self.table.saturating_add(i * 56))
-            .find(|&at| {
-                let mut found = [0u8; 4];
-                read_at(at, &mut found) == 4 && found == kind.to_le_bytes()
-            })
+        let mut table = vec![0u8; usize::from(self.count) * 56];
+        let got = read_at(self.table, &mut table);
+        let is_kind = |header: &[u8]| header.len() == 56 && header[..4] == kind.to_le_bytes();
+        let index = table[..got].chunks(56).position(is_kind)?;
+        Some(self.table.saturating_add(index as u64 * 56))
+    }
+
+    /// Whether the program has thread-local storage and needs no library, as Go makes position-independent programs without C. With an auditor glibc's ld.so gives the
+    /// program's own block a generation that is never reached, unless a library's block follows, and ends it: `_dl_allocate_tls_init`, elf/dl-tls.c (seen in 2.36).
+    fn is_alone_with_tls(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> bool {
+        const PT_DYNAMIC: u32 = 2;
+        const PT_TLS: u32 = 7;
+        const DT_NEEDED: u64 = 1;
+        /// More than Go's are; libraries are named first.
+        const LOOKED_AT: u64 = 1024;
+        if self.find(PT_TLS, read_at).is_none() {
+            return false;
+        }
+        let mut header = [0u8; 56];
+        let at = self.find(PT_DYNAMIC, read_at);
+        if !at.is_some_and(|at| read_at(at, &mut header) == 56) {
+            return false;
+        }
+        let mut section = vec![0u8; u64_at(&header, 32).min(LOOKED_AT) as usize];
+        let got = read_at(u64_at(&header, 8), &mut section);
+        !section[..got]
+            .chunks_exact(16)
+            .any(|entry| u64_at(entry, 0) == DT_NEEDED)
     }
 }
 
-/// The `#!` line as `load_script` (fs/binfmt_script.c) reads it.
-fn script(line: &[u8]) -> Format {
-    let line = &line[..line
-        .iter()
-        .position(|&b| b == b'\n' || b == 0)
-        .unwrap_or(line.len())];
+/// What follows `#!`, as `load_script` (fs/binfmt_script.c) reads it: of a longer line than its buffer, whose last byte is never looked at, what is there; but not
+/// of an interpreter's path that may go on.
+fn script(rest: &[u8]) -> Format {
+    let end_of_line = rest.iter().position(|&b| b == b'\n' || b == 0);
+    let line = &rest[..end_of_line.unwrap_or(rest.len()).min(HEAD - 3)];
     let blank = |b: &u8| *b == b' ' || *b == b'\t';
     let trimmed = {
         let start = line.iter().position(|b| !blank(b)).unwrap_or(line.len());
@@ -136,6 +160,10 @@ fn script(line: &[u8]) -> Format {
         return Format::Other;
     }
     let end = trimmed.iter().position(blank).unwrap_or(trimmed.len());
+    let goes_on = rest.get(HEAD - 3).is_some_and(|next| !blank(next)) && end_of_line.is_none();
+    if goes_on && end == trimmed.len() && line.ends_with(trimmed) {
+        return Format::Other;
+    }
     let rest = &trimmed[end..];
     let argument = rest
         .iter()
@@ -184,6 +212,48 @@ mod tests {
                 "{:?}",
                 std::string::String::from_utf8_lossy(line)
             );
+        }
+    }
+
+    /// Such files were given to the kernel of Linux 6.18, whose arguments and errors these are.
+    #[test]
+    fn of_long_script_lines_the_kernel_looks_at_255_bytes() {
+        let path = |length: usize| [&b"/"[..], &b"x".repeat(length - 1)].concat();
+        let script = |interpreter: &[u8], argument: Option<usize>| Format::Script {
+            interpreter: interpreter.to_vec(),
+            argument: argument.map(|length| b"a".repeat(length)),
+        };
+        for (line, wanted) in [
+            (
+                [b"#!/i ", &b"a".repeat(300)[..]].concat(),
+                script(b"/i", Some(250)),
+            ),
+            (
+                [b"#!/i ", &b"a".repeat(251)[..], b"\n"].concat(),
+                script(b"/i", Some(250)),
+            ),
+            (
+                [b"#!/i ", &b"a".repeat(250)[..], b"\n"].concat(),
+                script(b"/i", Some(250)),
+            ),
+            (
+                [b"#!/i ", &b"a".repeat(249)[..], b"\n"].concat(),
+                script(b"/i", Some(249)),
+            ),
+            (
+                [b"#!", &path(253)[..], b"\n"].concat(),
+                script(&path(253), None),
+            ),
+            (
+                [b"#!", &path(253)[..], b" a\n"].concat(),
+                script(&path(253), None),
+            ),
+            ([b"#!", &path(254)[..], b"\n"].concat(), Format::Other),
+            ([b"#!", &path(300)[..]].concat(), Format::Other),
+            ([b"#!", &path(253)[..]].concat(), script(&path(253), None)),
+        ] {
+            let head = &line[..line.len().min(HEAD)];
+            assert_eq!(of(head), wanted, "{} bytes", line.len());
         }
     }
 
