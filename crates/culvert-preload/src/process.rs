@@ -131,6 +131,12 @@ pub fn get() -> &'static Process {
     unsafe { &*process }
 }
 
+/// The state, if this process has joined a run.
+pub fn joined() -> Option<&'static Process> {
+    // SAFETY: as above.
+    unsafe { PROCESS.load(Acquire).as_ref() }
+}
+
 /// Stores the state, once.
 pub fn set(process: Process) {
     PROCESS.store(Box::into_raw(Box::new(process)), Release);

@@ -1,11 +1,13 @@
 //! Start-up in a fresh program.
 
+mod emulated;
+
 use crate::exec::handed;
 use crate::exec::own_file::{self, OwnFile};
 use crate::exec::static_tls;
 use crate::log;
 use crate::memory::c_string;
-use crate::process::{self, Process};
+use crate::process::{self, Process, VforkChild};
 use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
 use crate::shadow;
@@ -90,6 +92,14 @@ impl Environment {
         }
     }
 
+    /// Opens the log that the program or the run names.
+    fn open_log(&self, carried: &Carried<'_>) {
+        let own = self.get(b"CULVERT_LOG").map(|(_, path)| path);
+        if let Some(path) = own.or(carried.log) {
+            log::open(path);
+        }
+    }
+
     /// Takes what the exec hook has added to GLIBC_TUNABLES out again, and says how many bytes of static TLS it gave.
     fn hide_room(&mut self) -> u64 {
         let Some((index, value)) = self.get(b"GLIBC_TUNABLES") else {
@@ -146,6 +156,16 @@ pub unsafe fn start(mut environment: Environment) {
         return;
     };
     let value = value.to_vec();
+    if emulated::by_valgrind() {
+        // The variables stay: what the program executes is in the mounts again.
+        if let Some(carried) = carried(&value) {
+            environment.open_log(&carried);
+        }
+        let reason = "Valgrind runs it, and makes its system calls itself";
+        crate::log!("not intercepted: {reason}");
+        refuse_to_read_nothing(reason);
+        return;
+    }
     environment.remove(index);
     let given = environment.hide_room();
     if let Some(own) = environment.take_own_file() {
@@ -171,13 +191,7 @@ pub unsafe fn start(mut environment: Environment) {
     let Some(carried) = carried(&value) else {
         return;
     };
-    if let Some(path) = environment
-        .get(b"CULVERT_LOG")
-        .map(|(_, path)| path)
-        .or(carried.log)
-    {
-        log::open(path);
-    }
+    environment.open_log(&carried);
     // SAFETY: the caller's promise.
     match unsafe { join(&carried, library) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
@@ -332,15 +346,17 @@ fn adopt(fd: i32) -> Option<&'static AtomicI32> {
     match process::vfork_child_with_table() {
         None => process::get().table.adopt_internal(fd),
         // The process's own table does not have it.
-        Some(_) => adopt_elsewhere(fd),
+        Some(child) => adopt_in_child(fd, child),
     }
 }
 
 /// Takes a driver's descriptor out of the way of a child of vfork, which is about to exec: a few bytes are lost with it.
-fn adopt_elsewhere(fd: i32) -> Option<&'static AtomicI32> {
+fn adopt_in_child(fd: i32, child: &VforkChild) -> Option<&'static AtomicI32> {
     let moved = crate::descriptors::dup_high(fd, true).ok()?;
     drop(shadow::Descriptor(fd));
-    Some(Box::leak(Box::new(AtomicI32::new(moved))))
+    let place = &*Box::leak(Box::new(AtomicI32::new(moved)));
+    child.keep_descriptor(place);
+    Some(place)
 }
 
 #[cfg(test)]

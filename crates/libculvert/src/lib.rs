@@ -11,6 +11,7 @@ mod memory_functions;
 mod stack;
 
 use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_preload::exec::library_names;
 use culvert_preload::exec::static_tls::{self, LinkMap};
 use culvert_preload::start::{Environment, start};
 
@@ -30,13 +31,15 @@ pub unsafe extern "C" fn la_version(version: u32) -> u32 {
     version
 }
 
-/// ld.so has mapped an object (rtld-audit(7)): room for its thread-local storage is seen to before any is relocated.
+/// ld.so has mapped an object (rtld-audit(7)): it gets its name, and room for its thread-local storage is seen to before any is relocated.
 ///
 /// # Safety
 /// Only ld.so calls this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *mut usize) -> u32 {
     const LM_ID_BASE: isize = 0;
+    // SAFETY: ld.so's promise.
+    unsafe { library_names::object(map) };
     if namespace == LM_ID_BASE {
         // SAFETY: ld.so's promise.
         unsafe { static_tls::object(map) };

@@ -1,9 +1,11 @@
 //! Finding the program's environment when nobody passes it: la_version gets a number, nothing else.
 
+use culvert_sys::{Errno, nr, syscall};
+
 /// AT_PAGESZ 4096, AT_CLKTCK 100, AT_PHDR: three neighbours in every x86-64 auxiliary vector (`create_elf_tables`, fs/binfmt_elf.c).
 static LANDMARK: [usize; 5] = [6, 4096, 17, 100, 3];
-/// Entries that the kernel puts before AT_PAGESZ: AT_SYSINFO_EHDR, AT_MINSIGSTKSZ, AT_HWCAP.
-const BEFORE: [usize; 3] = [33, 51, 16];
+/// Entries that the kernel puts before AT_PAGESZ: AT_SYSINFO_EHDR, AT_MINSIGSTKSZ, AT_HWCAP; and AT_IGNORE, which Valgrind puts in place of the first two.
+const BEFORE: [usize; 4] = [33, 51, 16, 1];
 /// ld.so's frames below the program's arguments are small; past this the search gives up. The arguments and environment strings lie beyond
 /// the vector, so the search never leaves the stack.
 const FARTHEST: usize = 1 << 20;
@@ -17,9 +19,14 @@ pub fn environment() -> Option<*mut *mut u8> {
         core::arch::asm!("mov {}, rsp", out(reg) start, options(nomem, nostack, preserves_flags))
     };
     for i in 0..FARTHEST {
+        let here = start.wrapping_add(i);
+        // Where programs are run by an emulator the vector may look otherwise, and the stack ends.
+        let last = here.wrapping_add(LANDMARK.len() - 1) as usize;
+        if last % PAGE < size_of::<usize>() && !is_mapped(last - last % PAGE) {
+            return None;
+        }
         // SAFETY: between this frame and the auxiliary vector everything is stack; the vector ends the search.
         unsafe {
-            let here = start.add(i);
             if (0..LANDMARK.len()).all(|k| here.add(k).read_volatile() == LANDMARK[k])
                 && let Some(found) = before(here)
             {
@@ -28,6 +35,17 @@ pub fn environment() -> Option<*mut *mut u8> {
         }
     }
     None
+}
+
+const PAGE: usize = 4096;
+
+/// Whether the process has a page at `page`; also said where a filter forbids to ask.
+fn is_mapped(page: usize) -> bool {
+    let mut is_resident = 0u8;
+    let arguments = [page, PAGE, &raw mut is_resident as usize];
+    // SAFETY: mincore(2) writes one byte for the one page.
+    let asked = unsafe { syscall::call(nr::MINCORE, arguments) };
+    asked != Err(Errno::ENOMEM)
 }
 
 /// # Safety

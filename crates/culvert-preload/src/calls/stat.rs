@@ -358,6 +358,9 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
     if let Some(text) = crate::exec::own_file::shown(path.bytes()) {
         return done(give_text(text, buffer, size));
     }
+    if let Some(text) = crate::exec::own_file::of_a_process(directory, path.bytes()) {
+        return done(give_text(&text, buffer, size));
+    }
     if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0))
         && let Ok(text) = magic_text(&magic)
     {

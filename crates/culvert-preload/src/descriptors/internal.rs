@@ -2,7 +2,7 @@
 
 use super::posix_locks::PosixLocks;
 use super::{INTERNAL, Table, dup_from};
-use crate::process::{self, tables};
+use crate::process::{self, VforkChild, tables};
 use crate::run::ShadowName;
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
@@ -68,15 +68,17 @@ impl Table {
     pub fn is_internal(&self, fd: i32) -> bool {
         // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
         fd >= 3
-            && classes::get(fd) == INTERNAL
-            && (tables::are_asked_for() && fd <= 0xffff || self.held().any(|held| held == fd))
+            && (classes::get(fd) == INTERNAL
+                && (tables::are_asked_for() && fd <= 0xffff || self.held().any(|held| held == fd))
+                || kept_in_child().contains(&fd))
     }
 
     /// All descriptors that Culvert holds open in this process.
     pub fn internal(&self) -> Vec<i32> {
         // Of a table that others have, too, their own.
         let others = tables::are_asked_for().then(|| classes::of_class(INTERNAL));
-        self.held().chain(others.into_iter().flatten()).collect()
+        let held = self.held().chain(others.into_iter().flatten());
+        held.chain(kept_in_child()).collect()
     }
 
     fn held(&self) -> impl Iterator<Item = i32> {
@@ -164,6 +166,11 @@ impl Table {
         }
         Err(Errno::EBUSY)
     }
+}
+
+/// What drivers have opened since in a child of vfork: its classes are its parent's, and say nothing of them.
+fn kept_in_child() -> Vec<i32> {
+    process::vfork_child_with_table().map_or_else(Vec::new, VforkChild::kept_descriptors)
 }
 
 /// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.

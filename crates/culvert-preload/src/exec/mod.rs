@@ -12,6 +12,7 @@ mod format;
 pub mod handed;
 mod heritage;
 mod interpreter;
+pub mod library_names;
 mod loader;
 mod look;
 mod materialise;

@@ -2,7 +2,7 @@
 //! mount's source, of an interpreter.
 
 use crate::memory::c_string;
-use crate::run::read_file;
+use crate::run::{read_file, read_link_at};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicPtr, Ordering::*};
 use culvert_sys::{nr, syscall};
@@ -37,6 +37,17 @@ pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
     let mine = unsafe { syscall::raw(nr::GETPID, [0; 6]) };
     (who == b"self" || who == b"thread-self" || who == alloc::format!("{mine}").as_bytes())
         .then_some(shown)
+}
+
+/// What `path` below `directory` shows when it is a link to the program of some process, which is executed as a file of the run directory.
+pub fn of_a_process(directory: i32, path: &[u8]) -> Option<Vec<u8>> {
+    let is_link = path == b"exe" || path.starts_with(b"/proc/") && path.ends_with(b"/exe");
+    if !is_link {
+        return None;
+    }
+    let file = read_link_at(directory, &c_string(path)).ok()?;
+    let shown = super::origin(&file)?;
+    (!shown.is_empty()).then(|| shown.to_vec())
 }
 
 impl OwnFile {

@@ -73,6 +73,11 @@ const R_X86_64_TPOFF64: u64 = 18;
 const RELA: usize = 24;
 
 impl LinkMap {
+    /// The object's path, which ends in NUL; empty, or null, for the program itself.
+    pub(super) fn name(&self) -> *const core::ffi::c_char {
+        self.name
+    }
+
     /// The value of the first entry `tag` of the dynamic section.
     ///
     /// # Safety

@@ -3,7 +3,7 @@
 use super::{Here, Keeper, PROCESS, get, tables};
 use crate::description::{Description, Held};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
 use culvert_sys::sync::Mutex;
 
 /// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
@@ -24,6 +24,8 @@ pub struct VforkChild {
 struct ChildState {
     descriptors: Vec<(i32, Option<Arc<Description>>)>,
     working_directory: Option<&'static Here>,
+    /// Where the numbers of descriptors stand that drivers keep in its table.
+    kept_descriptors: Vec<&'static AtomicI32>,
     /// What an exec that succeeded left behind in the shared memory.
     leftovers: Vec<Box<dyn Send>>,
 }
@@ -64,6 +66,18 @@ impl VforkChild {
     pub(super) fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
         // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
         self.state.lock().working_directory = here.map(|here| &Box::leak(Box::new(here)).0);
+    }
+
+    /// A driver keeps a descriptor in the child's table; its number stands at `place` (-1 once it is closed).
+    pub fn keep_descriptor(&self, place: &'static AtomicI32) {
+        self.state.lock().kept_descriptors.push(place);
+    }
+
+    /// The descriptors that drivers keep in the child's table.
+    pub fn kept_descriptors(&self) -> Vec<i32> {
+        let state = self.state.lock();
+        let numbers = state.kept_descriptors.iter().map(|fd| fd.load(Relaxed));
+        numbers.filter(|&fd| fd >= 0).collect()
     }
 
     /// Keeps `value` until the parent goes on.
