@@ -24,11 +24,12 @@ on_each_driver! {
          cc -o bin/origin use.c -Llib -lanswer -Wl,-rpath,'$ORIGIN/../lib'; cc -o bin/rpath use.c -Llib -lanswer -Wl,-rpath,$M/lib; cc -o bin/none use.c -Llib -lanswer; ln -s bin/origin o
          bin/origin; ./o; (cd bin; ./origin); bin/rpath; LD_LIBRARY_PATH=$M/lib bin/none; LD_LIBRARY_PATH=lib bin/none; (cd lib; LD_LIBRARY_PATH=: ../bin/none); LD_PRELOAD=$M/lib/libanswer.so bin/none; bin/none; /lib64/ld-linux-x86-64.so.2 bin/origin; ldd bin/rpath | grep -c $M/lib/libanswer.so");
 
-    libraries_found_by_origin_are_named_by_the_mount |case| same(&case,
+    // What is in the source of a directory that is not bound is executed there.
+    libraries_found_by_origin_are_named_by_the_mount |case| if case.driver() != Some(culvert_e2e::Driver::Passthrough) { same(&case,
         "echo 'int one(void) { return 41; }' | cc -shared -fPIC -o lib/libone.so -xc -; printf 'int one(void); int answer(void) { return one() + 1; }' | cc -shared -fPIC -o lib/libanswer.so -xc - -Llib -lone -Wl,-rpath,'$ORIGIN/../lib'
          printf '#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <link.h>\n#include <stdio.h>\n#include <string.h>\nint answer(void); static int show(struct dl_phdr_info *i, size_t n, void *x) { if (strstr(i->dlpi_name, \"/lib/lib\") && !strstr(i->dlpi_name, \"linux-gnu\") && !strstr(i->dlpi_name, \"libculvert\")) puts(i->dlpi_name); return 0; }
-             int main(void) { Dl_info d; dladdr(answer, &d); printf(\"%%d %%s\\n\", answer(), d.dli_fname); return dl_iterate_phdr(show, 0); }' > use.c
-         cc -o bin/use use.c -Llib -lanswer -Wl,-rpath,'$ORIGIN/../lib',-rpath-link,lib; bin/use; (cd bin; ./use); $M/bin/use; ln -s bin/use u; ./u; ldd bin/use | grep -o '/.*/lib/lib[oa].*so'; /lib64/ld-linux-x86-64.so.2 $M/bin/use");
+             int main(void) { Dl_info d; dladdr(answer, &d); printf(\"%%d \", answer()); puts(d.dli_fname); return dl_iterate_phdr(show, 0); }' > use.c
+         cc -o bin/use use.c -Llib -lanswer -Wl,-rpath,'$ORIGIN/../lib',-rpath-link,lib; bin/use; (cd bin; ./use); $M/bin/use; ln -s bin/use u; ./u; ldd bin/use | grep -o '/.*/lib/lib[oa].*so'; /lib64/ld-linux-x86-64.so.2 $M/bin/use"); };
 
     the_program_of_another_process |case| if case.driver() != Some(culvert_e2e::Driver::Passthrough) {
         same(&case, "cp /bin/cat bin/cat; python3 -c \"
@@ -50,11 +51,11 @@ for command, here in ([a + '/b/e', 'x'], a), (['./l', 'y'], a), (['b/p'], a), ([
         "printf '__thread volatile int local = 7; static long __attribute__((noinline)) call(volatile long n, long a, long b, long c) { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(n), \"D\"(a), \"S\"(b), \"d\"(c) : \"rcx\", \"r11\", \"memory\"); return r; }
              void _start(void) { char text[64]; long f = call(2, (long)\"f\", 0, 0), n = call(0, f, (long)text, 64); call(1, 1, (long)text, n); call(60, local, 0, 0); }' > p.c
          echo content > f; alone() { cc -O1 -nostdlib -fno-stack-protector -fno-asynchronous-unwind-tables -o $* p.c; }
-         alone bin/id -fpie -pie; alone bin/none -fpie -pie -Wl,--build-id=none; alone bin/fixed -no-pie -Wl,--build-id=none,-dynamic-linker,/lib64/ld-linux-x86-64.so.2,--export-dynamic
+         alone bin/id -fpie -pie; alone bin/none -fpie -pie -Wl,--build-id=none;
          for p in id none; do bin/$p; echo $?; env -i $M/bin/$p; echo $?; LD_PRELOAD=libc.so.6 bin/$p; echo $?; done; cp bin/none $W/none; $W/none; echo $?");
 
     under_valgrind |case| if installed("valgrind") && case.driver() == Some(culvert_e2e::Driver::Driven) {
-        same(&case, "echo content > f; valgrind -q /bin/echo a; echo $?; valgrind -q --log-file=/dev/null /bin/sh -c 'cat f; echo $?'");
+        same(&case, "echo content > f; valgrind -q --log-file=/dev/null /bin/echo a; echo $?; valgrind -q --log-file=/dev/null /bin/sh -c 'cat f; echo $?'");
     };
 
     scripts_and_their_interpreters |case| same(&case,
