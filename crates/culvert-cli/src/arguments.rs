@@ -21,6 +21,8 @@ pub enum Command {
     RunPager(PathBuf),
     /// `culvert mount`.
     Mount(Mount),
+    /// `mount -o remount`
+    Remount(crate::kernel_mount::remount::Remount),
     /// `culvert umount`.
     Unmount {
         /// Directories, as typed; none: all of the user's.

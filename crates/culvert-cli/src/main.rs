@@ -45,6 +45,10 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
         false => arguments::parse(words),
     };
     let outcome = check_rights().and(asked).and_then(execute);
+    let outcome = match kernel_mount::helper::is_called(&name) {
+        true => outcome.map_err(|failure| failure.status(kernel_mount::helper::FAILED)),
+        false => outcome,
+    };
     let status = match outcome {
         Ok(status) => status,
         Err(failure) => {
@@ -75,6 +79,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),
         Command::Mount(mount) => kernel_mount::mount(mount),
+        Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
         Command::List { json } => print(&kernel_mount::registry::list(json)),
         Command::Doctor { command, json } => doctor::doctor(&command, json),

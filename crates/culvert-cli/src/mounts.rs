@@ -95,8 +95,16 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
 /// The source of `request`, canonical, and the driver for it: the one asked for, which can serve what the source is, or the one found from that.
 pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let typed = path(&request.source);
-    let wrong =
-        |error: io::Error| Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
+    let wrong = |error: io::Error| {
+        let failure = Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                failure.advice("give a directory or an archive that is there")
+            }
+            io::ErrorKind::PermissionDenied => failure.advice("give one that you may read"),
+            _ => failure,
+        }
+    };
     let driver = request.driver.as_deref().map(culvert_drivers::find);
     let driver = driver
         .transpose()

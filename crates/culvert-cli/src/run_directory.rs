@@ -275,7 +275,7 @@ fn is_identifier(name: &[u8]) -> bool {
 }
 
 /// Whether a process holds the run directory `directory`. One without a lock was abandoned while it was made.
-fn held(directory: &Path) -> bool {
+pub fn held(directory: &Path) -> bool {
     let lock = open(
         directory.join("lock"),
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,

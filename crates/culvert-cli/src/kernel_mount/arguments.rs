@@ -45,6 +45,8 @@ pub struct Mount {
     pub trace: bool,
     /// No program on it is executed.
     pub no_exec: bool,
+    /// No symbolic link on it is followed.
+    pub no_symlinks: bool,
     /// Where messages go once the mount is up.
     pub log: Option<Log>,
 }
@@ -163,6 +165,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         }
     };
     let (mut set_id, mut devices, mut no_exec) = (false, false, false);
+    let mut no_symlinks = false;
     let (mut valid, mut absent, mut mistake) = (None, None, None);
     let (mut requests, mut request_timeout) = (Requests::Auto, None);
     let mut named = Vec::new();
@@ -200,6 +203,10 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             "noexec" => no_exec = true,
             "exec" => no_exec = false,
             "allow_other" => allow_other = true,
+            // As it is in any case: lines of fstab for other FUSE file systems have them.
+            "default_permissions" | "nonempty" => {}
+            "nosymfollow" => no_symlinks = true,
+            "symfollow" => no_symlinks = false,
             "restart" => restart = true,
             "suid" => set_id = true,
             "nosuid" => set_id = false,
@@ -232,6 +239,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         set_id,
         devices,
         no_exec,
+        no_symlinks,
         without,
         with,
         valid,
@@ -364,6 +372,10 @@ mod tests {
             "nodev",
             "exec",
             "noexec",
+            "symfollow",
+            "nosymfollow",
+            "default_permissions",
+            "nonempty",
             "restart",
             "log",
             "with",

@@ -1,14 +1,11 @@
 //! The server as a process of its own: the command returns when the mount can be used, or with the reason why not.
 
-use super::{
-    Ready,
-    log::{Log, append},
-    serve,
-};
+use super::{Ready, serve};
 use crate::failure::{Failure, reason, shown};
 use std::{
     fs::File,
     io::{self, Read, Write},
+    os::fd::OwnedFd,
     path::Path,
 };
 
@@ -42,11 +39,10 @@ pub fn leave_behind(ready: Ready) -> Result<u8, Failure> {
             ours.read_to_end(&mut answer).map_err(cannot)?;
             match answer.split_first() {
                 Some((&UP, _)) => Ok(0),
-                Some((_, text)) => {
-                    // The child has said it as a failure says it.
-                    let _ = io::stderr().write_all(text);
-                    Ok(crate::failure::FAILED)
-                }
+                // The child has said it as a failure says it.
+                Some((_, text)) => Err(Failure::told(
+                    String::from_utf8_lossy(text.trim_ascii_end()).into_owned(),
+                )),
                 None => Err(Failure::new("the server ended before the mount was up")),
             }
         }
@@ -60,7 +56,7 @@ fn child(ready: Ready, parent: io::PipeWriter) {
     let _ = rustix::process::chdir("/");
     let mut parent = Some(parent);
     let outcome = serve(ready, |ready| {
-        detach(ready.asked.log.as_ref())?;
+        detach(ready.messages.as_ref())?;
         if let Some(mut parent) = parent.take() {
             // Who was killed meanwhile needs no answer.
             let _ = parent.write_all(&[UP]);
@@ -78,20 +74,16 @@ fn child(ready: Ready, parent: io::PipeWriter) {
     }
 }
 
-/// Standard input is nothing, output and messages go to `log`.
-fn detach(log: Option<&Log>) -> Result<(), Failure> {
+/// Standard input is nothing; output and messages go to `out`, or where they went.
+fn detach(out: Option<&OwnedFd>) -> Result<(), Failure> {
     let nothing = Path::new("/dev/null");
     let input = File::open(nothing)
         .map_err(|error| Failure::new(format!("{}: {}", shown(nothing), reason(&error))))?;
     let failed = |error: rustix::io::Errno| Failure::new(io::Error::from(error).to_string());
     rustix::stdio::dup2_stdin(&input).map_err(failed)?;
-    let out = match log {
-        Some(log) => log.open()?,
-        None => Some(append(nothing)?),
-    };
     let Some(out) = out else {
         return Ok(());
     };
-    rustix::stdio::dup2_stdout(&out).map_err(failed)?;
-    rustix::stdio::dup2_stderr(&out).map_err(failed)
+    rustix::stdio::dup2_stdout(out).map_err(failed)?;
+    rustix::stdio::dup2_stderr(out).map_err(failed)
 }

@@ -3,7 +3,10 @@
 //! `mount.culvert SOURCE TARGET [-sfnv] [-o OPTIONS] [-t TYPE]`, as mount(8) says under "External helpers". The file system's type is in option `type=`, in
 //! SOURCE (`archive#/srv/x.tar`), or found from SOURCE.
 
-use super::arguments::{Mount, mount};
+use super::{
+    arguments::{Mount, mount},
+    remount::Remount,
+};
 use crate::{
     arguments::Command,
     failure::{Failure, shown},
@@ -15,6 +18,9 @@ use std::{
 
 /// Names by which this program is that helper.
 const NAMES: [&[u8]; 2] = [b"mount.culvert", b"mount.fuse.culvert"];
+
+/// The exit status of a mount that failed, as mount(8) has it.
+pub const FAILED: u8 = 32;
 
 /// Whether the program was called by the name `name`.
 pub fn is_called(name: &OsStr) -> bool {
@@ -56,16 +62,23 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failu
             other => return Err(wrong(other.unexpected())),
         }
     }
+    let words = options
+        .iter()
+        .flat_map(|options| pieces(options.as_bytes()));
+    if words.clone().any(|option| option == b"remount") {
+        let target = paths.pop().map(OsString::into_vec).ok_or_else(|| {
+            Failure::new("no target was given").advice("try: mount.culvert --help")
+        })?;
+        let options = words.map(<[u8]>::to_vec).collect();
+        return Ok(Command::Remount(Remount { target, options }));
+    }
     let [source, target] = <[OsString; 2]>::try_from(paths).map_err(|_| {
         Failure::new("source and target are wanted").advice("try: mount.culvert --help")
     })?;
     let (named, source) = split_type(source);
-    let mut words: Vec<OsString> = Vec::new();
+    let mut arguments: Vec<OsString> = Vec::new();
     let mut kept = Vec::new();
-    for option in options
-        .iter()
-        .flat_map(|options| pieces(options.as_bytes()))
-    {
+    for option in words {
         match option.strip_prefix(b"type=") {
             Some(name) => driver = Some(shown(OsStr::from_bytes(name))),
             None if is_of_mount(option) => {}
@@ -73,13 +86,13 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failu
         }
     }
     if let Some(driver) = driver.or(named) {
-        words.extend(["-t".into(), driver.into()]);
+        arguments.extend(["-t".into(), driver.into()]);
     }
     if !kept.is_empty() {
-        words.extend(["-o".into(), OsString::from_vec(kept.join(&b','))]);
+        arguments.extend(["-o".into(), OsString::from_vec(kept.join(&b','))]);
     }
-    words.extend(["--".into(), source, target]);
-    let mut parser = lexopt::Parser::from_args(words);
+    arguments.extend(["--".into(), source, target]);
+    let mut parser = lexopt::Parser::from_args(arguments);
     match mount(&mut parser)? {
         Command::Mount(asked) if fake => {
             let _: Mount = asked;
@@ -157,7 +170,6 @@ fn is_of_mount(option: &[u8]) -> bool {
         "loud",
         "bootwait",
         "nobootwait",
-        "symfollow",
     ];
     let word = |known: &&str| known.as_bytes() == option;
     option.starts_with(b"x-")

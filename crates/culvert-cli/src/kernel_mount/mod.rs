@@ -7,6 +7,7 @@ mod keeper;
 mod log;
 mod notify;
 pub mod registry;
+pub mod remount;
 mod signals;
 mod target;
 
@@ -23,10 +24,9 @@ use culvert_server::{
     estate::Estate,
     mounting::{self, Failed, Mounting},
 };
-use log::Log;
 use std::{
     ffi::OsString,
-    os::unix::ffi::OsStrExt,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
 };
 
@@ -35,6 +35,8 @@ struct Ready {
     mount: culvert::mount::Mount,
     target: PathBuf,
     directory: Held,
+    /// Where standard error goes once the mount is up, if anywhere else. Open since before the mount, which may cover the place.
+    messages: Option<OwnedFd>,
     /// What the server counts.
     counters: Option<&'static Counters>,
     asked: Mount,
@@ -59,8 +61,15 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     mount
         .check()
         .map_err(|error| Failure::new(error.to_string()))?;
-    // Opened again when the mount is up: here only to see whether it can be.
-    asked.log.as_ref().map(Log::open).transpose()?;
+    target::check_apart(&target, &run_directory::base()?)?;
+    let messages = match &asked.log {
+        Some(log) => log.open()?,
+        None if asked.foreground => None,
+        None => Some(log::append(Path::new("/dev/null"))?),
+    };
+    if !rustix::process::geteuid().is_root() && (asked.set_id || asked.devices) {
+        eprintln!("culvert: warning: suid and dev are for root's mounts alone; without them");
+    }
     let directory = run_directory::create()?;
     // Costly or wrong things show here, on the user's terminal.
     let mount = match prepare::prepare(&mount, &directory.path) {
@@ -70,10 +79,12 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
             return Err(failure);
         }
     };
+    target::warn_of_hidden(&target);
     let mut ready = Ready {
         mount,
         target,
         directory,
+        messages,
         counters: None,
         asked,
     };
@@ -86,16 +97,9 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     }
     match ready.asked.foreground {
         true => serve(ready, |ready| {
-            if let Some(out) = ready
-                .asked
-                .log
-                .as_ref()
-                .map(Log::open)
-                .transpose()?
-                .flatten()
-            {
+            if let Some(out) = &ready.messages {
                 let failed = |error| Failure::new(std::io::Error::from(error).to_string());
-                rustix::stdio::dup2_stderr(&out).map_err(failed)?;
+                rustix::stdio::dup2_stderr(out).map_err(failed)?;
             }
             notify::ready(std::process::id(), &ready.what());
             Ok(())
@@ -214,6 +218,7 @@ fn start(
                 set_id: asked.set_id,
                 devices: asked.devices,
                 no_exec: asked.no_exec,
+                no_symlinks: asked.no_symlinks,
             })
             .map_err(failure)?;
             match estate {
@@ -262,6 +267,25 @@ fn failure(failed: Failed) -> Failure {
     }
 }
 
+/// What keeps the mount at `target`, as far as it can be seen.
+fn in_use(target: &Path, lazy: bool) -> Option<Failure> {
+    const INSTEAD: &str = "or take the mount from the tree at once: culvert umount --lazy";
+    if lazy {
+        return None;
+    }
+    let within = target::mounted_in(target);
+    if !within.is_empty() {
+        let names: Vec<_> = within.iter().map(shown).collect();
+        let text = format!("{} has mounts in it: {}", shown(target), names.join(", "));
+        return Some(Failure::new(text).advice(format!("end those first, {INSTEAD}")));
+    }
+    let users = registry::users(target);
+    (!users.is_empty()).then(|| {
+        Failure::new(format!("{} is used by {users}", shown(target)))
+            .advice(format!("end them, {INSTEAD}"))
+    })
+}
+
 /// Ends the mounts at `targets`, as many as can be; none given: all of the user's.
 pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
     let all: Vec<OsString> = match targets.is_empty() {
@@ -277,13 +301,9 @@ pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
     for target in targets.iter().chain(&all) {
         let typed = Path::new(target);
         let done = target::mounted(typed).and_then(|target| {
-            mounting::unmount(&target, lazy).map_err(|failed| match registry::users(&target) {
-                users if users.is_empty() || lazy => failure(failed),
-                users => Failure::new(format!("{} is used by {users}", shown(&target))).advice(
-                    "end them, or take the mount from the tree at once: culvert umount --lazy",
-                ),
-            })?;
-            Ok(0)
+            mounting::unmount(&target, lazy)
+                .map(|()| 0)
+                .map_err(|failed| in_use(&target, lazy).unwrap_or_else(|| failure(failed)))
         });
         if let (Err(earlier), true) = (&outcome, done.is_err()) {
             eprintln!("{earlier}");

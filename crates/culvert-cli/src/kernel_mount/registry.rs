@@ -7,11 +7,12 @@ use super::Ready;
 use crate::{
     doctor::json::Value,
     failure::{Failure, path, reason, shown},
+    run_directory,
 };
 use culvert_server::counters::{Counted, Counters};
 use std::{
     collections::BTreeSet,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::Read,
     os::unix::ffi::OsStringExt,
@@ -25,7 +26,7 @@ pub struct Mounted {
     /// Where.
     pub target: OsString,
     /// What the table shows as the source.
-    source: String,
+    source: OsString,
     /// Major and minor number of its device.
     device: String,
     /// Whose it is.
@@ -82,7 +83,7 @@ pub fn mounted() -> Vec<Mounted> {
     let all = lines.filter_map(super::target::ours_in);
     all.map(|line| Mounted {
         target: OsString::from_vec(line.target),
-        source: shown(OsString::from_vec(line.source)),
+        source: OsString::from_vec(line.source),
         device: line.device,
         uid: line.uid,
     })
@@ -119,7 +120,7 @@ fn newest(runs: impl Iterator<Item = PathBuf>, device: &str) -> Option<Served> {
 /// Where user `uid` has its run directories.
 fn bases(uid: u32) -> Vec<PathBuf> {
     match rustix::process::geteuid().as_raw() == uid {
-        true => crate::run_directory::bases(),
+        true => run_directory::bases(),
         false => ["/dev/shm/culvert-", "/run/user/", "/tmp/culvert-"]
             .map(|base| match base.ends_with('/') {
                 true => PathBuf::from(format!("{base}{uid}/culvert")),
@@ -141,8 +142,8 @@ fn read(run: &Path, device: &str) -> Option<Served> {
     }
     let counted = Counters::read(&read_some(&run.join("counters"))?)?;
     let keeper = word("keeper").and_then(|keeper| keeper.parse().ok());
-    let lives = |process: u64| Path::new(&format!("/proc/{process}")).exists();
-    (lives(counted.server) || keeper.is_some_and(lives)).then(|| Served {
+    // Numbers of processes are used again, and a dead one that nobody waits for keeps its own: the lock is gone with the last of them.
+    run_directory::held(run).then(|| Served {
         driver: word("driver").map(shown).unwrap_or_default(),
         started: word("started")
             .and_then(|word| word.parse().ok())
@@ -182,7 +183,7 @@ pub fn list(json: bool) -> String {
     }
     let mut text = String::new();
     for (mount, served) in &mounts {
-        text += &format!("{} on {}", mount.source, shown(&mount.target));
+        text += &format!("{} on {}", shown(&mount.source), shown(&mount.target));
         match served {
             None => text += "\n  no server answers; end it: culvert umount --lazy TARGET\n",
             Some(served) => text += &lines(served),
@@ -200,11 +201,15 @@ fn lines(served: &Served) -> String {
         counted.server,
         now().saturating_sub(served.started)
     );
-    if let Some(keeper) = served.keeper {
-        text += &format!(
-            ", kept by {keeper}, {} restarts",
-            counted.servers.saturating_sub(1)
-        );
+    let restarts = counted.servers.saturating_sub(1);
+    match served.keeper {
+        Some(keeper) if lives(keeper) => {
+            text += &format!(", kept by {keeper}, {restarts} restarts");
+        }
+        Some(keeper) => {
+            text += &format!(", {restarts} restarts; its keeper {keeper} is gone: it is the last")
+        }
+        None => {}
     }
     text += &format!(
         "\n  {} files and {} directories open, {} descriptors, {} KiB of memory\n",
@@ -221,10 +226,15 @@ fn lines(served: &Served) -> String {
     text
 }
 
+/// A name as it is; one that is no UTF-8, which JSON cannot say, as it is shown to people.
+fn exact(name: &OsStr) -> Value {
+    Value::from(name.to_str().map_or_else(|| shown(name), str::to_owned))
+}
+
 fn object(mount: &Mounted, served: Option<&Served>) -> Value {
     let mut members = vec![
-        ("source", Value::from(mount.source.clone())),
-        ("target", Value::from(shown(&mount.target))),
+        ("source", exact(&mount.source)),
+        ("target", exact(&mount.target)),
         ("user", Value::Number(mount.uid.into())),
         ("served", Value::from(served.is_some())),
     ];
@@ -254,11 +264,21 @@ fn object(mount: &Mounted, served: Option<&Served>) -> Value {
                 ),
             ),
         ]);
-        if let Some(keeper) = served.keeper {
+        if let Some(keeper) = served.keeper.filter(|keeper| lives(*keeper)) {
             members.push(("keeper", Value::Number(keeper)));
         }
     }
     Value::Object(members)
+}
+
+/// Whether `process` is there, and not dead but for its parent, which has not asked yet.
+fn lives(process: u64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name of the program, in parentheses, may have some itself.
+    let state = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !"ZX".contains(state))
 }
 
 /// What /proc says of a server.
@@ -294,6 +314,10 @@ pub fn users(target: &Path) -> String {
         else {
             continue;
         };
+        // Who asks has looked into it, too.
+        if number == std::process::id() {
+            continue;
+        }
         let place = process.path();
         let files = fs::read_dir(place.join("fd"))
             .into_iter()
@@ -329,6 +353,8 @@ mod tests {
         let run = |name: &str, driver: &str, age: u64| {
             let run = base.join(name);
             fs::create_dir_all(&run).unwrap();
+            let lock = File::create(run.join("lock")).unwrap();
+            rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
             let counters = File::options()
                 .read(true)
                 .write(true)
@@ -342,19 +368,20 @@ mod tests {
             let served = File::options().write(true).open(run.join("served"));
             let written = SystemTime::now() - Duration::from_secs(age);
             served.unwrap().set_modified(written).unwrap();
-            run
+            (run, lock)
         };
-        let (ending, new, other) = (
-            run("a", "ending", 2),
-            run("b", "new", 1),
-            run("c", "newer", 0),
-        );
+        let (ending, _held) = run("a", "ending", 2);
+        let (new, held) = run("b", "new", 1);
+        let (other, _held) = run("c", "newer", 0);
         fs::write(other.join("served"), "device 0:78\ndriver other\n").unwrap();
         for runs in [[&ending, &new, &other], [&other, &new, &ending]] {
             let found = newest(runs.into_iter().cloned(), "0:77").unwrap();
             assert_eq!((&*found.driver, found.keeper), ("new", Some(me.into())));
         }
         assert!(newest([other].into_iter(), "0:77").is_none());
+        // The processes are there; what is gone is their lock.
+        drop(held);
+        assert!(newest([new].into_iter(), "0:77").is_none());
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -2,14 +2,16 @@
 
 use crate::failure::{Failure, reason, shown};
 use std::{
+    ffi::OsString,
     fs, io,
+    os::unix::ffi::OsStringExt,
     path::{Path, PathBuf},
 };
 
 /// `ENOTCONN`: a FUSE mount whose server is gone.
 const NOT_CONNECTED: i32 = 107;
 
-/// The directory `typed`, canonical, on which a mount can be made; warns where it hides something.
+/// The directory `typed`, canonical, on which a mount can be made.
 pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
     let wrong = |why: &str| Failure::new(format!("target {}: {why}", shown(typed)));
     let lost = |error: &io::Error| {
@@ -20,12 +22,17 @@ pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
         let failure = wrong(&reason(&error));
         match error.kind() {
             io::ErrorKind::NotFound => failure.advice("make it: mkdir -p"),
+            io::ErrorKind::PermissionDenied => {
+                failure.advice("give a directory that you may enter")
+            }
             _ => lost(&error).unwrap_or(failure),
         }
     })?;
     match fs::metadata(&target) {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(wrong("not a directory")),
+        Ok(_) => {
+            return Err(wrong("not a directory").advice("a mount wants a directory: mkdir -p"));
+        }
         Err(error) => return Err(lost(&error).unwrap_or_else(|| wrong(&reason(&error)))),
     }
     if let Some(kind) = kind_of_mount(&target)
@@ -33,14 +40,34 @@ pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
     {
         return Err(wrong("mounted already").advice("end that mount first: culvert umount TARGET"));
     }
-    let entries = fs::read_dir(&target).map_err(|error| wrong(&reason(&error)))?;
-    if entries.count() > 0 {
+    Ok(target)
+}
+
+/// Warns where a mount at `target` hides something.
+pub fn warn_of_hidden(target: &Path) {
+    if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
         eprintln!(
             "culvert: warning: target {} is not empty; what is in it is hidden while the mount is there",
-            shown(typed)
+            shown(target)
         );
     }
-    Ok(target)
+}
+
+/// Where a server looks while it serves.
+const LOOKED_AT: [&str; 3] = ["/dev", "/proc", "/sys"];
+
+/// Refuses `target` where it hides from the server what that uses, its run directory in `base` among it: it would ask itself, and wait for ever.
+pub fn check_apart(target: &Path, base: &Path) -> Result<(), Failure> {
+    let mut used = LOOKED_AT.iter().map(Path::new).chain([base]);
+    match used.find(|used| used.starts_with(target)) {
+        None => Ok(()),
+        Some(used) => Err(Failure::new(format!(
+            "target {}: the mount would hide {} from its own server, which would wait for itself there",
+            shown(target),
+            shown(used)
+        ))
+        .advice("give another target; `culvert run` has no such limit")),
+    }
 }
 
 /// Refuses `target` in a directory `source` that is passed through: the server would find its own mount there, wait for itself, and keep it in use.
@@ -78,8 +105,9 @@ pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
     };
     match kind_of_mount(&canonical) {
         Some(kind) if kind == "fuse.culvert" => Ok(canonical),
-        Some(kind) => Err(wrong(&format!("a mount of type {kind}, not of culvert's"))),
-        None => Err(wrong("nothing is mounted there")),
+        Some(kind) => Err(wrong(&format!("a mount of type {kind}, not of culvert's"))
+            .advice("umount(8) ends mounts of others")),
+        None => Err(wrong("nothing is mounted there").advice("see what is: culvert list")),
     }
 }
 
@@ -95,6 +123,8 @@ pub struct Line {
     pub device: String,
     /// Whose mount it is, of FUSE's.
     pub uid: u32,
+    /// Options of the mount itself, and of the file system, for all its mounts.
+    options: [Vec<u8>; 2],
 }
 
 fn line(line: &[u8]) -> Option<Line> {
@@ -111,6 +141,7 @@ fn line(line: &[u8]) -> Option<Line> {
         source: unescaped(words.get(separator + 2)?),
         device: String::from_utf8_lossy(words.get(2)?).into_owned(),
         uid: uid.unwrap_or(0),
+        options: [words.get(5)?.to_vec(), options.to_vec()],
     })
 }
 
@@ -127,9 +158,24 @@ fn topmost(target: &Path) -> Option<Line> {
     lines.find_map(|text| line(text).filter(|line| line.target == target))
 }
 
+/// The mounts that lie in the one at `target`, whatever they are of; the last made first.
+pub fn mounted_in(target: &Path) -> Vec<PathBuf> {
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = table.split(|&byte| byte == b'\n').rev().filter_map(line);
+    let places = lines.map(|line| PathBuf::from(OsString::from_vec(line.target)));
+    places
+        .filter(|place| place != target && place.starts_with(target))
+        .collect()
+}
+
 /// The type of the mount whose root is `target`.
 fn kind_of_mount(target: &Path) -> Option<String> {
     topmost(target).map(|line| String::from_utf8_lossy(&line.kind).into_owned())
+}
+
+/// The options of the mount whose root is `target`: its own, and those of its file system.
+pub fn options(target: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
+    topmost(target).map(|line| line.options.into())
 }
 
 /// Major and minor number of the device of the mount whose root is `target`.

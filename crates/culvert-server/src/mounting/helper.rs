@@ -33,6 +33,10 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
     .map_err(|error| Failed::new(format!("socketpair: {}", io::Error::from(error))))?;
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())
         .map_err(|error| Failed::new(io::Error::from(error).to_string()))?;
+    if mounting.no_symlinks {
+        return Err(Failed::new("nosymfollow: fusermount3 does not know it")
+            .advise("leave it out; root's mounts may have it"));
+    }
     // Commas and backslashes separate and quote.
     let name = mounting.source.replace('\\', "\\\\").replace(',', "\\,");
     let mut options = format!(
@@ -114,17 +118,50 @@ fn run(arguments: &[OsString], socket: Option<&str>) -> Result<Output, Failed> {
     ))
 }
 
+/// What to do, by what fusermount3 says (fuse-3.14, `util/fusermount.c`).
+const ADVICE: [(&str, &str); 9] = [
+    (
+        "allow_other",
+        "users may say --allow-other only with user_allow_other in /etc/fuse.conf",
+    ),
+    ("/dev/fuse", NO_DEVICE),
+    (
+        "too many FUSE",
+        "end one (culvert list), or have mount_max in /etc/fuse.conf raised; `culvert run` has no such limit",
+    ),
+    (
+        "no write access",
+        "users mount on directories that they may write to; `culvert run` wants no such right",
+    ),
+    (
+        "not owned by user",
+        "where the sticky bit is set, users mount on directories of their own",
+    ),
+    (
+        "failed to access mountpoint",
+        "fusermount3 is root's and may not enter your other mounts: mount beside them, or use `culvert run`",
+    ),
+    (
+        "is forbidden",
+        "users mount on ordinary file systems only: give another directory",
+    ),
+    (
+        "Operation not permitted",
+        "fusermount3 must be set-user-ID root (chmod u+s), and containers may forbid mounting; `culvert run` needs neither",
+    ),
+    (
+        "resource busy",
+        "a program uses it; --lazy takes it from the tree at once",
+    ),
+];
+
 /// What the helper said.
 fn said(output: &Output, what: &str) -> Failed {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().next().unwrap_or("no reason given").to_owned();
     let failed = Failed::new(format!("{what}: {line}"));
-    if line.contains("allow_other") {
-        return failed
-            .advise("users may say --allow-other only with user_allow_other in /etc/fuse.conf");
-    }
-    match line.contains("/dev/fuse") {
-        true => failed.advise(NO_DEVICE),
-        false => failed,
+    match ADVICE.iter().find(|(said, _)| line.contains(said)) {
+        Some((_, advice)) => failed.advise(advice),
+        None => failed,
     }
 }

@@ -24,6 +24,8 @@ pub struct Mounting<'a> {
     pub devices: bool,
     /// No program on it is executed.
     pub no_exec: bool,
+    /// No symbolic link on it is followed. Only root's mounts may have it.
+    pub no_symlinks: bool,
 }
 
 /// Why a mount cannot be made or ended, and what to do about it.

@@ -14,6 +14,11 @@ use std::{
     path::Path,
 };
 
+/// `MOUNT_ATTR_NOSYMFOLLOW` (linux/mount.h, Linux 5.14).
+const NO_SYMFOLLOW: MountAttrFlags = MountAttrFlags::from_bits_retain(0x20_0000);
+/// The same of mount(2).
+const MS_NOSYMFOLLOW: u32 = 256;
+
 /// Opens the device, or says what to do without.
 fn device() -> Result<OwnedFd, Failed> {
     DeviceFuse::open().map_err(|error| {
@@ -22,6 +27,7 @@ fn device() -> Result<OwnedFd, Failed> {
             io::ErrorKind::NotFound => failed("there is none"),
             _ => match error.raw_os_error() {
                 Some(19 | 6) => failed("the kernel has no FUSE (modprobe fuse)"),
+                Some(number @ 1..4096) => failed(culvert_sys::Errno::new(number).text()),
                 _ => failed(&error.to_string()),
             },
         }
@@ -40,17 +46,25 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
     }
 }
 
+/// The words of strerror(3).
+fn reason(error: Errno) -> &'static str {
+    culvert_sys::Errno::new(error.raw_os_error()).text()
+}
+
 fn refused(target: &Path, error: Errno) -> Failed {
     let failed = Failed::new(format!(
         "cannot mount on {}: {}",
         target.display(),
-        io::Error::from(error)
+        reason(error)
     ));
     match error {
         Errno::PERM | Errno::ACCESS => failed.advise(
             "mounting needs CAP_SYS_ADMIN; `culvert run` needs no kernel mount and no privilege",
         ),
         Errno::NODEV => failed.advise(NO_DEVICE),
+        Errno::NOSPC => {
+            failed.advise("this namespace has all the mounts it may (sysctl fs.mount-max)")
+        }
         _ => failed,
     }
 }
@@ -91,6 +105,9 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()>
     if mounting.no_exec {
         flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC;
     }
+    if mounting.no_symlinks {
+        flags |= NO_SYMFOLLOW;
+    }
     if mounting.read_only {
         flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
     }
@@ -125,6 +142,9 @@ fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> 
     if mounting.no_exec {
         flags |= MountFlags::NOEXEC;
     }
+    if mounting.no_symlinks {
+        flags |= MountFlags::from_bits_retain(MS_NOSYMFOLLOW);
+    }
     if mounting.read_only {
         flags |= MountFlags::RDONLY;
     }
@@ -148,13 +168,16 @@ pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
         let failed = Failed::new(format!(
             "cannot unmount {}: {}",
             target.display(),
-            io::Error::from(error)
+            reason(error)
         ));
         match error {
             Errno::BUSY => {
                 failed.advise("a program uses it; --lazy takes it from the tree at once")
             }
-            Errno::INVAL => failed.advise("nothing is mounted there"),
+            Errno::INVAL => failed.advise(
+                "it is no mount, or one that this user namespace got from outside: who made it there can end it",
+            ),
+            Errno::PERM => failed.advise("it takes CAP_SYS_ADMIN; the mount's user may end it"),
             _ => failed,
         }
     })

@@ -406,6 +406,7 @@ fn serve(
         set_id: false,
         devices: false,
         no_exec: false,
+        no_symlinks: false,
     })
     .map_err(|failed| failed.to_string())?;
     let transport = Box::new(DeviceFuse::new(device));
