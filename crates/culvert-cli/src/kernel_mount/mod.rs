@@ -55,13 +55,16 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let target = target::check(path(&asked.request.target))?;
     let (source, driver) = mounts::source(&asked.request)?;
     target::check_outside(&target, &source, driver)?;
+    target::check_apart(&target, &run_directory::base()?)?;
+    if asked.restart && driver == "archive" {
+        target::check_findable(&target, &source)?;
+    }
     asked.request.source = source.into_os_string().into_encoded_bytes();
     asked.request.target = target.as_os_str().as_bytes().to_vec();
     let mount = asked.request.clone().into_mount(driver);
     mount
         .check()
         .map_err(|error| Failure::new(error.to_string()))?;
-    target::check_apart(&target, &run_directory::base()?)?;
     let messages = match &asked.log {
         Some(log) => log.open()?,
         None if asked.foreground => None,

@@ -43,13 +43,25 @@ fn changed<'a>(now: MountFlags, options: impl Iterator<Item = &'a [u8]>) -> Moun
     })
 }
 
+/// The new flags of a mount that has the options `own`.
+///
+/// For `mount -o remount,suid TARGET` mount(8) puts the words together with those of the mount table, and gives what comes out: `nosuid` is left out
+/// then, and `suid` not said. With a source it gives the words as they are.
+fn wanted(own: &[u8], options: &[Vec<u8>]) -> MountFlags {
+    let is_whole = options.iter().any(|word| word.starts_with(b"user_id="));
+    let now = match is_whole {
+        true => MountFlags::empty(),
+        false => changed(MountFlags::empty(), own.split(|&byte| byte == b',')),
+    };
+    changed(now, options.iter().map(Vec::as_slice))
+}
+
 /// Gives the mount its new flags, and nothing else.
 pub fn remount(asked: &Remount) -> Result<u8, Failure> {
     let target = target::mounted(path(&asked.target))?;
     let wrong = |why: &str| Failure::new(format!("remount {}: {why}", shown(&target)));
     let (own, whole) = target::options(&target).ok_or_else(|| wrong("it is gone"))?;
-    let now = changed(MountFlags::empty(), own.split(|&byte| byte == b','));
-    let flags = changed(now, asked.options.iter().map(Vec::as_slice));
+    let flags = wanted(&own, &asked.options);
     let is_read_only = whole.split(|&byte| byte == b',').any(|word| word == b"ro");
     if is_read_only && !flags.contains(MountFlags::RDONLY) {
         return Err(wrong("it was mounted read-only, and its server only reads")
@@ -74,11 +86,18 @@ mod tests {
 
     #[test]
     fn the_last_word_holds_and_others_stay() {
-        let words = |text: &'static str| text.split(',').map(str::as_bytes);
-        let now = changed(MountFlags::empty(), words("rw,nosuid,relatime"));
-        assert_eq!(now, MountFlags::NOSUID | MountFlags::RELATIME);
-        let then = changed(now, words("ro,user_id=0,log=/x,rw,suid,ro,nosymfollow"));
-        let expected = MountFlags::RDONLY | MountFlags::RELATIME | NO_SYMFOLLOW;
-        assert_eq!(then, expected);
+        let after = |text: &str| {
+            let words: Vec<_> = text
+                .split(',')
+                .map(|word| word.as_bytes().to_vec())
+                .collect();
+            wanted(b"rw,nosuid,relatime", &words)
+        };
+        let (nosuid, relatime) = (MountFlags::NOSUID, MountFlags::RELATIME);
+        assert_eq!(after("remount"), nosuid | relatime);
+        let read_only = MountFlags::RDONLY | relatime | NO_SYMFOLLOW;
+        assert_eq!(after("ro,log=/x,rw,suid,ro,nosymfollow"), read_only);
+        // As mount(8) says `remount,suid,dev`.
+        assert_eq!(after("rw,relatime,remount,user_id=0,group_id=0"), relatime);
     }
 }

@@ -87,6 +87,18 @@ pub fn check_outside(target: &Path, source: &Path, driver: &str) -> Result<(), F
     ))
 }
 
+/// Refuses to hide a `source` that each server opens anew: the second one would ask the mount for it, which is its own.
+pub fn check_findable(target: &Path, source: &Path) -> Result<(), Failure> {
+    if !source.starts_with(target) {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "source {}: the mount hides it from servers that --restart would start",
+        shown(source)
+    ))
+    .advice("mount at a directory that it does not lie in, or without --restart"))
+}
+
 /// The directory `typed`, canonical, that is a mount's root; without looking into it, for its server may be gone.
 pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
     let wrong = |why: &str| Failure::new(format!("{}: {why}", shown(typed)));

@@ -11,6 +11,7 @@ mod durability;
 mod fault;
 mod heritage;
 mod isolation;
+mod kernel_administered;
 mod kernel_capabilities;
 mod kernel_idmapped;
 mod kernel_life;
