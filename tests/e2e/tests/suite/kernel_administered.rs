@@ -4,7 +4,7 @@ use crate::{
     kernel_life::privately,
     kernel_mount::{Mounted, possible, shell},
 };
-use culvert_e2e::{User, installed, world};
+use culvert_e2e::{User, installed, not_tested, world};
 
 /// mount(8) finds the helper, in a mount namespace of its own.
 const HELPER: &str = "mkdir /mnt/up && ln -s $C /mnt/up/mount.culvert && ln -s $C /mnt/up/mount.fuse.culvert && mount -t overlay none -o lowerdir=/mnt/up:/usr/sbin /usr/sbin || exit 77";
@@ -16,7 +16,7 @@ fn prints(name: &str, user: User, script: &str, expected: &str) {
     }
     let done = privately(name, user, script);
     if done.status == "exit 77" {
-        eprintln!("not tested: no overlay file system");
+        not_tested("no overlay file system");
         return;
     }
     assert_eq!(done.text(), expected, "{}", done.report());

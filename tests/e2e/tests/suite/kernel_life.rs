@@ -233,8 +233,6 @@ import socket, subprocess, os
 listener = socket.socket(socket.AF_UNIX); listener.bind(\\\"/run/systemd/journal/stdout\\\"); listener.listen()
 subprocess.run([os.environ[\\\"C\\\"], \\\"mount\\\", \\\"--trace\\\", \\\"-o\\\", \\\"log=journal\\\", os.environ[\\\"S\\\"], os.environ[\\\"T\\\"]], check=True)
 os.stat(os.environ[\\\"T\\\"]); os.listdir(os.environ[\\\"T\\\"])
-# The first time it is only tried.
-listener.accept()
 with listener.accept()[0].makefile() as journal:
     head = [journal.readline() for _ in range(7)]
     print(head[0].strip(), journal.readline().split()[0])
