@@ -13,6 +13,7 @@
 //!     directories/D.I     for each directory of the kernel's, inode I of device D, that such a program got as its working directory: a symbolic link whose target
 //!                         is the node's M.N and, where known, when the directory was made: inode numbers come back (M.N@seconds.nanoseconds)
 //!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
+//!     fifos/M.I.path      links to where these are in the mount
 //!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name that the program gave
 //!     gone/I              the shadow with the inode number I, which is a file itself since that has no name (gone/); gone/I.attributes: what it
 //!                         cannot say of it; gone/M.N: a link whose text is the number of the last one of node N

@@ -111,8 +111,12 @@ impl<'p> Given<'p> {
         if matches!(found, Found::Kernel) {
             // Nothing natively by that name: a link outside may lead into a mount.
             let certain = process::get().targets_open && parent_is_target(directory, path.bytes());
+            let follows = match last {
+                LastStep::Follow => 0,
+                _ => AT_SYMLINK_NOFOLLOW,
+            };
             let missing = || {
-                let found = stat_at(directory, path, AT_SYMLINK_NOFOLLOW);
+                let found = stat_at(directory, path, follows);
                 matches!(found, Err(Errno::ENOENT | Errno::ENOTDIR))
             };
             if certain || missing() {

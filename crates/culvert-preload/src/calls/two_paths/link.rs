@@ -145,7 +145,11 @@ fn makeable(target: &Side<'_>) -> Answer {
         Side::Host(..) | Side::Outside(_) => match target.host() {
             Some((directory, path)) => match is_there(directory, path) {
                 Ok(()) => Err(Errno::EEXIST),
-                Err(_) => host_error(target).map_or(Ok(0), Err),
+                Err(_) => match host_error(target) {
+                    Some(errno) => Err(errno),
+                    None if path.last() == Some(&b'/') => Err(Errno::ENOENT),
+                    None => Ok(0),
+                },
             },
             None => host_error(target).map_or(Ok(0), Err),
         },
