@@ -150,10 +150,7 @@ mod tests {
     fn next(estate: &'static Estate, kernel: &Kernel) -> Result<Session> {
         let mount = Mount {
             driver: "passthrough".into(),
-            source: std::env::temp_dir()
-                .into_os_string()
-                .into_encoded_bytes()
-                .into(),
+            source: std::env::temp_dir().into_os_string().into_encoded_bytes(),
             target: b"/mnt".to_vec(),
             options: [].into(),
         };

@@ -145,6 +145,9 @@ fn serve_until_unmounted(
         let _ = mounting::unmount(&ready.target, true);
     })?;
     signals::unmount_at_signals(ready.target.clone());
+    if estate.is_some() {
+        fewer_descriptors();
+    }
     match session.serve(transport) {
         Ended::Unmounted => Ok(()),
         Ended::Broken(error) => {
@@ -260,6 +263,17 @@ fn more_descriptors() -> usize {
     let _ = setrlimit(Resource::Nofile, most);
     let now = getrlimit(Resource::Nofile).current;
     now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
+}
+
+/// How many descriptors a server leaves to the one that may come after it, which needs some before it can answer anything: it begins with the whole limit, the keeper's.
+const RESERVE: u64 = 32;
+
+/// As many descriptors as there may be, but for the [`RESERVE`].
+fn fewer_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let current = maximum.map(|most| most.saturating_sub(RESERVE).max(most / 2));
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
 }
 
 fn failure(failed: Failed) -> Failure {

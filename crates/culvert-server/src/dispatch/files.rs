@@ -169,9 +169,10 @@ impl Session {
             Opened::Driven(_) => (Kind::Driven, -1),
         };
         let identity = match kind {
-            // SAFETY: the driver gives it to this function, which has not closed it.
             Kind::Backed if self.settings.estate.is_some() => {
-                identity(unsafe { BorrowedFd::borrow_raw(number) }).unwrap_or_default()
+                // SAFETY: the driver gives it to this function, which has not closed it.
+                let file = unsafe { BorrowedFd::borrow_raw(number) };
+                identity(file).unwrap_or_default()
             }
             _ => [0; 2],
         };
