@@ -105,6 +105,25 @@ fn a_file_that_is_lost_is_no_other_file() {
     );
 }
 
+/// A server that has no descriptor left when it is killed: what the next one needs to begin is there, and what is open stays what it is.
+#[test]
+fn a_server_without_descriptors_is_followed_by_another() {
+    if !possible() {
+        return;
+    }
+    let program = python("few_descriptors");
+    let script = format!(
+        "for i in {{100..199}}; do printf $i > $S/$i; done; ulimit -n 80; $C mount --restart -o watch $S $T && {program} $T $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T"
+    );
+    let done = privately("kernel-few-descriptors", User::Me, &script);
+    assert_eq!(
+        done.text(),
+        format!("EMFILE\n{}", "True []\n".repeat(3)),
+        "{}",
+        done.report()
+    );
+}
+
 /// Other people's programs, which check what they read.
 #[test]
 fn checked_loads_go_on() {
