@@ -30,4 +30,4 @@ for kills in range(3):
     while server() in (None, dead):
         pass
     wrong = [name for name, fd in files.items() if os.pread(fd, 100, 0) != name.encode()]
-    print(len(files) > 5, wrong)
+    print(len(files) > 0, wrong)

@@ -113,7 +113,7 @@ fn a_server_without_descriptors_is_followed_by_another() {
     }
     let program = python("few_descriptors");
     let script = format!(
-        "for i in {{100..199}}; do printf $i > $S/$i; done; ulimit -n 80; $C mount --restart -o watch $S $T && {program} $T $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T"
+        "for i in {{100..199}}; do printf $i > $S/$i; done; ulimit -n 120; $C mount --restart -o watch $S $T && {program} $T $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T"
     );
     let done = privately("kernel-few-descriptors", User::Me, &script);
     assert_eq!(
