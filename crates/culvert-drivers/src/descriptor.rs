@@ -49,7 +49,23 @@ pub trait NodeBook: Sync {
 
     /// All that was noted: descriptor, node, references.
     fn each(&self, visit: &mut dyn FnMut(i32, u64, u64));
+
+    /// Node `node`, on which the transport has `references`, has no descriptor for the time being and is found again by `traces`; where that is written
+    /// down. None: there is no room, and nobody but this process finds it.
+    fn put_away(&self, node: u64, references: u64, traces: &Traces) -> Option<u32>;
+
+    /// The transport has `references` on what was put away in `place`.
+    fn count(&self, place: u32, references: u64);
+
+    /// What was put away in `place` has a descriptor again, or nobody asks for it any more.
+    fn take_back(&self, place: u32);
+
+    /// All that was put away: where, node, references, traces.
+    fn each_away(&self, visit: &mut dyn FnMut(u32, u64, u64, &Traces));
 }
+
+/// By what a driver finds again what has no descriptor; only the driver knows what it means.
+pub type Traces = [u64; 7];
 
 /// Which table of descriptors the calling thread has: 0 for the process's own, another number, never used again, for that of a child of vfork(2),
 /// which runs in the memory of its parent but has a copy of the table, and for that which a process shares with another.

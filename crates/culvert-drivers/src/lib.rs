@@ -22,7 +22,7 @@ mod proof;
 mod registry;
 
 pub use archive::{Progress, Warning, Warnings};
-pub use descriptor::{Adopt, Descriptor, Held, Keeper, NodeBook, TableNumber};
+pub use descriptor::{Adopt, Descriptor, Held, Keeper, NodeBook, TableNumber, Traces};
 pub use descriptor_file::{DescriptorFile, unhindered};
 pub use layers::{open, prepare};
 pub use proof::Proof;

@@ -17,11 +17,16 @@ use std::{
     io::{self, Write},
     os::fd::IntoRawFd,
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-/// So many servers that died without having answered anything are enough.
+/// So many servers that died without having answered anything are enough. Those that somebody killed while they had nothing to do are not counted: there was
+/// nothing to answer.
 const FRUITLESS: u32 = 8;
+/// The longest time between two starts of servers of which the first has answered nothing, as a power of two of [`SHORTEST`].
+const SLOWEST: u32 = 5;
+/// The shortest of them.
+const SHORTEST: Duration = Duration::from_millis(10);
 
 /// Mounts, says so by `up`, and keeps a server until the mount is gone.
 pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result<(), Failure> {
@@ -33,9 +38,10 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
     let own = culvert_server::estate::open_descriptors();
     let mut up = Some(up);
     let mut ending = false;
-    let mut fruitless = 0;
+    let (mut fruitless, mut idle) = (0, 0);
     loop {
         let before = estate.answered();
+        let started = Instant::now();
         let server = start(ready, held, estate).map_err(cannot)?;
         let end = loop {
             match signals::news() {
@@ -78,9 +84,11 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             let _ = mounting::unmount(&ready.target, true);
             return Ok(());
         }
-        fruitless = match estate.answered() > before {
-            true => 0,
-            false => fruitless + 1,
+        let killed = end.terminating_signal() == Some(Signal::KILL.as_raw());
+        (fruitless, idle) = match estate.answered() > before {
+            true => (0, 0),
+            false if killed && !estate.has_request_in_hand() => (fruitless, idle + 1),
+            false => (fruitless + 1, idle + 1),
         };
         if fruitless == FRUITLESS {
             return Err(Failure::new(format!(
@@ -93,9 +101,10 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             "culvert: the server {how}; another one goes on"
         );
         estate.sweep(&own);
-        if fruitless > 0 {
-            // What it lacked may come back.
-            thread::sleep(Duration::from_millis(10 << fruitless));
+        if idle > 0 {
+            // What it lacked may come back; and who kills all of them does not get a busy loop.
+            let least = SHORTEST * (1 << idle.min(SLOWEST));
+            thread::sleep(least.saturating_sub(started.elapsed()));
         }
     }
 }

@@ -6,8 +6,8 @@
 
 use super::kernel::{self, Name};
 use super::nodes::{Object, identity};
-use crate::descriptor::Descriptor;
-use culvert::{Errno, FileKind, Result};
+use crate::descriptor::{Descriptor, NodeBook, Traces};
+use culvert::{Errno, FileKind, Node, Result};
 use culvert_sys::raw::general::{self as linux, statx};
 use culvert_sys::{nr, syscall};
 
@@ -21,6 +21,33 @@ pub(super) struct Handle {
     length: u32,
     kind: i32,
     bytes: [u8; LONGEST],
+}
+
+impl Handle {
+    /// All of it as numbers.
+    fn words(&self) -> [u64; 4] {
+        let mut words = [0; 4];
+        words[0] = u64::from(self.length) | u64::from(self.kind as u32) << 32;
+        let chunks = self.bytes.as_chunks::<8>().0;
+        for (word, bytes) in words[1..].iter_mut().zip(chunks) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        words
+    }
+
+    /// What [`Handle::words`] gave.
+    fn from_words([head, bytes @ ..]: [u64; 4]) -> Self {
+        let mut handle = Self {
+            length: (head as u32).min(LONGEST as u32),
+            kind: (head >> 32) as i32,
+            bytes: [0; LONGEST],
+        };
+        let chunks = handle.bytes.as_chunks_mut::<8>().0;
+        for (chunk, word) in chunks.iter_mut().zip(bytes) {
+            *chunk = word.to_ne_bytes();
+        }
+        handle
+    }
 }
 
 #[cfg(test)]
@@ -45,6 +72,48 @@ pub(super) struct Closed {
     pub kind: FileKind,
     /// None: it is opened by its name.
     pub handle: Option<Handle>,
+    /// Where it stands in the book, counted from 1; 0: nowhere.
+    pub away: u32,
+}
+
+impl Closed {
+    /// Writes a directory that has a handle down, for the server after this one: somebody may be in it, who would not look for it by its path. Files that are
+    /// open are not closed, and others are looked for.
+    pub fn put_away(&mut self, book: Option<&'static dyn NodeBook>, node: Node, references: u64) {
+        if let (Some(book), Some(handle), FileKind::Directory) = (book, &self.handle, self.kind) {
+            let [head, first, second, third] = handle.words();
+            let (device, inode) = self.identity;
+            let traces = [device, inode, self.birth, head, first, second, third];
+            let place = book.put_away(node.0, references, &traces);
+            self.away = place.map_or(0, |place| place + 1);
+        }
+    }
+
+    /// What a server before this one has put away in `place`.
+    pub fn from_traces(place: u32, traces: &Traces) -> Self {
+        let [device, inode, birth, handle @ ..] = *traces;
+        Self {
+            identity: (device, inode),
+            birth,
+            kind: FileKind::Directory,
+            handle: Some(Handle::from_words(handle)),
+            away: place + 1,
+        }
+    }
+
+    /// The transport has `references` on it.
+    pub fn note(&self, book: Option<&'static dyn NodeBook>, references: u64) {
+        if let (Some(book), Some(place)) = (book, self.away.checked_sub(1)) {
+            book.count(place, references);
+        }
+    }
+
+    /// It is not closed any more, or not known.
+    pub fn take_back(&self, book: Option<&'static dyn NodeBook>) {
+        if let (Some(book), Some(place)) = (book, self.away.checked_sub(1)) {
+            book.take_back(place);
+        }
+    }
 }
 
 /// When the inode was made, as one number; 0 where the file system does not say.
@@ -99,6 +168,7 @@ impl Closing {
             birth: birth(&status),
             kind: object.kind,
             handle,
+            away: 0,
         })
     }
 

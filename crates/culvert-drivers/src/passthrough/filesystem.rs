@@ -400,6 +400,7 @@ impl FileSystem for PassthroughFs {
                 let mut nodes = Vec::new();
                 if let Some(book) = self.book {
                     book.each(&mut |_, node, _| nodes.push(Node(node)));
+                    book.each_away(&mut |_, node, _, _| nodes.push(Node(node)));
                 }
                 if !nodes.is_empty() {
                     watch.tell_all(nodes.into_iter().chain([self.root()]));

@@ -8,7 +8,7 @@
 //! A child of vfork(2) shares this memory but not the descriptors: what it opens is entered for its table of descriptors, and what others opened it may
 //! use where its copy of the table has it, which is looked at each time.
 
-use super::closed::{Closing, birth};
+use super::closed::{Closed, Closing, birth};
 use super::kernel::{self, Name};
 use super::table::{Key, Known, State, Table};
 use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
@@ -105,10 +105,13 @@ impl Nodes {
                     .is_some_and(|closing| !closing.by_handles()),
             ),
             closing,
-            table: Mutex::new(Table::default()),
+            table: Mutex::new(Table::new(book)),
         };
         if let Some(book) = book {
             book.each(&mut |fd, node, references| nodes.take_over(fd, Node(node), references));
+            book.each_away(&mut |place, node, references, traces| {
+                nodes.take_over_closed(Closed::from_traces(place, traces), Node(node), references);
+            });
         }
         Ok(nodes)
     }
@@ -136,6 +139,17 @@ impl Nodes {
         let key = (self.keeper.table(), node);
         let count = |known: &mut Known| known.references = references;
         self.table.lock().insert(key, Arc::new(object), count);
+    }
+
+    /// `node`, for which the server before this one had no descriptor; unless it has one after all: that server died between the two.
+    fn take_over_closed(&self, closed: Closed, node: Node, references: u64) {
+        let key = (self.keeper.table(), node);
+        let mut table = self.table.lock();
+        if references == 0 || !self.closes() || table.known.contains_key(&key) {
+            closed.take_back(self.book);
+            return;
+        }
+        table.insert_closed(key, closed, references);
     }
 
     /// Whether some have no descriptor for the time being.
@@ -281,7 +295,7 @@ impl Nodes {
             return None;
         }
         found.references += 1;
-        found.note(node);
+        found.note(node, self.book);
         if let Some(place) = self.name_needed(status, place) {
             self.name(&mut table, key, place);
         }
@@ -318,7 +332,7 @@ impl Nodes {
             Some(found) => {
                 same(found.identity(), identity)?;
                 count(found);
-                found.note(node);
+                found.note(node, self.book);
                 table.open(key, object);
             }
             None => {
@@ -408,7 +422,7 @@ impl Nodes {
         let key = (self.keeper.table(), node);
         self.table.lock().release(key, |known| {
             known.references = known.references.saturating_sub(count);
-            known.note(node);
+            known.note(node, self.book);
         });
     }
 

@@ -2,6 +2,7 @@
 
 use super::closed::{Closed, Closing};
 use super::nodes::Object;
+use crate::descriptor::NodeBook;
 use alloc::{
     boxed::Box,
     collections::{BTreeMap, btree_map::Entry as Slot},
@@ -78,10 +79,11 @@ impl Known {
         }
     }
 
-    /// Writes down what the transport has of `node`.
-    pub fn note(&self, node: Node) {
-        if let Some(object) = self.object() {
-            object.note(node, self.references);
+    /// Writes down in `book` what the transport has of `node`.
+    pub fn note(&self, node: Node, book: Option<&'static dyn NodeBook>) {
+        match &self.state {
+            State::Open { object, .. } => object.note(node, self.references),
+            State::Closed(closed) => closed.note(book, self.references),
         }
     }
 }
@@ -92,10 +94,20 @@ pub(super) struct Table {
     pub known: BTreeMap<Key, Known>,
     /// How many entries there were ever.
     pub entered: u64,
+    /// Where what is closed is written down for a server after this one.
+    book: Option<&'static dyn NodeBook>,
     ring: Ring,
 }
 
 impl Table {
+    /// An empty one; what is closed is written down in `book`.
+    pub fn new(book: Option<&'static dyn NodeBook>) -> Self {
+        Self {
+            book,
+            ..Self::default()
+        }
+    }
+
     /// How many have no descriptor.
     pub fn closed(&self) -> usize {
         self.known.len() - self.ring.count
@@ -108,9 +120,12 @@ impl Table {
             return Some(object.clone());
         }
         let place = self.ring.enter(key);
-        let state = State::Open { object, place };
-        known.state = state;
-        known.note(key.1);
+        let closed = mem::replace(&mut known.state, State::Open { object, place });
+        known.note(key.1, self.book);
+        // In the book it stands in two places for a moment, never in none.
+        if let State::Closed(closed) = closed {
+            closed.take_back(self.book);
+        }
         known.object().cloned()
     }
 
@@ -119,10 +134,19 @@ impl Table {
         let place = self.ring.enter(key);
         let mut new = Known::new(State::Open { object, place });
         count(&mut new);
-        new.note(key.1);
+        new.note(key.1, self.book);
         self.entered += 1;
         new.entered = self.entered;
         self.known.insert(key, new);
+    }
+
+    /// What the server before this one knew, and had no descriptor for.
+    pub fn insert_closed(&mut self, key: Key, closed: Closed, references: u64) {
+        let mut known = Known::new(State::Closed(Box::new(closed)));
+        known.references = references;
+        self.entered += 1;
+        known.entered = self.entered;
+        self.known.insert(key, known);
     }
 
     /// Closes what was not used for long, until as many are open as may be.
@@ -143,7 +167,8 @@ impl Table {
             if mem::take(&mut known.used) || known.files > 0 || Arc::strong_count(object) > 1 {
                 continue;
             }
-            if let Some(closed) = closing.close(object, known.name.is_some()) {
+            if let Some(mut closed) = closing.close(object, known.name.is_some()) {
+                closed.put_away(self.book, key.1, known.references);
                 self.ring.leave(*place);
                 known.state = State::Closed(Box::new(closed));
             }
@@ -249,9 +274,12 @@ impl Table {
                 return;
             }
             let gone = found.remove();
-            if let State::Open { place, .. } = gone.state {
-                self.ring.leave(place);
-                self.close_ranks();
+            match gone.state {
+                State::Open { place, .. } => {
+                    self.ring.leave(place);
+                    self.close_ranks();
+                }
+                State::Closed(closed) => closed.take_back(self.book),
             }
             if let Some(parent) = gone.parent
                 && let Some(above) = self.known.get_mut(&parent)
@@ -326,6 +354,7 @@ mod tests {
                 birth: 1,
                 kind: culvert::FileKind::Directory,
                 handle: None,
+                away: 0,
             };
             let mut known = Known::new(State::Closed(Box::new(closed)));
             known.references = 1;
@@ -412,6 +441,7 @@ mod tests {
                     birth: key.1.0,
                     kind: culvert::FileKind::Regular,
                     handle: Some(Handle::fake()),
+                    away: 0,
                 };
                 let mut known = Known::new(State::Closed(Box::new(closed)));
                 known.references = 1;

@@ -211,6 +211,12 @@ impl Estate {
         self.requests.answered()
     }
 
+    /// Whether the last server had begun a request that it has not answered.
+    pub fn has_request_in_hand(&self) -> bool {
+        let server = self.head.servers.load(Relaxed);
+        self.requests.is_in_hand_of(server)
+    }
+
     pub(crate) const fn requests(&self) -> &requests::Requests {
         &self.requests
     }

@@ -90,6 +90,13 @@ impl Requests {
             })
     }
 
+    /// Whether server `server` has begun a request that is not answered.
+    pub(super) fn is_in_hand_of(&self, server: u32) -> bool {
+        self.records.iter().any(|record| {
+            record.stage.load(Acquire) != IDLE && record.server.load(Relaxed) == server
+        })
+    }
+
     /// Places for `count` more threads of server `server`: idle ones, else those whose requests have waited the longest (the kernel does not send an answered
     /// one again, whose server died before it could say that it had answered).
     pub fn places(&self, count: usize, server: u32) -> Vec<Place> {

@@ -157,6 +157,25 @@ fn a_deadly_request_is_given_up() {
     );
 }
 
+/// Who kills a server that has nothing to do says nothing about the next one, however often.
+#[test]
+fn an_idle_server_is_started_again_however_often() {
+    if !possible() {
+        return;
+    }
+    let mount = kept("kernel-idle", &[]);
+    let (target, keeper) = (mount.text("target"), keeper(&mount));
+    let done = shell(&format!(
+        "cd {target}; echo x > f; exec 5< f
+         for kill in $(seq 12); do
+           until server=$(cat /proc/{keeper}/task/{keeper}/children) && [ -n \"$server\" ]; do :; done
+           kill -9 $server; tail --pid=$server -f /dev/null
+         done; cat <&5; echo y > g; cat g"
+    ));
+    assert_eq!(done.text(), "x\ny\n", "{}", done.report());
+    assert_eq!(done.errors(), "", "{}", done.report());
+}
+
 /// What `mount -t culvert` and lines of fstab lead to.
 #[test]
 fn mount_and_fstab() {

@@ -124,6 +124,35 @@ fn a_server_without_descriptors_is_followed_by_another() {
     );
 }
 
+/// Directories for which a server had no descriptor when it was killed are found by the next one for who is in them, and has them open.
+#[test]
+fn directories_that_were_closed_are_not_lost() {
+    if !possible() {
+        return;
+    }
+    let script = "
+        cd $S && for i in $(seq 200); do mkdir -p d$i/e; echo $i > d$i/f; done; cd /
+        ulimit -n 120; $C mount --restart -o valid=600 $S $T || exit 1
+        keeper=$(pgrep -of \"culvert mount.*$T\\$\")
+        cd $T/d200/e; exec 5< $T/d199
+        for round in 1 2 3; do
+            find $T > /dev/null; find $T -depth > /dev/null
+            server=$(cat /proc/$keeper/task/$keeper/children); kill -9 $server; tail --pid=$server -f /dev/null
+            ls ..; cat ../f; mkdir x$round; ls; ls /proc/self/fd/5/; mv ../../d200/e ../../d200/g; mv ../g ../e
+        done
+        rmdir x1 x2 x3; rm -r $T/d100; rmdir ../../d200/e && ls ..; cd /; exec 5<&-; $C umount $T";
+    let done = privately("kernel-again-closed", User::Me, script);
+    let round = |more: &str| format!("e f 200 {more} e f ");
+    let expected = round("x1") + &round("x1 x2") + &round("x1 x2 x3") + "f";
+    assert_eq!(
+        done.text().split_whitespace().collect::<Vec<_>>().join(" "),
+        expected,
+        "{}",
+        done.report()
+    );
+    assert_eq!(done.errors(), "", "{}", done.report());
+}
+
 /// Other people's programs, which check what they read.
 #[test]
 fn checked_loads_go_on() {
