@@ -193,7 +193,11 @@ impl Table {
     /// Makes `parent` the directory that `node` keeps.
     pub fn hang(&mut self, node: Key, parent: Option<Key>) {
         let parent = parent.filter(|&parent| parent != node);
-        if let Some(parent) = parent {
+        // What nothing hangs on is above nothing: without the walk up, that a new name in a deep tree would cost each time.
+        let carries = |known: &Known| known.pins > known.files;
+        if let Some(parent) = parent
+            && self.known.get(&node).is_some_and(carries)
+        {
             self.loosen(node, parent);
         }
         let parent = parent.and_then(|parent| {
