@@ -134,8 +134,13 @@ fn nothing_is_left_of_what_is_forgotten() {
             assert_eq!(forget(&target, &server, first), first, "{name}");
             memory.push(held(&server).1);
         }
-        // What a thread has once used stays; the nodes of three rounds would be 8 MiB.
-        assert!(memory[4] <= memory[1] + 4096, "{memory:?}");
+        // The nodes of three rounds would be 8 MiB. What threads have used for requests, more of them on a busy machine, is given back when nothing comes any more.
+        let most = memory[1] + 4096;
+        let settled = shell(&format!(
+            "for i in $(seq 300); do now=$(awk '/RssAnon/ {{ print $2 }}' /proc/{server}/status); [ $now -gt {most} ] || break; sleep 0.1; done; echo $now"
+        ));
+        let settled: usize = settled.text().trim().parse().expect("a number");
+        assert!(settled <= most, "{settled} after {memory:?}");
     }
 }
 
