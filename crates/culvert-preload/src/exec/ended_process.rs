@@ -15,7 +15,7 @@ impl EndedProcess {
     /// # Errors
     /// Of clone(2).
     pub fn new() -> Result<Self, Errno> {
-        let blocked = Blocked::new();
+        let blocked = Blocked::all();
         // Of words of 16 bytes, to which a stack is aligned.
         let mut stack = [0u128; 64];
         let top = stack.as_mut_ptr_range().end as usize;

@@ -131,7 +131,7 @@ impl Elf {
         }
         let mut header = [0u8; 56];
         let at = self.find(PT_DYNAMIC, read_at);
-        if !at.is_some_and(|at| read_at(at, &mut header) == 56) {
+        if at.map(|at| read_at(at, &mut header)) != Some(56) {
             return false;
         }
         let mut section = vec![0u8; u64_at(&header, 32).min(LOOKED_AT) as usize];

@@ -19,7 +19,7 @@ pub struct Blocked {
 
 impl Blocked {
     /// From here on.
-    pub fn new() -> Self {
+    pub fn all() -> Self {
         let mut before = u64::MAX;
         swap_mask(&mut before);
         Self { before }

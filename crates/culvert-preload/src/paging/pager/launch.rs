@@ -87,7 +87,7 @@ pub fn start() -> Result<(), Errno> {
     let top = (stacks.as_mut_ptr() as usize + 2 * STACK) & !15;
     launch.stack = top - STACK;
     {
-        let _blocked = Blocked::new();
+        let _blocked = Blocked::all();
         // SAFETY: no handler of the program's runs in the children, which share our memory until they end or execute the command; they run on stacks of their own,
         // while this thread waits.
         let child = unsafe { helper::start(top, first_child, &mut launch) }?;
