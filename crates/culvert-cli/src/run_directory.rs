@@ -278,7 +278,8 @@ fn is_identifier(name: &[u8]) -> bool {
 pub fn held(directory: &Path) -> bool {
     let lock = open(
         directory.join("lock"),
-        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        // Another user's may be a FIFO.
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
         Mode::empty(),
     );
     match lock {

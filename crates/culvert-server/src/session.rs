@@ -264,7 +264,10 @@ impl Session {
                     }
                     let channel = match left.pop() {
                         Some(channel) => channel,
-                        None => self.another(spare.as_deref())?,
+                        None => match self.another(spare.as_deref())? {
+                            Some(channel) => channel,
+                            None => return Ok(false),
+                        },
                     };
                     let places = |estate: &Estate| estate.requests().places(1, server).pop();
                     let place = kept
@@ -329,15 +332,12 @@ impl Session {
         std::mem::forget(self);
     }
 
-    /// A channel for a thread more.
-    fn another(&self, spare: Option<&dyn Transport>) -> io::Result<Box<dyn Transport>> {
-        match (self.settings.estate, spare) {
-            (Some(estate), _) => Ok(Box::new(estate.another_channel()?)),
-            (None, Some(spare)) => spare.another(),
-            (None, None) => Err(io::Error::other(
-                "no descriptor was left for it at the start",
-            )),
-        }
+    /// A channel for a thread more. None: no descriptor was left for it at the start, so there will be none.
+    fn another(&self, spare: Option<&dyn Transport>) -> io::Result<Option<Box<dyn Transport>>> {
+        Ok(match self.settings.estate {
+            Some(estate) => Some(Box::new(estate.another_channel()?)),
+            None => spare.map(Transport::another).transpose()?,
+        })
     }
 
     /// One thread: tells the kernel of changes.

@@ -107,14 +107,15 @@ static void addresses(void) {
             if (pwrite(fd, &(char){'A' + step}, 1, 1) != 1) _exit(13);
             pid_t grandchild = fork();
             if (!grandchild) _exit(0);
-            if (grandchild > 0) wait_for(grandchild, 0);
-            _exit(at == MAP_FAILED);
+            if (grandchild < 0) _exit(14);
+            wait_for(grandchild, 0);
+            _exit(at == MAP_FAILED ? 20 : 0);
         }
         int status;
         waitpid(child, &status, 0);
         char found[2];
         if (pread(fd, found, 2, 0) != 2) err(2, "pread");
-        int right = status == 0 ? found[0] == 'a' + step : status == 1 << 8;
+        int right = status == 0 ? found[0] == 'a' + step : status == 20 << 8;
         if (!right || found[1] != 'A' + step) printf("with %d KiB more: %x, %c%c\n", step * STEP >> 10, status, found[0], found[1]);
     }
 }

@@ -40,7 +40,7 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
     let mut ending = false;
     let (mut fruitless, mut idle) = (0, 0);
     loop {
-        let before = estate.answered();
+        let (before, begun) = (estate.answered(), estate.servers());
         let started = Instant::now();
         let server = start(ready, held, estate).map_err(cannot)?;
         let end = loop {
@@ -85,9 +85,10 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             return Ok(());
         }
         let killed = end.terminating_signal() == Some(Signal::KILL.as_raw());
+        let in_hand = estate.servers() != begun && estate.has_request_in_hand();
         (fruitless, idle) = match estate.answered() > before {
             true => (0, 0),
-            false if killed && !estate.has_request_in_hand() => (fruitless, idle + 1),
+            false if killed && !in_hand => (fruitless, idle + 1),
             false => (fruitless + 1, idle + 1),
         };
         if fruitless == FRUITLESS {
@@ -96,10 +97,13 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             ))
             .advice("end the mount: culvert umount TARGET"));
         }
-        let _ = writeln!(
-            io::stderr(),
-            "culvert: the server {how}; another one goes on"
-        );
+        // Of very many that came to nothing, each twice as many as before.
+        if idle == 0 || u32::is_power_of_two(idle) {
+            let _ = writeln!(
+                io::stderr(),
+                "culvert: the server {how}; another one goes on"
+            );
+        }
         estate.sweep(&own);
         if idle > 0 {
             // What it lacked may come back; and who kills all of them does not get a busy loop.

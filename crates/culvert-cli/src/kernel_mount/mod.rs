@@ -285,11 +285,8 @@ fn failure(failed: Failed) -> Failure {
 }
 
 /// What keeps the mount at `target`, as far as it can be seen.
-fn in_use(target: &Path, lazy: bool) -> Option<Failure> {
+fn in_use(target: &Path) -> Option<Failure> {
     const INSTEAD: &str = "or take the mount from the tree at once: culvert umount --lazy";
-    if lazy {
-        return None;
-    }
     let within = target::mounted_in(target);
     if !within.is_empty() {
         let names: Vec<_> = within.iter().map(shown).collect();
@@ -320,7 +317,10 @@ pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
         let done = target::mounted(typed).and_then(|target| {
             mounting::unmount(&target, lazy)
                 .map(|()| 0)
-                .map_err(|failed| in_use(&target, lazy).unwrap_or_else(|| failure(failed)))
+                .map_err(|failed| match failed.busy && !lazy {
+                    true => in_use(&target).unwrap_or_else(|| failure(failed)),
+                    false => failure(failed),
+                })
         });
         if let (Err(earlier), true) = (&outcome, done.is_err()) {
             eprintln!("{earlier}");

@@ -18,7 +18,8 @@ use std::{
     os::unix::ffi::OsStringExt,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// A mount of ours in the kernel's table.
@@ -142,8 +143,13 @@ fn read(run: &Path, device: &str) -> Option<Served> {
     }
     let counted = Counters::read(&read_some(&run.join("counters"))?)?;
     let keeper = word("keeper").and_then(|keeper| keeper.parse().ok());
-    // Numbers of processes are used again, and a dead one that nobody waits for keeps its own: the lock is gone with the last of them.
-    run_directory::held(run).then(|| Served {
+    // Numbers of processes are used again, and a dead one that nobody waits for keeps its own: the lock is gone with the last of them. Who asks as we do has it for a
+    // moment only.
+    let lives = (0..3).all(|times| {
+        thread::sleep(Duration::from_millis(2 * times));
+        run_directory::held(run)
+    });
+    lives.then(|| Served {
         driver: word("driver").map(shown).unwrap_or_default(),
         started: word("started")
             .and_then(|word| word.parse().ok())

@@ -58,7 +58,8 @@ const LOOKED_AT: [&str; 3] = ["/dev", "/proc", "/sys"];
 
 /// Refuses `target` where it hides from the server what that uses, its run directory in `base` among it: it would ask itself, and wait for ever.
 pub fn check_apart(target: &Path, base: &Path) -> Result<(), Failure> {
-    let mut used = LOOKED_AT.iter().map(Path::new).chain([base]);
+    let base = fs::canonicalize(base).unwrap_or_else(|_| base.into());
+    let mut used = LOOKED_AT.iter().map(Path::new).chain([&*base]);
     match used.find(|used| used.starts_with(target)) {
         None => Ok(()),
         Some(used) => Err(Failure::new(format!(

@@ -211,6 +211,11 @@ impl Estate {
         self.requests.answered()
     }
 
+    /// How many servers have begun.
+    pub fn servers(&self) -> u32 {
+        self.head.servers.load(Relaxed)
+    }
+
     /// Whether the last server had begun a request that it has not answered.
     pub fn has_request_in_hand(&self) -> bool {
         let server = self.head.servers.load(Relaxed);

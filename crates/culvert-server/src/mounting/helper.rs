@@ -95,7 +95,12 @@ pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
     let done = run(&arguments, None)?;
     match done.status.success() {
         true => Ok(()),
-        false => Err(said(&done, "cannot unmount")),
+        false => {
+            let mut failed = said(&done, "cannot unmount");
+            // "Device or resource busy"
+            failed.busy = failed.message.contains("busy");
+            Err(failed)
+        }
     }
 }
 

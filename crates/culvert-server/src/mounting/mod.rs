@@ -35,6 +35,8 @@ pub struct Failed {
     pub message: String,
     /// What to do.
     pub advice: Option<&'static str>,
+    /// Because something uses the mount (EBUSY).
+    pub busy: bool,
 }
 
 impl fmt::Display for Failed {
@@ -50,6 +52,7 @@ impl Failed {
         Self {
             message: message.into(),
             advice: None,
+            busy: false,
         }
     }
     const fn advise(mut self, advice: &'static str) -> Self {

@@ -165,11 +165,12 @@ pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
         flags |= UnmountFlags::DETACH;
     }
     rustix::mount::unmount(target, flags).map_err(|error| {
-        let failed = Failed::new(format!(
+        let mut failed = Failed::new(format!(
             "cannot unmount {}: {}",
             target.display(),
             reason(error)
         ));
+        failed.busy = error == Errno::BUSY;
         match error {
             Errno::BUSY => {
                 failed.advise("a program uses it; --lazy takes it from the tree at once")

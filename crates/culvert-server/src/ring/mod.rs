@@ -261,7 +261,9 @@ impl Rings {
                 }
             }
             if any {
-                thread::park_timeout(self.retry().wait(Instant::now()).max(TICK));
+                // The lock is given back before: threads that are made ask for it.
+                let pause = self.retry().wait(Instant::now()).max(TICK);
+                thread::park_timeout(pause);
                 continue;
             }
             self.steward_sleeps.store(true, SeqCst);

@@ -1,6 +1,7 @@
 //! What a process may have is used up by mappings; many processes; children of every kind (`programs/mapped_bounds.c`).
 
 use culvert_e2e::{Case, Driver, User, world};
+use std::time::Duration;
 
 /// The program's lines are those that it prints natively.
 fn agrees(what: &str, driver: Driver, user: User) {
@@ -8,7 +9,10 @@ fn agrees(what: &str, driver: Driver, user: User) {
         return;
     }
     let name = format!("mapped-bounds-{what}-{}-{user:?}", driver.name());
-    let case = Case::new(&name, user).directory(driver);
+    // Some make 65,530 mappings.
+    let case = Case::new(&name, user)
+        .directory(driver)
+        .limit(Duration::from_secs(200));
     let program = case.program("mapped_bounds");
     case.good(&format!("exec {program} $M/file {what}"));
 }
