@@ -7,7 +7,7 @@ use alloc::{vec, vec::Vec};
 pub enum Loader {
     /// glibc's ld.so: LD_AUDIT.
     Glibc,
-    /// LD_PRELOAD: musl's, which has no auditors, and glibc's where an auditor would end the program ([`Elf::is_alone_with_tls`]).
+    /// LD_PRELOAD: musl's, which has no auditors, and glibc's where an auditor would end the program (`Elf::is_alone_with_tls`).
     Preload,
     /// None: the reason.
     None(&'static str),
