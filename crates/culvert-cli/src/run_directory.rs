@@ -78,11 +78,10 @@ pub fn create() -> Result<Held, Failure> {
     // While we hold the gate shared nobody sweeps, so a directory is never seen without its lock.
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
     let directory = base.join(identifier()?);
-    let make = |name: &Path| fs::DirBuilder::new().mode(0o700).create(name);
     // Site tables, for all runs of the user; without it every program would be searched anew.
-    let _ = make(&base.join("sites"));
+    let _ = make_directory(&base.join("sites"));
     let build = || -> io::Result<OwnedFd> {
-        make(&directory)?;
+        make_directory(&directory)?;
         let lock = fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -91,7 +90,7 @@ pub fn create() -> Result<Held, Failure> {
             .open(directory.join("lock"))?;
         flock(&lock, FlockOperation::LockShared)?;
         for folder in ["shadows", "cwd", "exe"] {
-            make(&directory.join(folder))?;
+            make_directory(&directory.join(folder))?;
         }
         // For the pager; without it mapped files are filled first.
         if let Ok(command) = std::env::current_exe() {
@@ -203,10 +202,16 @@ pub fn base() -> Result<PathBuf, Failure> {
     })
 }
 
+/// mkdir(2), mode 0700, whatever the umask says.
+fn make_directory(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+}
+
 /// Makes `base` if need be; true when programs may be started from it. Another user could have made it first, so owner and mode are checked on
 /// what is there, links not followed.
 fn usable(base: &Path) -> Result<bool, String> {
-    match fs::DirBuilder::new().mode(0o700).create(base) {
+    match make_directory(base) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(reason(&error)),
         _ => {}
     }

@@ -97,14 +97,9 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
         // The shadow is open here, so nobody takes the mark away after this.
         let _lock = process.node_locks.lock(description.mount, description.node);
         let mark = mark_of(description.name());
-        // SAFETY: the paths end in NUL.
-        unsafe {
-            let _ = syscall::call(
-                nr::MKDIR,
-                [process.run.file("strangers").as_ptr() as usize, 0o700],
-            );
-            syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0])
-        }
+        let _ = crate::run::make_directory(&process.run.file("strangers"));
+        // SAFETY: the path ends in NUL.
+        unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) }
     };
     let strangers = marked == Err(Errno::EEXIST);
     if strangers {

@@ -120,6 +120,18 @@ pub(crate) fn descriptor_path(fd: i32) -> Result<Vec<u8>, Errno> {
     read_link(format!("{}{fd}\0", culvert_sys::own_descriptors::directory()).as_bytes())
 }
 
+/// Makes the directory `path` of the run, NUL-terminated, for its user alone, whatever the program's umask says. One that is there already is right.
+pub(crate) fn make_directory(path: &[u8]) -> Result<(), Errno> {
+    const MODE: usize = 0o700;
+    // SAFETY: the path ends in NUL.
+    let call = |number| unsafe { syscall::call(number, [path.as_ptr() as usize, MODE]) };
+    match call(nr::MKDIR) {
+        Ok(_) => call(nr::CHMOD).map(|_| ()),
+        Err(Errno::EEXIST) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The target of the symbolic link `path` (NUL-terminated).
 pub(crate) fn read_link(path: &[u8]) -> Result<Vec<u8>, Errno> {
     read_link_at(crate::calls::path::AT_FDCWD, path)
@@ -310,9 +322,9 @@ impl Run {
 
     /// A symbolic link `path` in `folder`, which is made if need be, to `text`, all ending in NUL.
     fn link(&self, folder: &[u8], path: &[u8], text: &str) -> Result<(), Errno> {
+        let _ = make_directory(folder);
         // SAFETY: all paths end in NUL.
         unsafe {
-            let _ = syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]);
             let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
             match syscall::call(
                 nr::SYMLINK,
@@ -363,13 +375,7 @@ impl Run {
         };
         let made = match link() {
             Err(Errno::ENOENT) => {
-                // SAFETY: the path ends in NUL.
-                let _ = unsafe {
-                    syscall::call(
-                        nr::MKDIR,
-                        [self.file("descriptors").as_ptr() as usize, 0o700],
-                    )
-                };
+                let _ = make_directory(&self.file("descriptors"));
                 link()
             }
             made => made,

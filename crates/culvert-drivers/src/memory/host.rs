@@ -66,11 +66,14 @@ fn open_with(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno
     Ok(Descriptor::from_raw(fd as i32))
 }
 
-/// mkdir(2), mode 0700.
+/// mkdir(2), mode 0700, whatever the umask says.
 pub fn make_directory(path: &[u8]) -> Result<(), Errno> {
     let path = terminated(path);
     // SAFETY: the path ends in NUL and outlives the call.
-    unsafe { syscall::call(nr::MKDIR, [path.as_ptr() as usize, 0o700]) }.map(drop)
+    unsafe {
+        syscall::call(nr::MKDIR, [path.as_ptr() as usize, 0o700])?;
+        syscall::call(nr::CHMOD, [path.as_ptr() as usize, 0o700]).map(drop)
+    }
 }
 
 /// fchmod(2).

@@ -11,7 +11,7 @@ use super::{Answer, descriptor, done, granted};
 use crate::memory::Path;
 use crate::process::{self, Here, Keeper};
 use crate::resolver::{LastStep, MountId, Place};
-use crate::run::{ShadowName, stat_path};
+use crate::run::{self, ShadowName, stat_path};
 use alloc::{vec, vec::Vec};
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
@@ -29,16 +29,12 @@ fn enter(mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
         mount: mount.0,
         node: attributes.node,
     });
-    // SAFETY: all paths end in NUL.
-    unsafe {
-        if syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize]).is_err() {
-            let _ = syscall::call(
-                nr::MKDIR,
-                [process.run.file("cwd").as_ptr() as usize, 0o700],
-            );
-            let _ = syscall::call(nr::MKDIR, [stand_in.as_ptr() as usize, 0o700]);
-            syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize])?;
-        }
+    // SAFETY: the path ends in NUL.
+    let enter = || unsafe { syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize]) };
+    if enter().is_err() {
+        let _ = run::make_directory(&process.run.file("cwd"));
+        let _ = run::make_directory(&stand_in);
+        enter()?;
     }
     let here = Here::Place(Place::Mount {
         mount,

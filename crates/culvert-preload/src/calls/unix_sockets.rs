@@ -47,12 +47,9 @@ pub fn bind(call: &Call, mount: MountId, inode: u64, given: &[u8]) -> Answer {
     let path = stand_in(mount, inode);
     let name = name_of(&path);
     let given = memory::c_string(given);
+    let _ = crate::run::make_directory(&process::get().run.file("sockets"));
     // SAFETY: the strings end in NUL. One left behind by a file that had the inode before is nobody's.
     unsafe {
-        let _ = syscall::call(
-            nr::MKDIR,
-            [process::get().run.file("sockets").as_ptr() as usize, 0o700],
-        );
         let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
         let _ = syscall::call(nr::UNLINK, [name.as_ptr() as usize]);
         syscall::call(

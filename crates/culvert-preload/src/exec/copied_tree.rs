@@ -5,7 +5,7 @@
 
 use crate::process;
 use crate::resolver::MountId;
-use crate::run::{ShadowName, list, read_file, read_link, stat_path};
+use crate::run::{ShadowName, list, make_directory, read_file, read_link, stat_path};
 use crate::shadow;
 use alloc::{boxed::Box, format, vec, vec::Vec};
 use culvert::{Attributes, Errno, FileKind, FileSystem, Node, OpenFlags, Opened};
@@ -360,11 +360,6 @@ fn set_times(path: &[u8], attributes: &Attributes) -> Result<(), Errno> {
     let arguments = [AT_FDCWD, path.as_ptr() as usize, times.as_ptr() as usize, 0];
     // SAFETY: the path ends in NUL, the times are two.
     unsafe { syscall::call(nr::UTIMENSAT, arguments) }.map(|_| ())
-}
-
-/// The directory `path`, which may be there already.
-fn make_directory(path: &[u8]) -> Result<(), Errno> {
-    exists(call_with(nr::MKDIR, path, 0o700))
 }
 
 fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {

@@ -32,11 +32,9 @@ pub fn with_interpreter(look: &Look, interpreter: &[u8], path: &[u8]) -> Result<
 fn make(look: &Look, interpreter: &[u8], size: u64, copy: &[u8]) -> Result<(), Errno> {
     const O_RDWR_CREAT_EXCL: usize = 0o2 | 0o100 | 0o200;
     let directory = process::get().run.file("copies");
-    // SAFETY: gettid has no arguments; the path ends in NUL, and one that exists already is fine.
-    let thread = unsafe {
-        let _ = syscall::call(nr::MKDIR, [directory.as_ptr() as usize, 0o700]);
-        syscall::raw(nr::GETTID, [0; 6])
-    };
+    let _ = crate::run::make_directory(&directory);
+    // SAFETY: gettid has no arguments.
+    let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
     let new = c_string(&[&copy[..copy.len() - 1], format!("-{thread}").as_bytes()].concat());
     let paths = [new.as_ptr() as usize, copy.as_ptr() as usize];
     // SAFETY: the paths end in NUL. A file of this name is left by a process that ended meanwhile.

@@ -88,8 +88,7 @@ pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Err
     if let Err(Errno::ENOENT) = made {
         let slashes = (top..target.len()).filter(|&at| target[at] == b'/');
         for directory in slashes.map(|at| c_string(&target[..at])) {
-            // SAFETY: the path ends in NUL. One that exists already is fine.
-            let _ = unsafe { syscall::call(nr::MKDIR, [directory.as_ptr() as usize, 0o700]) };
+            let _ = crate::run::make_directory(&directory);
         }
         made = link(&place);
     }

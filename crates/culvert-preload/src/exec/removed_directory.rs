@@ -39,8 +39,9 @@ pub fn replace() -> Option<Moved> {
         // SAFETY: the path ends in NUL.
         unsafe { syscall::call(number, [path.as_ptr() as usize, mode]) }
     };
-    let _ = call(nr::MKDIR, &above, 0o700);
-    let _ = call(nr::MKDIR, &removed, mode);
+    let _ = crate::run::make_directory(&above);
+    let _ = crate::run::make_directory(&removed);
+    let _ = call(nr::CHMOD, &removed, mode);
     let there = call(nr::CHDIR, &removed, 0);
     let _ = call(nr::RMDIR, &removed, 0);
     let _ = call(nr::RMDIR, &above, 0);

@@ -174,8 +174,7 @@ fn take_over(
     );
     let (second, last) = (path_of(found.st_ino), last_of(name));
     let text = format!("{:x}\0", found.st_ino);
-    // SAFETY: the path ends in NUL. A folder that is there already is right.
-    let _ = unsafe { syscall::call(nr::MKDIR, [folder.as_ptr() as usize, 0o700]) };
+    let _ = crate::run::make_directory(&folder);
     let record = open_record(found.st_ino, O_RDWR | O_CREAT)?;
     // SAFETY: the paths end in NUL.
     unsafe {

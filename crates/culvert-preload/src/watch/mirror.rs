@@ -5,7 +5,7 @@
 
 use crate::process;
 use crate::resolver::MountId;
-use crate::run::{ShadowName, list, stat_path};
+use crate::run::{ShadowName, list, make_directory, stat_path};
 use crate::shadow;
 use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
@@ -186,12 +186,6 @@ pub(super) fn make_entry(path: &[u8], directory: bool) -> Result<(), Errno> {
 fn make_file(path: &[u8]) -> Result<(), Errno> {
     // SAFETY: the path ends in NUL.
     exists(unsafe { syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o100600, 0]) })
-}
-
-/// The directory `path`, which may be there already.
-pub(super) fn make_directory(path: &[u8]) -> Result<(), Errno> {
-    // SAFETY: the path ends in NUL.
-    exists(unsafe { syscall::call(nr::MKDIR, [path.as_ptr() as usize, 0o700]) })
 }
 
 fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {

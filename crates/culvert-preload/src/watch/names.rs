@@ -3,10 +3,11 @@
 //! Who changes a name in a directory that has a mirror takes a *turn* in the run: a lock of the kernel's on the folder of the mirrors, which ends with its process. So mirrors
 //! change in the order in which the directories do.
 
-use super::mirror::{Mirror, below, make_directory, make_entry, rename, unlink};
+use super::mirror::{Mirror, below, make_entry, rename, unlink};
 use super::{Event, may_have_mirror, mirror_of, raise, tells};
 use crate::process;
 use crate::resolver::MountId;
+use crate::run::make_directory;
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
 use culvert::{Entry, Errno, FileKind, FileSystem, Node, RenameFlags};

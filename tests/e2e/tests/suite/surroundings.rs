@@ -47,6 +47,17 @@ fn closed_standard_descriptors() {
     prints(done, "hello, world\na\nno output\n");
 }
 
+/// Directories that are made for a run can be used though the umask takes that right away.
+#[test]
+fn a_umask_without_search() {
+    if world().only_native || !world().is_root() {
+        return;
+    }
+    let case = Case::new("umask", User::Nobody);
+    let script = "umask 0177; $B/bin/culvert run --mount type=memory,target=$W/m -- bash -c 'cd $W/m && mkdir d && stat -c %a d && chmod 700 d && cd d && echo ${PWD##*/}'";
+    prints(Some(case.natively(&["bash", "-c", script])), "600\nd\n");
+}
+
 #[test]
 fn small_limits_from_outside() {
     prints(
