@@ -5,7 +5,7 @@ use crate::calls::{Answer, RESTART};
 use crate::description::Description;
 use crate::descriptors::{kernel_flags, walk_to_node};
 use crate::process;
-use crate::resolver::{Inside, MountId, References};
+use crate::resolver::{Hold, Inside, MountId, References};
 use crate::run::{ShadowName, descriptor_path, read_link};
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Attributes, Errno, FileKind, Node};
@@ -38,6 +38,8 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
     let process = process::get();
     let name = name_of(found.mount, attributes.inode);
     let path = process.run.fifo(name);
+    // Its number must not become another one's while the other end is waited for.
+    let _hold = Hold::of(found.mount, attributes.node);
     // SAFETY: the paths end in NUL; what exists already is fine.
     let opened = unsafe {
         let _ = syscall::call(

@@ -443,9 +443,9 @@ pub trait FileSystem: Send + Sync {
         let _ = (node, count);
     }
 
-    /// Holds `node`: it is open as a directory or with `O_PATH`, or a working directory, and stays what it is when its last name goes. Each hold ends with one
-    /// [`FileSystem::release`], all of a process with the process. Files that are open are held by their [`File`](crate::File). Drivers whose references
-    /// keep a node alive need not do anything: the default.
+    /// Holds `node`: it is open as a directory, as a FIFO (whose bytes are the transport's) or with `O_PATH`, or a working directory, and stays what it is when
+    /// its last name goes. Each hold ends with one [`FileSystem::release`], all of a process with the process. Files that are open are held by their
+    /// [`File`](crate::File). Drivers whose references keep a node alive need not do anything: the default.
     ///
     /// - `ESTALE`: it is gone already.
     fn hold(&self, node: Node) -> Result<()> {

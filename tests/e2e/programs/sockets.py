@@ -73,3 +73,27 @@ with open("fifo") as fifo:
     print(fifo.read(), end="")
 os.wait()
 say("no reader", lambda: os.open("fifo", os.O_WRONLY | os.O_NONBLOCK))
+
+# One without a name stays what it is while it is open: nobody gets its number, however many come and go.
+kept = os.open("fifo", os.O_RDWR)
+os.unlink("fifo")
+MANY = 1200
+for i in range(MANY):
+    os.close(os.open("many", os.O_CREAT | os.O_WRONLY, 0o600))
+    os.unlink("many")
+number = os.fstat(kept).st_ino
+others = set()
+for i in range(MANY):
+    os.mkfifo(f"p{i}")
+    others.add(os.stat(f"p{i}").st_ino)
+print("numbers", len(others), number in others)
+os.fchmod(kept, 0o604)
+found = os.fstat(kept)
+print("kept", stat.filemode(found.st_mode), found.st_nlink)
+os.write(kept, b"own")
+first = os.open("p0", os.O_RDWR | os.O_NONBLOCK)
+say("another's", lambda: os.read(first, 10))
+say("own", lambda: os.read(kept, 10))
+say("closed", lambda: os.close(kept))
+for i in range(MANY):
+    os.unlink(f"p{i}")

@@ -53,7 +53,7 @@ pub struct Description {
     pub opened_as: Option<(Node, Box<[u8]>)>,
     /// What keeps its nodes valid.
     pub references: References<'static>,
-    /// A directory, or what is open with O_PATH, is held.
+    /// A directory, a FIFO, or what is open with O_PATH, is held.
     _hold: Option<Hold>,
     /// A file that others may change, and that a shadow would stand for.
     pub changes: bool,
@@ -135,8 +135,8 @@ impl Description {
             node,
         };
         let hold = match &object {
-            Object::Directory | Object::Path => Hold::of(mount, node),
-            Object::File(_) | Object::Fifo | Object::Broken => None,
+            Object::Directory | Object::Fifo | Object::Path => Hold::of(mount, node),
+            Object::File(_) | Object::Broken => None,
         };
         Self {
             changes,
