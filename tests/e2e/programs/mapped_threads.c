@@ -1,5 +1,5 @@
 // One thread stores into a mapping while another takes the mapping away: every store that went into the file stays there.
-// usage: mapped_threads munmap|replaced|moved FILE ROUNDS
+// usage: mapped_threads munmap|replaced|moved|refused FILE ROUNDS
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, PAGES = 256, LENGTH = PAGES * PAGE };
@@ -39,6 +40,23 @@ static uint64_t last(uint64_t count, uint64_t page) {
     return n <= count ? n : n >= PAGES ? n - PAGES : 0;
 }
 
+// An mremap onto the mapping that fails when that is gone already (`mremap_to`, mm/mremap.c): with what stays at the old place it would be more than the process may have.
+static void refused(int fd) {
+    long pages;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1 || fclose(file)) err(2, "statm");
+    char *old = mmap(0, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    struct rlimit before, limit;
+    if (old == MAP_FAILED || getrlimit(RLIMIT_AS, &before)) err(2, "memory");
+    limit = before;
+    limit.rlim_cur = pages * PAGE + LENGTH / 2;
+    if (setrlimit(RLIMIT_AS, &limit)) err(2, "setrlimit");
+    char *new = mremap(old, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, bytes);
+    if (setrlimit(RLIMIT_AS, &before)) err(2, "setrlimit");
+    if (new != MAP_FAILED) errx(2, "mremap is not refused");
+    munmap(old, LENGTH);
+}
+
 int main(int count, char **words) {
     if (count != 4) return 64;
     const char *what = words[1];
@@ -65,6 +83,8 @@ int main(int count, char **words) {
             __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
         } else if (!strcmp(what, "moved")) {
             if (mremap(bytes, LENGTH, LENGTH, MREMAP_MAYMOVE | MREMAP_FIXED, room) != room) err(2, "mremap");
+        } else if (!strcmp(what, "refused")) {
+            refused(fd);
         } else if (munmap(bytes, LENGTH)) err(2, "munmap");
         pthread_join(thread, 0);
         if (!strcmp(what, "moved") && munmap(room, LENGTH)) err(2, "munmap");

@@ -197,10 +197,11 @@ pub fn mremap(call: &mut Call) -> Outcome {
     // What lay at the target is unmapped before anything else can fail (`mremap_to`, mm/mremap.c).
     if fixed && answer.is_err() {
         forget_what_is_gone(target, nodes::pages(new_length));
-    }
-    if several && answer.is_err() {
-        not_all_moved(&moved, &lazy, old, target);
-        nodes::rewatch(old, old_length);
+        if several {
+            not_all_moved(&moved, &lazy, old, target);
+            nodes::rewatch(old, old_length);
+        }
+        // What other threads have stored there since it was asked.
         if culvert_intercept::multi_threaded() {
             stored.extend(dirty::all_of(&concerned));
         }

@@ -33,6 +33,11 @@ fn no_store_is_lost_when_a_mapping_is_replaced_as_nobody() {
 }
 
 #[test]
+fn no_store_is_lost_when_a_mapping_goes_for_one_that_does_not_come() {
+    keeps("refused", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
 fn no_store_is_lost_when_a_mapping_moves() {
     keeps("moved", Driver::NoDescriptor, User::Me);
 }
