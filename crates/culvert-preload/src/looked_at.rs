@@ -12,7 +12,7 @@ use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor, open_shadow};
 use alloc::{format, vec, vec::Vec};
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, File, OpenFlags, Opened, SetAttributes};
+use culvert::{Attributes, Errno, File, OpenFlags, Opened, SetAttributes};
 use culvert_sys::{nr, syscall};
 
 const O_RDWR: u32 = 2;
@@ -82,7 +82,7 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &Descriptor) -> culve
         return Ok(());
     }
     bytes::equalise(file, shadow.0, false)?;
-    mark_equal(file, shadow.0)
+    mark_equal_to(&now, shadow.0)
 }
 
 /// A program that is not intercepted gets `description` and may write through it.
@@ -417,7 +417,13 @@ pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box
 
 /// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
 pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
-    let modified = file.attributes()?.mtime;
+    mark_equal_to(&file.attributes()?, fd)
+}
+
+/// The same: equal to the file as it was when it had these attributes. Who compares the bytes asks for them before, so that what somebody outside of the run changes
+/// meanwhile is seen the next time.
+pub fn mark_equal_to(attributes: &Attributes, fd: i32) -> culvert::Result<()> {
+    let modified = attributes.mtime;
     let accessed = equal_access_time(modified.seconds, modified.nanoseconds);
     let times = [
         [accessed.0 as usize, accessed.1 as usize],

@@ -174,8 +174,8 @@ pub fn start<R>(
     } else if on_demand && !strangers && pager::fill::is_partly(&found) {
         catch_up(file, fd).map_err(|error| no_room(name, error))?;
     } else {
-        let size = file.attributes()?.size;
-        make_room(size, &found)?;
+        let now = file.attributes()?;
+        make_room(now.size, &found)?;
         equalise(file, fd, is_fresh(&found)).map_err(|error| {
             // What it took is needed elsewhere.
             if !shadow::is_filled(&found) && !pager::fill::is_partly(&found) {
@@ -184,7 +184,7 @@ pub fn start<R>(
             no_room(name, error)
         })?;
         shadow::mark_followed(fd, &file.attributes()?)?;
-        looked_at::mark_equal(file, fd)?;
+        looked_at::mark_equal_to(&now, fd)?;
         filled = true;
     }
     then(opened, filled)
@@ -192,15 +192,15 @@ pub fn start<R>(
 
 /// Makes what is there of a shadow with holes equal to its file, which has changed since; what is missing is read when it is needed, as before.
 fn catch_up(file: &dyn File, fd: i32) -> culvert::Result<()> {
-    let size = file.attributes()?.size;
-    grow_or_cut(fd, size)?;
-    for part in pager::fill::present(fd, (0, size))? {
+    let now = file.attributes()?;
+    grow_or_cut(fd, now.size)?;
+    for part in pager::fill::present(fd, (0, now.size))? {
         each_difference(file, fd, part, &mut |place, ours, _| {
             shadow::write_all(fd, place, ours)
         })?;
     }
     shadow::mark_partly(fd, &file.attributes()?, true)?;
-    looked_at::mark_equal(file, fd)
+    looked_at::mark_equal_to(&now, fd)
 }
 
 /// Room for what a shadow with this `struct stat` has not got of a file of `size` bytes.
