@@ -30,6 +30,14 @@ pub struct Dirty {
     pub exact: bool,
 }
 
+impl Dirty {
+    /// Takes over what could not be written back before: it may not have been stored at all, so all is compared.
+    pub fn take_over(&mut self, failed: &mut Vec<(u64, u64)>) {
+        self.exact &= failed.is_empty();
+        self.ranges.append(failed);
+    }
+}
+
 const UFFDIO_REGISTER: usize = 0xc020_aa00;
 const UFFDIO_WRITEPROTECT: usize = 0xc018_aa06;
 const MODE_MISSING: u64 = 1;
@@ -292,4 +300,34 @@ fn scan(
         at = walked;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that were only mapped must not be written over what somebody else has written there.
+    #[test]
+    fn what_failed_before_is_compared() {
+        let mut failed = alloc::vec![(4096, 8192)];
+        let mut dirty = Dirty {
+            ranges: alloc::vec![(0, 4096)],
+            exact: true,
+        };
+        dirty.take_over(&mut failed);
+        assert!(failed.is_empty() && !dirty.exact);
+        assert_eq!(dirty.ranges, [(0, 4096), (4096, 8192)]);
+    }
+
+    #[test]
+    fn where_nothing_failed_nothing_is_compared_for_it() {
+        for exact in [true, false] {
+            let mut dirty = Dirty {
+                ranges: alloc::vec![(0, 4096)],
+                exact,
+            };
+            dirty.take_over(&mut Vec::new());
+            assert_eq!((dirty.exact, &dirty.ranges[..]), (exact, &[(0, 4096)][..]));
+        }
+    }
 }
