@@ -44,11 +44,13 @@ pub fn hand_down() -> Vec<(u16, Descriptor)> {
         let own = file_system.handed_down(description.node)?;
         Some((description.mount.0, own))
     });
-    let given = GIVEN.lock();
-    let given = given
-        .iter()
-        .map(|(mount, place)| (*mount, place.load(Relaxed)));
-    let given: Vec<(u16, i32)> = given.collect();
+    let given: Vec<(u16, i32)> = {
+        let given = GIVEN.lock();
+        let numbers = given
+            .iter()
+            .map(|(mount, place)| (*mount, place.load(Relaxed)));
+        numbers.collect()
+    };
     let known: Vec<_> = given
         .iter()
         .map(|&(mount, fd)| (mount, identity(fd)))
