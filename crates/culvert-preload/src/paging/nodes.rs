@@ -166,7 +166,7 @@ impl Node {
 
     /// Writes what was stored in `dirty` to the file. What fails is tried again the next time.
     pub fn write_back(&self, mut dirty: Dirty) -> culvert::Result<()> {
-        dirty.ranges.append(&mut self.failed.lock());
+        dirty.take_over(&mut self.failed.lock());
         if dirty.ranges.is_empty() {
             return Ok(());
         }
@@ -449,6 +449,12 @@ fn forget_what_stayed() {
 
 /// This is the child of a fork: it has the mappings, and needs records of its own.
 pub fn forked() {
+    for lock in [&CHANGES, &FLUSHING] {
+        if lock.is_locked() {
+            // SAFETY: whoever has it is in the parent: it was in a hook for longer than a fork waits, for the pager or a driver.
+            unsafe { lock.force_unlock() };
+        }
+    }
     if SOME_STAY.load(Relaxed) {
         forget_what_stayed();
     }

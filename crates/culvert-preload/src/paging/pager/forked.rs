@@ -1,6 +1,6 @@
 //! The child of a fork: registrations are not inherited, so all ranges get new ones before the program goes on.
 
-use super::{Part, STATE, fill, launch};
+use super::{Part, STATE, State, fill, launch};
 use crate::paging::nodes;
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, sync::MutexGuard, syscall};
 
 /// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones
 /// before the program goes on.
 pub fn forked(shares_table: bool) {
-    let mut state = STATE.lock();
+    let mut state = state_by_force();
     let inherited = [
         state.socket.take(),
         state.userfault.take().map(|(place, _)| place),
@@ -52,6 +52,17 @@ pub fn forked(shares_table: bool) {
     for (range, error) in &refused {
         fill_now(range, *error);
     }
+}
+
+/// [`STATE`], of which this is the only thread. Another one of the parent's may have had it: a fork waits ten seconds for who is in a hook (`culvert_intercept`), and the
+/// pager's answer may take longer. Between its messages the state is whole.
+fn state_by_force() -> MutexGuard<'static, State> {
+    if let Some(state) = STATE.try_lock() {
+        return state;
+    }
+    // SAFETY: whoever had it is in another process.
+    unsafe { STATE.force_unlock() };
+    STATE.lock()
 }
 
 /// The end of what [`forked`] began: the pager knows all ranges, or they are filled.
@@ -96,5 +107,17 @@ fn fill_now(range: &Part, cause: Errno) {
         );
         // SAFETY: a mapping of this process whose content is missing.
         let _ = unsafe { syscall::call(nr::MUNMAP, [range.start, range.length]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_thread_of_the_parents_had_is_taken() {
+        core::mem::forget(STATE.lock());
+        assert!(state_by_force().ranges.is_empty());
+        assert!(!STATE.is_locked());
     }
 }
