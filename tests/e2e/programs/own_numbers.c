@@ -1,4 +1,4 @@
-// A program that wants the highest descriptor numbers for itself, the same on every file system: own_numbers DIRECTORY alone|threads|forked|vforked
+// A program that wants the highest descriptor numbers for itself, the same on every file system: own_numbers DIRECTORY alone|threads|forked|vforked|opened
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -123,6 +123,35 @@ static int vforked(int of) {
     _exit(0);
 }
 
+// How many numbers a child of vfork cannot have that has `files` files open, which are whole then.
+static int refused(int of, int files) {
+    static int busy, good, fds[8];
+    busy = good = 0;
+    pid_t child = vfork();
+    if (child == 0) {
+        char word[4];
+        for (int i = 0; i < files; i++) fds[i] = open(path, O_RDWR);
+        for (int at = FIRST; at <= LAST; at++) busy += dup2(of, at) != at;
+        for (int i = 0; i < files; i++) good += pread(fds[i], word, 4, 0) == 4 && !memcmp(word, "word", 4);
+        _exit(0);
+    }
+    int status;
+    must(waitpid(child, &status, 0) == child, "wait");
+    if (status || good != files) errx(3, "child %x: %d of %d files", status, good, files);
+    return busy;
+}
+
+// What a child of vfork has opened itself keeps no number from it, however it is kept.
+static int opened(int of) {
+    int fd = open(in("file"), O_RDWR | O_CREAT, 0644);
+    must(fd >= 0 && write(fd, "word", 4) == 4 && close(fd) == 0, "file");
+    int before = refused(of, 0), with = refused(of, 8);
+    printf("%s\n", with == before ? "no number less" : "numbers less");
+    fd = open(path, O_RDONLY);
+    must(fd >= 0 && close(fd) == 0, "file, again");
+    return 0;
+}
+
 int main(int count, char **words) {
     if (count != 3) return 64;
     directory = words[1];
@@ -131,6 +160,7 @@ int main(int count, char **words) {
     limit.rlim_cur = 1024;
     must(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
     if (!strcmp(words[2], "vforked")) return vforked(1);
+    if (!strcmp(words[2], "opened")) return opened(1);
     int fd = open(in("file"), O_RDWR | O_CREAT | O_TRUNC, 0644), ends[2];
     must(fd >= 0 && write(fd, "one", 3) == 3 && ftruncate(fd, PAGE) == 0 && pipe(ends) == 0, "open");
     char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -119,6 +119,13 @@ impl Table {
     ///
     /// EBUSY: of one that is known in memory which another table of descriptors shares, or whose close would drop locks of the program's, or while a thread stays in a hook.
     pub fn make_way(&self, fd: i32) -> Result<(), Errno> {
+        // Opened for a child of vfork alone, which is the one who asks.
+        let child = process::vfork_child_with_table();
+        if let Some(place) = child.and_then(|child| child.place_of_kept(fd)) {
+            place.store(dup_away(fd, true)?, Release);
+            drop(Descriptor(fd));
+            return Ok(());
+        }
         match culvert_intercept::multi_threaded() {
             // Others are not to wait for what cannot be done: a child of vfork would stop its parent's threads, and not let them go on if it is killed.
             true if process::tables_differ() => self.move_held(fd, false),
@@ -154,9 +161,7 @@ impl Table {
             .chain(adopted.map(|holder| (holder, true)))
         {
             if holder.load(Relaxed) == fd {
-                let moved = dup_from(fd, fd.saturating_mul(2), close_on_exec)
-                    .or_else(|_| dup_high(fd, close_on_exec))
-                    .or_else(|_| dup_from(fd, 3, close_on_exec))?;
+                let moved = dup_away(fd, close_on_exec)?;
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
@@ -166,6 +171,13 @@ impl Table {
         }
         Err(Errno::EBUSY)
     }
+}
+
+/// A dup of `fd` out of the way of a program that wants its number.
+fn dup_away(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
+    dup_from(fd, fd.saturating_mul(2), close_on_exec)
+        .or_else(|_| dup_high(fd, close_on_exec))
+        .or_else(|_| dup_from(fd, 3, close_on_exec))
 }
 
 /// What drivers have opened since in a child of vfork: its classes are its parent's, and say nothing of them.

@@ -80,6 +80,13 @@ impl VforkChild {
         numbers.filter(|&fd| fd >= 0).collect()
     }
 
+    /// Where the number `fd` stands, if a driver keeps that in the child's table.
+    pub fn place_of_kept(&self, fd: i32) -> Option<&'static AtomicI32> {
+        let state = self.state.lock();
+        let mut places = state.kept_descriptors.iter();
+        places.find(|place| place.load(Relaxed) == fd).copied()
+    }
+
     /// Keeps `value` until the parent goes on.
     pub fn keep(&self, value: Box<dyn Send>) {
         self.state.lock().leftovers.push(value);

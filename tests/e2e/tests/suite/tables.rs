@@ -56,6 +56,7 @@ on_each_driver! {
     all_numbers_are_the_programs |case| numbers(case, "alone");
     all_numbers_are_the_programs_beside_a_thread |case| numbers(case, "threads");
     all_numbers_are_a_childs |case| numbers(case, "forked");
+    what_a_child_of_vfork_opens_keeps_no_number_from_it |case| numbers(case, "opened");
 
     processes_with_one_table_see_what_the_other_does |case| group(case, "processes");
     who_is_killed_with_a_common_table_holds_up_nobody |case| group(case, "killed");
