@@ -88,9 +88,9 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     }
     match held.object {
         Object::File(_) | Object::Directory => {}
-        Object::Fifo => return Err(Errno::ENODEV),
         Object::Path => return Err(Errno::EBADF),
-        Object::Broken => return Err(Errno::EIO),
+        // The kernel says what is wrong with mapping a FIFO.
+        Object::Fifo | Object::Broken => return Err(Errno::EIO),
     }
     if !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
         return Err(Errno::EINVAL);

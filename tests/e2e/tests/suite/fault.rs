@@ -48,6 +48,21 @@ fn a_bad_sector_is_what_programs_know_of_bad_disks() {
     );
 }
 
+/// What the kernel has of a FIFO is in another file system.
+#[test]
+fn syncfs_of_a_fifo_is_its_drivers() {
+    says(
+        under(
+            "syncfs_fifo",
+            "fault.rule=sync+errno=EDQUOT",
+            "exec 2>&1; cd $M; sync -f special/fifo; sync -f dir; sync special/fifo",
+        ),
+        "sync: error syncing 'special/fifo': Disk quota exceeded\n\
+         sync: error syncing 'dir': Disk quota exceeded\n\
+         sync: error syncing 'special/fifo': Invalid argument\n",
+    );
+}
+
 #[test]
 fn any_call_fails_with_any_errno() {
     let script = "exec 2>&1; cd $M; ls hello.txt; cat hello.txt; ls dir >/dev/null; stat -f . >/dev/null; cat lines.txt | wc -l";
