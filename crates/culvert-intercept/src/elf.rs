@@ -204,7 +204,8 @@ impl<'a> Image<'a> {
     }
 
     /// The build-id, 1 to 64 bytes: the NT_GNU_BUILD_ID note's descriptor, or the end of Go's own (ELF_NOTE_GOBUILDID_TAG, `cmd/link/internal/ld/elf.go`), in which the
-    /// hash of the contents stands: Go's linker makes the other too, but no program header leads to it.
+    /// hash of the contents stands: Go's linker makes the other too, but no program header leads to it. Whoever builds may put any text there (`-ldflags=-buildid=`), which
+    /// says nothing of the contents.
     pub fn build_id(&self) -> Option<&'a [u8]> {
         const LONGEST: usize = 64;
         let notes = || {
@@ -215,6 +216,7 @@ impl<'a> Image<'a> {
         let of_go = || {
             let id = notes().find_map(|notes| note(notes, b"Go\0\0", 4))?;
             id.get(id.len().saturating_sub(LONGEST)..)
+                .filter(|_| ends_in_hash(id))
         };
         of_gnu()
             .or_else(of_go)
@@ -305,6 +307,16 @@ pub(crate) fn symbol_functions(symbols: &[u8], count: usize, functions: &mut Vec
     }
 }
 
+/// Whether Go's build-id is one that `go build` makes of a program: four parts, of which the last is the hash of its contents, 120 bits in base64url
+/// (`cmd/go/internal/work/buildid.go`).
+fn ends_in_hash(id: &[u8]) -> bool {
+    const HASH: usize = 20;
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let mut parts = id.split(|&byte| byte == b'/');
+    let is_hash = |part: &[u8]| part.len() == HASH && part.iter().all(is_digit);
+    parts.next_back().is_some_and(is_hash) && parts.count() == 3
+}
+
 /// The descriptor of the first note with this owner and kind (`Elf64_Nhdr`; fields are padded to four bytes).
 fn note<'a>(mut notes: &'a [u8], owner: &[u8], kind: u32) -> Option<&'a [u8]> {
     loop {
@@ -315,5 +327,78 @@ fn note<'a>(mut notes: &'a [u8], owner: &[u8], kind: u32) -> Option<&'a [u8]> {
             return notes.get(descriptor..end);
         }
         notes = notes.get(end.checked_next_multiple_of(4)?..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A note, padded.
+    fn noted(owner: &[u8; 4], kind: u32, descriptor: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for field in [4, descriptor.len() as u32, kind] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        bytes.extend_from_slice(owner);
+        bytes.extend_from_slice(descriptor);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    /// The build-id of an object with these notes.
+    fn id(notes: &[u8]) -> Option<Vec<u8>> {
+        let header = ProgramHeader {
+            kind: NOTE,
+            flags: 4,
+            offset: 0,
+            address: 0x400,
+            file_size: notes.len() as u64,
+            memory_size: notes.len() as u64,
+        };
+        let piece = Piece {
+            address: 0x400,
+            bytes: notes,
+            executable: false,
+        };
+        let image = Image {
+            kind: 3,
+            entry: 0,
+            headers: [header].into(),
+            pieces: [piece].into(),
+            bias: 0,
+        };
+        image.build_id().map(Vec::from)
+    }
+
+    #[test]
+    fn a_build_id_says_which_contents_it_is_of() {
+        let gnu = noted(b"GNU\0", 3, &[7; 20]);
+        assert_eq!(id(&gnu), Some([7; 20].into()));
+        // Of gofmt 1.26; what is left of it ends in the hash of the contents.
+        let go =
+            b"CBBGNlwgXQ9qV5f3F_ME/t7yIdGef6G1Us946H5sb/CZVkei4Kd4M3d6gM3Stv/ezZIyMAQ0TY5bYHZnElb";
+        let noted_go = noted(b"Go\0\0", 4, go);
+        assert_eq!(id(&noted_go), Some(go[go.len() - 64..].to_vec()));
+        assert_eq!(id(&[&noted_go[..], &gnu].concat()), Some([7; 20].into()));
+    }
+
+    /// `go build -ldflags=-buildid=...` gives every program the same.
+    #[test]
+    fn a_text_of_somebodys_own_is_no_build_id() {
+        let hash = "ezZIyMAQ0TY5bYHZnElb";
+        let same = [
+            "",
+            "x",
+            hash,
+            "release/of/all/programs",
+            &std::format!("a/b/{hash}"),
+            &std::format!("a/b/c/d/{hash}"),
+            &std::format!("a/b/c/{hash}0"),
+            &std::format!("a/b/c/.{}", &hash[1..]),
+        ];
+        for text in same {
+            assert_eq!(id(&noted(b"Go\0\0", 4, text.as_bytes())), None, "{text}");
+        }
     }
 }
