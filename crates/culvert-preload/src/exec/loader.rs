@@ -1,7 +1,7 @@
 //! glibc's dynamic loader, started as a program.
 
 use super::materialise::materialise;
-use super::{Image, Locate, Program};
+use super::{Format, Image, Loader, Locate, Look, Program};
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::user;
@@ -13,8 +13,8 @@ pub fn is_dynamic_loader(path: &[u8]) -> bool {
 }
 
 /// ld.so opens the program it is told to load before any auditor runs: a program on a mount is named by its filled shadow. Its options are those of
-/// ld.so(8).
-pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<(), Errno> {
+/// ld.so(8). Returns how it is told to load the library: as that program would have it when the kernel starts it.
+pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<Loader, Errno> {
     const WITH_VALUE: [&[u8]; 7] = [
         b"--library-path",
         b"--inhibit-rpath",
@@ -37,14 +37,30 @@ pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<(), Errno>
             };
             continue;
         }
-        let file = match locate(&word) {
-            Ok(Program::Mount { path, name }) => materialise(&path, name)?.host,
-            Ok(Program::Backed { host, .. }) => host,
-            Ok(Program::Host(_)) | Err(_) => break,
+        let (file, is_named) = match locate(&word) {
+            Ok(Program::Mount { path, name }) => (materialise(&path, name)?.host, false),
+            Ok(Program::Backed { host, .. }) => (host, false),
+            Ok(Program::Host(host)) => (host, true),
+            Err(_) => break,
         };
-        image.arguments[index] = file.as_ptr() as usize;
-        image.strings.push(file);
-        break;
+        let loader = loader_of(&file);
+        if !is_named {
+            image.arguments[index] = file.as_ptr() as usize;
+            image.strings.push(file);
+        }
+        return Ok(loader);
     }
-    Ok(())
+    Ok(Loader::Glibc)
+}
+
+/// How glibc's ld.so is to load the library with the program at `path` (NUL-terminated).
+fn loader_of(path: &[u8]) -> Loader {
+    match Look::open(path).map(|look| look.format()) {
+        // Another library's program has not been asked whether an auditor ends it.
+        Ok(Format::Elf {
+            loader: Loader::Preload,
+            interpreter: Some(interpreter),
+        }) if is_dynamic_loader(&interpreter) => Loader::Preload,
+        _ => Loader::Glibc,
+    }
 }

@@ -188,9 +188,11 @@ fn prepare(
                 loader: Loader::None(_),
                 ..
             } if loader::is_dynamic_loader(&name) => {
-                loader::name_program(&mut image, locate)?;
-                room = static_tls::wanted(&look);
-                break Loader::Glibc;
+                let loader = loader::name_program(&mut image, locate)?;
+                if loader == Loader::Glibc {
+                    room = static_tls::wanted(&look);
+                }
+                break loader;
             }
             Format::Elf {
                 loader,
