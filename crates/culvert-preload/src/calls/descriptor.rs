@@ -96,17 +96,23 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     if let Some(held) = descriptor(call.args[1]).filter(|_| old != new) {
         let _ = crate::paging::closing(&held);
     }
-    let _changes = table.changing();
+    let changes = table.changing();
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
     if old == new {
         return Outcome::Forward;
     }
+    // Another thread's driver may have got the number since it was looked at.
+    let make = |call: &Call| table.unless_internal(new, || super::path::native(call));
     if source.is_none() && !target {
-        if !table.is_backed_directory(old) && !table.is_backed_directory(new) {
+        let backed = table.is_backed_directory(old) || table.is_backed_directory(new);
+        if !backed && !culvert_intercept::multi_threaded() {
             return Outcome::Forward;
         }
-        let answer = super::path::native(call);
-        if answer.is_ok() && !table.duplicated(old, new) {
+        let Some(answer) = make(call) else {
+            drop(changes);
+            return dup_to(call);
+        };
+        if backed && answer.is_ok() && !table.duplicated(old, new) {
             table.remove(new);
         }
         return done(answer);
@@ -114,8 +120,10 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     if let Some(Object::File(file)) = table.reference(new).as_ref().map(|held| &held.object) {
         let _ = file.flush(); // dup2(2): errors of the implied close are lost.
     }
-    // SAFETY: the program's own call, with its own arguments.
-    let result = unsafe { syscall::call(call.number, [call.args[0], call.args[1], call.args[2]]) };
+    let Some(result) = make(call) else {
+        drop(changes);
+        return dup_to(call);
+    };
     if result.is_ok() {
         match source {
             Some(description) => table.install(new, description),

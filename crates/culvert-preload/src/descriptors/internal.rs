@@ -9,7 +9,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, sync::Mutex, syscall};
+
+/// Held while a number becomes one of Culvert's own, or the program's by dup2, so that neither takes what the other has just got. Nothing else is taken under it.
+static NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Table {
     /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands where the program expects the next number.
@@ -95,9 +98,7 @@ impl Table {
             classes::set(fd, INTERNAL);
             return Some(self.adopted.add(fd));
         }
-        let moved = dup_high(fd, true).ok()?;
-        classes::set(moved, INTERNAL);
-        let place = self.adopted.add(moved);
+        let place = self.take_high(fd)?;
         drop(Descriptor(fd));
         Some(place)
     }
@@ -108,11 +109,23 @@ impl Table {
         name: ShadowName,
         descriptor: Descriptor,
     ) -> Option<&'static AtomicI32> {
-        let moved = dup_high(descriptor.0, true);
+        let place = self.take_high(descriptor.0);
         self.posix_locks.close(name, descriptor);
-        let moved = moved.ok()?;
+        place
+    }
+
+    /// The place of a dup of `fd` at a high number.
+    fn take_high(&'static self, fd: i32) -> Option<&'static AtomicI32> {
+        let _numbers = NUMBERS.lock();
+        let moved = dup_high(fd, true).ok()?;
         classes::set(moved, INTERNAL);
         Some(self.adopted.add(moved))
+    }
+
+    /// Runs `run`, which makes `fd` the program's. None: that has become one of Culvert's own, and is to be moved first.
+    pub fn unless_internal<R>(&self, fd: i32, run: impl FnOnce() -> R) -> Option<R> {
+        let _numbers = NUMBERS.lock();
+        (!self.is_internal(fd)).then(run)
     }
 
     /// Moves an internal descriptor out of the way of a program that wants its number. Not to be called with a lock.
@@ -161,6 +174,7 @@ impl Table {
             .chain(adopted.map(|holder| (holder, true)))
         {
             if holder.load(Relaxed) == fd {
+                let _numbers = NUMBERS.lock();
                 let moved = dup_away(fd, close_on_exec)?;
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
