@@ -40,12 +40,9 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
     let path = process.run.fifo(name);
     // Its number must not become another one's while the other end is waited for.
     let _hold = Hold::of(found.mount, attributes.node);
+    let _ = crate::run::make_directory(&process.run.file("fifos"));
     // SAFETY: the paths end in NUL; what exists already is fine.
     let opened = unsafe {
-        let _ = syscall::call(
-            nr::MKDIR,
-            [process.run.file("fifos").as_ptr() as usize, 0o700],
-        );
         let _ = syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o010600, 0]);
         let flags = (flags & !(O_CREAT | O_TRUNC)) as usize;
         let arguments = [path.as_ptr() as usize, flags, 0, 0, 0, 0];
