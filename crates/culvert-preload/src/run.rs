@@ -126,7 +126,9 @@ pub(crate) fn make_directory(path: &[u8]) -> Result<(), Errno> {
     // SAFETY: the path ends in NUL.
     let call = |number| unsafe { syscall::call(number, [path.as_ptr() as usize, MODE]) };
     match call(nr::MKDIR) {
-        Ok(_) => call(nr::CHMOD).map(|_| ()),
+        // Not for nothing: where changes are watched, this is one.
+        Ok(_) if stat_path(path)?.st_mode as usize & MODE != MODE => call(nr::CHMOD).map(|_| ()),
+        Ok(_) => Ok(()),
         Err(Errno::EEXIST) => Ok(()),
         Err(error) => Err(error),
     }

@@ -313,14 +313,18 @@ fn rename_given(
     })
 }
 
+/// Whether both directories are of one mount: EXDEV where they are not; the error of the first that is not there.
+fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(), Errno> {
+    match from.mount_of_parent()? == to?.mount_of_parent()? {
+        true => Ok(()),
+        false => Err(Errno::EXDEV),
+    }
+}
+
 /// What a rename comes to when a path ends in `.` or `..`: that is no name, but the directory before it is looked at first.
 fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
-    let mounts = from
-        .mount_of_parent()
-        .and_then(|from| Ok((from, to?.mount_of_parent()?)));
-    match mounts {
+    match of_one_mount(from, to) {
         Err(errno) => errno,
-        Ok((from, to)) if from != to => Errno::EXDEV,
         Ok(_) if !from.is_no_name() && flags & RenameFlags::NO_REPLACE != 0 => Errno::EEXIST,
         Ok(_) => Errno::EBUSY,
     }
@@ -328,12 +332,8 @@ fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
 
 /// What a rename comes to when one of the names is too long: names are looked up after both directories (`do_renameat2`), the old one first.
 fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
-    let mounts = from
-        .mount_of_parent()
-        .and_then(|from| Ok((from, to?.mount_of_parent()?)));
-    match mounts {
+    match of_one_mount(from, to) {
         Err(errno) => errno,
-        Ok((from, to)) if from != to => Errno::EXDEV,
         Ok(_) if from.is_no_name() || to.is_ok_and(Given::is_no_name) => no_name(from, to, flags),
         Ok(_) => {
             let old = from.find(true).and_then(|it| it.existing(from.last));

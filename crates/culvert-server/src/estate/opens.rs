@@ -163,28 +163,29 @@ impl Opens {
 mod tests {
     use super::*;
 
+    const OPEN: Open = Open {
+        kind: Kind::Backed,
+        node: 5,
+        flags: 2,
+        fd: 17,
+        identity: [3, 4],
+        backing: 1,
+        request: 8,
+    };
+
     #[test]
     fn what_is_open_stands_there_until_it_is_closed() {
         let opens = Opens::new(100).unwrap();
-        let open = Open {
-            kind: Kind::Backed,
-            node: 5,
-            flags: 2,
-            fd: 17,
-            identity: [3, 4],
-            backing: 1,
-            request: 8,
-        };
-        opens.set(1, &open);
-        opens.set(3, &open);
-        opens.set(1000, &open);
+        opens.set(1, &OPEN);
+        opens.set(3, &OPEN);
+        opens.set(1000, &OPEN);
         opens.waits(1, 50);
         opens.waits(3, 51);
         assert_eq!(opens.waiting().collect::<Vec<_>>(), [50, 51]);
         opens.clear(1);
         opens.clear(0);
         assert_eq!(opens.waiting().collect::<Vec<_>>(), [51]);
-        opens.set(3, &open);
+        opens.set(3, &OPEN);
         assert_eq!(opens.waiting().count(), 0);
         let found: Vec<_> = opens
             .each()
@@ -198,19 +199,10 @@ mod tests {
     #[test]
     fn a_place_is_one_numbers() {
         let opens = Opens::new(10).unwrap();
-        let open = Open {
-            kind: Kind::Backed,
-            node: 5,
-            flags: 2,
-            fd: 17,
-            identity: [3, 4],
-            backing: 1,
-            request: 8,
-        };
         let (old, new) = (1 << 32 | 3, 2 << 32 | 3);
-        opens.set(old, &open);
+        opens.set(old, &OPEN);
         opens.clear(old);
-        opens.set(new, &open);
+        opens.set(new, &OPEN);
         opens.clear(old);
         opens.lose(old);
         let kinds = || {
