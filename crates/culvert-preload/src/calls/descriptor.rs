@@ -108,6 +108,8 @@ pub fn dup_to(call: &mut Call) -> Outcome {
         if !backed && !culvert_intercept::multi_threaded() {
             return Outcome::Forward;
         }
+        // What is closed may take its time, and is none of ours.
+        let changes = changes.filter(|_| backed);
         let Some(answer) = make(call) else {
             drop(changes);
             return dup_to(call);

@@ -11,7 +11,7 @@ use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
-/// Held while a number becomes one of Culvert's own, or the program's by dup2, so that neither takes what the other has just got. Nothing else is taken under it.
+/// Held while a free number becomes one of Culvert's own, or the program's by dup2, so that neither takes what the other has just got. Nothing is waited for under it.
 static NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Table {
@@ -124,7 +124,9 @@ impl Table {
 
     /// Runs `run`, which makes `fd` the program's. None: that has become one of Culvert's own, and is to be moved first.
     pub fn unless_internal<R>(&self, fd: i32, run: impl FnOnce() -> R) -> Option<R> {
-        let _numbers = NUMBERS.lock();
+        // Nobody gets a number that is open; to close what is there may take long.
+        let is_open = super::close_on_exec(fd).is_ok();
+        let _numbers = (!is_open).then(|| NUMBERS.lock());
         (!self.is_internal(fd)).then(run)
     }
 

@@ -7,7 +7,7 @@ mod trial;
 use culvert::Errno;
 use culvert_server::{Channel, Ended, Session, Transport};
 use culvert_wire::{
-    Data, Extensions, Message, Name, Operation, Protocol, Request,
+    Data, Message, Name, Operation, Protocol,
     structures::{CreateIn, FallocateIn, GetattrIn, InHeader, InitIn, ReadIn, ReleaseIn, WriteIn},
 };
 use std::{
@@ -90,16 +90,7 @@ fn request(nodeid: u64, operation: Operation<'_>) -> Vec<u8> {
         nodeid,
         ..InHeader::default()
     };
-    let extensions = Extensions::NONE;
-    let request = Request {
-        header,
-        operation,
-        extensions,
-    };
-    let message = request.encode(&Protocol::UNNEGOTIATED).expect("short");
-    let mut bytes = vec![0; message.length()];
-    message.copy_to(&mut bytes).expect("as long as it says");
-    bytes
+    kernel::encoded(header, operation, &Protocol::UNNEGOTIATED)
 }
 
 fn init(major: u32, minor: u32) -> Vec<u8> {

@@ -1,5 +1,5 @@
 //! Tables of descriptors that processes share without memory, and that threads have for themselves, as `programs/tables.c` has them; programs that want the numbers at which
-//! Culvert keeps its own (`programs/own_numbers.c`).
+//! Culvert keeps its own (`programs/own_numbers.c`); closes that take their time (`programs/slow_close.c`).
 
 use culvert_e2e::{Case, Driver, User, on_each_driver, world};
 
@@ -57,6 +57,11 @@ on_each_driver! {
     all_numbers_are_the_programs_beside_a_thread |case| numbers(case, "threads");
     all_numbers_are_a_childs |case| numbers(case, "forked");
     what_a_child_of_vfork_opens_keeps_no_number_from_it |case| numbers(case, "opened");
+
+    a_close_that_takes_its_time_holds_up_nobody |case| {
+        let program = case.program("slow_close");
+        case.good(&format!("{program} $M"));
+    };
 
     processes_with_one_table_see_what_the_other_does |case| group(case, "processes");
     who_is_killed_with_a_common_table_holds_up_nobody |case| group(case, "killed");

@@ -104,14 +104,7 @@ impl State {
             pid: 1,
             ..InHeader::default()
         };
-        let extensions = Extensions::NONE;
-        let request = Request {
-            header,
-            operation,
-            extensions,
-        };
-        let message = request.encode(&self.protocol).expect("can be sent");
-        flat(&message)
+        encoded(header, operation, &self.protocol)
     }
 
     /// Changes some bytes behind the length, or the length; not the request's number, which the answer is known by.
@@ -206,6 +199,17 @@ impl State {
             _ => {}
         }
     }
+}
+
+/// The bytes of a request.
+pub fn encoded(header: InHeader, operation: Operation<'_>, protocol: &Protocol) -> Vec<u8> {
+    let extensions = Extensions::NONE;
+    let request = Request {
+        header,
+        operation,
+        extensions,
+    };
+    flat(&request.encode(protocol).expect("can be sent"))
 }
 
 fn flat(message: &Message<'_>) -> Vec<u8> {

@@ -28,8 +28,8 @@ copy_file_range = 3
 ";
 
 mapped! {
-    // Two processes at once, each on a file of its own, with and without msync. In parts: fsx leaves mappings behind, natively too, and dies of
-    // ENOMEM after some 1.7 million operations.
+    // Two processes at once, each on a file of its own, with and without msync. In parts: fsx leaves its mappings behind, natively too, so that
+    // each operation takes the kernel longer than the one before, and dies of ENOMEM after some 1.7 million.
     fsx_with_mappings |trial| {
         let operations = std::env::var("CULVERT_FSX_OPERATIONS").unwrap_or_else(|_| "5000".to_owned());
         let fsx = suite("fsx");
@@ -38,7 +38,7 @@ mapped! {
             "cd $W; printf %s '{FSX}' > conf; sed 's/ASYNC/false/' conf > sync; sed 's/ASYNC/true/; s/262144/90000/; s/65536/20000/' conf > async
              run() {{ mkdir $1.d; left={operations} seed=$2
                while [ $left -gt 0 ]; do
-                 n=$left; [ $n -le 500000 ] || n=500000; left=$((left - n)) seed=$((seed + 100))
+                 n=$left; [ $n -le 10000 ] || n=10000; left=$((left - n)) seed=$((seed + 100))
                  {fsx} -f $1 -N $n -S $seed -P $1.d $M/file.$1 > $1.said 2>&1 && tail -n 1 $1.said | grep -q A-OK || {{ tail -n 40 $1.said; return 1; }}
                done; echo A-OK; }}
              run sync 11 & a=$!; run async 12 & b=$!; wait $a; wait $b"
