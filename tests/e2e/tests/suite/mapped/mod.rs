@@ -13,6 +13,7 @@ use std::time::Duration;
 /// kernel lets it, as an ordinary user before they are mapped.
 const CELLS: &[(Driver, User, bool)] = &[
     (Driver::Passthrough, User::Nobody, false),
+    (Driver::Driven, User::Me, false),
     (Driver::Driven, User::Nobody, true),
     (Driver::NoDescriptor, User::Me, true),
     (Driver::NoDescriptor, User::Nobody, true),
@@ -27,7 +28,7 @@ macro_rules! mapped {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
-            $crate::mapped::mapped! { @cells $body, natively 7, passthrough 0, driven 1, no_descriptor_as_self 2, no_descriptor 3, layered 4, memory_as_self 5, memory 6 }
+            $crate::mapped::mapped! { @cells $body, natively 8, passthrough 0, driven_as_self 1, driven 2, no_descriptor_as_self 3, no_descriptor 4, layered 5, memory_as_self 6, memory 7 }
         }
     )* };
     (@cells $body:expr, $($cell:ident $number:literal),*) => { $(
