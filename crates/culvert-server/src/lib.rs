@@ -29,6 +29,7 @@ mod retry;
 pub mod ring;
 mod room;
 mod session;
+mod stores;
 mod succession;
 mod transport;
 mod unopened;

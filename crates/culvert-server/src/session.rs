@@ -23,6 +23,7 @@ use crate::{
     report::report,
     ring::Rings,
     room::{self, Room},
+    stores::Stores,
     transport::{Channel, Transport},
     unopened::Unopened,
 };
@@ -114,6 +115,7 @@ pub struct Session {
     pub(crate) files: Handles<OpenFile>,
     pub(crate) directories: Handles<OpenDirectory>,
     pub(crate) backings: Backings,
+    pub(crate) stores: Stores,
     pub(crate) history: History,
     pub(crate) unopened: Unopened,
     pub(crate) notices: Option<Arc<Notices>>,
@@ -187,6 +189,7 @@ impl Session {
             directories: Handles::new(server),
             server,
             backings: Backings::default(),
+            stores: Stores::default(),
             history: History::default(),
             unopened: Unopened::default(),
             interrupts: Arc::new(Interrupts::new()),

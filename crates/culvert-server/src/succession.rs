@@ -26,11 +26,15 @@ impl Session {
         for (number, open) in estate.files().each() {
             let node = Node(open.node);
             let flags = OpenFlags(open.flags);
-            let stores = flags.read() && flags.write();
-            let counted = (open.backing >= 0).then_some(stores);
+            let may_store = flags.read() && flags.write();
+            let counted = (open.backing >= 0).then_some(may_store);
+            let stores = may_store && open.backing <= 0;
+            if stores {
+                self.stores.open(node, true);
+            }
             if counted.is_some() {
                 let backing = (open.backing > 0).then_some(open.backing);
-                self.backings.restore(node, backing, stores);
+                self.backings.restore(node, backing, may_store);
             }
             let file = self.reopened(&open);
             let lost = file.is_err();
@@ -45,6 +49,7 @@ impl Session {
                 file,
                 node,
                 counted,
+                stores,
                 lost,
             };
             self.files.insert_as(number, file);
@@ -231,6 +236,7 @@ mod tests {
             file: Box::new(Lost),
             node: NODE,
             counted: None,
+            stores: false,
             lost: false,
         });
         assert_eq!(crate::handles::place(opened), 3);

@@ -146,6 +146,22 @@ static bool accessible(char *at, long size, bool to_store)
     return true;
 }
 
+/* Whether some of the bytes are those that `fd` is to be written from `offset` on: which of them are copied first is the processor's own affair. */
+static bool overlap(int which, long at, long size, int fd, long offset)
+{
+    struct stat found;
+    if (fstat(fd, &found) != 0)
+        return false;
+    for (long done = 0; done < size; done += PAGE - ((at + done) & (PAGE - 1))) {
+        long page = (at + done) / PAGE, from = page < PAGES ? pages[which][page].offset : 0;
+        if (page < PAGES && pages[which][page].inode == found.st_ino && from < offset + size && offset < from + PAGE) {
+            out(" overlaps");
+            return true;
+        }
+    }
+    return false;
+}
+
 static void map(struct step *s, int at)
 {
     int which = place_number(W(1));
@@ -213,7 +229,7 @@ bool mapping_operation(struct step *s, int at)
     } else if (IS("writefrom", 5)) {
         /* The mapping as a call's buffer, for a file that may be the mapped one. */
         char *bytes = place(W(1)) + N(2);
-        if (accessible(bytes, N(3), false))
+        if (!overlap(place_number(W(1)), N(2), N(3), F(4), N(5)) && accessible(bytes, N(3), false))
             result(pwrite(F(4), bytes, (size_t)N(3), N(5)));
     } else if (IS("readinto", 5) || IS("readwithin", 5)) {
         char *bytes = place(W(1)) + N(2);

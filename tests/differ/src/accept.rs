@@ -35,7 +35,7 @@ pub struct LeftOut {
 }
 
 /// The whole list.
-pub const LEFT_OUT: [LeftOut; 17] = [
+pub const LEFT_OUT: [LeftOut; 21] = [
     LeftOut {
         driver: ",kernel",
         ..NOWAIT_READ_MEMORY
@@ -115,6 +115,20 @@ pub const LEFT_OUT: [LeftOut; 17] = [
         driver: "driven",
         ..UNREADABLE
     },
+    NOTHING_READABLE,
+    LeftOut {
+        driver: "driven",
+        ..NOTHING_READABLE
+    },
+    LeftOut {
+        operation: "pwrite",
+        ..NOTHING_READABLE
+    },
+    LeftOut {
+        operation: "pwrite",
+        driver: "driven",
+        ..NOTHING_READABLE
+    },
 ];
 
 const NOWAIT_READ_MEMORY: LeftOut = LeftOut {
@@ -129,6 +143,11 @@ const UNREADABLE: LeftOut = LeftOut {
     word: "bad",
     driver: "type=memory",
     why: "a write past the end that fails with EFAULT lengthens the file to the offset where the kernel's page cache takes it (tmpfs, ext4); a driver has been given nothing then. EFAULT is none of POSIX's errors",
+};
+
+const NOTHING_READABLE: LeftOut = LeftOut {
+    word: "edge:0",
+    ..UNREADABLE
 };
 
 /// What rules are about: the specification behind `--mount`, or `kernel,type=...`.

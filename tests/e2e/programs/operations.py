@@ -2,7 +2,9 @@
 
 import ctypes
 import errno
+import mmap
 import os
+import subprocess
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -44,6 +46,16 @@ ends = os.pipe()
 said("splice out", lambda: os.splice(file, ends[1], 4096, offset_src=0))
 said("splice in", lambda: os.splice(ends[0], other, 4096, offset_dst=50000))
 said("spliced", lambda: (os.fstat(other).st_size, sum(os.pread(other, 1 << 20, 50000))))
+# Stored into a hole, and not yet brought to the file system when somebody skips holes.
+sparse = os.open("sparse", os.O_CREAT | os.O_RDWR, 0o644)
+os.ftruncate(sparse, 1 << 20)
+said("all a hole", lambda: os.lseek(sparse, 0, os.SEEK_DATA))
+pages = mmap.mmap(sparse, 1 << 20)
+pages[300000:300006] = b"stored"
+subprocess.run(["cp", "sparse", "copied"], check=True)
+print("stored", open("copied", "rb").read() == bytes(300000) + b"stored" + bytes((1 << 20) - 300006))
+said("behind the end", lambda: os.lseek(sparse, 1 << 20, os.SEEK_DATA))
+pages.close()
 unnamed = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o640)
 os.write(unnamed, b"unnamed")
 said("links", lambda: os.fstat(unnamed).st_nlink)

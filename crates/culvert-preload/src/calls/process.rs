@@ -51,6 +51,7 @@ fn before(flags: CloneFlags) {
     // One table for two memories, or one memory for two tables.
     if flags.files() && !flags.vm() {
         process.table.ask();
+        crate::paging::nodes::lend();
     } else if !flags.files() && flags.vm() && !vfork && !tables::are_asked_for() {
         culvert_intercept::exclusively(|| {
             // What other threads have opened since.

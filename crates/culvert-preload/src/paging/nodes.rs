@@ -30,6 +30,8 @@ pub struct Node {
     record: AtomicPtr<Record>,
     /// What could not be written back, to be tried again.
     failed: Mutex<Vec<(u64, u64)>>,
+    /// Its descriptors are another process's, too.
+    lent: AtomicBool,
 }
 
 impl Drop for Node {
@@ -114,6 +116,7 @@ pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
             .and_then(|own| process::get().table.keep_shadow(name, own)),
         record: AtomicPtr::new(core::ptr::null_mut()),
         failed: Mutex::new(Vec::new()),
+        lent: AtomicBool::new(false),
     });
     STATE.lock().nodes.push(node.clone());
     ANY.store(true, Relaxed);
@@ -374,8 +377,8 @@ pub fn release() {
         gone
     };
     for node in gone {
-        if process::get().is_confined() {
-            // Closing what it has open may end the program.
+        if process::get().is_confined() || node.lent.load(Relaxed) {
+            // Closing what it has open may end the program, or is not ours alone to do.
             core::mem::forget(node.clone());
         }
         // With bytes that could not be written back the record stays, for whoever comes later.
@@ -445,6 +448,15 @@ fn forget_what_stayed() {
             }
         }
     });
+}
+
+/// A child is about to be made that has this process's table of descriptors and a copy of its memory: neither closes what both use.
+pub fn lend() {
+    let state = STATE.lock();
+    state
+        .nodes
+        .iter()
+        .for_each(|node| node.lent.store(true, Relaxed));
 }
 
 /// This is the child of a fork: it has the mappings, and needs records of its own.

@@ -30,6 +30,8 @@ pub struct OpenFile {
     pub node: Node,
     /// [`crate::passthrough::Backings`] counts it, as one that stores or not.
     pub counted: Option<bool>,
+    /// [`crate::stores::Stores`] has it.
+    pub stores: bool,
     /// An earlier server had it open, and this one could not open it again: it is there to be closed ([`Lost`]).
     pub lost: bool,
 }
@@ -77,6 +79,7 @@ impl Session {
                 file: file_in(opened, node),
                 node,
                 counted: None,
+                stores: false,
                 lost: false,
             })
         })
@@ -210,17 +213,22 @@ impl Session {
         let mut backing_id = 0;
         let counted = self.protocol.flags.contains(InitFlags::PASSTHROUGH)
             && open_flags & OpenOut::DIRECT_IO == 0;
-        let stores = flags.read() && flags.write();
+        let may_store = flags.read() && flags.write();
         if counted && let Some(number) = self.backing(context, node, &*file, flags, often_read) {
             backing_id = number;
             // The two exclude each other (`fuse_file_io_open`, fs/fuse/iomode.c).
             open_flags = open_flags & !OpenOut::KEEP_CACHE | OpenOut::PASSTHROUGH;
-            if stores && !made {
+            if may_store && !made {
                 self.outdated(context, node);
             }
         }
         if !made {
             self.history.opened(node, backing_id == 0);
+        }
+        let stores = may_store && backing_id == 0;
+        if stores {
+            let kept = open_flags & OpenOut::KEEP_CACHE != 0;
+            self.stores.open(node, kept);
         }
         // The next server has it too, should this one be killed: a driver must not take its user for gone.
         if self.settings.estate.is_some() {
@@ -229,7 +237,8 @@ impl Session {
         let fh = self.files.insert(OpenFile {
             file,
             node,
-            counted: counted.then_some(stores),
+            counted: counted.then_some(may_store),
+            stores,
             lost: false,
         });
         if let (Some(estate), Some(place)) = (self.settings.estate, context.place) {
@@ -290,10 +299,14 @@ impl Session {
         if let Some(estate) = self.settings.estate {
             estate.files().clear(release.fh);
         }
-        if let Some(open) = self.files.remove(release.fh)
-            && let Some(stores) = open.counted
-        {
+        let Some(open) = self.files.remove(release.fh) else {
+            return DONE;
+        };
+        if let Some(stores) = open.counted {
             self.backings.close(open.node, stores, context.transport);
+        }
+        if open.stores {
+            self.stores.close(open.node);
         }
         DONE
     }
@@ -309,6 +322,7 @@ impl Session {
         if is_awaited(read) {
             self.interrupts.is_awaited(context.hand);
         }
+        self.stores.read(node);
         let size = out.len().min(read.size as usize).min(reach(read.offset)?);
         let mut sink = Reading {
             rest: &mut out[..size],
@@ -378,10 +392,17 @@ impl Session {
         };
         // As any place behind the end (lseek(2)).
         reach(lseek.offset).map_err(|_| Errno::ENXIO)?;
-        let offset = self
-            .file_of(node, lseek.fh)?
-            .file
-            .seek(lseek.offset, whence)?;
+        let open = self.file_of(node, lseek.fh)?;
+        let offset = if self.stores.may_be_in_holes(node) {
+            let size = open.file.attributes()?.size;
+            match whence {
+                _ if lseek.offset >= size => return Err(Errno::ENXIO.into()),
+                Whence::Hole => size,
+                _ => lseek.offset,
+            }
+        } else {
+            open.file.seek(lseek.offset, whence)?
+        };
         Ok(Answer::Offset {
             offset: LseekOut { offset },
         })

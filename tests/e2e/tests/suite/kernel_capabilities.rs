@@ -205,11 +205,13 @@ fn operations_are_as_natively() {
             (Driver::Passthrough, &[][..]),
             (Driver::Passthrough, &["--without", "passthrough"]),
             (Driver::Driven, &[]),
+            (Driver::Memory, &[]),
         ] {
             let case = Case::new(&format!("operations-{}-{user:?}", driver.name()), user)
                 .directory(driver);
             let path = case.program("operations.py");
-            let script = format!("umask 022; cd $M && rm -f f g named && exec python3 {path}");
+            let script =
+                format!("umask 022; cd $M && rm -f f g named sparse copied && exec python3 {path}");
             let argv = ["bash", "-c", &script];
             let native = case.natively(&argv);
             assert_eq!(native.status, "exit 0", "{}", native.report());
