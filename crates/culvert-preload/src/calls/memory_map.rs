@@ -19,6 +19,8 @@ const PROT_WRITE: usize = 2;
 const PROT_EXEC: usize = 4;
 const MAP_SHARED: usize = 1;
 const MAP_SHARED_VALIDATE: usize = 3;
+/// Flags that every file system takes with MAP_SHARED_VALIDATE (include/linux/mman.h).
+const LEGACY_MAP_MASK: usize = 0x7c07_f9f3;
 const MAP_TYPE: usize = 0xf;
 const MAP_ANONYMOUS: usize = 0x20;
 const MAP_FIXED: usize = 0x10;
@@ -94,6 +96,9 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     }
     if !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
         return Err(Errno::EINVAL);
+    }
+    if flags & MAP_TYPE == MAP_SHARED_VALIDATE && flags & !LEGACY_MAP_MASK != 0 {
+        return Err(Errno::EOPNOTSUPP);
     }
     let access = held.flags(fd)? & 3;
     let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);

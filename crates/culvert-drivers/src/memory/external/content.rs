@@ -191,7 +191,8 @@ impl Core {
         }
         change.touch(of, true)?;
         change.commit();
-        if size < old {
+        // Also where it stays: what was stored behind the end, in the last page, goes.
+        if size <= old {
             host::set_size(fd, size)?;
             self.recount(of, fd)?;
         }
