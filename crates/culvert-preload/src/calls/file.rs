@@ -147,7 +147,11 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
         if matches!(held.object, Object::Path) {
             return Err(Errno::EBADF);
         }
-        let file = held.writable().map_err(|_| Errno::EINVAL)?;
+        let refused = |error| match error {
+            Errno::EBADF => Errno::EINVAL,
+            error => error,
+        };
+        let file = held.writable().map_err(refused)?;
         if limits::file_size() != u64::MAX {
             let attributes = file
                 .attributes()
@@ -161,7 +165,7 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
         let failed = |error| report(&held, "ftruncate", &error);
         let _lock = follow::lock(&held);
         // Under the lock nothing becomes of it any more.
-        let file = held.writable().map_err(|_| Errno::EINVAL)?;
+        let file = held.writable().map_err(refused)?;
         let change = follow::before(&held, None).map_err(failed)?;
         file.set_attributes(&changes).map_err(failed)?;
         if let Some(change) = change {

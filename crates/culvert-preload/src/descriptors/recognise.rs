@@ -83,7 +83,10 @@ impl Table {
                     name.node.0,
                     name.mount
                 );
-                if crate::shadow::is_filled(found) {
+                // What is written to one that can be changed would stay there.
+                let reads_only =
+                    kernel_flags(fd).is_ok_and(|flags| !crate::description::may_write(flags));
+                if reads_only && crate::shadow::is_filled(found) {
                     return Looked::Filled;
                 }
                 let mount = MountId(name.mount);

@@ -118,6 +118,38 @@ fn a_static_program_and_others_store_into_one_file_without_descriptor() {
     }
 }
 
+/// A file that the next program may not open, and that has been mapped: nothing is written where the driver never sees it.
+#[test]
+fn what_cannot_be_opened_again_is_not_written_elsewhere() {
+    if world().only_native || !world().is_root() {
+        return;
+    }
+    let case = Case::new("not-opened-again", User::Nobody).directory(Driver::NoDescriptor);
+    let script = "cd $M; echo before > f; exec python3 -c \"
+import mmap, os
+fd = os.open('f', os.O_RDWR)
+mmap.mmap(fd, 7)
+os.chmod('f', 0)
+os.set_inheritable(fd, True)
+os.execvp('python3', ['python3', '-c', '''
+import errno, os, sys
+for what in (lambda: os.pwrite(%d, b'lost', 0)), (lambda: os.ftruncate(%d, 3)), (lambda: os.fstat(%d)):
+    try:
+        print(what())
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+os.chmod('f', 0o644)
+print(open('f').read())
+''' % (fd, fd, fd)])\"";
+    let done = case.through_culvert(&["bash", "-c", script]);
+    assert_eq!(
+        done.text(),
+        "EIO\nEIO\nEIO\nbefore\n\n",
+        "{}",
+        done.report()
+    );
+}
+
 /// A static program cuts a file, somebody else sees that, and it writes the same bytes once more.
 fn written_again(case: &Case) {
     case.good(
