@@ -9,6 +9,7 @@ Writers commit numbers, one a transaction, and say each when it is committed. Af
 and then all are killed, and a process of its own checks. Prints how many were killed and how many commits were looked for. For hand-made trials: by the clock.
 """
 
+import fcntl
 import os
 import random
 import select
@@ -104,7 +105,11 @@ class Sqlite:
 
 
 class Lmdb:
-    """`lmdb-` and `lmdb-w`: several writers whose mutex is in a shared mapping; `w` writes by the mapping."""
+    """`lmdb-` and `lmdb-w`: several writers whose mutex is in a shared mapping; `w` writes by the mapping.
+
+    They open it one at a time. Who has it alone sets the last transaction's number to 0 (`mdb_env_setup_locks`) and later to what it is (`mdb_env_share_locks`);
+    if it is killed in between, whoever waited for it goes on from 0 and commits numbers once more, anywhere (killed_lmdb_opens.py).
+    """
 
     writers = 3
 
@@ -114,7 +119,9 @@ class Lmdb:
     def opened(self):
         import lmdb
 
-        return lmdb.open(self.path, map_size=1 << 28, writemap=self.map, map_async=False, metasync=False)
+        with open(self.path + ".opening", "wb") as opening:
+            fcntl.flock(opening, fcntl.LOCK_EX)
+            return lmdb.open(self.path, map_size=1 << 28, writemap=self.map, map_async=False, metasync=False)
 
     def prepare(self):
         with self.opened() as e, e.begin(write=True) as t:
