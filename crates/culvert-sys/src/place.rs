@@ -5,9 +5,10 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// How far below this code the region begins (1 TiB: libraries of a program are spread over less), and its length.
-const BELOW: usize = 1 << 40;
-const LENGTH: usize = 1 << 39;
+/// How far below this code the region begins, and its length: 256 GiB, for the libraries of a program are spread over less, and ThreadSanitizer ends a program that has
+/// mappings below 0x7e80_0000_0000 (`HiAppMemBeg`, compiler-rt/lib/tsan/rtl/tsan_platform.h), at most 512 GiB below the lowest place of its libraries.
+const BELOW: usize = 1 << 38;
+const LENGTH: usize = 1 << 37;
 const PAGE: usize = 4096;
 
 static USED: AtomicUsize = AtomicUsize::new(0);

@@ -140,8 +140,14 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
             fd,
             on_demand(call) && call.args[3] & MAP_DENYWRITE == 0,
         ),
-    }
-    .map_err(|error| super::io::report(held, "mmap", &error))?;
+    };
+    let shadow = match shadow {
+        // Whoever has given up the run's user cannot look into it any more.
+        Err(error) if error.errno() == Errno::EACCES && !(shared && changes) => {
+            return copy(held, call);
+        }
+        shadow => shadow.map_err(|error| super::io::report(held, "mmap", &error))?,
+    };
     let start = map_shadow(held, shadow.number(), shared, call);
     shadow.close(held);
     let start = start?;

@@ -370,6 +370,58 @@ fn nothing_is_left_behind() {
     );
 }
 
+/// A debugger's breakpoint on a common name stops in the program alone.
+#[test]
+fn the_library_has_no_names_but_those_it_exports() {
+    if world().only_native {
+        return;
+    }
+    let library = world().culvert.with_file_name("libculvert.so");
+    let library = library.to_str().expect("plain");
+    let done = case("names").alone(&["nm", "--defined-only", library]);
+    assert!(done.report().contains("no symbols"), "{}", done.report());
+    let done = case("names-exported").alone(&["nm", "-D", "--defined-only", library]);
+    let names = done.text();
+    let names: Vec<&str> = names
+        .lines()
+        .filter_map(|line| line.split(' ').next_back())
+        .collect();
+    assert!(
+        !names.is_empty() && names.iter().all(|name| name.starts_with("la_")),
+        "{names:?}"
+    );
+}
+
+/// How mapped files are filled here, and why not on demand where they are not.
+#[test]
+fn doctor_says_how_mapped_files_are_filled() {
+    if world().only_native {
+        return;
+    }
+    let allowed = |path| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
+    let everybody = allowed("/proc/sys/vm/unprivileged_userfaultfd");
+    for user in [User::Me, User::Nobody] {
+        let done = Case::new(&format!("doctor-{user:?}"), user).culvert(&["doctor"]);
+        let text = done.text();
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.contains("userfaultfd"));
+        let said = at.map(|at| lines[at..lines.len().min(at + 3)].join(" "));
+        let said = said.unwrap_or_else(|| panic!("no line about it\n{}", done.report()));
+        let on_demand = everybody || user == User::Me && world().is_root();
+        let words: &[&str] = match on_demand {
+            true => &["available: large mapped files are filled on demand"],
+            false => &[
+                "not permitted",
+                "needs root",
+                "filled before they are mapped",
+            ],
+        };
+        for word in words {
+            assert!(said.contains(word), "{word} is missing in: {said}\n{text}");
+        }
+    }
+}
+
 #[test]
 fn doctor_explains_a_command() {
     if world().only_native {

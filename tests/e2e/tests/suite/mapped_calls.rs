@@ -30,11 +30,26 @@ fn calls_about_mappings_below_a_layer() {
 }
 
 #[test]
+fn calls_about_mappings_below_a_layer_as_nobody() {
+    agrees(Driver::Layered, User::Nobody);
+}
+
+#[test]
 fn calls_about_mappings_of_driven_files() {
     agrees(Driver::Driven, User::Me);
 }
 
 #[test]
+fn calls_about_mappings_of_driven_files_as_nobody() {
+    agrees(Driver::Driven, User::Nobody);
+}
+
+#[test]
 fn calls_about_mappings_of_memory() {
+    agrees(Driver::Memory, User::Me);
+}
+
+#[test]
+fn calls_about_mappings_of_memory_as_nobody() {
     agrees(Driver::Memory, User::Nobody);
 }

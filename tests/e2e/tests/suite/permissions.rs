@@ -56,6 +56,35 @@ print(os.write(again, b'again '), os.pread(own, 99, 0), os.fstat(again).st_size)
     }
 }
 
+/// And on mapping: stores where the driver's file is the kernel's, copies of what is private or never changes everywhere.
+#[test]
+fn a_process_that_gives_its_rights_up_goes_on_mapping() {
+    if !world().is_root() {
+        return;
+    }
+    let maps = "import mmap, os
+own = open('mapped', 'r+b')
+os.fstat(own.fileno())
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for file in own, open('mapped', 'rb'):
+    print(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)[:])";
+    let stores = "
+shared = mmap.mmap(own.fileno(), 0)
+shared[:3] = b'new'
+print(os.pread(own.fileno(), 99, 0), mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)[:])";
+    for driver in [Driver::Memory, Driver::Driven, Driver::NoDescriptor] {
+        let name = format!("gives-up-and-maps-{driver:?}");
+        let case = Case::new(&name, User::Me).directory(driver);
+        let stores = match driver {
+            Driver::NoDescriptor => "",
+            _ => stores,
+        };
+        case.good(&format!(
+            "umask 0; cd $M; chmod 777 .; echo old text > mapped; python3 -c \"{maps}{stores}\"; cat mapped; rm mapped"
+        ));
+    }
+}
+
 #[test]
 fn access_judges_by_the_real_user_all_the_way() {
     if !world().is_root() {

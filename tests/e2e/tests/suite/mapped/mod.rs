@@ -13,12 +13,12 @@ use std::time::Duration;
 /// kernel lets it, as an ordinary user before they are mapped.
 const CELLS: &[(Driver, User, bool)] = &[
     (Driver::Passthrough, User::Nobody, false),
-    (Driver::Driven, User::Me, false),
+    (Driver::Driven, User::Me, true),
     (Driver::Driven, User::Nobody, true),
     (Driver::NoDescriptor, User::Me, true),
     (Driver::NoDescriptor, User::Nobody, true),
     (Driver::Layered, User::Nobody, false),
-    (Driver::Memory, User::Me, false),
+    (Driver::Memory, User::Me, true),
     (Driver::Memory, User::Nobody, true),
 ];
 
