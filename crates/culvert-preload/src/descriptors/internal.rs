@@ -124,10 +124,13 @@ impl Table {
 
     /// Runs `run`, which makes `fd` the program's. None: that has become one of Culvert's own, and is to be moved first.
     pub fn unless_internal<R>(&self, fd: i32, run: impl FnOnce() -> R) -> Option<R> {
-        // Nobody gets a number that is open; to close what is there may take long.
-        let is_open = super::close_on_exec(fd).is_ok();
-        let _numbers = (!is_open).then(|| NUMBERS.lock());
-        (!self.is_internal(fd)).then(run)
+        let numbers = NUMBERS.lock();
+        if self.is_internal(fd) {
+            return None;
+        }
+        // One that is open nobody else gets, and to close what is there may take long.
+        let _free = super::close_on_exec(fd).is_err().then_some(numbers);
+        Some(run())
     }
 
     /// Moves an internal descriptor out of the way of a program that wants its number. Not to be called with a lock.
