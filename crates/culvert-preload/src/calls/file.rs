@@ -100,10 +100,12 @@ pub fn fallocate(call: &mut Call) -> Outcome {
             .map_err(failed)?;
         if let Some(change) = change {
             let (offset, length) = (offset as u64, length as u64);
+            // Not more than the call changes: what programs store meanwhile is in the shadow alone.
             let changed = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
                 // Space alone.
-                0 => (0, 0),
+                0 | UNSHARE_RANGE => (0, 0),
                 PUNCH_HOLE if change.punch(mode as u32, offset, length).is_ok() => (0, 0),
+                PUNCH_HOLE | ZERO_RANGE => (offset, end),
                 // Collapsing and inserting move what lies behind.
                 _ => (offset, i64::MAX as u64),
             };
@@ -118,14 +120,16 @@ pub fn fallocate(call: &mut Call) -> Outcome {
 const FALLOC_FL_KEEP_SIZE: u32 = 1;
 /// FALLOC_FL_PUNCH_HOLE.
 const PUNCH_HOLE: u32 = 2;
+/// FALLOC_FL_ZERO_RANGE.
+const ZERO_RANGE: u32 = 0x10;
+/// FALLOC_FL_UNSHARE_RANGE.
+const UNSHARE_RANGE: u32 = 0x40;
 
 /// The modes that any file system may have: one of the operations, a hole only with the size kept, the size kept only with a hole or zeroes or by
 /// itself.
 fn is_known(mode: u32) -> bool {
     const COLLAPSE_RANGE: u32 = 8;
-    const ZERO_RANGE: u32 = 0x10;
     const INSERT_RANGE: u32 = 0x20;
-    const UNSHARE_RANGE: u32 = 0x40;
     match mode & !FALLOC_FL_KEEP_SIZE {
         0 | ZERO_RANGE | UNSHARE_RANGE => true,
         PUNCH_HOLE => mode & FALLOC_FL_KEEP_SIZE != 0,

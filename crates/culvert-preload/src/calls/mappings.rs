@@ -367,9 +367,12 @@ pub fn msync(call: &mut Call) -> Outcome {
     if !matches!(answer, Ok(_) | Err(Errno::ENOMEM)) {
         return done(answer);
     }
-    let mut result = {
+    let (regions, mut result) = {
         let _flushing = nodes::flushing();
-        write_back(dirty::collect(&regions))
+        // Something else may have been mapped there until nobody could any more.
+        let regions = nodes::between(start, length);
+        let result = write_back(dirty::collect(&regions));
+        (regions, result)
     };
     if flags & MS_SYNC != 0 {
         for region in &regions {

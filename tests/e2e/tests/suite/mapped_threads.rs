@@ -1,4 +1,4 @@
-//! Threads that store into files whose bytes only their driver has, while another thread takes the mapping away (`programs/mapped_threads.c`).
+//! Threads that store into files whose bytes only their driver has, while another thread takes the mapping away (`programs/mapped_threads.c`), or changes or syncs the file.
 
 use culvert_e2e::{Case, Driver, User, world};
 
@@ -40,4 +40,24 @@ fn no_store_is_lost_when_a_mapping_goes_for_one_that_does_not_come() {
 #[test]
 fn no_store_is_lost_when_a_mapping_moves() {
     keeps("moved", Driver::NoDescriptor, User::Me);
+}
+
+/// `programs/mapped_places.c`, with a driver that is slow to write, so that threads wait for one another.
+#[test]
+fn what_is_stored_where_another_file_was_mapped_is_not_taken_for_its() {
+    let case = Case::new("mapped-places", User::Me)
+        .directory(Driver::NoDescriptor)
+        .options("layer=fault,fault.rule=write+delay=1ms");
+    let program = case.program("mapped_places");
+    case.good(&format!("exec {program} $M 300"));
+}
+
+/// `programs/mapped_zeroes.c`.
+#[test]
+fn what_is_stored_behind_a_range_of_zeroes_stays() {
+    let case = Case::new("mapped-zeroes", User::Me)
+        .directory(Driver::NoDescriptor)
+        .options("layer=fault,fault.rule=allocate+delay=300ms");
+    let program = case.program("mapped_zeroes");
+    case.good(&format!("exec {program} $M/file"));
 }
