@@ -228,6 +228,19 @@ pub fn path(start: u64) -> Option<Vec<u8>> {
     Some(path)
 }
 
+/// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as the kernel tells them.
+pub fn shared_between(start: u64, end: u64) -> Result<Vec<(Mapping, Vec<u8>)>, Errno> {
+    let text = contents(&MapsFile::open()?)?;
+    let lines = text.split(|byte| *byte == b'\n');
+    let found = lines.filter_map(|line| {
+        let mapping = parse(line)?;
+        let wanted = mapping.shared && mapping.start < end && mapping.end > start;
+        let path = line.get(line.iter().position(|byte| *byte == b'/')?..)?;
+        wanted.then(|| (mapping, Vec::from(path)))
+    });
+    Ok(found.collect())
+}
+
 /// The contents of a file whose size nobody knows before.
 fn contents(file: &MapsFile) -> Result<Vec<u8>, Errno> {
     const AT_ONCE: usize = 1 << 15; // the kernel gives at most a page or what it has ready
@@ -331,6 +344,26 @@ mod tests {
         assert!(mine.executable && mine.readable && mine.has_file() && !mine.shared);
         assert!(mappings.is_sorted_by_key(|mapping| mapping.start));
         assert!(mappings.iter().any(|mapping| mapping.name == Name::Stack));
+    }
+
+    #[test]
+    fn a_shared_mapping_of_a_file_is_found_by_its_addresses() {
+        use std::os::fd::AsRawFd;
+        let program = std::fs::canonicalize("/proc/self/exe").unwrap();
+        let file = std::fs::File::open(&program).unwrap();
+        const PAGE: usize = 4096;
+        let [read, shared] = [1, 1];
+        let fd = file.as_raw_fd() as usize;
+        // SAFETY: a new mapping.
+        let start =
+            unsafe { syscall::call(nr::MMAP, [0, 2 * PAGE, read, shared, fd, PAGE]) }.unwrap();
+        let at = start as u64;
+        let (mapping, path) = shared_between(at + 1, at + 2).unwrap().remove(0);
+        assert_eq!((mapping.start, mapping.offset), (at, PAGE as u64));
+        assert_eq!(path, program.to_str().unwrap().as_bytes());
+        assert!(shared_between(at, at).unwrap().is_empty());
+        let here = this_function_is_mapped_executable as fn() as usize as u64;
+        assert!(shared_between(here, here + 1).unwrap().is_empty());
     }
 
     #[test]

@@ -190,6 +190,39 @@ static void closed(const char *name, const char *behind) {
     }
 }
 
+// What has been stored when msync returns is in the file behind the mount, whoever stored it: another process, or this one through another mapping.
+static void synced(const char *name, const char *behind) {
+    enum { PAGES = 4, LENGTH = PAGES * 4096 };
+    int turn[2], stored[2];
+    must(pipe(turn) == 0 && pipe(stored) == 0, "pipe");
+    int fd = make(name, "before"), outside = open(behind, O_RDONLY), reader = open(name, O_RDONLY);
+    must(outside >= 0 && reader >= 0 && ftruncate(fd, LENGTH) == 0, behind);
+    char *own = mmap(0, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    char *other = mmap(0, LENGTH, PROT_READ, MAP_SHARED, fd, 0);
+    char *readable = mmap(0, LENGTH, PROT_READ, MAP_SHARED, reader, 0);
+    must(own != MAP_FAILED && other != MAP_FAILED && readable != MAP_FAILED, "mmap");
+    pid_t child = fork();
+    must(child >= 0, "fork");
+    char word;
+    while (child == 0) {
+        must(read(turn[0], &word, 1) == 1, "turn");
+        for (int page = 0; page < PAGES; page++) memset(own + page * 4096, word, 7);
+        must(write(stored[1], &word, 1) == 1, "stored");
+    }
+    char *through[] = {own, own, other, readable};
+    const char *names[] = {"a child, by the mapping", "a child, by a part", "this process, by another mapping", "a child, by a mapping of a reader"};
+    for (int i = 0; i < 4; i++) {
+        char letter = 'a' + i, seen[PAGES + 1] = "";
+        if (i == 2) for (int page = 0; page < PAGES; page++) memset(own + page * 4096, letter, 7);
+        else must(write(turn[1], &letter, 1) == 1 && read(stored[0], &word, 1) == 1, "child");
+        int first = i == 0 ? 0 : 2;
+        must(msync(through[i] + first * 4096, LENGTH - first * 4096, MS_SYNC) == 0, "msync");
+        for (int page = 0; page < PAGES; page++) must(pread(outside, seen + page, 1, page * 4096) == 1, "pread");
+        printf("%s: %s\n", names[i], seen + first);
+    }
+    kill(child, SIGKILL);
+}
+
 int main(int count, char **words) {
     if (count < 3) return 64;
     const char *what = words[1], *name = words[2];
@@ -197,5 +230,6 @@ int main(int count, char **words) {
     if (!strcmp(what, "number")) number(name);
     else if (!strcmp(what, "reused")) reused(name, words[3]);
     else if (!strcmp(what, "closed")) closed(name, words[3]);
+    else if (!strcmp(what, "synced")) synced(name, words[3]);
     else used_up(what, name);
 }

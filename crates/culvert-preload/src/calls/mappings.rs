@@ -7,6 +7,7 @@ use crate::paging::dirty::{self, Dirty};
 use crate::paging::nodes::{self, Mapped, Node};
 use crate::paging::pager::{self, Part};
 use crate::paging::regions::Region;
+use crate::paging::synced::Synced;
 use crate::process;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
@@ -355,33 +356,39 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
     });
 }
 
-/// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same.
+/// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same. With MS_SYNC it is about the bytes of the files, whoever has
+/// stored them.
 pub fn msync(call: &mut Call) -> Outcome {
     const MS_SYNC: usize = 4;
     let [start, length, flags, ..] = call.args;
-    let regions = nodes::between(start, length);
-    if regions.is_empty() {
+    let syncs = flags & MS_SYNC != 0;
+    let mut shown = match syncs {
+        true => Synced::read_only(start, length),
+        false => Synced::default(),
+    };
+    if shown.is_empty() && nodes::between(start, length).is_empty() {
         return Outcome::Forward;
     }
     let answer = native(call);
     if !matches!(answer, Ok(_) | Err(Errno::ENOMEM)) {
         return done(answer);
     }
-    let (regions, mut result) = {
+    let mut result = {
         let _flushing = nodes::flushing();
         // Something else may have been mapped there until nobody could any more.
         let regions = nodes::between(start, length);
-        let result = write_back(dirty::collect(&regions));
-        (regions, result)
-    };
-    if flags & MS_SYNC != 0 {
-        for region in &regions {
-            if let Ok(file) = region.of.description.file()
-                && let Err(error) = file.sync(true)
-            {
-                result = result.and(Err(error.errno()));
+        match syncs {
+            true => {
+                shown.add_regions(&regions);
+                let mut result = Ok(());
+                shown.own(|stored| result = result.and(write_back(stored)));
+                result
             }
+            false => write_back(dirty::collect(&regions)),
         }
+    };
+    if let Err(error) = shown.others() {
+        result = result.and(Err(error.errno()));
     }
     done(result.and(answer))
 }

@@ -16,6 +16,7 @@ pub mod records;
 mod recovery;
 pub mod regions;
 pub mod room;
+pub mod synced;
 
 use crate::calls::Answer;
 use crate::description::Description;

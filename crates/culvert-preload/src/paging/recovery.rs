@@ -1,6 +1,7 @@
 //! What other processes have stored: those that were killed, and those that live.
 
 use super::bytes::write_back;
+use super::synced::{common, merged};
 use super::{follow, records};
 use crate::description::Description;
 use crate::looked_at;
@@ -121,12 +122,20 @@ fn opened(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
 
 /// Writes back what other processes, living or not, have stored in the file of `description`.
 pub(super) fn write_back_others(description: &Description) -> culvert::Result<()> {
-    let name = description.name();
+    write_back_others_in(description.name(), Some(description), &[(0, u64::MAX)])
+}
+
+/// The same of the bytes `within` of the file of `name`, by its description where there is one.
+pub(super) fn write_back_others_in(
+    name: ShadowName,
+    description: Option<&Description>,
+    within: &[(u64, u64)],
+) -> culvert::Result<()> {
     let me = process::get().node_locks.owner();
     let mut ranges = alloc::vec::Vec::new();
     for (_, said) in records::of(name) {
         if said.owner != me {
-            ranges.push(said.range);
+            ranges.extend(within.iter().filter_map(|&part| common(part, said.range)));
         }
     }
     if ranges.is_empty() {
@@ -137,10 +146,11 @@ pub(super) fn write_back_others(description: &Description) -> culvert::Result<()
     };
     let anew;
     // To be compared it is read, too.
-    let file = match description.readable().and(description.writable()) {
-        Ok(file) => file,
+    let open = description.and_then(|it| it.readable().and(it.writable()).ok());
+    let file = match open {
+        Some(file) => file,
         // Who may not write the file cannot do it for the others: they do it themselves.
-        Err(_) => match looked_at::writable(name) {
+        None => match looked_at::writable(name) {
             Ok(file) => {
                 anew = file;
                 &*anew
@@ -148,6 +158,8 @@ pub(super) fn write_back_others(description: &Description) -> culvert::Result<()
             Err(_) => return Ok(()),
         },
     };
-    let _lock = follow::lock(description);
-    write_back(file, shadow.number(), &ranges, false).map(|_| ())
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
+    write_back(file, shadow.number(), &merged(ranges), false).map(|_| ())
 }

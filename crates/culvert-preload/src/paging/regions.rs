@@ -43,6 +43,16 @@ impl<T: Clone> Region<T> {
         })
     }
 
+    /// The part that shows bytes of `range`, none when there are no such. `range` in whole pages.
+    pub fn showing(&self, range: (u64, u64)) -> Option<Self> {
+        let bytes = self.bytes();
+        let (first, last) = (range.0.max(bytes.0), range.1.min(bytes.1));
+        let address = |byte: u64| self.start + (byte - self.offset) as usize;
+        (first < last)
+            .then(|| self.part(address(first), address(last)))
+            .flatten()
+    }
+
     /// The bytes of the file that it shows, as far as there are such.
     pub fn bytes(&self) -> (u64, u64) {
         let end = self.offset.saturating_add((self.end - self.start) as u64);
@@ -169,6 +179,27 @@ mod tests {
             }
             check(&regions, &model);
         }
+    }
+
+    #[test]
+    fn a_part_shows_what_was_asked_for() {
+        let region = Region {
+            start: 10,
+            end: 20,
+            offset: 100,
+            written: true,
+            watch: Watch::No,
+            of: 1,
+        };
+        let part = |range| {
+            region
+                .showing(range)
+                .map(|it| (it.start, it.end, it.offset))
+        };
+        assert_eq!(part((0, u64::MAX)), Some((10, 20, 100)));
+        assert_eq!(part((103, 105)), Some((13, 15, 103)));
+        assert_eq!(part((90, 101)), Some((10, 11, 100)));
+        assert_eq!((part((90, 100)), part((110, 120))), (None, None));
     }
 
     #[test]

@@ -1,0 +1,170 @@
+//! What msync(2) with MS_SYNC is about: bytes of files, whoever has stored them, and through which mapping (`vfs_fsync_range`, fs/sync.c).
+
+use super::dirty::{self, Dirty};
+use super::nodes::{self, Mapped, Node};
+use super::{records, recovery};
+use crate::looked_at;
+use crate::process;
+use crate::run::ShadowName;
+use alloc::{sync::Arc, vec::Vec};
+use culvert_intercept::maps;
+
+type Range = (u64, u64);
+
+/// Bytes of a file that a range of addresses shows.
+struct Shown {
+    name: ShadowName,
+    /// Where this process maps the file so that it can be written.
+    node: Option<Arc<Node>>,
+    ranges: Vec<Range>,
+}
+
+/// What a range of addresses shows of files that may have stores in mappings.
+#[derive(Default)]
+pub struct Synced(Vec<Shown>);
+
+impl Synced {
+    /// What is mapped from `start` on by descriptors that cannot be written by, and so is no region of ours.
+    pub fn read_only(start: usize, length: usize) -> Self {
+        let mut shown = Self::default();
+        let end = start.saturating_add(nodes::pages(length));
+        let known = nodes::between(start, length);
+        let known: usize = known.iter().map(|it| it.end - it.start).sum();
+        if known >= end - start || process::get().is_confined() || records::all(|_| true).is_empty()
+        {
+            return shown;
+        }
+        let mapped = maps::shared_between(start as u64, end as u64);
+        for (mapping, path) in mapped.unwrap_or_default() {
+            let Some(name) = process::get().run.parse(&path) else {
+                continue;
+            };
+            let from = mapping.start.max(start as u64);
+            let first = mapping.offset + (from - mapping.start);
+            let last = first + (mapping.end.min(end as u64) - from);
+            if records::any(name) {
+                shown.add(name, nodes::find(name), (first, last));
+            }
+        }
+        shown
+    }
+
+    fn add(&mut self, name: ShadowName, node: Option<Arc<Node>>, range: Range) {
+        match self.0.iter_mut().find(|it| it.name == name) {
+            Some(known) => known.ranges.push(range),
+            None => self.0.push(Shown {
+                name,
+                node,
+                ranges: alloc::vec![range],
+            }),
+        }
+    }
+
+    /// Adds what `regions` show.
+    pub fn add_regions(&mut self, regions: &[Mapped]) {
+        for region in regions {
+            self.add(region.of.name, Some(region.of.clone()), region.bytes());
+        }
+    }
+
+    /// Whether it is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Tells `write_back` what this process has stored there, through any of its mappings. Under [`nodes::flushing`].
+    pub fn own(&mut self, mut write_back: impl FnMut(Vec<(Arc<Node>, Dirty)>)) {
+        for shown in &mut self.0 {
+            shown.ranges = merged(core::mem::take(&mut shown.ranges));
+        }
+        nodes::in_parts(|part| {
+            let shown = part.iter().flat_map(|region| self.parts(region));
+            let shown: Vec<Mapped> = shown.collect();
+            write_back(dirty::collect(&shown));
+        });
+    }
+
+    /// The parts of `region` that show some of it.
+    fn parts<'a>(&'a self, region: &'a Mapped) -> impl Iterator<Item = Mapped> + 'a {
+        let bytes = region.bytes();
+        let shown = self.0.iter().find(|it| it.name == region.of.name);
+        let ranges = shown.map_or(&[][..], |it| &it.ranges);
+        let first = ranges.partition_point(|range| range.1 <= bytes.0);
+        let ranges = ranges[first..].iter();
+        let ranges = ranges.take_while(move |range| range.0 < bytes.1);
+        ranges.filter_map(|&range| region.showing(range))
+    }
+
+    /// Writes back what others have stored there, and makes all of it durable; the first error. After [`Synced::own`].
+    pub fn others(&self) -> culvert::Result<()> {
+        let mut result = Ok(());
+        for shown in &self.0 {
+            let written = shown.others().and_then(|()| shown.sync());
+            result = result.and(written);
+        }
+        result
+    }
+}
+
+impl Shown {
+    fn others(&self) -> culvert::Result<()> {
+        let description = self.node.as_ref().map(|node| &*node.description);
+        // Its number may be another file's by now.
+        if description.is_some_and(|it| it.gone().is_some()) {
+            return Ok(());
+        }
+        recovery::write_back_others_in(self.name, description, &self.ranges)
+    }
+
+    fn sync(&self) -> culvert::Result<()> {
+        match &self.node {
+            Some(node) => match node.description.file() {
+                Ok(file) => file.sync(true),
+                // Nobody can read it again.
+                Err(_) => Ok(()),
+            },
+            None => match looked_at::opened(self.name, 0) {
+                Ok(file) => file.sync(true),
+                // It was mapped when it could be opened, and is another user's by now.
+                Err(_) => Ok(()),
+            },
+        }
+    }
+}
+
+/// The same bytes, each once, in their order.
+pub(super) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let touches = next.0 <= last.1;
+        if touches {
+            last.1 = last.1.max(next.1);
+        }
+        touches
+    });
+    ranges
+}
+
+/// The bytes that are in both.
+pub(super) fn common(one: Range, other: Range) -> Option<Range> {
+    let both = (one.0.max(other.0), one.1.min(other.1));
+    (both.0 < both.1).then_some(both)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_named_once() {
+        let ranges = alloc::vec![(8, 12), (0, 4), (2, 5), (5, 6), (9, 10)];
+        assert_eq!(merged(ranges), [(0, 6), (8, 12)]);
+        assert_eq!(merged(Vec::new()), []);
+    }
+
+    #[test]
+    fn what_touches_has_nothing_in_common() {
+        assert_eq!(common((0, 4), (4, 8)), None);
+        assert_eq!(common((0, 5), (4, 8)), Some((4, 5)));
+    }
+}
