@@ -196,7 +196,8 @@ fn put(
                 &mut kept,
             ),
         };
-        let change = follow::before(held, None).map_err(failed)?;
+        // Nobody else in the run appends meanwhile.
+        let change = follow::before_append(held, total(spans) as u64).map_err(failed)?;
         let (at, count) = file.append(&mut UserSource::new(spans)).map_err(failed)?;
         finish(change, at, count).map_err(failed)?;
         (at, count)

@@ -241,6 +241,8 @@ pub struct Change<'a> {
     shadow: Opened,
     /// What the file is read by, where the description may not read it.
     reader: Option<Reader>,
+    /// How long both are.
+    length: u64,
 }
 
 /// Another way to the file of a description that may only write it.
@@ -274,6 +276,22 @@ pub fn before(
     description: &Description,
     range: Option<(u64, u64)>,
 ) -> culvert::Result<Option<Change<'_>>> {
+    begin(description, |_| range)
+}
+
+/// The same before `count` bytes are put at its end.
+pub fn before_append(
+    description: &Description,
+    count: u64,
+) -> culvert::Result<Option<Change<'_>>> {
+    begin(description, |size| Some((size, size.saturating_add(count))))
+}
+
+/// `range` is told how long the file is.
+fn begin(
+    description: &Description,
+    range: impl FnOnce(u64) -> Option<(u64, u64)>,
+) -> culvert::Result<Option<Change<'_>>> {
     let Object::File(file) = &description.object else {
         return Ok(None);
     };
@@ -294,11 +312,11 @@ pub fn before(
     let length = stat_descriptor(fd)?.st_size as u64;
     // Its length differs when a writer was killed in between, or somebody outside of the run was at it.
     if length != size {
-        set_length(fd, size)?;
         let file = reader.as_ref().map_or(Ok(&**file), Reader::file)?;
-        copy_in(file, fd, (length.min(size), size))?;
+        set_length(fd, size)?;
+        copy_in(file, fd, (length.min(size), size)).inspect_err(|_| cut_back(fd, length))?;
     }
-    if let Some((start, end)) = range
+    if let Some((start, end)) = range(size)
         && start < end
     {
         // Room that is made for a page that is missing would look like a page of zeroes.
@@ -327,7 +345,18 @@ pub fn before(
         description,
         shadow,
         reader,
+        length: size,
     }))
+}
+
+/// What a shadow that has grown to be as long as its file should hold did not get there: it is `length` bytes long again, by which the next who changes the file
+/// sees what is missing. Equal lengths would mean that the zeroes there are the file's.
+fn cut_back(fd: i32, length: u64) {
+    if let Ok(found) = stat_descriptor(fd)
+        && found.st_size as u64 > length
+    {
+        let _ = set_length(fd, length);
+    }
 }
 
 /// Runs `resize`, which changes the length of a node's file without a description of it and says what it is then; its shadow follows.
@@ -393,8 +422,10 @@ impl Change<'_> {
     ///
     /// An error says that the file has the bytes and its shadow has not: the call must fail, for what is mapped shows something else.
     pub fn after(self, range: (u64, u64)) -> culvert::Result<()> {
-        self.follow(range)
-            .map_err(|error| does_not_follow(self.description.name(), &error))
+        self.follow(range).map_err(|error| {
+            cut_back(self.shadow.number(), self.length);
+            does_not_follow(self.description.name(), &error)
+        })
     }
 
     fn follow(&self, range: (u64, u64)) -> culvert::Result<()> {
