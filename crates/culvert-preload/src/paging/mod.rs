@@ -108,10 +108,15 @@ pub fn closing(description: &Description) -> culvert::Result<()> {
     }
 }
 
-/// Writes back what this process has stored in `node`.
+/// Writes back what this process has stored in `node`, and what could not be written back when its mappings went.
 fn write_back_own(node: &alloc::sync::Arc<nodes::Node>) -> culvert::Result<()> {
     let _flushing = nodes::flushing();
     let mut result = Ok(());
+    let owing = nodes::owing();
+    if owing.iter().any(|owing| alloc::sync::Arc::ptr_eq(owing, node)) {
+        result = node.write_back(dirty::Dirty::default());
+        nodes::release_paid();
+    }
     nodes::in_parts(|mut part| {
         part.retain(|region| alloc::sync::Arc::ptr_eq(&region.of, node));
         for (node, dirty) in dirty::collect(&part) {
@@ -130,15 +135,21 @@ pub fn write_back_all() {
         return;
     }
     let _flushing = nodes::flushing();
+    let write_back = |node: &nodes::Node, dirty| {
+        if let Err(error) = node.write_back(dirty) {
+            crate::log!(
+                "what was stored in node {:x} of mount {} is not written back: {error}",
+                node.name.node.0,
+                node.name.mount
+            );
+        }
+    };
+    for node in nodes::owing() {
+        write_back(&node, dirty::Dirty::default());
+    }
     nodes::in_parts(|part| {
         for (node, dirty) in dirty::collect(&part) {
-            if let Err(error) = node.write_back(dirty) {
-                crate::log!(
-                    "what was stored in node {:x} of mount {} is not written back: {error}",
-                    node.name.node.0,
-                    node.name.mount
-                );
-            }
+            write_back(&node, dirty);
         }
     });
 }

@@ -359,12 +359,38 @@ pub fn pages(length: usize) -> usize {
     length.checked_next_multiple_of(4096).unwrap_or(usize::MAX)
 }
 
-/// Nodes of which nothing is mapped any more are given up: after what was stored has been written back.
+/// Nodes that nothing is stored into any more, and that have bytes which could not be written back: whoever asks for their files to be written tries again. Under a
+/// filter, which may forbid that, none.
+pub fn owing() -> Vec<Arc<Node>> {
+    if process::get().is_confined() {
+        return Vec::new();
+    }
+    let state = STATE.lock();
+    let stored = |node: &Arc<Node>| {
+        let mut all = state.regions.all();
+        all.any(|region| region.written && Arc::ptr_eq(&region.of, node))
+    };
+    let owes = |node: &&Arc<Node>| !node.failed.lock().is_empty() && !stored(node);
+    state.nodes.iter().filter(owes).cloned().collect()
+}
+
+/// Gives up nodes that owe nothing any more, unless another thread changes what is mapped: then it does.
+pub fn release_paid() {
+    if let Some(_changing) = CHANGES.try_lock() {
+        release();
+    }
+}
+
+/// Nodes of which nothing is mapped any more are given up: after what was stored has been written back. Under [`changing`].
 pub fn release() {
     let gone: Vec<Arc<Node>> = {
         let mut state = STATE.lock();
         let State { nodes, regions } = &mut *state;
-        let unused = |node: &Arc<Node>| regions.all().all(|region| !Arc::ptr_eq(&region.of, node));
+        let unused = |node: &Arc<Node>| {
+            // What could not be written back is tried again at fsync(2) and close(2), which must not say that it is in the file.
+            node.failed.lock().is_empty()
+                && regions.all().all(|region| !Arc::ptr_eq(&region.of, node))
+        };
         let mut gone = Vec::new();
         nodes.retain(|node| {
             let gone_now = unused(node);
@@ -381,10 +407,7 @@ pub fn release() {
             // Closing what it has open may end the program, or is not ours alone to do.
             core::mem::forget(node.clone());
         }
-        // With bytes that could not be written back the record stays, for whoever comes later.
-        if node.failed.lock().is_empty()
-            && let Some(record) = node.take_record()
-        {
+        if let Some(record) = node.take_record() {
             record.free();
         }
     }
@@ -472,7 +495,8 @@ pub fn forked() {
     }
     let nodes = STATE.lock().nodes.clone();
     for node in nodes {
-        // What stands there is the parent's.
+        // What stands there is the parent's, and what could not be written back is the parent's to try again.
+        node.failed.lock().clear();
         node.record.store(core::ptr::null_mut(), Release);
         let range = {
             let state = STATE.lock();
