@@ -5,7 +5,8 @@ use super::transfer::kernel_has_not;
 use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object, may_read, may_write};
 use crate::memory;
-use crate::paging::{self, follow};
+use crate::paging::follow::{self, Place};
+use crate::paging;
 use crate::process::limits;
 use crate::watch::Event;
 use culvert::{Errno, FileKind};
@@ -170,7 +171,7 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
         let _lock = follow::lock(&held);
         // Under the lock nothing becomes of it any more.
         let file = held.writable().map_err(refused)?;
-        let change = follow::before(&held, None).map_err(failed)?;
+        let change = follow::before_giving(&held, Place::Unknown).map_err(failed)?;
         file.set_attributes(&changes).map_err(failed)?;
         if let Some(change) = change {
             change

@@ -5,11 +5,11 @@ use crate::description::{Description, Held, Object};
 use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
 use crate::paging;
-use crate::paging::follow::{self, Change};
+use crate::paging::follow::{self, Change, Place};
 use crate::process::limits;
 use crate::watch::Event;
 use alloc::vec::Vec;
-use culvert::{Errno, File, Whence};
+use culvert::{Errno, File, Source, Whence};
 use culvert_intercept::{Call, Outcome};
 
 /// O_APPEND.
@@ -197,18 +197,35 @@ fn put(
             ),
         };
         // Nobody else in the run appends meanwhile.
-        let change = follow::before_append(held, total(spans) as u64).map_err(failed)?;
-        let (at, count) = file.append(&mut UserSource::new(spans)).map_err(failed)?;
-        finish(change, at, count).map_err(failed)?;
-        (at, count)
+        let place = Place::Behind(total(spans) as u64);
+        let change = follow::before_giving(held, place).map_err(failed)?;
+        match change {
+            Some(change) if change.is_blind() => {
+                give(change, spans, &mut |_, mut bytes| file.append(&mut bytes)).map_err(failed)?
+            }
+            change => {
+                let (at, count) = file.append(&mut UserSource::new(spans)).map_err(failed)?;
+                finish(change, at, count).map_err(failed)?;
+                (at, count)
+            }
+        }
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
-        let range = (offset, offset.saturating_add(total(spans) as u64));
-        let change = follow::before(held, Some(range)).map_err(failed)?;
-        let mut source = UserSource::new(spans);
-        let count = file.write_at(offset, &mut source).map_err(failed)?;
-        finish(change, offset, count).map_err(failed)?;
-        (offset, count)
+        let place = Place::Range(offset, offset.saturating_add(total(spans) as u64));
+        let change = follow::before_giving(held, place).map_err(failed)?;
+        match change {
+            Some(change) if change.is_blind() => give(change, spans, &mut |done, mut bytes| {
+                let at = offset + done as u64;
+                file.write_at(at, &mut bytes).map(|count| (at, count))
+            })
+            .map_err(failed)?,
+            change => {
+                let mut source = UserSource::new(spans);
+                let count = file.write_at(offset, &mut source).map_err(failed)?;
+                finish(change, offset, count).map_err(failed)?;
+                (offset, count)
+            }
+        }
     };
     if let Some(data_only) = manner.sync
         && count > 0
@@ -219,6 +236,36 @@ fn put(
         held.tell(Event::Written);
     }
     Ok((at, count))
+}
+
+/// Writes where the file cannot be read, so that its shadow gets the program's bytes: by way of a copy, which no other thread changes between the two. `write` is told
+/// how many bytes were written before, and says where it has put those that it is given, and how many.
+fn give(
+    mut change: Change<'_>,
+    spans: &[Span],
+    write: &mut dyn FnMut(usize, &[u8]) -> culvert::Result<(u64, usize)>,
+) -> culvert::Result<(u64, usize)> {
+    const STEP: usize = 64 << 10;
+    let (mut source, mut done, mut start) = (UserSource::new(spans), 0, None);
+    let mut copy = alloc::vec![0u8; total(spans).min(STEP)];
+    while source.remaining() > 0 {
+        let wrote = source
+            .take(&mut copy)
+            .and_then(|taken| write(done, &copy[..taken]).map(|(at, count)| (at, count, taken)));
+        let (at, count, taken) = match wrote {
+            Ok(wrote) => wrote,
+            // It is met again by the next call.
+            Err(_) if done != 0 => break,
+            Err(error) => return Err(error),
+        };
+        start = start.or(Some(at));
+        change.after_giving(at, &copy[..count])?;
+        done += count;
+        if count < taken {
+            break;
+        }
+    }
+    Ok((start.unwrap_or(0), done))
 }
 
 /// The shadow follows a write of `count` bytes at `at`.

@@ -7,7 +7,8 @@ use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object, kernel_seek, may_read, may_write};
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
-use crate::paging::{self, follow};
+use crate::paging::follow::{self, Change, Place};
+use crate::paging;
 use crate::process;
 use crate::watch::Event;
 use alloc::vec;
@@ -123,10 +124,14 @@ impl<'a> End<'a> {
             let _lock = follow::lock(held);
             // Under the lock nothing becomes of it any more.
             let file = held.writable()?;
-            let range = (at, at.saturating_add(source.len() as u64));
-            let change = follow::before(held, Some(range)).map_err(failed)?;
+            let place = Place::Range(at, at.saturating_add(source.len() as u64));
+            let mut change = follow::before_giving(held, place).map_err(failed)?;
             let count = file.write_at(at, &mut source).map_err(failed)?;
-            finish(change, at, count).map_err(failed)?;
+            match &mut change {
+                Some(change) if change.is_blind() => change.after_giving(at, &bytes[..count]),
+                _ => finish(change, at, count),
+            }
+            .map_err(failed)?;
             return Ok(count);
         }
         write_foreign(self.fd, bytes, self.at())
@@ -354,8 +359,12 @@ fn copy_inside(
     let copied = {
         let _lock = follow::lock(target);
         let failed = |error| report(target, "copy_file_range", &error);
-        let change = follow::before(target, Some((to_at, to_at.saturating_add(count))));
-        let change = change.map_err(failed)?;
+        let place = Place::Range(to_at, to_at.saturating_add(count));
+        let change = follow::before_giving(target, place).map_err(failed)?;
+        // What the file has got then could not be read.
+        if change.as_ref().is_some_and(Change::is_blind) {
+            return Ok(None);
+        }
         let copied = source
             .readable()?
             .copy_range(at, target.writable()?, to_at, count);

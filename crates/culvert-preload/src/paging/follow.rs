@@ -239,35 +239,64 @@ fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culve
 pub struct Change<'a> {
     description: &'a Description,
     shadow: Opened,
-    /// What the file is read by, where the description may not read it.
-    reader: Option<Reader>,
+    reader: Reader,
     /// How long both are.
     length: u64,
 }
 
-/// Another way to the file of a description that may only write it.
+/// What the file of a description is read by.
 enum Reader {
-    /// One that this process has mapped.
+    /// That one.
+    Itself,
+    /// It may only be written, but another one, that this process has mapped, may be read.
     Mapped(Arc<nodes::Node>),
-    /// Opened anew.
+    /// One that was opened anew.
     Opened(Box<dyn File>),
+    /// Nothing: its mode has been changed since it was opened.
+    Nothing(Errno),
 }
 
 impl Reader {
-    fn new(description: &Description) -> culvert::Result<Self> {
-        let name = description.name();
-        if let Some(node) = nodes::find(name) {
-            return Ok(Self::Mapped(node));
+    fn new(description: &Description) -> Self {
+        if description.readable().is_ok() {
+            return Self::Itself;
         }
-        looked_at::opened(name, 0).map(Self::Opened)
+        let name = description.name();
+        match nodes::find(name) {
+            Some(node) => Self::Mapped(node),
+            None => looked_at::opened(name, 0)
+                .map_or_else(|error| Self::Nothing(error.errno()), Self::Opened),
+        }
     }
 
-    fn file(&self) -> culvert::Result<&dyn File> {
+    /// The file to read; `itself`: the description's.
+    fn file<'a>(&'a self, itself: &'a dyn File) -> culvert::Result<&'a dyn File> {
         match self {
+            Self::Itself => Ok(itself),
             Self::Mapped(node) => Ok(node.description.file()?),
             Self::Opened(file) => Ok(&**file),
+            Self::Nothing(errno) => Err((*errno).into()),
         }
     }
+
+    /// Fills what is missing of the shadow in the range: the error of a file that cannot be read only where something is.
+    fn ensure(&self, itself: &dyn File, fd: i32, range: (u64, u64)) -> culvert::Result<()> {
+        match self.file(itself) {
+            Ok(file) => pager::fill::ensure(file, fd, range),
+            Err(error) if pager::fill::lacks(fd, range)? => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// What of its file a call is about to change.
+pub enum Place {
+    /// Its length alone, or what the call does not say.
+    Unknown,
+    /// The bytes from one offset to another.
+    Range(u64, u64),
+    /// So many bytes behind its end.
+    Behind(u64),
 }
 
 /// Before the file of `description` is changed, in `range` where that is known, under its [`lock`]: none when no shadow follows. `ENOSPC` when there is no
@@ -276,21 +305,20 @@ pub fn before(
     description: &Description,
     range: Option<(u64, u64)>,
 ) -> culvert::Result<Option<Change<'_>>> {
-    begin(description, |_| range)
+    let place = range.map_or(Place::Unknown, |(from, to)| Place::Range(from, to));
+    match before_giving(description, place)? {
+        Some(Change {
+            reader: Reader::Nothing(errno),
+            ..
+        }) => Err(errno.into()),
+        change => Ok(change),
+    }
 }
 
-/// The same before `count` bytes are put at its end.
-pub fn before_append(
+/// The same by who can give the shadow what the file gets: where the file cannot be read the change is [blind](Change::is_blind).
+pub fn before_giving(
     description: &Description,
-    count: u64,
-) -> culvert::Result<Option<Change<'_>>> {
-    begin(description, |size| Some((size, size.saturating_add(count))))
-}
-
-/// `range` is told how long the file is.
-fn begin(
-    description: &Description,
-    range: impl FnOnce(u64) -> Option<(u64, u64)>,
+    place: Place,
 ) -> culvert::Result<Option<Change<'_>>> {
     let Object::File(file) = &description.object else {
         return Ok(None);
@@ -304,24 +332,23 @@ fn begin(
     };
     let fd = shadow.number();
     looked_at::take_if_strangers(name, fd);
-    let reader = match description.readable() {
-        Ok(_) => None,
-        Err(_) => Some(Reader::new(description)?),
-    };
+    let reader = Reader::new(description);
     let size = file.attributes()?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
     // Its length differs when a writer was killed in between, or somebody outside of the run was at it.
     if length != size {
-        let file = reader.as_ref().map_or(Ok(&**file), Reader::file)?;
+        let file = reader.file(&**file)?;
         set_length(fd, size)?;
         copy_in(file, fd, (length.min(size), size)).inspect_err(|_| cut_back(fd, length))?;
     }
-    if let Some((start, end)) = range(size)
-        && start < end
-    {
+    let (start, end) = match place {
+        Place::Unknown => (0, 0),
+        Place::Range(start, end) => (start, end),
+        Place::Behind(count) => (size, size.saturating_add(count)),
+    };
+    if start < end {
         // Room that is made for a page that is missing would look like a page of zeroes.
-        let file = reader.as_ref().map_or(Ok(&**file), Reader::file)?;
-        pager::fill::ensure(file, fd, (start, end))?;
+        reader.ensure(&**file, fd, (start, end))?;
         const FALLOC_FL_KEEP_SIZE: usize = 1;
         let arguments = [
             fd as usize,
@@ -421,31 +448,53 @@ impl Change<'_> {
     /// The file has changed in `range`, perhaps in its length too; the same lock is still held.
     ///
     /// An error says that the file has the bytes and its shadow has not: the call must fail, for what is mapped shows something else.
-    pub fn after(self, range: (u64, u64)) -> culvert::Result<()> {
-        self.follow(range).map_err(|error| {
-            cut_back(self.shadow.number(), self.length);
-            does_not_follow(self.description.name(), &error)
-        })
+    pub fn after(mut self, range: (u64, u64)) -> culvert::Result<()> {
+        self.followed_by(range, None)
     }
 
-    fn follow(&self, range: (u64, u64)) -> culvert::Result<()> {
+    /// Whether the file cannot be read, so that [`Change::after_giving`] must say what it has got.
+    pub fn is_blind(&self) -> bool {
+        matches!(self.reader, Reader::Nothing(_))
+    }
+
+    /// As [`Change::after`]: it has got `bytes` at `at`.
+    pub fn after_giving(&mut self, at: u64, bytes: &[u8]) -> culvert::Result<()> {
+        self.followed_by((at, at + bytes.len() as u64), Some(bytes))
+    }
+
+    fn followed_by(&mut self, range: (u64, u64), bytes: Option<&[u8]>) -> culvert::Result<()> {
+        self.length = self.follow(range, bytes).map_err(|error| {
+            cut_back(self.shadow.number(), self.length);
+            does_not_follow(self.description.name(), &error)
+        })?;
+        Ok(())
+    }
+
+    /// How long both are then.
+    fn follow(&self, range: (u64, u64), bytes: Option<&[u8]>) -> culvert::Result<u64> {
         let file = self.description.file()?;
         let fd = self.shadow.number();
         let size = file.attributes()?.size;
         grow_or_cut(fd, size)?;
-        let reader = self.reader.as_ref().map_or(Ok(file), Reader::file)?;
-        pager::fill::ensure(reader, fd, range)?;
         let given = looked_at::given(self.description.name());
         if let Some(given) = &given {
             given.cut(size);
         }
-        copy_into(
-            reader,
-            fd,
-            (range.0, range.1.min(size)),
-            &mut |at, bytes| given.as_ref().map_or(Ok(()), |given| given.note(at, bytes)),
-        )?;
+        let mut note = |at, bytes: &[u8]| given.as_ref().map_or(Ok(()), |it| it.note(at, bytes));
+        match bytes {
+            Some(bytes) => {
+                shadow::write_all(fd, range.0, bytes)?;
+                note(range.0, bytes)?;
+            }
+            None if range.0 < range.1 => {
+                let reader = self.reader.file(file)?;
+                pager::fill::ensure(reader, fd, range)?;
+                copy_into(reader, fd, (range.0, range.1.min(size)), &mut note)?;
+            }
+            None => {}
+        }
         drop(given);
-        looked_at::mark_if_strangers(file, fd)
+        looked_at::mark_if_strangers(file, fd)?;
+        Ok(size)
     }
 }

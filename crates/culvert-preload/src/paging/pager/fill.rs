@@ -89,6 +89,14 @@ pub fn is_missing(shadow: i32, at: u64) -> Result<bool, Errno> {
     Ok(is_partly(&stat_descriptor(shadow)?) && next_hole(shadow, page, page + 1)?.is_some())
 }
 
+/// Whether some page of the range is missing.
+pub fn lacks(shadow: i32, range: (u64, u64)) -> Result<bool, Errno> {
+    let found = stat_descriptor(shadow)?;
+    let end = range.1.min(found.st_size as u64);
+    let start = range.0 & !(PAGE - 1);
+    Ok(is_partly(&found) && next_hole(shadow, start, end)?.is_some())
+}
+
 /// What of `range` is there. Of a shadow that is filled a hole is there, too.
 pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno> {
     let found = stat_descriptor(shadow)?;
