@@ -64,6 +64,23 @@ pub fn spans(address: usize, count: usize) -> core::result::Result<Vec<Span>, Er
     Ok(spans)
 }
 
+/// The part of `spans` that lies behind `skip` bytes, `length` bytes at most.
+pub fn part(spans: &[Span], mut skip: usize, mut length: usize) -> Vec<Span> {
+    let mut part = Vec::new();
+    for span in spans {
+        let past = skip.min(span.length);
+        let count = length.min(span.length - past);
+        if count != 0 {
+            part.push(Span {
+                base: span.base + past,
+                length: count,
+            });
+        }
+        (skip, length) = (skip - past, length - count);
+    }
+    part
+}
+
 /// A walk over spans, shared by both directions.
 struct Cursor<'a> {
     spans: &'a [Span],
@@ -327,4 +344,26 @@ pub fn get<T: Number>(address: usize) -> core::result::Result<T, Errno> {
 #[inline]
 pub fn put<T: Number>(address: usize, value: T) -> core::result::Result<(), Errno> {
     user::write(address, &value).map_err(|_| Errno::EFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_spans_are_where_their_bytes_are() {
+        let span = |base, length| Span { base, length };
+        let spans = [span(100, 10), span(200, 0), span(300, 5), span(400, 20)];
+        let part = |skip, length| -> Vec<(usize, usize)> {
+            let part = super::part(&spans, skip, length);
+            part.iter().map(|span| (span.base, span.length)).collect()
+        };
+        assert_eq!(part(0, 35), [(100, 10), (300, 5), (400, 20)]);
+        assert_eq!(part(0, 10), [(100, 10)]);
+        assert_eq!(part(9, 3), [(109, 1), (300, 2)]);
+        assert_eq!(part(10, 6), [(300, 5), (400, 1)]);
+        assert_eq!(part(34, 100), [(419, 1)]);
+        assert_eq!(part(35, 100), []);
+        assert_eq!(part(3, 0), []);
+    }
 }

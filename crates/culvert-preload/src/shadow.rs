@@ -199,7 +199,7 @@ fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
         return Ok(());
     }
     if fill::is_partly(&found) {
-        return fill::complete(file, writable.0);
+        return fill::complete_in_room(file, writable.0);
     }
     let attributes = file.attributes()?;
     room::make(attributes.size)?;

@@ -1,5 +1,5 @@
 // Files that are larger than the memory for them.
-// usage: mapped_room make FILE MEGABYTES | scan FILE [PASSES] | store FILE | stores FILE | sums FILE | each FILE... | both FILE FILE
+// usage: mapped_room make FILE MEGABYTES | scan FILE [PASSES] | store FILE | stores FILE | sums FILE | each FILE... | both FILE FILE | calls FILE | sparse FILE | filled FILE
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -137,6 +138,100 @@ static int sums(const char *path) {
     return 0;
 }
 
+// Reads all of it by calls, of any length and at any place, while a part of it has been looked at and stored into by a mapping.
+static int calls(const char *path) {
+    enum { LARGE = 1 << 20, APART = 37 };
+    long size, count = 0;
+    char *at = map(path, PROT_READ | PROT_WRITE, &size);
+    if (!at) return 0;
+    for (long page = 0; page < size / PAGE; page += APART * 64) at[page * PAGE + 100] = 7;
+    unsigned char *bytes = malloc(LARGE);
+    int fd = open(path, O_RDONLY);
+    long read_in_all = 0, got;
+    while ((got = read(fd, bytes, LARGE)) > 0) {
+        for (long i = 0; i < got; i += 8) {
+            long place = read_in_all + i;
+            uint64_t want = word(place);
+            if (place % PAGE == 96 && place / PAGE % (APART * 64) == 0) ((unsigned char *)&want)[4] = 7;
+            count += memcmp(bytes + i, &want, 8) != 0;
+        }
+        read_in_all += got;
+    }
+    printf("%ld MiB, %s, %ld wrong\n", read_in_all >> 20, got ? strerrorname_np(errno) : "to the end", count);
+    // Over the borders of what has been looked at, into several places.
+    count = 0;
+    for (long start = 1; start < size; start += 3000001) {
+        struct iovec parts[] = {{bytes, 777}, {bytes + 777, 0}, {bytes + 777, 300000}, {bytes + 300777, 5}};
+        got = preadv(fd, parts, 4, start);
+        count += got != (size - start < 300782 ? size - start : 300782);
+        for (long i = 0; i < got; i++) {
+            long place = start + i;
+            uint64_t whole = word(place & ~7);
+            unsigned char want = ((unsigned char *)&whole)[place % 8];
+            if (place % PAGE == 100 && place / PAGE % (APART * 64) == 0) want = 7;
+            count += bytes[i] != want;
+        }
+    }
+    printf("%ld wrong, behind the end %ld\n", count, (long)pread(fd, bytes, 10, size));
+    fprintf(stderr, "used %ld\n", used());
+    return 0;
+}
+
+static void tried(const char *what, int good) { printf("%s: %s\n", what, good ? "good" : strerrorname_np(errno)); }
+
+// What wants all of a file at once, of which most is a hole: a gigabyte with a megabyte of content in the middle.
+static int sparse(const char *path) {
+    enum { CONTENT = 1 << 20 };
+    const long size = 1L << 30, place = size / 2 + 5000;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666), all = PROT_READ | PROT_WRITE;
+    char *bytes = memset(malloc(CONTENT), 'c', CONTENT);
+    if (fd < 0 || ftruncate(fd, size) || pwrite(fd, bytes, CONTENT, place) != CONTENT) { perror(path); return 1; }
+    char *at = mmap(NULL, size, all, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) { perror("mmap"); return 1; }
+    at[0] = 'a';
+    tried("MAP_POPULATE", mmap(NULL, PAGE, all, MAP_SHARED | MAP_POPULATE, fd, 0) != MAP_FAILED);
+    tried("PROT_EXEC", mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED);
+    char *target = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    tried("MREMAP_FIXED", mremap(at + (1 << 20), PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target) == target);
+    pid_t pid = fork();
+    if (!pid) {
+        at[place - 1] = 'f';
+        _exit(at[place] != 'c');
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    at[place + CONTENT] = at[place + 1000] = 's';
+    target[3] = 'm';
+    printf("child %x, %c %d %c%c%c %d %c\n", status, at[0], at[1], at[place - 1], at[place], at[place + 1000], at[place - 2], at[place + CONTENT]);
+    munmap(at, size);
+    munmap(target, PAGE);
+    struct stat found;
+    fsync(fd);
+    fstat(fd, &found);
+    char seen[4] = {0};
+    long right = pread(fd, bytes, CONTENT, place) == CONTENT;
+    for (long i = 0; i < CONTENT; i++) right &= bytes[i] == (i == 1000 ? 's' : 'c');
+    pread(fd, seen, 1, 0), pread(fd, seen + 1, 1, place - 1), pread(fd, seen + 2, 1, place + CONTENT), pread(fd, seen + 3, 1, (1 << 20) + 3);
+    printf("%s, %.4s, %s\n", right ? "right" : "wrong", seen, found.st_blocks < 2 * (CONTENT + (8 << 20)) / 512 ? "sparse" : "not sparse");
+    fprintf(stderr, "used %ld\n", used());
+    return 0;
+}
+
+// What wants all of a file at once for which there is no room, while it is mapped on demand and stored into.
+static int filled(const char *path) {
+    long size;
+    char *at = map(path, PROT_READ | PROT_WRITE, &size);
+    int fd = open(path, O_RDWR);
+    if (!at) return 0;
+    at[100] = 1;
+    tried("MAP_POPULATE", mmap(NULL, PAGE, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) != MAP_FAILED);
+    tried("PROT_EXEC", mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED);
+    char *target = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    tried("MREMAP_FIXED", mremap(at + (1 << 20), PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target) == target);
+    printf("%ld wrong\n", wrong(at, size, 0));
+    return 0;
+}
+
 static sigjmp_buf fault;
 static void on_fault(int number) { siglongjmp(fault, number); }
 
@@ -177,6 +272,9 @@ int main(int count, char **words) {
         return 0;
     }
     if (count == 3 && !strcmp(words[1], "stores")) return stores(words[2]);
+    if (count == 3 && !strcmp(words[1], "calls")) return calls(words[2]);
+    if (count == 3 && !strcmp(words[1], "sparse")) return sparse(words[2]);
+    if (count == 3 && !strcmp(words[1], "filled")) return filled(words[2]);
     if (count == 3 && !strcmp(words[1], "sums")) return sums(words[2]);
     if (!strcmp(words[1], "each")) {
         for (int i = 2; i < count; i++) {

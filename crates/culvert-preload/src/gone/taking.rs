@@ -144,7 +144,7 @@ fn take_over(
     }
     // While it is mapped so that it can be written, the shadow holds the truth.
     match shadow::is_followed(&found) && records::any(name) {
-        true => fill::complete(reader, fd)?,
+        true => fill::complete_in_room(reader, fd)?,
         false => {
             let fresh =
                 !shadow::is_filled(&found) && !fill::is_partly(&found) && found.st_size == 0;

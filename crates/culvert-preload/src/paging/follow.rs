@@ -165,7 +165,7 @@ pub fn start<R>(
     let mut filled = false;
     if decides || is_current(file, &found)? {
         if !on_demand {
-            pager::fill::complete(file, fd)?;
+            pager::fill::complete_in_room(file, fd)?;
         }
     } else if lazy && is_fresh(&found) {
         set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;

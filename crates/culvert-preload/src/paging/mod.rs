@@ -20,10 +20,10 @@ pub mod synced;
 
 use crate::calls::Answer;
 use crate::description::Description;
-use crate::memory::Span;
+use crate::memory::{self, Span, UserSink};
 use crate::process;
 use crate::run::stat_descriptor;
-use culvert::Errno;
+use culvert::{Errno, File};
 use culvert_sys::{nr, syscall};
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
 
@@ -56,23 +56,55 @@ fn read_shadow(
     let Some(shadow) = follow::followed(description.name())? else {
         return Ok(None);
     };
-    let mut _lock = None;
-    if pager::fill::is_partly(&stat_descriptor(shadow.number())?) {
+    let fd = shadow.number();
+    if pager::fill::is_partly(&stat_descriptor(fd)?) {
         // Until it is read: the pager drops pages.
-        _lock = (!locked).then(|| follow::lock(description)).flatten();
-        let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
-        let range = (offset, offset.saturating_add(length));
-        pager::fill::ensure(description.file()?, shadow.number(), range)
-            .map_err(|error| error.errno())?;
+        let _lock = (!locked).then(|| follow::lock(description)).flatten();
+        return read_partly(description.file()?, fd, offset, spans).map(Some);
     }
+    read_all(fd, offset, spans).map(Some)
+}
+
+/// preadv(2) of a shadow.
+fn read_all(fd: i32, offset: u64, spans: &[Span]) -> Answer {
     let arguments = [
-        shadow.number() as usize,
+        fd as usize,
         spans.as_ptr() as usize,
         spans.len(),
         offset as usize,
     ];
     // SAFETY: spans are `struct iovec`s, of the program's memory, which the kernel checks.
-    unsafe { syscall::call(nr::PREADV, arguments) }.map(Some)
+    unsafe { syscall::call(nr::PREADV, arguments) }
+}
+
+/// Reads what is there of a shadow that may have holes, and the rest from its file: filling them would take room that nobody gives back, for bytes that may be
+/// looked at once. Under the node's lock.
+fn read_partly(file: &dyn File, fd: i32, offset: u64, spans: &[Span]) -> Answer {
+    let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
+    let end = offset.saturating_add(length);
+    let end = end.min(stat_descriptor(fd)?.st_size as u64);
+    let mut at = offset;
+    while at < end {
+        let (from, to) = pager::fill::missing(fd, (at, end))?.unwrap_or((end, end));
+        let until = if at < from { from } else { to };
+        let part = memory::part(spans, (at - offset) as usize, (until - at) as usize);
+        let got = match at < from {
+            true => read_all(fd, at, &part),
+            false => file
+                .read_at(at, &mut UserSink::new(&part))
+                .map_err(|error| error.errno()),
+        };
+        match got {
+            Ok(count) => at += count as u64,
+            Err(error) if at == offset => return Err(error),
+            Err(_) => break,
+        }
+        // The file has become shorter, or the program's memory ends.
+        if at < until {
+            break;
+        }
+    }
+    Ok(at.saturating_sub(offset) as usize)
 }
 
 /// Whether the bytes of the file lie in its shadow, so that its driver must not be asked for them.
@@ -113,7 +145,10 @@ fn write_back_own(node: &alloc::sync::Arc<nodes::Node>) -> culvert::Result<()> {
     let _flushing = nodes::flushing();
     let mut result = Ok(());
     let owing = nodes::owing();
-    if owing.iter().any(|owing| alloc::sync::Arc::ptr_eq(owing, node)) {
+    if owing
+        .iter()
+        .any(|owing| alloc::sync::Arc::ptr_eq(owing, node))
+    {
         result = node.write_back(dirty::Dirty::default());
         nodes::release_paid();
     }

@@ -37,6 +37,7 @@ mod mapped_lazily;
 mod mapped_on_demand;
 mod mapped_records;
 mod mapped_room;
+mod mapped_shortage;
 mod mapped_stores;
 mod mapped_threads;
 mod mapping;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Runs `script` with a small `/dev/shm`; `$S` is a directory with files of 100, 20, 20, 20 and 40 MB, `$T` an empty one, `$P` `programs/mapped_room.c`, `$C` the command and `$R` what makes
 /// a program an ordinary user's. None: not as root here.
-fn in_little_memory(name: &str, script: &str) -> Option<Finished> {
+pub(crate) fn in_little_memory(name: &str, script: &str) -> Option<Finished> {
     let world = world();
     if world.only_native || !world.is_root() {
         return None;
@@ -174,5 +174,39 @@ $C run --no-private -v $N -- $P store $T/large";
         );
         let reason = "cannot be read, SIGBUS: No space left";
         assert!(done.errors().contains(reason), "{}", done.report());
+    }
+}
+
+/// What is read by calls takes no room, for nobody would give it back.
+#[test]
+fn a_mapped_file_larger_than_the_memory_is_read_by_calls() {
+    for (name, bound, most) in [("calls", "", 10), ("calls-bound", "--page-memory 4M", 6)] {
+        let script = format!("$C run --no-private {bound} -v $N -- $P calls $T/large");
+        if let Some(done) = in_little_memory(name, &script) {
+            let want = "100 MiB, to the end, 0 wrong\n0 wrong, behind the end 0\n";
+            assert_eq!(done.text(), want, "{}", done.report());
+            assert!(most_used(&done) < most, "{}", done.report());
+        }
+    }
+}
+
+/// Mappings that want all of a file at once leave its holes.
+#[test]
+fn what_is_filled_at_once_of_a_sparse_file_is_what_it_holds() {
+    let script = "$C run --no-private -v $N -- $P sparse $T/sparse; rm $S/sparse; $P sparse $S/sparse 2>/dev/null";
+    if let Some(done) = in_little_memory("sparse", script) {
+        let want = "MAP_POPULATE: good\nPROT_EXEC: good\nMREMAP_FIXED: good\nchild 0, a 0 fcs 0 s\nright, afsm, sparse\n";
+        assert_eq!(done.text(), want.repeat(2), "{}", done.report());
+        assert!(most_used(&done) < 20, "{}", done.report());
+    }
+}
+
+#[test]
+fn what_finds_no_room_when_it_is_filled_at_once_is_no_mapping() {
+    let script = "$C run --no-private -v $N -- $P filled $T/large";
+    if let Some(done) = in_little_memory("filled", script) {
+        let want = "MAP_POPULATE: ENOMEM\nPROT_EXEC: ENOMEM\nMREMAP_FIXED: ENOMEM\n0 wrong\n";
+        assert_eq!(done.text(), want, "{}", done.report());
+        assert!(done.errors().contains("find no room"), "{}", done.report());
     }
 }

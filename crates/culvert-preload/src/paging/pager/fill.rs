@@ -2,12 +2,13 @@
 //!
 //! Only on a file system that gives a page at a time: one with huge pages makes more than was written, and that would look filled (`is_fit`).
 
+use crate::paging::room;
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{Descriptor, open_shadow};
 use alloc::{boxed::Box, vec, vec::Vec};
-use culvert::{Errno, File, OpenFlags, Opened};
+use culvert::{Errno, File, OpenFlags, Opened, Whence};
 use culvert_sys::{nr, syscall};
 
 /// Mode bit of a shadow that may have holes.
@@ -74,11 +75,75 @@ pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::
     holes(file, shadow, (range.1 - 1, range.1)).map(|_| ())
 }
 
-/// Fills all that is missing of a shadow that may have holes, and marks it filled. Under the node's lock.
+/// Fills all that is missing of a shadow that may have holes, and marks it filled. Under the node's lock. What the driver knows to be a hole stays one, which is zeroes from
+/// then on.
 pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
-    if is_partly(&stat_descriptor(shadow)?) {
-        holes(file, shadow, (0, u64::MAX))?;
+    let found = stat_descriptor(shadow)?;
+    if is_partly(&found) {
+        let filled = each_lacking(file, shadow, &mut |range| {
+            fill_between(file, shadow, range.0, range.1).map(|_| ())
+        });
+        keep_times(shadow, &found);
+        filled?;
         crate::shadow::mark_complete(shadow)?;
+    }
+    Ok(())
+}
+
+/// The same within the bound of the run. ENOMEM, with the reason in the log, where there is no room.
+pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
+    room::make(lacking(file, shadow)?)?;
+    complete(file, shadow).map_err(no_room)
+}
+
+/// How many bytes [`complete`] has to read.
+fn lacking(file: &dyn File, shadow: i32) -> culvert::Result<u64> {
+    let mut bytes = 0;
+    each_lacking(file, shadow, &mut |(from, to)| {
+        bytes += to - from;
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+fn no_room(error: culvert::Error) -> culvert::Error {
+    match error.errno() {
+        Errno::ENOSPC | Errno::EDQUOT => {
+            crate::log!(
+                "a file that is mapped cannot be filled: its bytes find no room in the run directory: {error}"
+            );
+            Errno::ENOMEM.into()
+        }
+        _ => error,
+    }
+}
+
+/// Calls `run` with the runs of pages that are missing of the shadow and that the driver does not know to be holes.
+fn each_lacking(
+    file: &dyn File,
+    shadow: i32,
+    run: &mut dyn FnMut((u64, u64)) -> culvert::Result<()>,
+) -> culvert::Result<()> {
+    let mut at = 0;
+    while let Some((from, to)) = missing(shadow, (at, u64::MAX))? {
+        at = from;
+        while at < to {
+            let data = match file.seek(at, Whence::Data) {
+                Ok(data) => data.max(at) & !(PAGE - 1),
+                Err(error) if error.errno() == Errno::ENXIO => to,
+                Err(_) => at,
+            };
+            if data >= to {
+                break;
+            }
+            let hole = match file.seek(data.max(at), Whence::Hole) {
+                Ok(hole) => hole.max(at + 1).next_multiple_of(PAGE).min(to),
+                Err(_) => to,
+            };
+            run((data.max(at), hole))?;
+            at = hole;
+        }
+        at = to;
     }
     Ok(())
 }
@@ -91,10 +156,16 @@ pub fn is_missing(shadow: i32, at: u64) -> Result<bool, Errno> {
 
 /// Whether some page of the range is missing.
 pub fn lacks(shadow: i32, range: (u64, u64)) -> Result<bool, Errno> {
+    missing(shadow, (range.0 & !(PAGE - 1), range.1)).map(|found| found.is_some())
+}
+
+/// The first run of bytes that are missing in the range.
+pub fn missing(shadow: i32, range: (u64, u64)) -> Result<Option<(u64, u64)>, Errno> {
     let found = stat_descriptor(shadow)?;
-    let end = range.1.min(found.st_size as u64);
-    let start = range.0 & !(PAGE - 1);
-    Ok(is_partly(&found) && next_hole(shadow, start, end)?.is_some())
+    match is_partly(&found) {
+        true => next_hole(shadow, range.0, range.1.min(found.st_size as u64)),
+        false => Ok(None),
+    }
 }
 
 /// What of `range` is there. Of a shadow that is filled a hole is there, too.
@@ -123,15 +194,13 @@ pub fn length_of(shadow: &Descriptor) -> Result<u64, Errno> {
 /// Fills all of the shadow of `name`, and marks it so.
 pub fn all(name: ShadowName) -> culvert::Result<()> {
     let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
-    let found = stat_descriptor(shadow.0)?;
-    let lacks = (found.st_size as u64).saturating_sub(found.st_blocks as u64 * 512);
-    let result = super::super::room::make(lacks)
-        .map_err(Into::into)
+    let result = lacking(&*file, shadow.0)
+        .and_then(|bytes| Ok(room::make(bytes)?))
         .and_then(|()| {
             let _lock = process::get()
                 .node_locks
                 .lock(MountId(name.mount), name.node);
-            complete(&*file, shadow.0)
+            complete(&*file, shadow.0).map_err(no_room)
         });
     process::get().table.posix_locks.close(name, shadow);
     result
