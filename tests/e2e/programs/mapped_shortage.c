@@ -100,6 +100,9 @@ static void unread(const char *path, const char *behind) {
 }
 
 static void owed(const char *path, const char *behind) {
+    int made = opened(behind, O_WRONLY | O_CREAT | O_TRUNC);
+    if (write(made, bytes_of('.'), 4 * PAGE) != 4 * PAGE) err(2, "%s", behind);
+    close(made);
     int fd = opened(path, O_RDWR);
     char *at = mapped(fd, 4 * PAGE);
     memset(at, 's', 4 * PAGE);

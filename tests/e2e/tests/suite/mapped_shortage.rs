@@ -30,8 +30,6 @@ fn says(what: &str, user: User, rule: &str, want: &str) {
         .options(format!("layer=fault,fault.count=run,fault.rule={rule}"));
     let program = case.program("mapped_shortage");
     let behind = case.behind().expect("a directory").join("short");
-    std::fs::write(&behind, [b'.'; 4 * 4096]).expect("the directory can be written");
-    culvert_e2e::open_to_all(&behind);
     let script = format!("{program} {what} $M/short {}", behind.display());
     let done = case.through_culvert(&["bash", "-c", &script]);
     assert_eq!(done.text(), want, "{}", done.report());
