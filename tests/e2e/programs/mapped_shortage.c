@@ -155,7 +155,7 @@ static void blind(const char *path) {
         tell(ready[1]);
         wait_for(look[0]);
         fstat(own, &found);
-        printf("%ld long, %d%d\n", (long)found.st_size, at[350000], at[399999]);
+        printf("%ld long, %d%d%d\n", (long)found.st_size, at[0], at[350000], at[399999]);
         char last[4] = "";
         printf("read: %ld %.2s\n", (long)pread(own, last, 2, 1000), last);
         exit(0);
@@ -174,6 +174,8 @@ static void blind(const char *path) {
     wait_for(ready[0]);
     said("cut", ftruncate(fd, 350000));
     said("grown", ftruncate(fd, 400000));
+    said("longer", fallocate(fd, 0, 0, 400001));
+    said("hole", fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE));
     int pages[2];
     if (pipe(pages) || write(pages[1], "zz", 2) != 2) err(2, "pipe");
     loff_t place = 1000;

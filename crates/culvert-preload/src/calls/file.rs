@@ -96,7 +96,12 @@ pub fn fallocate(call: &mut Call) -> Outcome {
         let _lock = follow::lock(&held);
         // Under the lock nothing becomes of it any more.
         let file = held.writable()?;
-        let change = follow::before(&held, None).map_err(failed)?;
+        let change = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
+            // Nothing of the file need be read for these.
+            0 | UNSHARE_RANGE | PUNCH_HOLE => follow::before_giving(&held, Place::Unknown),
+            _ => follow::before(&held, None),
+        }
+        .map_err(failed)?;
         file.allocate(mode as u32, offset as u64, length as u64)
             .map_err(failed)?;
         if let Some(change) = change {
