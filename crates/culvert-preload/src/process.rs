@@ -105,7 +105,8 @@ pub struct Process {
     /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel knows it.
     shared_working_directory: AtomicBool,
     left: AtomicBool,
-    confined: AtomicBool,
+    /// Calls that have confined it, and one more for each that is under way.
+    confined: AtomicUsize,
     credentials: AtomicPtr<Credentials>,
     /// Children of vfork, and one more once tables of descriptors are not what they usually are ([`tables`]).
     unusual: AtomicUsize,
@@ -178,7 +179,7 @@ impl Process {
             working_directory: Mutex::new(Known::Nothing),
             shared_working_directory: AtomicBool::new(false),
             left: AtomicBool::new(false),
-            confined: AtomicBool::new(false),
+            confined: AtomicUsize::new(0),
             credentials: AtomicPtr::new(core::ptr::null_mut()),
             unusual: AtomicUsize::new(0),
         }
@@ -328,7 +329,12 @@ impl Process {
                 file.confined();
             }
         });
-        self.confined.store(true, Relaxed);
+        self.confined.fetch_add(1, AcqRel);
+    }
+
+    /// No filter came after [`Self::confine`].
+    pub fn is_not_confined(&self) {
+        self.confined.fetch_sub(1, AcqRel);
     }
 
     /// A vfork child is about to be made: what it opened for all would be known in memory that it shares, but open only in its own table of descriptors.
@@ -351,7 +357,7 @@ impl Process {
 
     /// Whether that has happened.
     pub fn is_confined(&self) -> bool {
-        self.confined.load(Relaxed)
+        self.confined.load(Relaxed) != 0
     }
 
     /// The descriptors that Culvert holds open itself.

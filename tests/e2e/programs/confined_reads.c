@@ -1,7 +1,9 @@
 // A file that has been mapped is opened, then a filter allows little more than reading what is open: confined_reads FILE
 // The same with a mapping that stays, whose descriptor is closed before the program is killed: confined_reads FILE closes
+// Asks in every usual way whether there are filters, installs none, and stores into old and new mappings: confined_reads FILE asks
 // With a filter that allows nothing but to write, to unmap and to end, by a program that does so: confined_reads FILE exits | unmaps
 #include <err.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -45,6 +47,36 @@ static void ends(char *at, int unmaps) {
     _exit(0);
 }
 
+// What programs ask before they use filters, or know to do without: none is installed.
+static void ask(void) {
+    unsigned action = SECCOMP_RET_LOG;
+    struct seccomp_notif_sizes sizes;
+    struct sock_fprog empty = {0, 0};
+    printf("%ld", syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action));
+    printf(" %ld", syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes));
+    printf(" %ld %d", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL), errno);
+    printf(" %ld %d", syscall(SYS_seccomp, 99, 0, NULL), errno);
+    printf(" %d %d", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0), errno);
+    printf(" %d %d", prctl(PR_SET_SECCOMP, 99, NULL, 0, 0), errno);
+    // One that the kernel looks at, and refuses.
+    printf(" %d %d", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &empty, 0, 0), errno);
+    printf(" %ld %d", syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &empty), errno);
+    printf(" %d\n", prctl(PR_GET_SECCOMP, 0, 0, 0, 0));
+}
+
+static void asks(int fd, char *at) {
+    char bytes[8] = "";
+    ask();
+    memcpy(at, "STORED", 6);
+    if (pread(fd, bytes, 6, 0) != 6) err(2, "pread");
+    printf("%s", bytes);
+    if (pwrite(fd, "BY", 2, 7) != 2) err(2, "pwrite");
+    char *other = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (other == MAP_FAILED) err(2, "a mapping after that");
+    memcpy(other + 12, "CALL", 4);
+    printf(" %.2s %.4s\n", at + 7, at + 12);
+}
+
 int main(int count, char **words) {
     if (count < 2) return 64;
     char bytes[PAGE] = "stored by a call, ";
@@ -53,6 +85,10 @@ int main(int count, char **words) {
     char *at = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) err(2, "mmap");
     memcpy(at + 18, "and by a mapping\n", 17);
+    if (count > 2 && !strcmp(words[2], "asks")) {
+        asks(fd, at);
+        return 0;
+    }
     if (count > 2 && strcmp(words[2], "closes")) ends(at, !strcmp(words[2], "unmaps"));
     if (count > 2) {
         pid_t me = getpid();

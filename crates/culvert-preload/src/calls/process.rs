@@ -347,13 +347,38 @@ pub fn credentials(call: &mut Call) -> Outcome {
     done(answer)
 }
 
-/// prctl(2), seccomp(2): a filter is coming.
+/// prctl(2), seccomp(2): a filter may be coming.
 pub fn confine(call: &mut Call) -> Outcome {
-    const PR_SET_SECCOMP: usize = 22;
-    if call.number == nr::SECCOMP || call.args[0] == PR_SET_SECCOMP {
-        process::get().confine();
+    const NEW_LISTENER: usize = 1 << 3;
+    const TSYNC: usize = 1;
+    if !may_confine(call) {
+        return Outcome::Forward;
     }
-    Outcome::Forward
+    let process = process::get();
+    // Before the call: a filter may be every thread's from the moment it is there (SECCOMP_FILTER_FLAG_TSYNC).
+    process.confine();
+    let answer = native(call);
+    // With that flag alone, the number of a thread that has another filter is a failure (seccomp(2)).
+    let of_all = call.number == nr::SECCOMP && call.args[1] & (TSYNC | NEW_LISTENER) == TSYNC;
+    if answer.is_err() || of_all && answer != Ok(0) {
+        process.is_not_confined();
+    }
+    done(answer)
+}
+
+/// Whether `call` can install a filter: programs ask with others, and with none given, what the kernel knows (libseccomp, systemd, OpenSSH).
+fn may_confine(call: &Call) -> bool {
+    const PR_SET_SECCOMP: usize = 22;
+    // SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER; of prctl they are larger by one (include/uapi/linux/seccomp.h).
+    const STRICT: u32 = 0;
+    const FILTER: u32 = 1;
+    let [first, second, third, ..] = call.args;
+    let (mode, filter) = match call.number {
+        nr::SECCOMP => (first as u32, third),
+        _ if first as u32 as usize == PR_SET_SECCOMP => ((second as u32).wrapping_sub(1), third),
+        _ => return false,
+    };
+    mode == STRICT || mode == FILTER && filter != 0
 }
 
 /// umask(2)

@@ -70,6 +70,13 @@ fn a_filter_that_allows_to_end_what_has_a_mapping() {
     }
 }
 
+/// Nothing is confined by a question, and by a filter that the kernel refuses.
+fn asks_for_filters(case: &Case) {
+    let program = case.program("confined_reads");
+    case.good(&format!("{program} $M/file asks; head -c 35 $M/file"));
+}
+
 on_each_driver! {
+    who_asks_for_filters_is_under_none |case| asks_for_filters(&case);
     a_filter_that_allows_little_more_than_reading |case| reads_what_is_open(&case);
 }
