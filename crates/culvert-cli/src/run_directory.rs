@@ -6,6 +6,7 @@
 use crate::failure::{Failure, path, reason, shown};
 use crate::recovery;
 use culvert::mount::Mount;
+use culvert_preload::paging::pager::NAMESPACE;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use std::{
     fs, io,
@@ -95,6 +96,9 @@ pub fn create() -> Result<Held, Failure> {
         // For the pager; without it mapped files are filled first.
         if let Ok(command) = std::env::current_exe() {
             let _ = std::os::unix::fs::symlink(command, directory.join("command"));
+        }
+        if let Ok(namespace) = fs::read_link("/proc/self/ns/pid") {
+            let _ = std::os::unix::fs::symlink(namespace, directory.join(NAMESPACE));
         }
         inherit(&lock)
     };

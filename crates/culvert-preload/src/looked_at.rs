@@ -29,7 +29,13 @@ fn any_strangers() -> bool {
 pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<Descriptor> {
     // Open all the time, so that nobody empties it before it is mapped.
     let shadow = open_shadow(description.name(), 0)?;
-    match follow(description, on_demand, |_, _| Ok(())) {
+    let followed = match follow(description, on_demand, |_, _| Ok(())) {
+        Err(error) if error.errno() == Errno::ETXTBSY => {
+            follow::start_executed(description, shadow.0)
+        }
+        followed => followed,
+    };
+    match followed {
         Ok(()) => Ok(shadow),
         Err(error) => {
             let locks = &process::get().table.posix_locks;

@@ -187,7 +187,13 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     let _lock = process::get()
         .node_locks
         .lock(crate::resolver::MountId(name.mount), name.node);
-    let writable = open_shadow(name, 0o2)?;
+    let writable = match open_shadow(name, 0o2) {
+        // Somebody has filled it meanwhile, and executes it.
+        Err(Errno::ETXTBSY) if stat_path(&path).is_ok_and(|found| is_filled(&found)) => {
+            return Ok(());
+        }
+        opened => opened?,
+    };
     let result = fill_opened(file, &writable);
     process::get().table.posix_locks.close(name, writable);
     result
@@ -233,7 +239,11 @@ pub fn set_times(shadow: &Descriptor, attributes: &culvert::Attributes) {
 
 /// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped and touched; whether it is one.
 fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
-    let writable = open_shadow(name, 0o2)?;
+    let writable = match open_shadow(name, 0o2) {
+        // It is being executed, and was filled for that.
+        Err(Errno::ETXTBSY) => return Ok(false),
+        opened => opened?,
+    };
     let result = begin_opened(name, file, &writable);
     process::get().table.posix_locks.close(name, writable);
     result
@@ -284,9 +294,14 @@ pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> 
 
 /// Its time of change is now. Under the node's lock.
 pub fn touch(fd: i32) -> Result<(), Errno> {
-    let mode = stat_descriptor(fd)?.st_mode & 0o7777;
+    let found = stat_descriptor(fd)?;
+    let mode = found.st_mode & 0o7777;
     // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+    match unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) } {
+        // Another user by now (setuid(2)), who may still write it: its time of modification is now, too, so that who looks next compares it.
+        Err(Errno::EPERM) => crate::paging::bytes::set_length(fd, found.st_size as u64),
+        touched => touched.map(|_| ()),
+    }
 }
 
 /// Says that it does, and follows it.

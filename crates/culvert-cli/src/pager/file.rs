@@ -36,6 +36,8 @@ pub struct File {
     writable: OnceLock<Box<dyn culvert::File>>,
     /// The log has said that they cannot be.
     said: AtomicBool,
+    /// Somebody has begun to fill all of it.
+    filling: AtomicBool,
 }
 
 /// What became of pages that were to be dropped.
@@ -92,6 +94,7 @@ impl File {
             ahead: Mutex::default(),
             writable: OnceLock::new(),
             said: AtomicBool::new(false),
+            filling: AtomicBool::new(false),
         })
     }
 
@@ -214,6 +217,11 @@ impl File {
                 self.name.mount
             );
         }
+    }
+
+    /// Whether the caller is the first that is going to fill all of it.
+    pub fn is_first_to_fill(&self) -> bool {
+        !self.filling.swap(true, Relaxed)
     }
 
     /// Fills all of it.

@@ -62,6 +62,8 @@ pub struct Table {
     pub ranges: [Range; RANGES],
     /// What the threads are at.
     pub faults: [Fault; THREADS],
+    /// Ranges without an entry, whose files are not filled yet: a successor does not know them.
+    pub unnoted: AtomicU64,
 }
 
 impl Table {
@@ -92,10 +94,40 @@ impl Table {
             .store(userfault.map_or(0, |fd| fd as u32 + 1), Release);
     }
 
-    /// Notes a range of connection `connection`; its index. None: there are too many.
+    /// Notes a range of connection `connection`; its index. None: there are too many. The last free entry stays free, for [`Self::replace_range`].
     pub fn add_range(&self, connection: usize, about: &RangeOf) -> Option<usize> {
+        let index = self.free_range(0)?;
+        self.free_range(index + 1)?;
+        self.write_range(index, connection, about);
+        Some(index)
+    }
+
+    /// Notes `about` instead of the range with this index, of the same connection; its own index. There is an entry for it always: who is killed in between leaves both.
+    pub fn replace_range(&self, old: usize, about: &RangeOf) -> Option<usize> {
+        let connection = self.ranges[old].connection.load(Relaxed).checked_sub(1)?;
+        let index = self.free_range(0)?;
+        self.write_range(index, connection as usize, about);
+        self.remove_range(old);
+        Some(index)
+    }
+
+    /// The range with this index ends earlier.
+    pub fn shorten_range(&self, index: usize, length: u64) {
+        self.ranges[index].length.store(length, Release);
+    }
+
+    /// There is no range with this index any more.
+    pub fn remove_range(&self, index: usize) {
+        self.ranges[index].connection.store(0, Release);
+    }
+
+    fn free_range(&self, from: usize) -> Option<usize> {
         let free = |entry: &Range| entry.connection.load(Relaxed) == 0;
-        let index = self.ranges.iter().position(free)?;
+        let index = self.ranges.get(from..)?.iter().position(free)?;
+        Some(from + index)
+    }
+
+    fn write_range(&self, index: usize, connection: usize, about: &RangeOf) {
         let entry = &self.ranges[index];
         entry.start.store(about.start, Relaxed);
         entry.length.store(about.length, Relaxed);
@@ -103,7 +135,6 @@ impl Table {
         entry.node.store(about.node, Relaxed);
         entry.mount.store(about.mount.into(), Relaxed);
         entry.connection.store(connection as u64 + 1, Release);
-        Some(index)
     }
 
     /// Whether descriptor `fd` is one of a connection.

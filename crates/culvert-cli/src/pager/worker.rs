@@ -34,6 +34,8 @@ struct Worker {
     table: &'static Table,
     epoll: i32,
     model: Mutex<Model>,
+    /// An earlier worker had ranges that its table had no room for: this one does not know them.
+    lacks_ranges: bool,
 }
 
 /// The table once more, as it is searched, with open files.
@@ -56,7 +58,8 @@ struct Connection {
 
 struct Known {
     about: RangeOf,
-    index: usize,
+    /// Where it is in the table. None: there was no room for it.
+    index: Option<usize>,
     /// None: it cannot be opened any more (this worker has followed another).
     file: Option<Arc<File>>,
 }
@@ -70,11 +73,12 @@ pub fn work(table: &'static Table, epoll: i32, guardian: u32, follows: bool) -> 
         culvert_preload::log!("the pager panics: {what}");
         std::process::abort();
     }));
-    let worker = Worker {
+    let worker: &'static Worker = Box::leak(Box::new(Worker {
         table,
         epoll,
         model: Mutex::default(),
-    };
+        lacks_ranges: table.unnoted.load(Acquire) != 0,
+    }));
     worker.take_over();
     if let Err(error) = kernel::watch(epoll, LISTENING, LISTEN << 32, true) {
         culvert_preload::log!("the pager cannot wait for anything: {error}");
@@ -93,7 +97,6 @@ pub fn work(table: &'static Table, epoll: i32, guardian: u32, follows: bool) -> 
             let _ = std::thread::Builder::new().spawn_scoped(scope, || worker.guardian_died());
         }
         for thread in 1..THREADS {
-            let worker = &worker;
             let _ = std::thread::Builder::new().spawn_scoped(scope, move || worker.events(thread));
         }
         worker.events(0);
@@ -129,7 +132,11 @@ impl Worker {
             };
             let file = model.file(name).ok();
             if let Some(connection) = model.connections.get_mut(&connection) {
-                let known = Known { about, index, file };
+                let known = Known {
+                    about,
+                    index: Some(index),
+                    file,
+                };
                 connection.ranges.insert(about.start, known);
             }
         }
@@ -169,7 +176,7 @@ impl Worker {
     }
 
     /// The life of thread `thread`.
-    fn events(&self, thread: usize) {
+    fn events(&'static self, thread: usize) {
         loop {
             let data = kernel::wait(self.epoll);
             let index = data as u32 as usize;
@@ -215,7 +222,7 @@ impl Worker {
     }
 
     /// A message, or the end, of connection `index`. A message is taken from the socket when it is answered, so that a successor finds it again.
-    fn message(&self, index: usize) {
+    fn message(&'static self, index: usize) {
         let Some(socket) = self.model().connections.get(&index).map(|it| it.socket) else {
             return;
         };
@@ -271,7 +278,7 @@ impl Worker {
         Ok(())
     }
 
-    fn attach(&self, index: usize, message: &Message) -> Result<(), Errno> {
+    fn attach(&'static self, index: usize, message: &Message) -> Result<(), Errno> {
         let name = name_of(message).ok_or(Errno::EINVAL)?;
         let about = RangeOf {
             start: message.start,
@@ -299,7 +306,7 @@ impl Worker {
         connection.prepared = None;
         let known = Known {
             about,
-            index: entry,
+            index: Some(entry),
             file: Some(file),
         };
         connection.ranges.insert(about.start, known);
@@ -307,7 +314,7 @@ impl Worker {
     }
 
     /// Takes a range away; what reaches beyond it stays.
-    fn detach(&self, index: usize, start: u64, length: u64) {
+    fn detach(&'static self, index: usize, start: u64, length: u64) {
         let end = start.saturating_add(length);
         let mut model = self.model();
         let Some(connection) = model.connections.get_mut(&index) else {
@@ -319,36 +326,70 @@ impl Worker {
             .filter(|(_, known)| known.about.end() > start)
             .map(|(&at, _)| at)
             .collect();
+        let mut unnoted = Vec::new();
         for at in touched {
             let Some(known) = connection.ranges.remove(&at) else {
                 continue;
             };
             let about = known.about;
-            let left = [
-                (about.start, start.max(about.start)),
-                (end.min(about.end()), about.end()),
-            ];
-            for (from, to) in left.into_iter().filter(|(from, to)| from < to) {
-                let part = RangeOf {
-                    start: from,
-                    length: to - from,
-                    offset: about.offset + (from - about.start),
-                    ..about
-                };
-                // Added before the whole goes; without room for it its pages stay unknown, and are SIGBUS.
-                if let Some(entry) = self.table.add_range(index, &part) {
-                    let file = known.file.clone();
-                    let known = Known {
-                        about: part,
-                        index: entry,
-                        file,
-                    };
-                    connection.ranges.insert(from, known);
+            let rest = |from: u64, to: u64| RangeOf {
+                start: from,
+                length: to.saturating_sub(from),
+                offset: about.offset + (from - about.start),
+                ..about
+            };
+            let before = Some(rest(about.start, start)).filter(|part| part.length != 0);
+            let behind = (end < about.end()).then(|| rest(end, about.end()));
+            // Each is noted before the whole goes.
+            let entry = behind.and_then(|behind| match (known.index, before) {
+                (Some(whole), None) => self.table.replace_range(whole, &behind),
+                _ => self.table.add_range(index, &behind),
+            });
+            if let Some(behind) = behind {
+                if entry.is_none() {
+                    unnoted.push(known.file.clone());
                 }
+                let known = Known {
+                    about: behind,
+                    index: entry,
+                    file: known.file.clone(),
+                };
+                connection.ranges.insert(end, known);
             }
-            self.table.ranges[known.index].connection.store(0, Release);
+            match (known.index, before) {
+                (Some(whole), Some(before)) => self.table.shorten_range(whole, before.length),
+                (Some(whole), None) => self.table.remove_range(whole),
+                (None, _) => {}
+            }
+            if let Some(before) = before {
+                let known = Known {
+                    about: before,
+                    ..known
+                };
+                connection.ranges.insert(before.start, known);
+            }
+        }
+        for file in unnoted {
+            self.fill_unnoted(file);
         }
         model.forget_files();
+    }
+
+    /// The table has no room for a range of `file`: this worker serves it all the same, and fills the file, since a successor would not know the range.
+    fn fill_unnoted(&'static self, file: Option<Arc<File>>) {
+        if file.as_ref().is_some_and(|file| !file.is_first_to_fill()) {
+            return;
+        }
+        culvert_preload::log!("the pager has too many ranges: what is mapped is filled now");
+        self.table.unnoted.fetch_add(1, AcqRel);
+        let Some(file) = file else { return };
+        // While the others serve: the lock of the file may be with somebody who waits for a page.
+        let _ = std::thread::Builder::new().spawn(move || match file.fill_all() {
+            Ok(()) => {
+                self.table.unnoted.fetch_sub(1, AcqRel);
+            }
+            Err(error) => culvert_preload::log!("a mapped file cannot be filled: {error}"),
+        });
     }
 
     /// Faults of connection `index`.
@@ -387,6 +428,8 @@ impl Worker {
                     );
                     fault::refuse(userfault, address);
                 }
+                // Perhaps one that an earlier worker knew: to wake who waits would only make it ask again.
+                None if self.lacks_ranges => fault::refuse(userfault, address),
                 // Unmapped meanwhile: the thread looks again and finds nothing, or something else.
                 None => {
                     let _ = userfault::wake(userfault, address, userfault::PAGE);
@@ -411,9 +454,8 @@ impl Worker {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         paging::recover(connection.slot);
-        for known in connection.ranges.values() {
-            self.table.ranges[known.index].connection.store(0, Release);
-        }
+        let noted = connection.ranges.values().filter_map(|known| known.index);
+        noted.for_each(|index| self.table.remove_range(index));
         self.table.connections[index].socket.store(0, Release);
         for fd in connection.userfault.into_iter().chain([connection.socket]) {
             kernel::unwatch(self.epoll, fd);

@@ -4,6 +4,7 @@ use super::backed::Backed;
 use super::path::{Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
 use super::{Answer, descriptor, done, granted, permits};
+use crate::description::Object;
 use crate::exec::{self, Program};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
@@ -309,18 +310,25 @@ pub fn execveat(call: &mut Call) -> Outcome {
     )))
 }
 
-/// Keeps what is written to open files by another user, too.
+/// What others store into open files is seen by another user, too, and what that one writes by them.
 fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
+    crate::paging::records::prepare()?;
     if process::vfork_child().is_some() {
         return Ok(());
     }
-    let mut names = Vec::new();
+    let mut wanted: Vec<(ShadowName, bool)> = Vec::new();
     process.table.each(|_, description| {
-        if description.changes && description.writable().is_ok() && !description.is_direct() {
-            names.push(description.name());
+        let is_file = matches!(description.object, Object::File(_));
+        if !description.changes || !is_file || description.is_direct() {
+            return;
+        }
+        let (name, writable) = (description.name(), description.writable().is_ok());
+        match wanted.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known |= writable,
+            None => wanted.push((name, writable)),
         }
     });
-    names.into_iter().try_for_each(crate::paging::follow::keep)
+    crate::paging::follow::keep(&wanted)
 }
 
 /// setuid(2) and all the others that change credentials.
@@ -338,7 +346,7 @@ pub fn credentials(call: &mut Call) -> Outcome {
             .and_then(|()| keep_shadows(process));
         if let Err(error) = ready {
             crate::log!(
-                "open files of mounts will not be readable after exec as another user: {error}"
+                "what others store into open files of mounts may not be seen as another user, nor these be readable after exec: {error}"
             );
         }
     }

@@ -24,7 +24,9 @@ const O_NOATIME: usize = 0o1000000;
 /// A shadow open for reading and writing.
 pub enum Opened {
     /// Kept open for a node that this process maps.
-    Kept(i32),
+    Mapped(i32),
+    /// Kept open because this process changes its user.
+    Kept(Arc<Kept>),
     /// Opened for this purpose, closed when dropped.
     Own(ShadowName, Option<Descriptor>),
 }
@@ -33,7 +35,8 @@ impl Opened {
     /// Its number.
     pub fn number(&self) -> i32 {
         match self {
-            Self::Kept(fd) => *fd,
+            Self::Mapped(fd) => *fd,
+            Self::Kept(kept) => kept.number(),
             Self::Own(_, descriptor) => descriptor.as_ref().map_or(-1, |own| own.0),
         }
     }
@@ -41,7 +44,7 @@ impl Opened {
     /// The descriptor that was opened for this purpose.
     pub fn into_own(mut self) -> Option<Descriptor> {
         match &mut self {
-            Self::Kept(_) => None,
+            Self::Mapped(_) | Self::Kept(_) => None,
             Self::Own(_, descriptor) => descriptor.take(),
         }
     }
@@ -84,7 +87,7 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
         return Ok(None);
     }
     let opened = match nodes::descriptor(name) {
-        Some(fd) => Opened::Kept(fd),
+        Some(fd) => Opened::Mapped(fd),
         None => {
             let path = process::get().run.shadow(name);
             match shadow::open_path(name, &path, O_RDWR as usize | O_NOATIME) {
@@ -98,28 +101,72 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     Ok(shadow::is_followed(&found).then_some(opened))
 }
 
-/// Shadows that stay open because this process changes its user, who cannot enter the run directory.
-static KEPT: Mutex<Vec<(ShadowName, &'static AtomicI32)>> = Mutex::new(Vec::new());
-
-fn kept(name: ShadowName) -> Option<i32> {
-    let kept = KEPT.lock();
-    let (_, place) = kept.iter().find(|(of, _)| *of == name)?;
-    Some(place.load(Relaxed))
+/// A shadow that stays open because this process changes its user, who cannot enter the run directory.
+pub struct Kept {
+    name: ShadowName,
+    /// It may be written.
+    writable: bool,
+    place: &'static AtomicI32,
 }
 
-/// Keeps the shadow of `name` open, if it is one that follows its file: what is written to the file by another user must reach it.
-pub fn keep(name: ShadowName) -> Result<(), Errno> {
-    if kept(name).is_some() {
-        return Ok(());
+impl Kept {
+    fn number(&self) -> i32 {
+        self.place.load(Acquire)
     }
-    if let Some(own) = followed(name)?.and_then(Opened::into_own) {
-        let fd = own.0;
-        core::mem::forget(own);
-        let adopted = process::get().table.adopt_internal(fd);
-        let place = adopted.unwrap_or_else(|| Box::leak(Box::new(AtomicI32::new(fd))));
-        KEPT.lock().push((name, place));
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let fd = self.place.swap(-1, AcqRel);
+        if fd >= 0 {
+            let locks = &process::get().table.posix_locks;
+            locks.close(self.name, Descriptor(fd));
+        }
     }
-    Ok(())
+}
+
+static KEPT: Mutex<Vec<Arc<Kept>>> = Mutex::new(Vec::new());
+
+fn kept(name: ShadowName) -> Option<Arc<Kept>> {
+    let kept = KEPT.lock();
+    kept.iter().find(|kept| kept.name == name).cloned()
+}
+
+/// Keeps the shadows of `wanted` open, for writing where that is said, and no others: somebody may map their files when this process is another user, and what is in the mapping, or
+/// written to the file, is to be seen by both.
+pub fn keep(wanted: &[(ShadowName, bool)]) -> Result<(), Errno> {
+    let gone: Vec<Arc<Kept>> = {
+        let mut kept = KEPT.lock();
+        let is_wanted = |kept: &mut Arc<Kept>| wanted.iter().all(|(name, _)| *name != kept.name);
+        kept.extract_if(.., is_wanted).collect()
+    };
+    // Outside the lock: they are closed.
+    drop(gone);
+    let mut result = Ok(());
+    for &(name, writable) in wanted {
+        if kept(name).is_some_and(|kept| kept.writable || !writable) {
+            continue;
+        }
+        let opened = open_shadow_for(name, writable);
+        match opened.map(|own| process::get().table.keep_shadow(name, own)) {
+            Ok(Some(place)) => {
+                let new = Arc::new(Kept {
+                    name,
+                    writable,
+                    place,
+                });
+                // The first of a name is the one that is used.
+                KEPT.lock().insert(0, new);
+            }
+            Ok(None) => result = Err(Errno::EMFILE),
+            Err(error) => result = Err(error),
+        }
+    }
+    result
+}
+
+fn open_shadow_for(name: ShadowName, writable: bool) -> Result<Descriptor, Errno> {
+    shadow::open_shadow(name, if writable { O_RDWR } else { 0 })
 }
 
 /// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and
@@ -142,7 +189,7 @@ pub fn start<R>(
         return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
     }
     let opened = match nodes::descriptor(name) {
-        Some(fd) => Opened::Kept(fd),
+        Some(fd) => Opened::Mapped(fd),
         None => Opened::Own(name, Some(shadow::open_shadow(name, O_RDWR)?)),
     };
     let fd = opened.number();
@@ -188,6 +235,33 @@ pub fn start<R>(
         filled = true;
     }
     then(opened, filled)
+}
+
+/// The same for a shadow that is being executed, which nobody can open for writing (execve(2), ETXTBSY), nor change then: `fd` is one that may only be read. Who executed it had filled it; it
+/// follows its file from now on, for who writes the file when the program has ended.
+///
+/// `ETXTBSY` where it has other bytes than its file, which somebody outside of the run has changed since.
+pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()> {
+    let (name, file) = (description.name(), description.file()?);
+    let locks = &process::get().node_locks;
+    let group = locks.mapped(description.mount, description.node);
+    let group = group.ok_or(Errno::ENOMEM)?;
+    let _lock = locks.lock(description.mount, description.node);
+    group.followed.fetch_or(FOLLOWS, AcqRel);
+    looked_at::take_if_strangers(name, fd);
+    let found = stat_descriptor(fd)?;
+    if shadow::is_followed(&found) && records::any(name) || is_current(file, &found)? {
+        return Ok(());
+    }
+    let now = file.attributes()?;
+    if !shadow::is_filled(&found) || now.size != found.st_size as u64 {
+        return Err(Errno::ETXTBSY.into());
+    }
+    each_difference(file, fd, (0, now.size), &mut |_, _, _| {
+        Err(Errno::ETXTBSY.into())
+    })?;
+    shadow::mark_followed(fd, &now)?;
+    looked_at::mark_equal_to(&now, fd)
 }
 
 /// Makes what is there of a shadow with holes equal to its file, which has changed since; what is missing is read when it is needed, as before.

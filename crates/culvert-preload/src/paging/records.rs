@@ -62,6 +62,11 @@ pub fn identity(of: &Attributes) -> u64 {
     })
 }
 
+/// Makes the table known to this process, which may not be allowed to open it later.
+pub fn prepare() -> Result<(), Errno> {
+    map(true).map(|_| ())
+}
+
 fn map(create: bool) -> Result<Table, Errno> {
     let known = ADDRESS.load(Acquire);
     let address = match known {

@@ -35,6 +35,7 @@ mod mapped_calls;
 mod mapped_entered;
 mod mapped_lazily;
 mod mapped_on_demand;
+mod mapped_others;
 mod mapped_records;
 mod mapped_room;
 mod mapped_shortage;

@@ -63,6 +63,8 @@ impl State {
                     // SAFETY: sleeps for a millisecond.
                     let _ = unsafe { syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0]) };
                 }
+                // One that is made by others, or by this process in the run's own namespace, is used.
+                Err(Errno::EXDEV) => return Err(Errno::EXDEV),
                 Err(error) => return Err(self.give_up(error)),
             }
         }

@@ -6,6 +6,7 @@ use crate::process::{
     self,
     helper::{self, Blocked},
 };
+use crate::run::read_link;
 use crate::shadow::{self, Descriptor};
 use alloc::{vec, vec::Vec};
 use culvert_sys::{Errno, nr, syscall};
@@ -51,9 +52,23 @@ pub fn connect() -> Result<Descriptor, Errno> {
     Ok(socket)
 }
 
-/// Starts a pager. EAGAIN: there is one, or one is being started or is about to end.
+/// The link in the run directory whose text names the run's PID namespace, as `/proc/self/ns/pid` does.
+pub const NAMESPACE: &str = "pid-namespace";
+
+/// Whether a child would be in the PID namespace of the run. In another one it would be ended with that one's first process (pid_namespaces(7)), and leave those outside waiting; or be
+/// that first process, with which all others end.
+fn children_are_in_runs_namespace() -> bool {
+    let runs = read_link(&process::get().run.file(NAMESPACE));
+    // Of what unshare(2) has made there is none before its first process.
+    runs.is_ok() && runs == read_link(c"/proc/thread-self/ns/pid_for_children".to_bytes_with_nul())
+}
+
+/// Starts a pager. EAGAIN: there is one, or one is being started or is about to end. EXDEV: a pager that is made here would be in another PID namespace than the run.
 pub fn start() -> Result<(), Errno> {
     let process = process::get();
+    if !children_are_in_runs_namespace() {
+        return Err(Errno::EXDEV);
+    }
     let lock = shadow::open(&process.run.file("pager.lock"), O_RDWR_CREAT, 0o600)?;
     let path = process.run.file("pager");
     let (address, length) = address()?;

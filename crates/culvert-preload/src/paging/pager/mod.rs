@@ -15,7 +15,7 @@ mod ranges;
 pub mod userfault;
 
 pub use forked::{forked, settle};
-pub use launch::{LISTENING, LOCK, WORD};
+pub use launch::{LISTENING, LOCK, NAMESPACE, WORD};
 pub use message::name_of;
 pub use ranges::Part;
 
