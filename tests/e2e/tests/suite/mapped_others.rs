@@ -59,7 +59,12 @@ fn programs_that_run_from_an_archive_are_mapped() {
 /// Only root becomes another user.
 #[test]
 fn another_user_sees_what_is_stored_later() {
-    for driver in [Driver::NoDescriptor, Driver::Layered, Driver::Driven, Driver::Memory] {
+    for driver in [
+        Driver::NoDescriptor,
+        Driver::Layered,
+        Driver::Driven,
+        Driver::Memory,
+    ] {
         if world().is_root()
             && let Some((case, program)) = case("user", "mapped_user", driver, User::Me)
         {
