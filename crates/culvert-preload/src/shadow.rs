@@ -55,17 +55,31 @@ pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno>
         .map(|fd| Descriptor(fd as i32))
 }
 
+/// An open file description on the shadow of `name` that is none of the program's, with the access mode and status flags `flags`; its offset is not to be used.
+pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+    match parked(name, kept_flags(flags)) {
+        Some(parked) => Ok(parked),
+        None => open_description(name, flags),
+    }
+}
+
+/// One that was opened before and could not be closed.
+pub fn parked(name: ShadowName, flags: usize) -> Option<Descriptor> {
+    let locks = &process::get().table.posix_locks;
+    locks.are_on(name).then(|| locks.parked(name, flags))?
+}
+
 /// A new open file description on the shadow of `name`, with the access mode and status flags `flags`.
 ///
 /// Where closing it would drop the program's locks, it will stay: so its number is then none that the program gets next.
-pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+pub fn open_description(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     match process::get().table.posix_locks.are_on(name) {
         true => crate::descriptors::open_high(&|| open_lowest(name, flags)),
         false => open_lowest(name, flags),
     }
 }
 
-/// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a number as [`open_shadow`]'s.
+/// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a number as [`open_description`]'s.
 pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<Descriptor, Errno> {
     match process::get().table.posix_locks.are_on(name) {
         true => crate::descriptors::open_high(&|| open(path, flags, 0)),
@@ -73,7 +87,7 @@ pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<Descript
     }
 }
 
-/// As [`open_shadow`], at the lowest number that is free: for the program itself.
+/// As [`open_description`], at the lowest number that is free: for the program itself.
 pub fn open_lowest(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     let path = process::get().run.shadow(name);
     let wanted = kept_flags(flags);

@@ -71,6 +71,11 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
         0,
         0,
     ];
+    let sets = matches!(command, F_SETLK | F_SETLKW) && lock.kind != F_UNLCK;
+    // Before it is there, or another thread could close a descriptor of Culvert's in between.
+    if sets {
+        table.posix_locks.note(held, fd);
+    }
     // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
     let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
     let answer = Errno::check(result.map_err(|_| super::RESTART)?)?;
@@ -80,7 +85,8 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
             user::write(argument, &lock.kind).map_err(|_| Errno::EFAULT)?;
         }
         F_GETLK | F_OFD_GETLK => user::write(argument, &lock).map_err(|_| Errno::EFAULT)?,
-        F_SETLK | F_SETLKW if lock.kind != F_UNLCK => table.posix_locks.note(held, fd),
+        // Once more: another thread may have closed a descriptor of the file's meanwhile.
+        F_SETLK | F_SETLKW if sets => table.posix_locks.note(held, fd),
         _ => {}
     }
     Ok(answer)

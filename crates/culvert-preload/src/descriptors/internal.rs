@@ -109,6 +109,14 @@ impl Table {
         name: ShadowName,
         descriptor: Descriptor,
     ) -> Option<&'static AtomicI32> {
+        // One that must not be closed stays where it is, and the next one for the same node will be this one.
+        if descriptor.0 >= lowest_internal()
+            && !tables::are_asked_for()
+            && self.posix_locks.are_on(name)
+        {
+            classes::set(descriptor.0, INTERNAL);
+            return Some(self.adopted.add(descriptor.release()));
+        }
         let place = self.take_high(descriptor.0);
         self.posix_locks.close(name, descriptor);
         place

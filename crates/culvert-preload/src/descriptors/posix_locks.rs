@@ -6,7 +6,7 @@
 use super::Table;
 use crate::description::{Description, O_PATH, Object};
 use crate::process::tables;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{Descriptor, open_shadow};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -16,12 +16,21 @@ use culvert_sys::{nr, sync::Mutex, syscall};
 /// A node on which this process has set locks.
 struct Locked {
     name: ShadowName,
-    /// Descriptors of its shadow that would have been closed, and the shadow's inode.
-    parked: Vec<(i32, u64)>,
+    /// Descriptors of its shadow that would have been closed.
+    parked: Vec<Parked>,
     /// The driver's own descriptor of the file, where that stands in the shadow's place.
     own: Option<i32>,
     /// Device and inode of that file, or of the shadow.
     identity: Option<(u64, u64)>,
+}
+
+/// A descriptor that is open for the locks' sake.
+struct Parked {
+    fd: i32,
+    /// The shadow's inode.
+    inode: u64,
+    /// The program has descriptors of the same description, with an offset and flags that are its own.
+    shared: bool,
 }
 
 /// The nodes on which this process has set locks.
@@ -105,16 +114,53 @@ impl PosixLocks {
 
     /// Closes a descriptor of the shadow of `name` that the program never had; kept open while closing it would drop locks.
     pub fn close(&self, name: ShadowName, descriptor: Descriptor) {
+        self.park(name, descriptor, false);
+    }
+
+    /// The same of one whose description the program has.
+    pub(super) fn close_shared(&self, name: ShadowName, descriptor: Descriptor) {
+        self.park(name, descriptor, true);
+    }
+
+    /// One of those that [`PosixLocks::close`] has kept open, on the shadow that `name` has now and with these status flags: the caller's until it closes it again. So there are as many as are
+    /// needed at once, however often.
+    pub fn parked(&self, name: ShadowName, flags: usize) -> Option<Descriptor> {
+        // A child of vfork has not got what its parent has parked since.
+        if tables::are_asked_for() || crate::process::vfork_child_with_table().is_some() {
+            return None;
+        }
+        let run = &crate::process::get().run;
+        let now = stat_path(&run.shadow(name)).ok()?;
+        let mut list = self.list.lock();
+        let locked = list.iter_mut().find(|locked| locked.name == name)?;
+        let fits = |parked: &Parked| {
+            !parked.shared
+                && parked.inode == now.st_ino
+                && identity(parked.fd) == Some((now.st_dev, now.st_ino))
+                && status_flags(parked.fd) == Some(flags)
+        };
+        let fitting = locked.parked.iter().enumerate().filter(|it| fits(it.1));
+        // A low number would have to be moved where it is kept, and another one be parked for that.
+        let (at, _) = fitting.max_by_key(|it| it.1.fd)?;
+        Some(Descriptor(locked.parked.swap_remove(at).fd))
+    }
+
+    fn park(&self, name: ShadowName, descriptor: Descriptor, shared: bool) {
         if tables::are_asked_for() {
             self.close_or_park(name, descriptor);
             return;
         }
-        if self.any.load(Relaxed) {
+        // The locks are not those of a child of vfork, which has a table of its own.
+        if self.any.load(Relaxed) && crate::process::vfork_child_with_table().is_none() {
             let mut list = self.list.lock();
             if let Some(locked) = list.iter_mut().find(|locked| locked.name == name)
                 && let Ok(found) = stat_descriptor(descriptor.0)
             {
-                locked.parked.push((descriptor.release(), found.st_ino));
+                locked.parked.push(Parked {
+                    fd: descriptor.release(),
+                    inode: found.st_ino,
+                    shared,
+                });
                 return;
             }
         }
@@ -125,7 +171,7 @@ impl PosixLocks {
     fn close_or_park(&self, name: ShadowName, descriptor: Descriptor) {
         let mut list = self.list.lock();
         for locked in &mut *list {
-            locked.parked.retain(|&(fd, inode)| {
+            locked.parked.retain(|&Parked { fd, inode, .. }| {
                 let there = stat_descriptor(fd).is_ok_and(|found| found.st_ino == inode);
                 let needed = there && has_locks(fd);
                 if there && !needed {
@@ -143,7 +189,11 @@ impl PosixLocks {
             classes::set(descriptor.0, super::INTERNAL);
             list.push(Locked {
                 name,
-                parked: alloc::vec![(descriptor.release(), found.st_ino)],
+                parked: alloc::vec![Parked {
+                    fd: descriptor.release(),
+                    inode: found.st_ino,
+                    shared: true,
+                }],
                 own: None,
                 identity: None,
             });
@@ -238,16 +288,22 @@ fn has_locks_between(fd: i32, start: i64, last: i64, left: &mut u32) -> bool {
                 .is_some_and(|next| next <= last && has_locks_between(fd, next, last, left)))
 }
 
-fn is_path(fd: i32) -> bool {
+/// Access mode and status flags as they were asked for.
+fn status_flags(fd: i32) -> Option<usize> {
     const F_GETFL: usize = 3;
+    const O_LARGEFILE: usize = 0o100000;
     // SAFETY: only reads flags.
     let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) };
-    flags.is_ok_and(|flags| flags as u32 & O_PATH != 0)
+    flags.ok().map(|flags| flags & !O_LARGEFILE)
+}
+
+fn is_path(fd: i32) -> bool {
+    status_flags(fd).is_some_and(|flags| flags as u32 & O_PATH != 0)
 }
 
 impl Locked {
     fn release(&self) {
-        for &(fd, inode) in &self.parked {
+        for &Parked { fd, inode, .. } in &self.parked {
             // The program may have closed the number and have it for something else now.
             if stat_descriptor(fd).is_ok_and(|found| found.st_ino == inode) {
                 drop(Descriptor(fd));
@@ -277,7 +333,7 @@ impl Table {
         kept.retain(|(name, _)| list.iter().any(|locked| locked.name == *name));
         let parked = list.iter().flat_map(|locked| &locked.parked);
         for fd in parked
-            .map(|parked| parked.0)
+            .map(|parked| parked.fd)
             .chain(kept.iter().map(|kept| kept.1))
         {
             const F_SETFD: usize = 2;

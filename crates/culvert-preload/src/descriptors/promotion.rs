@@ -43,7 +43,7 @@ impl Table {
                 kernel_seek(opened.0, offset as i64, 0)?;
             }
             self.replace_all(&description, fd, opened.0)?;
-            self.posix_locks.close(name, opened);
+            self.posix_locks.close_shared(name, opened);
             Ok(Kept::OnShadow)
         })
     }
@@ -130,7 +130,7 @@ fn shadow_of(description: &Description, flags: u32) -> Result<shadow::Descriptor
         return gone.shadow(flags);
     }
     let name = description.name();
-    let opened = shadow::open_shadow(name, flags)?;
+    let opened = shadow::open_description(name, flags)?;
     // It may just have become the file, and this be a new one with its name.
     match description.gone() {
         None => Ok(opened),

@@ -98,7 +98,7 @@ fn pages_stay(node: &Node) -> bool {
     let mut words = [0u64; 14];
     // SAFETY: the structure is 14 words long.
     let told = unsafe { syscall::call(nr::SYSINFO, [words.as_mut_ptr() as usize]) };
-    let shadow = nodes::descriptor(node.name).map(stat_descriptor);
+    let shadow = nodes::open(node.name).map(|(_node, fd)| stat_descriptor(fd));
     told.is_ok()
         && words[TOTAL_SWAP] == 0
         && shadow.is_some_and(|found| found.is_ok_and(|found| pager::fill::is_fit(&found)))

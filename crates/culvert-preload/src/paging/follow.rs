@@ -23,8 +23,8 @@ const O_NOATIME: usize = 0o1000000;
 
 /// A shadow open for reading and writing.
 pub enum Opened {
-    /// Kept open for a node that this process maps.
-    Mapped(i32),
+    /// Open for a node that this process maps, and that is not given up before this.
+    Mapped(Arc<nodes::Node>, i32),
     /// Kept open because this process changes its user.
     Kept(Arc<Kept>),
     /// Opened for this purpose, closed when dropped.
@@ -35,7 +35,7 @@ impl Opened {
     /// Its number.
     pub fn number(&self) -> i32 {
         match self {
-            Self::Mapped(fd) => *fd,
+            Self::Mapped(_, fd) => *fd,
             Self::Kept(kept) => kept.number(),
             Self::Own(_, descriptor) => descriptor.as_ref().map_or(-1, |own| own.0),
         }
@@ -44,7 +44,7 @@ impl Opened {
     /// The descriptor that was opened for this purpose.
     pub fn into_own(mut self) -> Option<Descriptor> {
         match &mut self {
-            Self::Mapped(_) | Self::Kept(_) => None,
+            Self::Mapped(..) | Self::Kept(_) => None,
             Self::Own(_, descriptor) => descriptor.take(),
         }
     }
@@ -86,11 +86,12 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     if !may_be_followed(name) {
         return Ok(None);
     }
-    let opened = match nodes::descriptor(name) {
-        Some(fd) => Opened::Mapped(fd),
+    const FLAGS: usize = O_RDWR as usize | O_NOATIME;
+    let opened = match nodes::open(name) {
+        Some((node, fd)) => Opened::Mapped(node, fd),
         None => {
-            let path = process::get().run.shadow(name);
-            match shadow::open_path(name, &path, O_RDWR as usize | O_NOATIME) {
+            let open = || shadow::open_path(name, &process::get().run.shadow(name), FLAGS);
+            match shadow::parked(name, FLAGS).map_or_else(open, Ok) {
                 Ok(opened) => Opened::Own(name, Some(opened)),
                 Err(Errno::ENOENT) => return Ok(None),
                 Err(error) => Opened::Kept(kept(name).ok_or(error)?),
@@ -188,8 +189,8 @@ pub fn start<R>(
     if let Some(gone) = description.gone() {
         return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
     }
-    let opened = match nodes::descriptor(name) {
-        Some(fd) => Opened::Mapped(fd),
+    let opened = match nodes::open(name) {
+        Some((node, fd)) => Opened::Mapped(node, fd),
         None => Opened::Own(name, Some(shadow::open_shadow(name, O_RDWR)?)),
     };
     let fd = opened.number();

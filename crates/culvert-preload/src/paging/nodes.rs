@@ -84,13 +84,14 @@ pub fn any() -> bool {
     ANY.load(Relaxed)
 }
 
-/// The descriptor of the shadow of `name` that is kept open here.
-pub fn descriptor(name: ShadowName) -> Option<i32> {
+/// The descriptor of the shadow of `name` that is kept open here, as long as the node is.
+pub fn open(name: ShadowName) -> Option<(Arc<Node>, i32)> {
     if !any() || process::vfork_child().is_some() {
         return None;
     }
-    let fd = find(name)?.shadow?.load(Relaxed);
-    (fd >= 0).then_some(fd)
+    let node = find(name)?;
+    let fd = node.shadow?.load(Relaxed);
+    (fd >= 0).then_some((node, fd))
 }
 
 /// The node of `name`, if it is mapped here.

@@ -149,12 +149,23 @@ impl Record {
         }
     }
 
-    /// Takes the record over from the `owner` that it has, which is gone; false when somebody else was faster.
-    pub fn take_over(&self, owner: u32) -> bool {
-        let me = process::get().node_locks.owner();
-        self.owner
-            .compare_exchange(owner, me, AcqRel, Acquire)
-            .is_ok()
+    /// Takes the record over for `me` from the `owner` that it had when it was looked at, which was gone; what it says now, or none when somebody else was faster. That may have been long ago: if it was freed
+    /// meanwhile and is another one, whose owner has the same slot, it stays that owner's unless `is_wanted` says otherwise.
+    pub fn take_over(
+        &self,
+        owner: u32,
+        me: u32,
+        is_wanted: impl FnOnce(&Said) -> bool,
+    ) -> Option<Said> {
+        let taken = self.owner.compare_exchange(owner, me, AcqRel, Acquire);
+        taken.ok()?;
+        let now = self.said().map(|said| Said { owner, ..said });
+        if now.as_ref().is_some_and(is_wanted) {
+            return now;
+        }
+        // It may have been freed again in the meantime.
+        let _ = self.owner.compare_exchange(me, owner, AcqRel, Relaxed);
+        None
     }
 
     /// What was taken over is left to whoever comes next.
@@ -231,6 +242,14 @@ pub fn any(name: ShadowName) -> bool {
     group(name).is_some_and(|group| group.records.load(Acquire) != 0) && !of(name).is_empty()
 }
 
+/// What tells the file of `record`, one of the table's, from a later one of the same number.
+pub fn identity_of(record: &'static Record) -> u64 {
+    let Ok(table) = map(false) else { return 0 };
+    let mut all = table.records.iter().zip(table.identities);
+    all.find(|(one, _)| core::ptr::eq(*one, record))
+        .map_or(0, |(_, identity)| identity.load(Relaxed))
+}
+
 /// All valid records for which `wanted` says so.
 pub fn all(wanted: impl Fn(&Said) -> bool) -> alloc::vec::Vec<(&'static Record, Said)> {
     let Ok(table) = map(false) else {
@@ -286,5 +305,46 @@ pub fn orphan(slot: u32) {
     let Ok(table) = map(false) else { return };
     for record in table.used() {
         let _ = record.owner.compare_exchange(slot, NOBODY, AcqRel, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(owner: u32) -> Record {
+        Record {
+            owner: AtomicU32::new(owner),
+            mount: AtomicU32::new(1),
+            node: AtomicU64::new(7),
+            start: AtomicU64::new(0),
+            end: AtomicU64::new(4096),
+        }
+    }
+
+    /// Of two that look at the same time one is slow: the other has brought what is there to the file, and the process that is new in that slot has the record.
+    #[test]
+    fn a_record_that_has_become_a_living_processes_stays_its() {
+        let record = record(5);
+        assert_eq!(record.take_over(5, 9, |_| false), None);
+        assert_eq!(record.said().map(|said| said.owner), Some(5));
+    }
+
+    #[test]
+    fn who_takes_a_record_over_learns_what_it_says_now() {
+        let record = record(5);
+        record.widen((0, 8192));
+        let said = record.take_over(5, 9, |said| said.owner == 5);
+        assert_eq!(said.map(|said| said.range), Some((0, 8192)));
+        assert_eq!(record.said().map(|said| said.owner), Some(9));
+        assert_eq!(record.take_over(5, 10, |_| true), None);
+    }
+
+    #[test]
+    fn what_says_nothing_yet_is_left_to_its_owner() {
+        let record = record(5);
+        record.end.store(0, Relaxed);
+        assert_eq!(record.take_over(5, 9, |_| true), None);
+        assert_eq!(record.owner.load(Relaxed), 5);
     }
 }

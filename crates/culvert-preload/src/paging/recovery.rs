@@ -47,11 +47,15 @@ pub fn recover_all() -> culvert::Result<()> {
 fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culvert::Result<()> {
     let mut result = Ok(());
     // A slot, so that others see who has taken a record over.
-    let _ = process::get().node_locks.owner();
-    for (record, said) in records::all(wanted) {
-        if !record.take_over(said.owner) {
+    let me = process::get().node_locks.owner();
+    for (record, seen) in records::all(&wanted) {
+        let Some(said) = record.take_over(seen.owner, me, &wanted) else {
             continue;
-        }
+        };
+        let said = records::Said {
+            identity: records::identity_of(record),
+            ..said
+        };
         match recover_range(&said, later) {
             Ok(()) => record.free(),
             Err(error) => {

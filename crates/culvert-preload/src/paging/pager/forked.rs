@@ -90,8 +90,8 @@ pub fn settle() {
 
 /// Whether the shadow of `name`, of which something is mapped, may have holes that mean missing pages.
 fn may_lack(name: ShadowName) -> bool {
-    let found = match nodes::descriptor(name) {
-        Some(fd) => stat_descriptor(fd),
+    let found = match nodes::open(name) {
+        Some((_node, fd)) => stat_descriptor(fd),
         None => stat_path(&process::get().run.shadow(name)),
     };
     !found.is_ok_and(|found| !fill::is_partly(&found))
