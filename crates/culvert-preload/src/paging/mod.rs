@@ -18,12 +18,12 @@ pub mod regions;
 pub mod room;
 pub mod synced;
 
-use crate::calls::Answer;
+use crate::calls::{Answer, io::report};
 use crate::description::Description;
 use crate::memory::{self, Span, UserSink};
 use crate::process;
 use crate::run::stat_descriptor;
-use culvert::{Errno, File};
+use culvert::Errno;
 use culvert_sys::{nr, syscall};
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
 
@@ -60,7 +60,7 @@ fn read_shadow(
     if pager::fill::is_partly(&stat_descriptor(fd)?) {
         // Until it is read: the pager drops pages.
         let _lock = (!locked).then(|| follow::lock(description)).flatten();
-        return read_partly(description.file()?, fd, offset, spans).map(Some);
+        return read_partly(description, fd, offset, spans).map(Some);
     }
     read_all(fd, offset, spans).map(Some)
 }
@@ -79,7 +79,8 @@ fn read_all(fd: i32, offset: u64, spans: &[Span]) -> Answer {
 
 /// Reads what is there of a shadow that may have holes, and the rest from its file: filling them would take room that nobody gives back, for bytes that may be
 /// looked at once. Under the node's lock.
-fn read_partly(file: &dyn File, fd: i32, offset: u64, spans: &[Span]) -> Answer {
+fn read_partly(description: &Description, fd: i32, offset: u64, spans: &[Span]) -> Answer {
+    let file = description.file()?;
     let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
     let end = offset.saturating_add(length);
     let end = end.min(stat_descriptor(fd)?.st_size as u64);
@@ -92,7 +93,7 @@ fn read_partly(file: &dyn File, fd: i32, offset: u64, spans: &[Span]) -> Answer 
             true => read_all(fd, at, &part),
             false => file
                 .read_at(at, &mut UserSink::new(&part))
-                .map_err(|error| error.errno()),
+                .map_err(|error| report(description, "read", &error)),
         };
         match got {
             Ok(count) => at += count as u64,
