@@ -201,7 +201,7 @@ fn put(
         let change = follow::before_giving(held, place).map_err(failed)?;
         match change {
             Some(change) if change.is_blind() => {
-                give(change, spans, &mut |_, mut bytes| file.append(&mut bytes)).map_err(failed)?
+                give(change, spans, |_, mut bytes| file.append(&mut bytes)).map_err(failed)?
             }
             change => {
                 let (at, count) = file.append(&mut UserSource::new(spans)).map_err(failed)?;
@@ -214,7 +214,7 @@ fn put(
         let place = Place::Range(offset, offset.saturating_add(total(spans) as u64));
         let change = follow::before_giving(held, place).map_err(failed)?;
         match change {
-            Some(change) if change.is_blind() => give(change, spans, &mut |done, mut bytes| {
+            Some(change) if change.is_blind() => give(change, spans, |done, mut bytes| {
                 let at = offset + done as u64;
                 file.write_at(at, &mut bytes).map(|count| (at, count))
             })
@@ -243,7 +243,7 @@ fn put(
 fn give(
     mut change: Change<'_>,
     spans: &[Span],
-    write: &mut dyn FnMut(usize, &[u8]) -> culvert::Result<(u64, usize)>,
+    mut write: impl FnMut(usize, &[u8]) -> culvert::Result<(u64, usize)>,
 ) -> culvert::Result<(u64, usize)> {
     const STEP: usize = 64 << 10;
     let (mut source, mut done, mut start) = (UserSource::new(spans), 0, None);
