@@ -5,7 +5,7 @@
 //! control block is submitted as a write of as many bytes to `/dev/null`, of which only the count matters (`write_iter_null`, drivers/char/mem.c). Event, eventfd and order
 //! are the kernel's.
 
-use super::{done, file, io};
+use super::{done, file, io, unbuffered};
 use crate::descriptors::dup_high;
 use crate::memory;
 use crate::process;
@@ -137,6 +137,20 @@ impl Block {
         handler(&mut call)
     }
 
+    /// Whether it reads round the page cache into a mapped file.
+    fn reads_unbuffered(&self) -> bool {
+        let number = match self.operation & OPERATION {
+            PREAD => nr::PREAD64,
+            PREADV => nr::PREADV2,
+            _ => return false,
+        };
+        let (fd, buffer, length) = (self.fd as usize, self.buffer as usize, self.length as usize);
+        unbuffered::concerns(&Call {
+            number,
+            args: [fd, buffer, length, 0, 0, 0],
+        })
+    }
+
     /// The block that ends as the operation did, and what it is done on: none for an error that nothing can be made to end with.
     fn ending(&self, result: isize) -> Option<(Self, Descriptor)> {
         const ENOSPC: isize = -(Errno::ENOSPC.raw() as isize);
@@ -215,10 +229,15 @@ fn submit(context: usize, entry: usize) -> Outcome {
     done(answer)
 }
 
-/// Whether the entry names a file that a driver serves.
+/// Whether the entry names a file that a driver serves, or asks for a read that is not left to the kernel ([`unbuffered`]).
 fn is_ours(entry: usize) -> bool {
-    let fd = memory::get::<usize>(entry).and_then(|at| memory::get::<u32>(at.wrapping_add(20)));
-    fd.is_ok_and(|fd| super::transfer::kernel_has_not(fd as usize).is_some())
+    let Ok(at) = memory::get::<usize>(entry) else {
+        return false;
+    };
+    let fd = memory::get::<u32>(at.wrapping_add(20));
+    let driven = fd.is_ok_and(|fd| super::transfer::kernel_has_not(fd as usize).is_some());
+    let may_be_mapped = crate::paging::nodes::any();
+    driven || may_be_mapped && Block::read(at).is_ok_and(|block| block.reads_unbuffered())
 }
 
 /// io_submit(2)

@@ -1,6 +1,7 @@
 //! open(2) in a mount that is a tree of the kernel's own.
 
 use super::backed::Backed;
+use super::unbuffered::O_DIRECT;
 use crate::description::O_PATH;
 use crate::memory::Path;
 use crate::process;
@@ -88,5 +89,9 @@ fn record(place: &Backed<'_>, fd: i32, flags: u32) -> i32 {
     };
     let close_on_exec = flags & O_CLOEXEC != 0;
     let table = &process::get().table;
-    table.opened_in_backing(fd, place.mount, is_directory, close_on_exec)
+    let fd = table.opened_in_backing(fd, place.mount, is_directory, close_on_exec);
+    if flags & O_DIRECT != 0 {
+        table.note_unbuffered(fd);
+    }
+    fd
 }

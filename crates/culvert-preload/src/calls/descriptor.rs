@@ -21,7 +21,7 @@ pub fn close(call: &mut Call) -> Outcome {
     }
     let Some(held) = descriptor(call.args[0]) else {
         if culvert_intercept::descriptors::get(fd) == crate::descriptors::LISTING
-            || table.is_backed_directory(fd)
+            || table.has_class(fd)
         {
             table.remove(fd);
         }
@@ -64,10 +64,10 @@ fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     Ok(new as usize)
 }
 
-/// dup or F_DUPFD of a descriptor of the kernel's own: a directory of a backing tree stays known as one.
+/// dup or F_DUPFD of a descriptor of the kernel's own: what is known of it is known of the new one, too.
 fn dup_foreign(call: &Call) -> Outcome {
     let table = &process::get().table;
-    if !table.is_backed_directory(call.args[0] as i32) {
+    if !table.has_class(call.args[0] as i32) {
         return Outcome::Forward;
     }
     let answer = super::path::native(call);
@@ -104,7 +104,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     // Another thread's driver may have got the number since it was looked at.
     let make = |call: &Call| table.unless_internal(new, || super::path::native(call));
     if source.is_none() && !target {
-        let backed = table.is_backed_directory(old) || table.is_backed_directory(new);
+        let backed = table.has_class(old) || table.has_class(new);
         if !backed && !culvert_intercept::multi_threaded() {
             return Outcome::Forward;
         }
@@ -237,7 +237,7 @@ pub fn close_range(call: &mut Call) -> Outcome {
             if flags & CLOSE_RANGE_CLOEXEC == 0 {
                 let known = to.min(table.end().max(0) as u32);
                 for fd in from..=known {
-                    if table.get_known(fd as i32) || table.is_backed_directory(fd as i32) {
+                    if table.get_known(fd as i32) || table.has_class(fd as i32) {
                         table.remove(fd as i32);
                     }
                 }

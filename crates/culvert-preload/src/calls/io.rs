@@ -1,6 +1,6 @@
 //! Reading, writing and seeking on driven descriptors.
 
-use super::{Answer, RESTART, done, driven};
+use super::{Answer, RESTART, done, driven, unbuffered};
 use crate::description::{Description, Held, Object};
 use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
@@ -314,7 +314,7 @@ fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> 
 pub fn read(call: &mut Call) -> Outcome {
     let [fd, base, length, ..] = call.args;
     let Some(held) = driven(fd) else {
-        return Outcome::Forward;
+        return unbuffered::read(call);
     };
     done(
         may_read(&held)
@@ -340,7 +340,7 @@ pub fn write(call: &mut Call) -> Outcome {
 pub fn pread64(call: &mut Call) -> Outcome {
     let [fd, base, length, offset, ..] = call.args;
     let Some(held) = driven(fd) else {
-        return Outcome::Forward;
+        return unbuffered::read(call);
     };
     done(
         area(offset as i64, 0)
@@ -370,7 +370,7 @@ pub fn pwrite64(call: &mut Call) -> Outcome {
 pub fn readv(call: &mut Call) -> Outcome {
     let [fd, vector, count, ..] = call.args;
     let Some(held) = driven(fd) else {
-        return Outcome::Forward;
+        return unbuffered::read(call);
     };
     done(
         may_read(&held)
@@ -399,7 +399,7 @@ pub fn writev(call: &mut Call) -> Outcome {
 pub fn preadv(call: &mut Call) -> Outcome {
     let [fd, vector, count, offset, ..] = call.args;
     let Some(held) = driven(fd) else {
-        return Outcome::Forward;
+        return unbuffered::read(call);
     };
     done(
         area(offset as i64, 0)
@@ -436,7 +436,7 @@ pub fn preadv2(call: &mut Call) -> Outcome {
     let [fd, vector, count, offset, ..] = call.args;
     let flags = rw_flags(call);
     let Some(held) = driven(fd) else {
-        return Outcome::Forward;
+        return unbuffered::read(call);
     };
     let read = |spans: &[Span]| {
         if total(spans) == 0 {

@@ -30,6 +30,7 @@ pub mod stat;
 pub mod targets;
 pub mod transfer;
 pub mod two_paths;
+pub mod unbuffered;
 pub mod unix_sockets;
 pub mod xattr;
 

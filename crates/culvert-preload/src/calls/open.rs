@@ -172,6 +172,9 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
             let fd = process
                 .table
                 .opened_by_kernel(fd as i32, flags & O_CLOEXEC != 0) as usize;
+            if flags & O_DIRECT != 0 {
+                process.table.note_unbuffered(fd as i32);
+            }
             // Another process's descriptor may be a shadow.
             if path.starts_with(b"/proc/") && path.windows(4).any(|part| part == b"/fd/") {
                 process.table.forget(fd as i32);

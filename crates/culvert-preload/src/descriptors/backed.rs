@@ -55,7 +55,12 @@ impl Table {
 
     #[cold]
     fn find_backed(&self, fd: i32, class: u8) -> Option<MountId> {
-        if fd < 0 || matches!(class, super::INTERNAL | super::LISTING | super::OURS) {
+        if fd < 0
+            || matches!(
+                class,
+                super::INTERNAL | super::LISTING | super::OURS | super::UNBUFFERED
+            )
+        {
             return None;
         }
         if class == classes::FOREIGN && self.opened_through(fd).is_none() {
@@ -141,8 +146,18 @@ impl Table {
         }
     }
 
-    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, and whether it is.
+    /// Whether dups of the foreign descriptor `fd`, and its end, are to be recorded.
+    pub fn has_class(&self, fd: i32) -> bool {
+        self.is_backed_directory(fd) || self.is_unbuffered(fd)
+    }
+
+    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree or open with O_DIRECT, and whether it is.
     pub fn duplicated(&self, old: i32, new: i32) -> bool {
+        if self.is_unbuffered(old) {
+            self.remove(new);
+            self.note_unbuffered(new);
+            return true;
+        }
         let Some(mount) = self.backed(old) else {
             return false;
         };

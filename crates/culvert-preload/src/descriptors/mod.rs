@@ -34,6 +34,8 @@ pub const OURS: u8 = 2;
 pub const INTERNAL: u8 = 3;
 /// The class of a foreign descriptor on a directory that lists descriptors.
 pub const LISTING: u8 = 4;
+/// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are looked at ([`crate::calls::unbuffered`]).
+pub const UNBUFFERED: u8 = 5;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
@@ -125,7 +127,7 @@ impl Table {
 
     fn find(&self, fd: i32) -> Option<Held> {
         self.known(fd).or_else(|| match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | LISTING | backed::BACKED.. => None,
+            classes::FOREIGN | INTERNAL | LISTING | UNBUFFERED | backed::BACKED.. => None,
             _ if fd < 0 => None,
             _ => self.recognise(fd),
         })
@@ -283,6 +285,18 @@ impl Table {
             self.forget_origin(fd);
         }
         fd
+    }
+
+    /// Records that the kernel's own descriptor `fd`, which is known as foreign, is open with O_DIRECT.
+    pub fn note_unbuffered(&self, fd: i32) {
+        if classes::get(fd) == classes::FOREIGN && fd <= 0xffff {
+            classes::set(fd, UNBUFFERED);
+        }
+    }
+
+    /// Whether it is known that `fd` is one of the kernel's own, open with O_DIRECT.
+    pub fn is_unbuffered(&self, fd: i32) -> bool {
+        (0..=0xffff).contains(&fd) && classes::get(fd) == UNBUFFERED
     }
 
     /// Records that `fd`, which the kernel opened, lists descriptors.

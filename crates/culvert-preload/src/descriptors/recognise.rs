@@ -1,6 +1,7 @@
 //! Descriptors that came from another process: what do they stand for?
 
 use super::{Table, node_paths};
+use crate::calls::unbuffered::O_DIRECT;
 use crate::description::{Description, Held, Object};
 use crate::exec::handed;
 use crate::fifos;
@@ -47,7 +48,12 @@ impl Table {
                 {
                     match mount {
                         Some(mount) => self.note_directory(fd, mount),
-                        None => self.set_class(fd, classes::FOREIGN),
+                        None => {
+                            self.set_class(fd, classes::FOREIGN);
+                            if kernel_flags(fd).is_ok_and(|flags| flags & O_DIRECT != 0) {
+                                self.note_unbuffered(fd);
+                            }
+                        }
                     }
                 }
                 None

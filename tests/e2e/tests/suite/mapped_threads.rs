@@ -1,4 +1,5 @@
-//! Threads that store into files whose bytes only their driver has, while another thread takes the mapping away (`programs/mapped_threads.c`), or changes or syncs the file.
+//! Threads that store into files whose bytes only their driver has, while another thread takes the mapping away (`programs/mapped_threads.c`), or changes or
+//! syncs the file.
 
 use culvert_e2e::{Case, Driver, User, world};
 
@@ -60,4 +61,34 @@ fn what_is_stored_behind_a_range_of_zeroes_stays() {
         .options("layer=fault,fault.rule=allocate+delay=300ms");
     let program = case.program("mapped_zeroes");
     case.good(&format!("exec {program} $M/file"));
+}
+
+/// `programs/mapped_direct.c`: reads with O_DIRECT from a file that is not on the mount.
+fn device(what: &str, driver: Driver, user: User) {
+    if user == User::Nobody && !world().is_root() {
+        return;
+    }
+    let case = Case::new(&format!("mapped-direct-{what}"), user).directory(driver);
+    let program = case.program("mapped_direct");
+    case.good(&format!("exec {program} {what} $M/file $W/source"));
+}
+
+#[test]
+fn what_a_device_stores_is_in_the_file() {
+    device("read", Driver::NoDescriptor, User::Me);
+}
+
+#[test]
+fn what_a_device_stores_for_vectors_is_in_the_file() {
+    device("vector", Driver::Layered, User::Nobody);
+}
+
+#[test]
+fn what_a_device_stores_by_a_dup_is_in_the_file() {
+    device("dup", Driver::NoDescriptor, User::Nobody);
+}
+
+#[test]
+fn what_a_device_stores_later_is_in_the_file() {
+    device("asynchronous", Driver::NoDescriptor, User::Me);
 }
