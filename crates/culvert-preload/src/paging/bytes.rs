@@ -188,16 +188,51 @@ pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) 
             }
             continue;
         }
-        each_difference(file, fd, range, &mut |at, _, theirs| {
-            wrote = true;
-            write_file(file, at, theirs)
-        })?;
+        let mut at = range.0;
+        while let Some(part) = next_in_either(file, fd, (at, range.1)) {
+            each_difference(file, fd, part, &mut |at, _, theirs| {
+                wrote = true;
+                write_file(file, at, theirs)
+            })?;
+            at = part.1;
+        }
     }
     if wrote {
         // The file has changed since the shadow has, and by nobody else: recovery.rs asks for that.
         shadow::touch(fd)?;
     }
     Ok(wrote)
+}
+
+/// The first part of `range` in which not both, file and shadow, are known to be holes; in whole pages, as far as that goes.
+fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u64)> {
+    const SEEK_DATA: usize = 3;
+    const SEEK_HOLE: usize = 4;
+    let (at, end) = range;
+    if at >= end || crate::process::get().is_confined() {
+        return (at < end).then_some(range);
+    }
+    // SAFETY: plain calls on a descriptor of ours, whose offset nobody uses.
+    let seek =
+        |at: u64, whence| unsafe { syscall::call(nr::LSEEK, [fd as usize, at as usize, whence]) };
+    // Where it cannot be told all is data.
+    let in_shadow = match seek(at, SEEK_DATA) {
+        Ok(data) => data as u64,
+        Err(Errno::ENXIO) => end,
+        Err(_) => at,
+    };
+    let in_file = match file.seek(at, Whence::Data) {
+        Ok(data) => data,
+        Err(error) if error.errno() == Errno::ENXIO => end,
+        Err(_) => at,
+    };
+    let from = (in_shadow.min(in_file) & !(PAGE - 1)).max(at);
+    let hole = match in_shadow <= in_file {
+        true => seek(in_shadow, SEEK_HOLE).map_or(end, |hole| hole as u64),
+        false => file.seek(in_file, Whence::Hole).unwrap_or(end),
+    };
+    let to = hole.max(from + 1).next_multiple_of(PAGE).min(end);
+    (from < end).then_some((from, to))
 }
 
 /// Writes all of `bytes`, which lie within the file, whatever the program's limit of file sizes says.
