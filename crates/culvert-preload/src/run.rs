@@ -49,7 +49,7 @@ pub struct Run {
 }
 
 /// Which node of which mount a shadow or working directory stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShadowName {
     /// Index of the mount in the run's list.
     pub mount: u16,

@@ -299,6 +299,32 @@ static void both(const char *name) {
     printf("%d wrong\n", wrong);
 }
 
+// The guardian of the pager is killed, which then fills what is left, holes of the file's own too; and when that is done the rest of it.
+static void sparse(const char *name) {
+    size_t size = 2 * LARGE, data = LARGE;
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    must(ftruncate(fd, size) == 0 && pwrite(fd, "a", 1, 0) == 1 && pwrite(fd, "b", 1, data) == 1, "a file with holes");
+    volatile char *bytes = map(fd, size, PROT_READ);
+    must(bytes[0] == 'a', "the first byte");
+    pid_t guardian = pager(0), worker = guardian ? pager(guardian) : 0;
+    fprintf(stderr, "guardian %s\n", worker ? "found" : "missing");
+    if (worker) {
+        static unsigned char there[2 * LARGE / PAGE];
+        size_t missing = 1;
+        kill(guardian, SIGKILL);
+        while (missing) {
+            must(mincore((void *)bytes, size, there) == 0, "mincore");
+            missing = 0;
+            for (size_t i = 0; i < sizeof there; i++) missing += !(there[i] & 1);
+            usleep(1000);
+        }
+        kill(worker, SIGKILL);
+        while (!ended(worker)) sched_yield();
+    }
+    for (size_t at = 0; at < size; at += PAGE) wrong += bytes[at] != (at == 0 ? 'a' : at == data ? 'b' : 0);
+    printf("%d wrong\n", wrong);
+}
+
 int main(int count, char **words) {
     must(count >= 3, "usage");
     const char *what = words[1], *name = words[2];
@@ -313,5 +339,6 @@ int main(int count, char **words) {
     else if (!strcmp(what, "last")) last(name, atoll(words[3]));
     else if (!strcmp(what, "killed")) killed(name, atoi(words[3]), atoi(words[4]));
     else if (!strcmp(what, "both")) both(name);
+    else if (!strcmp(what, "sparse")) sparse(name);
     else return 2;
 }

@@ -224,12 +224,12 @@ impl File {
         !self.filling.swap(true, Relaxed)
     }
 
-    /// Fills all of it.
+    /// Fills all of it, holes included.
     pub fn fill_all(&self) -> culvert::Result<()> {
         let Some(_lock) = self.lock(0) else {
             return Ok(());
         };
-        fill::complete(&*self.file, self.shadow.0)
+        fill::all_pages(&*self.file, self.shadow.0)
     }
 
     fn lock(&self, slot: u32) -> Option<NodeLock<'static>> {

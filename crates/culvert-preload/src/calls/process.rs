@@ -10,7 +10,8 @@ use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_path};
-use alloc::{format, vec::Vec};
+use alloc::{collections::BTreeMap, format};
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
 use culvert_sys::{nr, own_descriptors, sync::Mutex};
@@ -316,19 +317,15 @@ fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
     if process::vfork_child().is_some() {
         return Ok(());
     }
-    let mut wanted: Vec<(ShadowName, bool)> = Vec::new();
+    let mut wanted: BTreeMap<ShadowName, bool> = BTreeMap::new();
     process.table.each(|_, description| {
         let is_file = matches!(description.object, Object::File(_));
-        if !description.changes || !is_file || description.is_direct() {
-            return;
-        }
-        let (name, writable) = (description.name(), description.writable().is_ok());
-        match wanted.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known |= writable,
-            None => wanted.push((name, writable)),
+        if description.changes && is_file && !description.is_direct() {
+            let writable = wanted.entry(description.name()).or_default();
+            *writable |= description.writable().is_ok();
         }
     });
-    crate::paging::follow::keep(&wanted)
+    crate::paging::kept::keep(&wanted)
 }
 
 /// setuid(2) and all the others that change credentials.
@@ -370,6 +367,8 @@ pub fn confine(call: &mut Call) -> Outcome {
     let of_all = call.number == nr::SECCOMP && call.args[1] & (TSYNC | NEW_LISTENER) == TSYNC;
     if answer.is_err() || of_all && answer != Ok(0) {
         process.is_not_confined();
+    } else if let Some(child) = process::vfork_child() {
+        child.filters.fetch_add(1, Relaxed);
     }
     done(answer)
 }

@@ -348,6 +348,9 @@ impl Table {
             // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
             let description = unsafe { alloc::sync::Arc::from_raw(old.cast_const()) };
             self.posix_locks.closed(&description);
+            let name = description.name();
+            drop(description);
+            crate::paging::kept::closed(name);
         }
     }
 }

@@ -231,8 +231,11 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
         true => seek(in_shadow, SEEK_HOLE).map_or(end, |hole| hole as u64),
         false => file.seek(in_file, Whence::Hole).unwrap_or(end),
     };
-    let to = hole.max(from + 1).next_multiple_of(PAGE).min(end);
-    (from < end).then_some((from, to))
+    if from >= end {
+        return None;
+    }
+    let to = hole.clamp(from + 1, end).checked_next_multiple_of(PAGE);
+    Some((from, to.map_or(end, |to| to.min(end))))
 }
 
 /// Writes all of `bytes`, which lie within the file, whatever the program's limit of file sizes says.

@@ -5,6 +5,7 @@
 //! word and the bytes in the shadow.
 
 use super::bytes::{PAGE, copy_in, copy_into, each_difference, equalise, set_length};
+use super::kept::{Kept, kept};
 use super::{nodes, pager, records};
 use crate::description::{Description, Object};
 use crate::looked_at;
@@ -13,10 +14,10 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{self, Descriptor};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicI32, Ordering::*};
+use alloc::{boxed::Box, sync::Arc};
+use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::{nr, syscall};
 
 const O_RDWR: u32 = 2;
 const O_NOATIME: usize = 0o1000000;
@@ -100,74 +101,6 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     };
     let found = stat_descriptor(opened.number())?;
     Ok(shadow::is_followed(&found).then_some(opened))
-}
-
-/// A shadow that stays open because this process changes its user, who cannot enter the run directory.
-pub struct Kept {
-    name: ShadowName,
-    /// It may be written.
-    writable: bool,
-    place: &'static AtomicI32,
-}
-
-impl Kept {
-    fn number(&self) -> i32 {
-        self.place.load(Acquire)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let fd = self.place.swap(-1, AcqRel);
-        if fd >= 0 {
-            let locks = &process::get().table.posix_locks;
-            locks.close(self.name, Descriptor(fd));
-        }
-    }
-}
-
-static KEPT: Mutex<Vec<Arc<Kept>>> = Mutex::new(Vec::new());
-
-fn kept(name: ShadowName) -> Option<Arc<Kept>> {
-    let kept = KEPT.lock();
-    kept.iter().find(|kept| kept.name == name).cloned()
-}
-
-/// Keeps the shadows of `wanted` open, for writing where that is said, and no others: somebody may map their files when this process is another user, and what is in the mapping, or
-/// written to the file, is to be seen by both.
-pub fn keep(wanted: &[(ShadowName, bool)]) -> Result<(), Errno> {
-    let gone: Vec<Arc<Kept>> = {
-        let mut kept = KEPT.lock();
-        let is_wanted = |kept: &mut Arc<Kept>| wanted.iter().all(|(name, _)| *name != kept.name);
-        kept.extract_if(.., is_wanted).collect()
-    };
-    // Outside the lock: they are closed.
-    drop(gone);
-    let mut result = Ok(());
-    for &(name, writable) in wanted {
-        if kept(name).is_some_and(|kept| kept.writable || !writable) {
-            continue;
-        }
-        let opened = open_shadow_for(name, writable);
-        match opened.map(|own| process::get().table.keep_shadow(name, own)) {
-            Ok(Some(place)) => {
-                let new = Arc::new(Kept {
-                    name,
-                    writable,
-                    place,
-                });
-                // The first of a name is the one that is used.
-                KEPT.lock().insert(0, new);
-            }
-            Ok(None) => result = Err(Errno::EMFILE),
-            Err(error) => result = Err(error),
-        }
-    }
-    result
-}
-
-fn open_shadow_for(name: ShadowName, writable: bool) -> Result<Descriptor, Errno> {
-    shadow::open_shadow(name, if writable { O_RDWR } else { 0 })
 }
 
 /// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and

@@ -10,6 +10,7 @@
 pub mod bytes;
 pub mod dirty;
 pub mod follow;
+pub mod kept;
 pub mod nodes;
 pub mod pager;
 pub mod records;

@@ -476,11 +476,10 @@ fn forget_what_stayed() {
 
 /// A child is about to be made that has this process's table of descriptors and a copy of its memory: neither closes what both use.
 pub fn lend() {
+    super::kept::lend();
     let state = STATE.lock();
-    state
-        .nodes
-        .iter()
-        .for_each(|node| node.lent.store(true, Relaxed));
+    let nodes = state.nodes.iter();
+    nodes.for_each(|node| node.lent.store(true, Relaxed));
 }
 
 /// This is the child of a fork: it has the mappings, and needs records of its own.

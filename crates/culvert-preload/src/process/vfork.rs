@@ -3,7 +3,7 @@
 use super::{Here, Keeper, PROCESS, get, tables};
 use crate::description::{Description, Held};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
 use culvert_sys::sync::Mutex;
 
 /// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
@@ -16,6 +16,8 @@ pub struct VforkChild {
     pub(super) changed_credentials: AtomicBool,
     /// Its slot for locks between processes, see [`crate::node_locks::NodeLocks`].
     pub slot: AtomicU32,
+    /// Filters that it has installed, which its parent has not got.
+    pub filters: AtomicUsize,
     /// The umask that it has set, plus one; 0: still its parent's.
     pub umask: AtomicU32,
 }
@@ -143,6 +145,9 @@ pub fn leave_vfork() {
         let child = unsafe { Box::from_raw(child) };
         if child.changed_credentials.load(Relaxed) {
             get().forget_credentials();
+        }
+        for _ in 0..child.filters.load(Relaxed) {
+            get().is_not_confined();
         }
     }
     get().unusual.fetch_sub(1, Relaxed);

@@ -281,6 +281,24 @@ fn a_pager_whose_guardian_is_killed_fills_what_is_left() {
     }
 }
 
+/// Also where the file itself has holes: nobody is left to wait for.
+#[test]
+fn a_pager_whose_guardian_is_killed_fills_holes() {
+    if world().only_native || !on_demand() {
+        return;
+    }
+    let Some((case, program)) = case("sparse", Driver::NoDescriptor, User::Me) else {
+        return;
+    };
+    let done = case.through_culvert(&["bash", "-c", &format!("{program} sparse $M/file")]);
+    assert_eq!(done.text(), "0 wrong\n", "{}", done.report());
+    assert!(
+        done.errors().contains("guardian found"),
+        "{}",
+        done.report()
+    );
+}
+
 /// Nobody is left who would know: the program's next mapping finds it out, and makes another.
 #[test]
 fn a_pager_that_is_killed_at_one_stroke_is_replaced_by_whoever_maps_next() {

@@ -90,7 +90,16 @@ pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     Ok(())
 }
 
-/// The same within the bound of the run. ENOMEM, with the reason in the log, where there is no room.
+/// As [`complete`], with a page for what the driver knows to be a hole, too, so that nobody who touches one has to wait.
+pub fn all_pages(file: &dyn File, shadow: i32) -> culvert::Result<()> {
+    holes(file, shadow, (0, u64::MAX))?;
+    if is_partly(&stat_descriptor(shadow)?) {
+        crate::shadow::mark_complete(shadow)?;
+    }
+    Ok(())
+}
+
+/// [`complete`] within the bound of the run. ENOMEM, with the reason in the log, where there is no room.
 pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     room::make(lacking(file, shadow)?)?;
     complete(file, shadow).map_err(no_room)
@@ -137,7 +146,7 @@ fn each_lacking(
                 break;
             }
             let hole = match file.seek(data.max(at), Whence::Hole) {
-                Ok(hole) => hole.max(at + 1).next_multiple_of(PAGE).min(to),
+                Ok(hole) => hole.clamp(at + 1, to).next_multiple_of(PAGE).min(to),
                 Err(_) => to,
             };
             run((data.max(at), hole))?;
