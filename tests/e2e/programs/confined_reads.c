@@ -1,6 +1,6 @@
 // A file that has been mapped is opened, then a filter allows little more than reading what is open: confined_reads FILE
 // The same with a mapping that stays, whose descriptor is closed before the program is killed: confined_reads FILE closes
-// Asks in every usual way whether there are filters, installs none, and stores into old and new mappings: confined_reads FILE asks
+// Asks in every usual way whether there are filters, installs none but in a child of vfork, and stores into old and new mappings: confined_reads FILE asks
 // With a filter that allows nothing but to write, to unmap and to end, by a program that does so: confined_reads FILE exits | unmaps
 #include <err.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PAGE = 4096 };
@@ -64,9 +65,21 @@ static void ask(void) {
     printf(" %d\n", prctl(PR_GET_SECCOMP, 0, 0, 0, 0));
 }
 
+// A child of vfork, as launchers of sandboxes make them, has a filter for itself.
+static void child_with_filter(void) {
+    struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &all};
+    pid_t child = vfork();
+    if (child == 0) _exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    int status = -1;
+    waitpid(child, &status, 0);
+    printf("child %d, filter %d\n", status, prctl(PR_GET_SECCOMP, 0, 0, 0, 0));
+}
+
 static void asks(int fd, char *at) {
     char bytes[8] = "";
     ask();
+    child_with_filter();
     memcpy(at, "STORED", 6);
     if (pread(fd, bytes, 6, 0) != 6) err(2, "pread");
     printf("%s", bytes);

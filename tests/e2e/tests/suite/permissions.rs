@@ -85,6 +85,24 @@ print(os.pread(own.fileno(), 99, 0), mmap.mmap(file.fileno(), 0, prot=mmap.PROT_
     }
 }
 
+/// What it had open when it changed its user takes no number any more when it is closed.
+#[test]
+fn a_process_that_gives_its_rights_up_has_all_its_descriptors() {
+    if !world().is_root() {
+        return;
+    }
+    let opens = "import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))
+files = [os.open(f'f{i}', os.O_RDWR | os.O_CREAT, 0o666) for i in range(100)]
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for file in files: os.close(file)
+print(len([os.open('f0', os.O_RDWR) for _ in range(350)]))";
+    let case = Case::new("gives-up-descriptors", User::Me).directory(Driver::Memory);
+    case.good(&format!(
+        "umask 0; cd $M; chmod 777 .; python3 -c \"{opens}\"; rm f*"
+    ));
+}
+
 #[test]
 fn access_judges_by_the_real_user_all_the_way() {
     if !world().is_root() {
