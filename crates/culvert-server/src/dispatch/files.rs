@@ -1,16 +1,18 @@
 //! Open files.
 
-use super::{DONE, Outcome, unnamed};
+use super::{
+    DONE, Outcome,
+    data::{Reading, Writing},
+    unnamed,
+};
 use crate::{
     capabilities::KEEP_CACHE,
     estate::{Kind, Open, identity},
     identity::SERVER,
-    interrupts::Hand,
     session::{Context, Session},
 };
 use culvert::{
-    Attributes, Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Source,
-    Whence,
+    Attributes, Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Whence,
 };
 use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
 use culvert_wire::{
@@ -472,43 +474,4 @@ const fn is_awaited(read: &ReadIn) -> bool {
 fn reach(offset: u64) -> Result<usize> {
     let left = (i64::MAX as u64).checked_sub(offset).ok_or(Errno::EINVAL)?;
     Ok(usize::try_from(left).unwrap_or(usize::MAX))
-}
-
-/// The data part of a reply.
-struct Reading<'a> {
-    rest: &'a mut [u8],
-    hand: &'a Hand,
-}
-
-impl Sink for Reading<'_> {
-    fn remaining(&self) -> usize {
-        self.rest.len()
-    }
-    fn put(&mut self, bytes: &[u8]) -> Result<usize> {
-        self.rest.put(bytes)
-    }
-    fn put_zeroes(&mut self, count: usize) -> Result<usize> {
-        self.rest.put_zeroes(count)
-    }
-    fn interrupted(&self) -> bool {
-        self.hand.interrupted()
-    }
-}
-
-/// The data part of a request.
-struct Writing<'a> {
-    rest: &'a [u8],
-    hand: &'a Hand,
-}
-
-impl Source for Writing<'_> {
-    fn remaining(&self) -> usize {
-        self.rest.len()
-    }
-    fn take(&mut self, into: &mut [u8]) -> Result<usize> {
-        self.rest.take(into)
-    }
-    fn interrupted(&self) -> bool {
-        self.hand.interrupted()
-    }
 }

@@ -1,6 +1,7 @@
 //! What each request means: from the protocol to the driver and back.
 
 mod again;
+mod data;
 mod directories;
 mod files;
 mod ioctl;
