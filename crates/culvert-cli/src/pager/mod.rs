@@ -7,6 +7,7 @@
 mod fault;
 mod file;
 mod kernel;
+mod model;
 mod room;
 mod table;
 mod worker;

@@ -3,7 +3,9 @@
 use super::{
     fault,
     file::File,
-    kernel, room,
+    kernel,
+    model::{Connection, Known, Model},
+    room,
     table::{RangeOf, THREADS, Table},
 };
 use culvert::Errno;
@@ -17,7 +19,7 @@ use culvert_preload::{
     run::ShadowName,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, Weak, atomic::Ordering::*},
 };
 
@@ -36,32 +38,6 @@ struct Worker {
     model: Mutex<Model>,
     /// An earlier worker had ranges that its table had no room for: this one does not know them.
     lacks_ranges: bool,
-}
-
-/// The table once more, as it is searched, with open files.
-#[derive(Default)]
-struct Model {
-    connections: HashMap<usize, Connection>,
-    files: HashMap<(u16, u64), Weak<File>>,
-    /// The guardian is gone: nothing new is filled on demand, for nobody would follow this worker.
-    last: bool,
-}
-
-struct Connection {
-    socket: i32,
-    userfault: Option<i32>,
-    slot: u32,
-    ranges: BTreeMap<u64, Known>,
-    /// The file that it has asked for last, and is about to map.
-    prepared: Option<Arc<File>>,
-}
-
-struct Known {
-    about: RangeOf,
-    /// Where it is in the table. None: there was no room for it.
-    index: Option<usize>,
-    /// None: it cannot be opened any more (this worker has followed another).
-    file: Option<Arc<File>>,
 }
 
 /// Serves until nobody is connected.
@@ -494,29 +470,5 @@ impl Worker {
                 culvert_preload::log!("a mapped file cannot be filled: {error}");
             }
         }
-    }
-}
-
-impl Model {
-    /// The open file `name`.
-    fn file(&mut self, name: ShadowName) -> Result<Arc<File>, Errno> {
-        let key = (name.mount, name.node.0);
-        if let Some(file) = self.files.get(&key).and_then(Weak::upgrade) {
-            return Ok(file);
-        }
-        let file = Arc::new(File::open(name).map_err(|error| {
-            culvert_preload::log!(
-                "the pager cannot open node {:x} of mount {}: {error}",
-                name.node.0,
-                name.mount
-            );
-            error.errno()
-        })?);
-        self.files.insert(key, Arc::downgrade(&file));
-        Ok(file)
-    }
-
-    fn forget_files(&mut self) {
-        self.files.retain(|_, file| file.strong_count() != 0);
     }
 }
