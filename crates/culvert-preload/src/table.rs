@@ -56,7 +56,7 @@ table! {
     FSTAT fstat => Handled(Interest::Always, calls::stat::fstat);
     LSTAT lstat => Handled(Interest::Always, calls::stat::lstat);
     POLL poll => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    LSEEK lseek => Handled(Interest::Descriptor0, calls::io::lseek);
+    LSEEK lseek => Handled(Interest::Descriptor0, calls::seek::lseek);
     MMAP mmap => Handled(Interest::Always, calls::memory_map::mmap);
     MPROTECT mprotect => Handled(Interest::Always, calls::mappings::mprotect);
     MUNMAP munmap => Handled(Interest::Always, calls::mappings::munmap);

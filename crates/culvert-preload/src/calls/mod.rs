@@ -23,6 +23,7 @@ mod opened;
 pub mod path;
 pub mod proc_files;
 pub mod process;
+pub mod seek;
 pub mod shown;
 pub mod socket;
 pub mod splice;
