@@ -11,6 +11,7 @@ pub mod bytes;
 pub mod dirty;
 pub mod follow;
 pub mod kept;
+mod holes;
 pub mod nodes;
 pub mod pager;
 pub mod records;
