@@ -5,7 +5,7 @@ use super::stat::existing;
 use super::{Answer, descriptor, done, permits};
 use crate::description::{Held, Object};
 use crate::memory;
-use crate::paging::follow;
+use crate::paging::change;
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
@@ -90,7 +90,7 @@ fn change(
                 .map_err(|error| error.errno())
         };
         match changes.size {
-            Some(_) => follow::resizing(mount, attributes.node, || {
+            Some(_) => change::resizing(mount, attributes.node, || {
                 let after = set()?;
                 Ok((0, after.size))
             }),

@@ -6,7 +6,8 @@ use super::{Answer, descriptor, done, driven};
 use crate::description::{Held, Object, may_read, may_write};
 use crate::memory;
 use crate::paging;
-use crate::paging::follow::{self, Place};
+use crate::paging::change::{self, Place};
+use crate::paging::follow;
 use crate::process::limits;
 use crate::watch::Event;
 use culvert::{Errno, FileKind};
@@ -98,8 +99,8 @@ pub fn fallocate(call: &mut Call) -> Outcome {
         let file = held.writable()?;
         let change = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
             // Nothing of the file need be read for these.
-            0 | UNSHARE_RANGE | PUNCH_HOLE => follow::before_giving(&held, Place::Unknown),
-            _ => follow::before(&held, None),
+            0 | UNSHARE_RANGE | PUNCH_HOLE => change::before_giving(&held, Place::Unknown),
+            _ => change::before(&held, None),
         }
         .map_err(failed)?;
         file.allocate(mode as u32, offset as u64, length as u64)
@@ -176,7 +177,7 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
         let _lock = follow::lock(&held);
         // Under the lock nothing becomes of it any more.
         let file = held.writable().map_err(refused)?;
-        let change = follow::before_giving(&held, Place::Unknown).map_err(failed)?;
+        let change = change::before_giving(&held, Place::Unknown).map_err(failed)?;
         file.set_attributes(&changes).map_err(failed)?;
         if let Some(change) = change {
             change

@@ -5,7 +5,8 @@ use crate::description::{Description, Held, Object};
 use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
 use crate::paging;
-use crate::paging::follow::{self, Change, Place};
+use crate::paging::change::{self, Change, Place};
+use crate::paging::follow;
 use crate::process::limits;
 use crate::watch::Event;
 use alloc::vec::Vec;
@@ -198,7 +199,7 @@ fn put(
         };
         // Nobody else in the run appends meanwhile.
         let place = Place::Behind(total(spans) as u64);
-        let change = follow::before_giving(held, place).map_err(failed)?;
+        let change = change::before_giving(held, place).map_err(failed)?;
         match change {
             Some(change) if change.is_blind() => {
                 give(change, spans, |_, mut bytes| file.append(&mut bytes)).map_err(failed)?
@@ -212,7 +213,7 @@ fn put(
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
         let place = Place::Range(offset, offset.saturating_add(total(spans) as u64));
-        let change = follow::before_giving(held, place).map_err(failed)?;
+        let change = change::before_giving(held, place).map_err(failed)?;
         match change {
             Some(change) if change.is_blind() => give(change, spans, |done, mut bytes| {
                 let at = offset + done as u64;

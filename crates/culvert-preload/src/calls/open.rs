@@ -7,7 +7,7 @@ use super::stat::existing;
 use super::{Answer, allowed, backed_open, done, granted};
 use crate::description::{O_PATH, Object};
 use crate::memory::{self, Path, PathBuffer};
-use crate::paging::{self, follow};
+use crate::paging::{self, change};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_descriptor};
@@ -393,7 +393,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
             };
             let opened = match flags & O_TRUNC {
                 0 => open(),
-                _ => follow::resizing(found.mount, attributes.node, || Ok((open()?, 0))),
+                _ => change::resizing(found.mount, attributes.node, || Ok((open()?, 0))),
             }?;
             paging::recover_node(ShadowName {
                 mount: found.mount.0,

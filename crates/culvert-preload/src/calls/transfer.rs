@@ -8,7 +8,8 @@ use crate::description::{Held, Object, kernel_seek, may_read, may_write};
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
 use crate::paging;
-use crate::paging::follow::{self, Change, Place};
+use crate::paging::change::{self, Change, Place};
+use crate::paging::follow;
 use crate::process;
 use crate::watch::Event;
 use alloc::vec;
@@ -125,7 +126,7 @@ impl<'a> End<'a> {
             // Under the lock nothing becomes of it any more.
             let file = held.writable()?;
             let place = Place::Range(at, at.saturating_add(source.len() as u64));
-            let mut change = follow::before_giving(held, place).map_err(failed)?;
+            let mut change = change::before_giving(held, place).map_err(failed)?;
             let count = file.write_at(at, &mut source).map_err(failed)?;
             match &mut change {
                 Some(change) if change.is_blind() => change.after_giving(at, &bytes[..count]),
@@ -360,7 +361,7 @@ fn copy_inside(
         let _lock = follow::lock(target);
         let failed = |error| report(target, "copy_file_range", &error);
         let place = Place::Range(to_at, to_at.saturating_add(count));
-        let change = follow::before_giving(target, place).map_err(failed)?;
+        let change = change::before_giving(target, place).map_err(failed)?;
         // What the file has got then could not be read.
         if change.as_ref().is_some_and(Change::is_blind) {
             return Ok(None);

@@ -8,10 +8,11 @@
 //! process that was killed has stored is in the shadow, and its record stays: whoever comes by compares the bytes that it names with the driver's.
 
 pub mod bytes;
+pub mod change;
 pub mod dirty;
 pub mod follow;
-pub mod kept;
 mod holes;
+pub mod kept;
 pub mod nodes;
 pub mod pager;
 pub mod records;
