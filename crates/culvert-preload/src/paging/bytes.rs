@@ -204,22 +204,21 @@ pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) 
     Ok(wrote)
 }
 
-/// The first part of `range` in which not both, file and shadow, are known to be holes; in whole pages, as far as that goes.
+/// The next part of `range` to be compared: not where both, file and shadow, are known to be holes. In whole pages, as far as that goes.
 fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u64)> {
     const SEEK_DATA: usize = 3;
-    const SEEK_HOLE: usize = 4;
+    /// So much at a time, without asking where the next hole is: the kernel would look for that to the end of the file.
+    const STEP: u64 = 1 << 20;
     let (at, end) = range;
-    if at >= end || crate::process::get().is_confined() {
+    if end <= at.saturating_add(STEP) || crate::process::get().is_confined() {
         return (at < end).then_some(range);
     }
-    // SAFETY: plain calls on a descriptor of ours, whose offset nobody uses.
-    let seek =
-        |at: u64, whence| unsafe { syscall::call(nr::LSEEK, [fd as usize, at as usize, whence]) };
-    // Where it cannot be told all is data.
-    let in_shadow = match seek(at, SEEK_DATA) {
-        Ok(data) => data as u64,
+    // SAFETY: a plain call on a descriptor of ours, whose offset nobody uses.
+    let in_shadow = unsafe { syscall::call(nr::LSEEK, [fd as usize, at as usize, SEEK_DATA]) };
+    let in_shadow = match in_shadow {
         Err(Errno::ENXIO) => end,
-        Err(_) => at,
+        // Where it cannot be told all is data.
+        data => data.map_or(at, |data| data as u64),
     };
     let in_file = match file.seek(at, Whence::Data) {
         Ok(data) => data,
@@ -227,15 +226,7 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
         Err(_) => at,
     };
     let from = (in_shadow.min(in_file) & !(PAGE - 1)).max(at);
-    let hole = match in_shadow <= in_file {
-        true => seek(in_shadow, SEEK_HOLE).map_or(end, |hole| hole as u64),
-        false => file.seek(in_file, Whence::Hole).unwrap_or(end),
-    };
-    if from >= end {
-        return None;
-    }
-    let to = hole.clamp(from + 1, end).checked_next_multiple_of(PAGE);
-    Some((from, to.map_or(end, |to| to.min(end))))
+    (from < end).then(|| (from, from.saturating_add(STEP).min(end)))
 }
 
 /// Writes all of `bytes`, which lie within the file, whatever the program's limit of file sizes says.
