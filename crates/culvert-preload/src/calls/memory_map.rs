@@ -148,6 +148,7 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
         }
         shadow => shadow.map_err(|error| super::io::report(held, "mmap", &error))?,
     };
+    crate::paging::synced::maps_read_only();
     let start = map_shadow(held, shadow.number(), shared, call);
     shadow.close(held);
     let start = start?;

@@ -7,9 +7,18 @@ use crate::looked_at;
 use crate::process;
 use crate::run::ShadowName;
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert_intercept::maps;
 
 type Range = (u64, u64);
+
+/// Whether this process, or one that it is a fork of, has mapped a shadow that is no region of ours.
+static SOME_READ_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// A shadow is about to be mapped by a descriptor that cannot be written by.
+pub fn maps_read_only() {
+    SOME_READ_ONLY.store(true, Relaxed);
+}
 
 /// Bytes of a file that a range of addresses shows.
 struct Shown {
@@ -27,6 +36,9 @@ impl Synced {
     /// What is mapped from `start` on by descriptors that cannot be written by, and so is no region of ours.
     pub fn read_only(start: usize, length: usize) -> Self {
         let mut shown = Self::default();
+        if !SOME_READ_ONLY.load(Relaxed) {
+            return shown;
+        }
         let end = start.saturating_add(nodes::pages(length));
         let known = nodes::between(start, length);
         let known: usize = known.iter().map(|it| it.end - it.start).sum();
