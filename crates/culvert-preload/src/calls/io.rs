@@ -259,6 +259,8 @@ fn give(
             Err(_) if done != 0 => break,
             Err(error) => return Err(error),
         };
+        // What a driver says is not taken for more than it was given.
+        let count = count.min(taken);
         start = start.or(Some(at));
         change.after_giving(at, &copy[..count])?;
         done += count;

@@ -62,7 +62,6 @@ fn move_to(at: &mut u64, to: Option<i64>) -> Answer {
             *at = to as u64;
             Ok(to as usize)
         }
-        Some(_) => Err(Errno::EINVAL),
-        None => Err(Errno::EINVAL),
+        _ => Err(Errno::EINVAL),
     }
 }

@@ -129,7 +129,9 @@ impl<'a> End<'a> {
             let mut change = change::before_giving(held, place).map_err(failed)?;
             let count = file.write_at(at, &mut source).map_err(failed)?;
             match &mut change {
-                Some(change) if change.is_blind() => change.after_giving(at, &bytes[..count]),
+                Some(change) if change.is_blind() => {
+                    change.after_giving(at, bytes.get(..count).unwrap_or(bytes))
+                }
                 _ => finish(change, at, count),
             }
             .map_err(failed)?;

@@ -138,18 +138,19 @@ fn each_lacking(
         at = from;
         while at < to {
             let data = match file.seek(at, Whence::Data) {
-                Ok(data) => data.max(at) & !(PAGE - 1),
+                Ok(data) => (data & !(PAGE - 1)).max(at),
                 Err(error) if error.errno() == Errno::ENXIO => to,
                 Err(_) => at,
             };
             if data >= to {
                 break;
             }
-            let hole = match file.seek(data.max(at), Whence::Hole) {
-                Ok(hole) => hole.clamp(at + 1, to).next_multiple_of(PAGE).min(to),
+            let hole = match file.seek(data, Whence::Hole) {
+                // Behind the data, whatever a driver says.
+                Ok(hole) => hole.clamp(data + 1, to).next_multiple_of(PAGE).min(to),
                 Err(_) => to,
             };
-            run((data.max(at), hole))?;
+            run((data, hole))?;
             at = hole;
         }
         at = to;
