@@ -10,6 +10,7 @@ use crate::{
     verdict::{self, Kind, Refusal, Verdict},
 };
 use culvert::mount::Mount;
+use culvert_preload::notice;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -37,13 +38,13 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let name = &run.command[0];
     let mounts = || unseen.iter().chain(&added);
     let mut carrier = Carrier::Audit;
+    let mut refusal = None;
     let (program, arguments) = match find(name, mounts)? {
         Some((found, verdict)) => {
             if matches!(verdict, Ok((_, Kind::Preloaded))) {
                 carrier = Carrier::Preload;
             }
-            let matters = !added.is_empty() || !inherited.mounts.is_empty();
-            warn(verdict.err(), run.strict, matters)?;
+            refusal = refused(verdict.err(), run.strict)?;
             (found, run.command)
         }
         // Only an intercepted process sees what is on the mount: culvert itself, started again, looks there.
@@ -52,6 +53,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     // What is not intercepted itself stands in no mount.
     let outside = !inherited.intercepted;
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1 | u8::from(outside) << 2;
+    let matters = !added.is_empty() || !inherited.mounts.is_empty();
     let ignored = file_size_signal::Ignored::new();
     let directory = run_directory::create()?;
     let outcome = serve(&directory, added, &inherited, run.private)
@@ -66,6 +68,17 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
         })
         .map(|environment| {
             drop(ignored);
+            if let Some(Refusal {
+                name,
+                reason,
+                remedy,
+                ..
+            }) = refusal
+                && matters
+            {
+                let run = directory.path.as_os_str().as_bytes();
+                notice::say(Some(run), name.as_bytes(), &reason, remedy);
+            }
             program::execute(&program, &arguments, &environment)
         });
     directory.discard();
@@ -122,20 +135,17 @@ fn find<'a, I: Iterator<Item = &'a Mount>>(
     }
 }
 
-/// Refuses a program that is not intercepted (126) when `strict`; else prints why where that `matters`.
-fn warn(refusal: Option<Refusal>, strict: bool, matters: bool) -> Result<(), Failure> {
-    let Some(Refusal { message, .. }) = refusal else {
-        return Ok(());
-    };
-    if strict {
-        return Err(Failure::new(message)
+/// Refuses a program that is not intercepted (126) when `strict`.
+fn refused(refusal: Option<Refusal>, strict: bool) -> Result<Option<Refusal>, Failure> {
+    match refusal {
+        Some(refusal) if strict => Err(Failure::new(refusal.message())
             .status(NOT_EXECUTABLE)
-            .advice("it would not see the mounts; without --strict it runs anyway"));
+            .advice(format!(
+                "it would not see the mounts; without --strict it runs anyway; {}",
+                refusal.remedy
+            ))),
+        refusal => Ok(refusal),
     }
-    if matters {
-        eprintln!("culvert: warning: {message}; it will not see the mounts");
-    }
-    Ok(())
 }
 
 /// The command that looks for `command` from inside the run.
@@ -153,7 +163,8 @@ fn inside(command: Vec<OsString>, strict: bool) -> Result<(PathBuf, Vec<OsString
 /// The second half of [`start`] for programs on a mount: this process is part of the run and sees the mounts.
 pub fn continue_inside(run: Run) -> Failure {
     let found = program::find(&run.command[0]).and_then(|found| {
-        warn(verdict::of_program(&found).err(), run.strict, true)?;
+        // Where it is not refused, exec tells the user.
+        refused(verdict::of_program(&found).err(), run.strict)?;
         Ok(found)
     });
     match found {

@@ -1,10 +1,10 @@
 //! Whether a program can be intercepted, from its file, and why not.
 
 use crate::failure::shown;
-use culvert_preload::exec::{self, Format, Loader};
+use culvert_preload::exec::{self, Format, Loader, Why};
 use std::{
     fs::{self, File},
-    io::Read,
+    io::{self, Read},
     os::unix::{
         ffi::OsStrExt,
         fs::{FileExt, MetadataExt},
@@ -27,8 +27,8 @@ pub enum Kind {
     Preloaded,
     /// As a script, by this interpreter.
     Script(PathBuf),
-    /// Not intercepted, because.
-    Not(String),
+    /// Not intercepted, because, and what to do about it.
+    Not(String, &'static str),
 }
 
 /// Why a program is not intercepted.
@@ -36,8 +36,19 @@ pub enum Kind {
 pub struct Refusal {
     /// The file that decides: the program, or one of its interpreters.
     pub file: PathBuf,
-    /// One line.
-    pub message: String,
+    /// Which program that is, for users.
+    pub name: String,
+    /// Why, in a clause about "it".
+    pub reason: String,
+    /// What the user can do.
+    pub remedy: &'static str,
+}
+
+impl Refusal {
+    /// One line, without what to do.
+    pub fn message(&self) -> String {
+        format!("{} cannot be intercepted: {}", self.name, self.reason)
+    }
 }
 
 /// The program that really runs and how it is started, or why it is not intercepted.
@@ -47,12 +58,12 @@ pub type Verdict = Result<(PathBuf, Kind), Refusal>;
 pub fn of_program(path: &Path) -> Verdict {
     let mut current = path.to_path_buf();
     for _ in 0..SCRIPT_DEPTH {
-        let why = match of_file(&current) {
+        let (reason, remedy) = match of_file(&current) {
             Kind::Script(interpreter) => {
                 current = interpreter;
                 continue;
             }
-            Kind::Not(why) => why,
+            Kind::Not(reason, remedy) => (reason, remedy),
             kind => return Ok((current, kind)),
         };
         let name = if current == path {
@@ -62,32 +73,37 @@ pub fn of_program(path: &Path) -> Verdict {
         };
         return Err(Refusal {
             file: current,
-            message: format!("{name} cannot be intercepted: {why}"),
+            name,
+            reason,
+            remedy,
         });
     }
     Err(Refusal {
-        message: format!(
-            "{} cannot be intercepted: interpreters nest too deep",
-            shown(path)
-        ),
+        name: shown(path),
+        reason: "interpreters nest too deep".into(),
+        remedy: "let its first line name a program",
         file: current,
     })
 }
 
 /// How the one file `path` is started: `culvert_preload::exec` decides by the same rules at every later exec.
 pub fn of_file(path: &Path) -> Kind {
+    let not = |why: Why| Kind::Not(why.reason().into(), why.remedy());
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
-            return Kind::Not(format!(
-                "it cannot be read ({})",
-                crate::failure::reason(&error)
-            ));
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => Why::NoInterpreter,
+                _ => fs::metadata(path).map_or(Why::Unreadable, |found| {
+                    changes_of_user(&found).unwrap_or(Why::Unreadable)
+                }),
+            };
+            return not(why);
         }
     };
     let mut head = Vec::new();
     if (&file).take(HEAD).read_to_end(&mut head).is_err() {
-        return Kind::Not("it cannot be read".into());
+        return not(Why::Unreadable);
     }
     let mut read_at = |at: u64, into: &mut [u8]| file.read_at(into, at).unwrap_or(0);
     let loader = match exec::format(&head, &mut read_at) {
@@ -96,11 +112,11 @@ pub fn of_file(path: &Path) -> Kind {
         }
         // A text without "#!" is run by the shell (execvp(3)).
         Format::Other if !head.contains(&0) => return Kind::Script("/bin/sh".into()),
-        Format::Other => return Kind::Not("its format is unknown".into()),
+        Format::Other => return not(Why::UnknownFormat),
         Format::Elf { loader, .. } => loader,
     };
     if let Some(why) = privileged(&file) {
-        return Kind::Not(why.into());
+        return not(why);
     }
     // The dynamic loader may be started by hand, as ldd(1) does; it loads auditors then, too.
     let by_hand = path
@@ -110,32 +126,31 @@ pub fn of_file(path: &Path) -> Kind {
         Loader::Glibc => Kind::Glibc,
         Loader::Preload => Kind::Preloaded,
         Loader::None(_) if by_hand => Kind::Glibc,
-        Loader::None(why) => Kind::Not(why.into()),
+        Loader::None(why) => not(why),
     }
 }
 
 /// Why the kernel starts this file with rights that its caller lacks (AT_SECURE), so that ld.so ignores LD_AUDIT and LD_PRELOAD.
-fn privileged(file: &File) -> Option<&'static str> {
-    let found: fs::Metadata = file.metadata().ok()?;
+fn privileged(file: &File) -> Option<Why> {
+    let mut value = [0; 64];
+    let mut capable = || {
+        !rustix::process::geteuid().is_root()
+            && rustix::fs::fgetxattr(file, "security.capability", &mut value[..]).is_ok()
+    };
+    let found = changes_of_user(&file.metadata().ok()?);
+    found.or_else(|| capable().then_some(Why::Capabilities))
+}
+
+/// Why a program runs as another user or group than its caller.
+fn changes_of_user(found: &fs::Metadata) -> Option<Why> {
     let (uid, gid) = (
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
     );
     if found.mode() & 0o4000 != 0 && found.uid() != uid {
-        return Some(
-            "it changes its user (set-user-ID), so that the dynamic loader ignores LD_AUDIT",
-        );
+        return Some(Why::SetUser);
     }
-    if found.mode() & 0o2010 == 0o2010 && found.gid() != gid {
-        return Some(
-            "it changes its group (set-group-ID), so that the dynamic loader ignores LD_AUDIT",
-        );
-    }
-    let mut value = [0; 64];
-    if uid != 0 && rustix::fs::fgetxattr(file, "security.capability", &mut value[..]).is_ok() {
-        return Some("it has file capabilities, so that the dynamic loader ignores LD_AUDIT");
-    }
-    None
+    (found.mode() & 0o2010 == 0o2010 && found.gid() != gid).then_some(Why::SetGroup)
 }
 
 #[cfg(test)]
@@ -155,14 +170,14 @@ mod tests {
         assert!(
             of_program(&script)
                 .unwrap_err()
-                .message
+                .message()
                 .contains("/nonexistent/interpreter")
         );
         fs::write(&script, format!("#!{}\n", script.display())).unwrap();
         assert!(
             of_program(&script)
                 .unwrap_err()
-                .message
+                .message()
                 .contains("too deep")
         );
         // The header of an arm64 program, and a static program: the loader's own kind without an interpreter.
@@ -172,7 +187,7 @@ mod tests {
         assert!(
             of_program(&script)
                 .unwrap_err()
-                .message
+                .message()
                 .contains("not an x86-64 program")
         );
         header[18..20].copy_from_slice(&62u16.to_le_bytes());
@@ -181,7 +196,7 @@ mod tests {
         assert!(
             of_program(&script)
                 .unwrap_err()
-                .message
+                .message()
                 .contains("statically linked")
         );
         fs::remove_dir_all(&place).unwrap();

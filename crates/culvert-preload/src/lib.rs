@@ -22,6 +22,7 @@ pub mod log;
 pub mod looked_at;
 pub mod memory;
 pub mod node_locks;
+pub mod notice;
 pub mod paging;
 pub mod process;
 pub mod resolver;

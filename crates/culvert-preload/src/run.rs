@@ -25,6 +25,7 @@
 //!     command             a link to the culvert command, which a program starts as the pager
 //!     pager               the pager's socket; pager.lock is locked (flock) while there is one
 //!     pid-namespace       a link whose text names the PID namespace of the run: a pager is made in no other
+//!     told                empty: the user was told that a program does not see the mounts (notice.rs)
 //!     mappings            which processes map which nodes so that they can be written (paging/records.rs)
 //!     watch/M.N/          the mirror of the watched node N (watch/mirror.rs)
 //!     exe/<path>          programs started from a mount, under the path they have there

@@ -4,9 +4,10 @@ mod emulated;
 
 use crate::exec::handed;
 use crate::exec::own_file::{self, OwnFile};
-use crate::exec::static_tls;
+use crate::exec::{Why, static_tls};
 use crate::log;
 use crate::memory::c_string;
+use crate::notice;
 use crate::process::{self, Process, VforkChild};
 use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
@@ -161,9 +162,8 @@ pub unsafe fn start(mut environment: Environment) {
         if let Some(carried) = carried(&value) {
             environment.open_log(&carried);
         }
-        let reason = "Valgrind runs it, and makes its system calls itself";
-        crate::log!("not intercepted: {reason}");
-        refuse_to_read_nothing(reason);
+        let why = Why::Valgrind;
+        lose_mounts(carried(&value).as_ref(), why.reason(), why.remedy());
         return;
     }
     environment.remove(index);
@@ -195,11 +195,20 @@ pub unsafe fn start(mut environment: Environment) {
     // SAFETY: the caller's promise.
     match unsafe { join(&carried, library) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
-        Err(reason) => {
-            crate::log!("not intercepted: {reason}");
-            refuse_to_read_nothing(&reason);
-        }
+        Err(reason) => lose_mounts(Some(&carried), &reason, Why::NoLibrary.remedy()),
     }
+}
+
+/// This program does not see the mounts of `carried`, for `reason`: its user is told, with a `remedy`.
+fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
+    crate::log!("not intercepted: {reason}; {remedy}");
+    let own = crate::run::read_link(b"/proc/self/exe\0");
+    let program = own.as_deref().unwrap_or(b"this program");
+    let run = carried.map(|carried| carried.directory);
+    // Nothing is made in a directory that is not ours.
+    let run = run.filter(|run| Run::open(run).is_ok());
+    refuse_to_read_nothing(reason);
+    notice::say(run, program, reason, remedy);
 }
 
 /// Ends the program with status 125 when it has inherited a file of a mount that it could only read as an empty one: without the

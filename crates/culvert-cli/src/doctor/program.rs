@@ -38,6 +38,8 @@ pub struct Program {
     pub runs: PathBuf,
     /// Why it is not intercepted, if it is not.
     pub refusal: Option<String>,
+    /// What to do about that.
+    pub remedy: &'static str,
     /// How libculvert.so comes into it.
     pub way_in: &'static str,
     /// The program and its libraries, in the order in which they are found.
@@ -59,6 +61,7 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
         runs: file.clone(),
         file,
         refusal: None,
+        remedy: "",
         way_in: "",
         objects: Vec::new(),
         missing: Vec::new(),
@@ -74,7 +77,8 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
         }
         Err(refusal) => {
             report.objects.push(Object::read(&refusal.file));
-            report.refusal = Some(refusal.message);
+            report.refusal = Some(refusal.message());
+            report.remedy = refusal.remedy;
         }
     }
     Ok(report)
@@ -136,6 +140,7 @@ impl Program {
         ];
         if let Some(why) = &self.refusal {
             members.push(("reason", why.as_str().into()));
+            members.push(("remedy", self.remedy.into()));
         }
         Value::Object(members)
     }
@@ -209,7 +214,7 @@ impl fmt::Display for Program {
             writeln!(f, "  is a script, run by {}", shown(&self.runs))?;
         }
         match &self.refusal {
-            Some(why) => writeln!(f, "  {why}")?,
+            Some(why) => writeln!(f, "  {why}\n  {}", self.remedy)?,
             None => writeln!(
                 f,
                 "  is intercepted; libculvert.so comes in by {}",

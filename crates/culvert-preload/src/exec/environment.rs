@@ -1,6 +1,6 @@
 //! The environment of the next program: the program's own entries, and those that carry a run.
 
-use super::{Extras, Image, Loader, handed, static_tls};
+use super::{Extras, Image, Loader, Why, handed, static_tls};
 use crate::memory;
 use crate::process::{self, Process};
 use crate::shadow::Descriptor;
@@ -30,6 +30,8 @@ fn carriers(
         entry
     };
     match loader {
+        // ld.so would complain, and go on.
+        Loader::None(Why::NoLibrary) => {}
         Loader::Preload => entries.push(list(b"LD_PRELOAD", &others[1])),
         _ => entries.push(list(b"LD_AUDIT", &others[0])),
     }
@@ -91,6 +93,7 @@ pub fn extend(
             None => image.environment.push(pointer),
         }
     }
+    image.nested = nested.is_some();
     // A program that is not intercepted would keep them.
     if nested.is_none() && !matches!(loader, Loader::None(_)) {
         image.handed = handed::hand_down();

@@ -1,5 +1,6 @@
 //! What kind of program a file is, from its first bytes.
 
+use super::Why;
 use alloc::{vec, vec::Vec};
 
 /// How a program file will take to interception.
@@ -10,7 +11,7 @@ pub enum Loader {
     /// LD_PRELOAD: musl's, which has no auditors, and glibc's where an auditor would end the program (`Elf::is_alone_with_tls`).
     Preload,
     /// None: the reason.
-    None(&'static str),
+    None(Why),
 }
 
 /// What the first bytes of a program file say.
@@ -42,12 +43,12 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     if let Some(rest) = head.strip_prefix(b"#!") {
         return script(&rest[..rest.len().min(HEAD - 2)]);
     }
-    let plain = |reason| Format::Elf {
-        loader: Loader::None(reason),
+    let plain = |why| Format::Elf {
+        loader: Loader::None(why),
         interpreter: None,
     };
-    if head.len() >= 64 && head[..4] == *b"\x7fELF" && (head[4] != 2 || head[18..20] != [0x3e, 0]) {
-        return plain("it is not an x86-64 program");
+    if let Some(why) = Why::foreign(head) {
+        return plain(why);
     }
     let Some(elf) = Elf::of(head) else {
         return Format::Other;
@@ -55,7 +56,10 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     let mut header = [0u8; 56];
     let Some(at) = elf.find(PT_INTERP, read_at) else {
         // A program without PT_INTERP may be the dynamic loader itself, which loads others: it honours LD_AUDIT too.
-        return plain("it is statically linked");
+        return plain(match elf.is_made_by_go(read_at) {
+            true => Why::StaticGo,
+            false => Why::Static,
+        });
     };
     if read_at(at, &mut header) != 56 {
         return Format::Other;
@@ -76,7 +80,7 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     } else if base.starts_with(b"ld-musl") {
         Loader::Preload
     } else {
-        Loader::None("its dynamic loader is neither glibc's nor musl's")
+        Loader::None(Why::OtherLoader)
     };
     Format::Elf {
         loader,
@@ -116,6 +120,25 @@ impl Elf {
         let is_kind = |header: &[u8]| header.len() == 56 && header[..4] == kind.to_le_bytes();
         let index = table[..got].chunks(56).position(is_kind)?;
         Some(self.table.saturating_add(index as u64 * 56))
+    }
+
+    /// Whether Go's linker made the file: a note of its name holds the build's identity (cmd/link, `-buildid`).
+    fn is_made_by_go(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> bool {
+        const PT_NOTE: u32 = 4;
+        const ELF_NOTE_GOBUILDID_TAG: u32 = 4;
+        let mut table = vec![0u8; usize::from(self.count) * 56];
+        let got = read_at(self.table, &mut table);
+        let mut notes = table[..got]
+            .chunks_exact(56)
+            .filter(|header| header[..4] == PT_NOTE.to_le_bytes());
+        notes.any(|header| {
+            let mut note = [0u8; 16];
+            // Length of the name, length of what is noted, kind, name.
+            read_at(u64_at(header, 8), &mut note) == 16
+                && note[..4] == 4u32.to_le_bytes()
+                && note[8..12] == ELF_NOTE_GOBUILDID_TAG.to_le_bytes()
+                && note[12..] == *b"Go\0\0"
+        })
     }
 
     /// Whether the program has thread-local storage and needs no library, as Go makes position-independent programs without C. With an auditor glibc's ld.so gives the

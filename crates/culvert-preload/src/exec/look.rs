@@ -1,11 +1,58 @@
 //! A look into a program file before the kernel starts it.
 
 use super::format::{Elf, PT_INTERP};
-use super::{Format, HEAD, format};
+use super::{Format, HEAD, Why, format};
+use crate::memory::c_string;
 use crate::process;
+use crate::run::{stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
+
+/// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path` (NUL-terminated), as the kernel sees it.
+fn may(what: usize, path: &[u8]) -> Result<usize, Errno> {
+    const AT_EACCESS: usize = 0x200;
+    let here = crate::calls::path::AT_FDCWD as usize;
+    // SAFETY: the path ends in NUL.
+    unsafe {
+        syscall::call(
+            nr::FACCESSAT2,
+            [here, path.as_ptr() as usize, what, AT_EACCESS],
+        )
+    }
+}
+
+/// Whether the caller may execute the file at `path` (NUL-terminated).
+pub fn is_executable(path: &[u8]) -> bool {
+    const X_OK: usize = 1;
+    may(X_OK, path) != Err(Errno::EACCES)
+}
+
+/// Whether a program that is started now finds libculvert.so: not below another root, in a sandbox without it, or as a user who may not read it.
+pub fn library_is_there() -> bool {
+    const R_OK: usize = 4;
+    let found = may(R_OK, &c_string(&process::get().library));
+    // A filter, or a kernel before 5.8, says nothing about the file.
+    !matches!(found, Err(Errno::ENOENT | Errno::EACCES | Errno::ENOTDIR))
+}
+
+/// Why a program whose `struct stat` is `found` runs as another user or group than the caller.
+fn changes_of_user(found: &culvert_sys::raw::general::stat) -> Option<Why> {
+    let caller = process::caller();
+    if found.st_mode & 0o4000 != 0 && found.st_uid != caller.uid {
+        return Some(Why::SetUser);
+    }
+    (found.st_mode & 0o2010 == 0o2010 && found.st_gid != caller.gid).then_some(Why::SetGroup)
+}
+
+/// What can be said of the program at `path` (NUL-terminated), which may not be read.
+pub fn unreadable(path: &[u8]) -> Why {
+    let found = stat_path(path).ok();
+    found
+        .as_ref()
+        .and_then(changes_of_user)
+        .unwrap_or(Why::Unreadable)
+}
 
 /// The program file `path` on the real file system or a mount, opened for a look.
 pub struct Look {
@@ -52,34 +99,11 @@ impl Look {
         Elf::of(&head[..got])?.find(PT_INTERP, &mut |offset, into| self.read_at(offset, into))
     }
 
-    /// Whether the caller may execute the file at `path` (NUL-terminated), which this is.
-    pub fn is_executable(&self, path: &[u8]) -> bool {
-        const X_OK: usize = 1;
-        const AT_EACCESS: usize = 0x200;
-        // SAFETY: the path ends in NUL.
-        let there = unsafe {
-            syscall::call(
-                nr::FACCESSAT2,
-                [
-                    crate::calls::path::AT_FDCWD as usize,
-                    path.as_ptr() as usize,
-                    X_OK,
-                    AT_EACCESS,
-                ],
-            )
-        };
-        !matches!(there, Err(Errno::EACCES))
-    }
-
-    /// Whether the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so ignores LD_AUDIT.
-    pub fn is_privileged(&self) -> bool {
-        let Ok(found) = crate::run::stat_descriptor(self.file.0) else {
-            return false;
-        };
-        let caller = process::caller();
-        let set_uid = found.st_mode & 0o4000 != 0 && found.st_uid != caller.uid;
-        let set_gid = found.st_mode & 0o2010 == 0o2010 && found.st_gid != caller.gid;
-        set_uid || set_gid || (caller.uid != 0 && self.has_capabilities())
+    /// Why the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so ignores LD_AUDIT.
+    pub fn privileges(&self) -> Option<Why> {
+        let found = stat_descriptor(self.file.0).ok()?;
+        let capable = || process::caller().uid != 0 && self.has_capabilities();
+        changes_of_user(&found).or_else(|| capable().then_some(Why::Capabilities))
     }
 
     /// Whether the file has capabilities (capabilities(7)).

@@ -19,12 +19,15 @@ mod materialise;
 pub mod own_file;
 mod removed_directory;
 pub mod static_tls;
+mod why;
 
 pub use format::{Format, HEAD, Loader, format};
 pub use heritage::{fill_inherited, open_descriptors};
 pub use materialise::origin;
+pub use why::Why;
 
 use crate::memory::c_string;
+use crate::notice;
 use crate::process;
 use crate::run::ShadowName;
 use crate::shadow::Descriptor;
@@ -45,6 +48,8 @@ struct Image {
     strings: Vec<Vec<u8>>,
     /// The node whose shadow this is.
     shadow: Option<ShadowName>,
+    /// It joins the run that `culvert run` has just made in this one, and has said what there is to say.
+    nested: bool,
     /// What the environment says is there.
     handed: Vec<(u16, Descriptor)>,
 }
@@ -88,7 +93,7 @@ pub type Locate<'a> = dyn Fn(&[u8]) -> Result<Program, Errno> + 'a;
 /// execve(2) of the program at `path`, with the argument and environment arrays at the program's addresses. Returns only on failure, with nothing changed.
 pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Errno {
     match prepare(path, arguments, environment, locate) {
-        Ok((image, loader)) => start(image, loader),
+        Ok((image, loader)) => start(path, image, loader),
         Err(errno) => errno,
     }
 }
@@ -105,6 +110,7 @@ fn prepare(
         environment: Vec::new(),
         strings: Vec::new(),
         shadow: None,
+        nested: false,
         handed: Vec::new(),
     });
     let mut name = path.to_vec();
@@ -118,7 +124,7 @@ fn prepare(
     let mut room = None;
     let loader = loop {
         let program = match locate(&name) {
-            Err(_) if depth > 0 && !ourselves => break Loader::None("its interpreter is missing"),
+            Err(_) if depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
             program => program?,
         };
         (shown, on_mount_path) = (None, None);
@@ -149,8 +155,8 @@ fn prepare(
         let mut look = match Look::open(&host) {
             Ok(look) => look,
             // Executable but not readable: the kernel may still run it.
-            Err(Errno::EACCES) => break Loader::None("it cannot be read"),
-            Err(_) if depth > 0 && !ourselves => break Loader::None("its interpreter is missing"),
+            Err(Errno::EACCES) => break Loader::None(look::unreadable(&host)),
+            Err(_) if depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
             Err(error) => return Err(error),
         };
         match look.format() {
@@ -162,7 +168,7 @@ fn prepare(
                 if depth > 5 {
                     return Err(Errno::ELOOP);
                 }
-                if !look.is_executable(&host) {
+                if !look::is_executable(&host) {
                     return Err(Errno::EACCES);
                 }
                 // The kernel would tell the interpreter another name than the program gave.
@@ -181,9 +187,7 @@ fn prepare(
                 arguments = start;
                 name = interpreter;
             }
-            Format::Elf { .. } if look.is_privileged() => {
-                break Loader::None("it changes its user or group, or gains capabilities");
-            }
+            Format::Elf { .. } if let Some(why) = look.privileges() => break Loader::None(why),
             Format::Elf {
                 loader: Loader::None(_),
                 ..
@@ -202,7 +206,7 @@ fn prepare(
                     && let Some(own) = for_kernel(&interpreter, locate)
                 {
                     // Of the copy the kernel would not say so.
-                    if !look.is_executable(&host) {
+                    if !look::is_executable(&host) {
                         return Err(Errno::EACCES);
                     }
                     busy::may_execute(look.file.0)?;
@@ -221,15 +225,24 @@ fn prepare(
                 }
                 break loader;
             }
-            Format::Other => break Loader::None("its format is unknown"),
+            Format::Other => break Loader::None(Why::UnknownFormat),
         }
     };
-    if let Loader::None(reason) = loader {
+    // A loader that finds no library would start the program without it.
+    let loader = match loader {
+        Loader::None(_) => loader,
+        _ if look::library_is_there() => loader,
+        _ => Loader::None(Why::NoLibrary),
+    };
+    if let Loader::None(why) = loader {
         crate::log!(
-            "{} is not intercepted: {reason}",
-            alloc::string::String::from_utf8_lossy(path)
+            "{} is not intercepted: {}; {}",
+            alloc::string::String::from_utf8_lossy(path),
+            why.reason(),
+            why.remedy()
         );
         if process::get().flags & STRICT != 0 {
+            notice::mounts_are_lost(path, why.reason(), "so --strict does not let it start");
             return Err(Errno::EACCES);
         }
     }
@@ -260,11 +273,18 @@ fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
     (host[..host.len() - 1] != *path).then_some(host)
 }
 
-fn start(mut image: Box<Image>, loader: Loader) -> Errno {
+/// Starts `image`, the program that the caller calls `name`.
+fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     // Of this process, also where the image is freed by another.
     let handed = core::mem::take(&mut image.handed);
     if let Err(errno) = heritage::hand_down(process::get(), &loader) {
         return errno;
+    }
+    if let Loader::None(why) = loader
+        && !image.nested
+        && look::is_executable(&image.path)
+    {
+        notice::program(name, why);
     }
     let call = [
         image.path.as_ptr() as usize,

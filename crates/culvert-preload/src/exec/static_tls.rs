@@ -258,6 +258,7 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
         environment: Vec::new(),
         strings: words.iter().map(|word| c_string(word)).collect(),
         shadow: None,
+        nested: false,
         handed: Vec::new(),
     });
     let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);

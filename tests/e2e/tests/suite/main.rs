@@ -52,6 +52,7 @@ mod programs_on_mount;
 mod races;
 mod reading;
 mod removed;
+mod saying;
 mod sharing;
 mod sockets;
 mod static_directories;

@@ -20,7 +20,8 @@ on_each_driver! {
 
 /// cargo keeps locks, hard links, fingerprints by time, and a package cache. Only for whom the toolchain is installed.
 fn cargo(driver: Driver) {
-    if !installed("cargo") && std::env::var_os("CARGO").is_none() {
+    // cargo, which runs the tests, tells them where it is; asked second, for who is not installed is noted down.
+    if std::env::var_os("CARGO").is_none() && !installed("cargo") {
         return;
     }
     let home = std::env::var("CARGO_HOME")

@@ -1,0 +1,225 @@
+//! The one line on standard error that tells a run's user that a program does not see the mounts.
+//!
+//! It is said once for a run, by whoever comes first: a file in the run directory is the mark. It must not disturb the program: nothing waits, no signal of it is seen,
+//! and nothing is said into a file of a mount.
+
+use crate::exec::Why;
+use crate::memory::c_string;
+use crate::process;
+use crate::run::{descriptor_path, stat_descriptor};
+use crate::shadow;
+use alloc::{format, string::String, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_sys::{Errno, nr, syscall};
+
+/// The mark's name in the run directory.
+pub const MARK: &str = "told";
+
+const STDERR: i32 = 2;
+/// Of a name in the line: enough to tell which it is, and the line stays below PIPE_BUF, so that no pipe splits it.
+const LONGEST_NAME: usize = 1024;
+
+/// This process has said it, or somebody else in its run.
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Tells the user of this process's run that `program` does not see the mounts, for `why`. Nothing is said in runs without mounts.
+pub fn program(program: &[u8], why: Why) {
+    if why.is_told() {
+        mounts_are_lost(program, why.reason(), why.remedy());
+    }
+}
+
+/// Likewise, for a `reason` ("it is ...") and with a `remedy` ("do ...") of the caller's: a program of this process's run, or this process itself, loses its mounts.
+pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
+    let Some(process) = process::joined() else {
+        return;
+    };
+    // A filter's owner has counted the calls that are made.
+    if process.mounts.ids().next().is_none() || process.is_confined() {
+        return;
+    }
+    let ours = match process::vfork_child() {
+        Some(child) => child.descriptor(STDERR, || process.table.get(STDERR)),
+        None => process.table.get(STDERR),
+    };
+    if ours.is_none() {
+        say(Some(&process.run.path), program, reason, remedy);
+    }
+}
+
+/// Likewise, in any process: `run` is the path of a run directory that this process trusts, if it has one. Without it, or where it cannot be written to, the
+/// line is said once for this process.
+pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
+    if SAID.load(Relaxed) || !may_be_written(run) || SAID.swap(true, Relaxed) {
+        return;
+    }
+    let mark = run.map(|run| c_string(&[run, b"/", MARK.as_bytes()].concat()));
+    const O_WRONLY_CREAT_EXCL_NOFOLLOW: usize = 0o1 | 0o100 | 0o200 | 0o400000;
+    let marked = mark
+        .as_deref()
+        .map(|mark| shadow::open(mark, O_WRONLY_CREAT_EXCL_NOFOLLOW, 0o600));
+    if matches!(marked, Some(Err(Errno::EEXIST))) {
+        return;
+    }
+    let name = shown(program);
+    let line = format!("culvert: warning: {name} does not see the mounts: {reason}; {remedy}\n");
+    if write(line.as_bytes()).is_err() {
+        // The next one has better luck.
+        SAID.store(false, Relaxed);
+        if let (Some(mark), Some(Ok(_))) = (mark, marked) {
+            // SAFETY: the path ends in NUL.
+            let _ = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+        }
+    }
+}
+
+/// `name` for a terminal: control characters and what is no UTF-8 are escaped, and a long one is cut.
+fn shown(name: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in name.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character.is_control() {
+                true => text.extend(character.escape_default()),
+                false => text.push(character),
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+        if text.len() > LONGEST_NAME {
+            let end = (0..=LONGEST_NAME)
+                .rev()
+                .find(|&at| text.is_char_boundary(at));
+            text.truncate(end.unwrap_or(0));
+            text.push_str("...");
+            break;
+        }
+    }
+    text
+}
+
+/// Whether standard error takes a line at once, and neither goes with the next exec nor is a file of the mounts of `run`.
+fn may_be_written(run: Option<&[u8]>) -> bool {
+    const S_IFMT: u32 = 0o170000;
+    const S_IFREG: u32 = 0o100000;
+    let Ok(found) = stat_descriptor(STDERR) else {
+        return false;
+    };
+    // Somebody's file that happens to have this number is opened so.
+    if crate::descriptors::close_on_exec(STDERR).unwrap_or(true) {
+        return false;
+    }
+    if found.st_mode & S_IFMT == S_IFREG {
+        let base = run.map(|run| &run[..run.iter().rposition(|&byte| byte == b'/').unwrap_or(0)]);
+        let ours = |path: &Vec<u8>| match base {
+            Some(base) => path.starts_with(base),
+            None => path.windows(9).any(|part| part == b"/shadows/"),
+        };
+        if !descriptor_path(STDERR).is_ok_and(|path| !ours(&path)) {
+            return false;
+        }
+    }
+    takes_a_line()
+}
+
+/// poll(2): a pipe or terminal that would make us wait, and a pipe that nobody reads, takes none.
+fn takes_a_line() -> bool {
+    const POLLOUT: u64 = 4;
+    // `struct pollfd`: the descriptor, the events asked for, those that are there.
+    let mut asked = STDERR as u64 | POLLOUT << 32;
+    // SAFETY: one structure, which nobody else uses; no time is waited.
+    let found = unsafe { syscall::call(nr::POLL, [&raw mut asked as usize, 1, 0]) };
+    found == Ok(1) && asked >> 48 == POLLOUT
+}
+
+/// Writes `line` without waiting, and without a signal that the program sees: those that a write raises (SIGPIPE, SIGXFSZ, SIGTTOU) are blocked meanwhile, and what has
+/// come of them since is taken.
+fn write(line: &[u8]) -> Result<(), Errno> {
+    const SIG_SETMASK: usize = 2;
+    const SIGPIPE: u64 = 1 << 12;
+    const SIGXFSZ: u64 = 1 << 24;
+    let all = u64::MAX;
+    let (mut before, mut pending) = (0u64, 0u64);
+    let mask = |new: &u64, old: usize| {
+        // SAFETY: sets of 8 bytes; `old` is 0 or a place for one.
+        unsafe {
+            syscall::call(
+                nr::RT_SIGPROCMASK,
+                [SIG_SETMASK, new as *const u64 as usize, old, 8],
+            )
+        }
+    };
+    mask(&all, &raw mut before as usize)?;
+    // SAFETY: a place for a set of 8 bytes.
+    let asked = unsafe { syscall::call(nr::RT_SIGPENDING, [&raw mut pending as usize, 8]) };
+    let result = match asked {
+        Ok(_) => write_at_once(line),
+        Err(error) => Err(error),
+    };
+    let raised = match result {
+        Err(Errno::EPIPE) => SIGPIPE & !pending,
+        Err(Errno::EFBIG) => SIGXFSZ & !pending,
+        _ => 0,
+    };
+    if raised != 0 {
+        let now = [0u64; 2];
+        let arguments = [&raw const raised as usize, 0, &raw const now as usize, 8];
+        // SAFETY: a set of 8 bytes and a time of none.
+        let _ = unsafe { syscall::call(nr::RT_SIGTIMEDWAIT, arguments) };
+    }
+    let _ = mask(&before, 0);
+    result.map(|_| ())
+}
+
+/// write(2) of `line`, of a pipe or socket with the flag that it must not wait: others may have filled it since it was asked. O_NONBLOCK would be everybody's who has
+/// the pipe.
+fn write_at_once(line: &[u8]) -> Result<usize, Errno> {
+    const S_IFIFO: u32 = 0o010000;
+    const S_IFSOCK: u32 = 0o140000;
+    const RWF_NOWAIT: usize = 8;
+    const MSG_DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
+    let (fd, at, length) = (STDERR as usize, line.as_ptr() as usize, line.len());
+    // SAFETY: the line is given with its length in each.
+    unsafe {
+        match stat_descriptor(STDERR)?.st_mode & 0o170000 {
+            S_IFSOCK => syscall::call(nr::SENDTO, [fd, at, length, MSG_DONTWAIT_NOSIGNAL, 0, 0]),
+            S_IFIFO => {
+                let part = [at, length];
+                // An offset of -1: at the description's own (pwritev2(2)); as its low and its high half.
+                let arguments = [
+                    fd,
+                    part.as_ptr() as usize,
+                    1,
+                    usize::MAX,
+                    usize::MAX,
+                    RWF_NOWAIT,
+                ];
+                match syscall::call(nr::PWRITEV2, arguments) {
+                    // Pipes have had it since Linux 6.4.
+                    Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => {
+                        syscall::call(nr::WRITE, [fd, at, length])
+                    }
+                    other => other,
+                }
+            }
+            _ => syscall::call(nr::WRITE, [fd, at, length]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_break_no_line_and_are_cut() {
+        assert_eq!(shown(b"/bin/a b"), "/bin/a b");
+        assert_eq!(shown(b"a\nb\x1b\xff"), "a\\nb\\u{1b}\\xff");
+        let long = shown("\u{e9}".repeat(5000).as_bytes());
+        assert!(
+            long.len() < LONGEST_NAME + 8 && long.ends_with("..."),
+            "{}",
+            long.len()
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! The one line for the user when a program of a run does not see the mounts.
+
+use culvert_e2e::{Case, Driver, Finished, User, as_each_user, installed, not_tested, world};
+
+/// The lines that say so.
+fn lines(done: &Finished) -> Vec<String> {
+    let errors = done.errors();
+    let ours = errors
+        .lines()
+        .filter(|line| line.contains("does not see the mounts"));
+    ours.map(str::to_owned).collect()
+}
+
+/// Runs `script` and demands one line, with `words`, and nothing else on standard error.
+#[track_caller]
+fn says(case: &Case, script: &str, words: &[&str]) -> Finished {
+    let done = case.through_culvert(&["bash", "-c", script]);
+    let lines = lines(&done);
+    assert_eq!(lines.len(), 1, "{script}\n{}", done.report());
+    assert_eq!(done.errors(), format!("{}\n", lines[0]), "{script}");
+    assert!(lines[0].starts_with("culvert: warning: "), "{}", lines[0]);
+    for word in words {
+        assert!(lines[0].contains(word), "{word}: {}", lines[0]);
+    }
+    done
+}
+
+/// Runs `script` and demands that nothing is said.
+#[track_caller]
+fn silent(case: &Case, script: &str) {
+    let done = case.through_culvert(&["bash", "-c", script]);
+    assert_eq!(done.errors(), "", "{script}\n{}", done.report());
+    assert_eq!(done.status, "exit 0", "{script}\n{}", done.report());
+}
+
+const STATIC: [&str; 3] = ["busybox", "it is statically linked", "`culvert mount`"];
+
+as_each_user! {
+    once_in_a_run |case| {
+        if world().only_native || !installed("busybox") {
+            return;
+        }
+        let case = case.odd();
+        for script in [
+            "busybox true",
+            "busybox true; busybox true; bash -c 'busybox true; true'; cat $M/hello.txt",
+            // Many at once: who makes the mark first says it.
+            "for i in 1 2 3 4 5 6 7 8 9; do (busybox true) & done; wait",
+            // Of a child of vfork, with another environment.
+            "env -i /bin/busybox env; python3 -c 'import os; os.posix_spawn(\"/bin/busybox\", [\"busybox\", \"true\"], {}); os.wait()'",
+        ] {
+            says(&case, script, &STATIC);
+        }
+        // The program that the command starts itself; what that starts; a run in the run, which is another one.
+        let first = case.through_culvert(&["busybox", "true"]);
+        assert_eq!(lines(&first).len(), 1, "{}", first.report());
+        let both = case.through_culvert(&["busybox", "sh", "-c", "/bin/bash -c 'busybox true; busybox true'"]);
+        assert_eq!(lines(&both).len(), 1, "{}", both.report());
+        let inner = format!("exec {} run -- busybox true", world().culvert.display());
+        says(&case, &inner, &STATIC);
+    };
+
+    nothing_is_said_without_need |case| {
+        if world().only_native || !installed("busybox") {
+            return;
+        }
+        let none = case.culvert(&["run", "--", "bash", "-c", "busybox true"]);
+        assert_eq!(none.errors(), "", "a run without mounts\n{}", none.report());
+        let case = case.odd();
+        silent(&case, "cat $M/hello.txt; bash -c 'ls $M'");
+        // What cannot be executed anyway, is no program, or is looked for in PATH.
+        silent(&case, "printf 'echo text\\n' > t; chmod +x t; ./t; cp /bin/busybox n; chmod 600 n; if ./n 2> said; then exit 1; fi; ! grep mounts said; printf '#!/none\\n' > s; chmod +x s; ./s 2> said; ! grep mounts said; PATH=/none:/tmp:$PATH true");
+        // Standard error that is closed, or goes with the exec.
+        silent(&case, "busybox true 2>&-");
+        silent(&case, "python3 -c 'import os, fcntl; fcntl.fcntl(2, fcntl.F_SETFD, 1); os.execv(\"/bin/busybox\", [\"busybox\", \"true\"])'");
+    };
+
+    a_pipe_that_is_full_or_broken_disturbs_nobody |case| {
+        if world().only_native || !installed("busybox") {
+            return;
+        }
+        let case = case.odd();
+        let program = case.program("not_told.py");
+        let done = says(&case, &format!("python3 {program} $W/said"), &STATIC);
+        assert_eq!(done.status, "exit 0", "{}", done.report());
+        assert_eq!(done.text(), "full\nbroken\nsocket\nlimit\ntold\n", "{}", done.report());
+    };
+
+    files_of_a_mount_are_left_alone |case| {
+        if world().only_native || !installed("busybox") {
+            return;
+        }
+        // Of the others the kernel has the file itself, and what is written there is right.
+        for driver in [Driver::Driven, Driver::Memory] {
+            let name = format!("saying-{}-{:?}", driver.name(), case.user());
+            let case = Case::new(&name, case.user()).directory(driver);
+            let script = "echo a > $M/log; busybox echo b 2>> $M/log; cat $M/log; (busybox true) 2> $W/said; grep -c mounts $W/said";
+            let done = case.through_culvert(&["bash", "-c", script]);
+            assert_eq!(done.text(), "b\na\n1\n", "{}", done.report());
+        }
+    };
+
+    who_may_not_leave_a_mark_says_it_once |case| {
+        if world().only_native || case.user() == User::Me || !installed("busybox") {
+            return;
+        }
+        // Not a second time in one life.
+        let script = "r=$(ls -td /dev/shm/culvert-65534/[0-9a-f]* /tmp/culvert-65534/[0-9a-f]* 2>/dev/null | grep -v sites | head -n 1); exec 9< $r/lock; chmod 500 $r; python3 -c 'import os, subprocess\nfor i in 1, 2:\n  if os.fork() == 0: os.execv(\"/bin/busybox\", [\"busybox\", \"true\"])\n  os.wait()\n'; chmod 700 $r";
+        let done = case.odd().through_culvert(&["bash", "-c", script]);
+        // Each child of fork is a process of its own.
+        assert_eq!(lines(&done).len(), 2, "{}", done.report());
+    };
+
+    a_library_that_cannot_be_read_is_said |case| {
+        if world().only_native {
+            return;
+        }
+        let case = case.odd();
+        // Another root, or a new user; here the file is gone.
+        let script = "mkdir bin; cp $B/bin/culvert $B/bin/libculvert.so bin; exec bin/culvert run -v $B/bin:$W/t bash -c 'ls $W/t | head -n 1; mv bin away; /bin/ls -d $W/t > /dev/null; :'";
+        let done = case.natively(&["bash", "-c", script]);
+        assert_eq!(done.text(), "culvert\n", "{}", done.report());
+        let lines = lines(&done);
+        assert_eq!(lines.len(), 1, "{}", done.report());
+        assert!(lines[0].contains("libculvert.so cannot be read"), "{}", lines[0]);
+        assert!(!done.errors().contains("ERROR: ld.so"), "{}", done.report());
+    };
+}
+
+/// The reason names the kind of program, and what to do is for that kind.
+#[test]
+fn each_kind_of_program_has_its_reason() {
+    if world().only_native {
+        return;
+    }
+    let case = Case::new("saying-kinds", User::Me).odd();
+    let nobody = Case::new("saying-kinds-nobody", User::Nobody).odd();
+    let small = ".globl _start; _start: mov $1, %eax; xor %ebx, %ebx; int $0x80";
+    let make = format!("echo '{small}' > x.s; cc -m32 -nostdlib -static -o x32 x.s; ./x32");
+    says(&case, &make, &["x32", "32-bit", "culvert mount"]);
+    if world().is_root() {
+        // Who executes them is another user.
+        for (script, words) in [
+            (
+                "cp /bin/true $B/bin/as-root; chmod 4755 $B/bin/as-root",
+                ["set-user-ID", "--allow-other"],
+            ),
+            (
+                "cp /bin/true $B/bin/as-root; chmod 2755 $B/bin/as-root",
+                ["set-group-ID", "--allow-other"],
+            ),
+            (
+                "cp /bin/true $B/bin/as-root; chmod 4711 $B/bin/as-root",
+                ["set-user-ID", "--allow-other"],
+            ),
+            (
+                "cp /bin/busybox $B/bin/as-root; chmod 711 $B/bin/as-root",
+                ["may not be read", "chmod"],
+            ),
+        ] {
+            case.alone(&["bash", "-c", script]);
+            says(&nobody, "(exec -a busybox $B/bin/as-root true)", &words);
+        }
+        case.alone(&["bash", "-c", "rm $B/bin/as-root"]);
+    }
+    if case
+        .alone(&["sh", "-c", "test -x /usr/local/go/bin/go || command -v go"])
+        .status
+        != "exit 0"
+    {
+        not_tested("go is not installed");
+        return;
+    }
+    let make = "export PATH=$PATH:/usr/local/go/bin GOCACHE=$W/cache GOPATH=$W/go GOTOOLCHAIN=local; printf 'package main\\nfunc main() {}\\n' > g.go; CGO_ENABLED=0 go build -o g g.go || exit; ./g";
+    let built = case.alone(&["bash", "-c", make]);
+    assert_eq!(built.status, "exit 0", "{}", built.report());
+    let make = format!("cp $B/g . 2>/dev/null; {make}");
+    let done = case.through_culvert(&["bash", "-c", &make]);
+    let found = lines(&done);
+    assert!(
+        found
+            .iter()
+            .any(|line| line.contains("Go program") && line.contains("-buildmode=pie")),
+        "{}",
+        done.report()
+    );
+}
+
+/// With `--strict` it says why the program did not start.
+#[test]
+fn strict_says_why_a_program_does_not_start() {
+    if world().only_native || !installed("busybox") {
+        return;
+    }
+    let case = Case::new("saying-strict", User::Me);
+    let target = world().path("other").display().to_string();
+    let mount = format!("{}:{target}", world().path("bin").display());
+    let done = case.culvert(&[
+        "run",
+        "--strict",
+        "-v",
+        &mount,
+        "--",
+        "bash",
+        "-c",
+        "busybox true",
+    ]);
+    assert_eq!(done.status, "exit 126", "{}", done.report());
+    let lines = lines(&done);
+    assert_eq!(lines.len(), 1, "{}", done.report());
+    assert!(lines[0].contains("--strict"), "{}", lines[0]);
+}
