@@ -5,12 +5,14 @@
 #![cfg_attr(not(test), no_main)]
 
 mod arguments;
+mod base;
 mod cover;
 mod doctor;
 mod drivers;
 mod elf;
 mod failure;
 mod file_size_signal;
+mod inherited;
 mod kernel_mount;
 mod mounts;
 mod pager;
@@ -19,6 +21,7 @@ mod program;
 mod recovery;
 mod run;
 mod run_directory;
+mod umask;
 mod verdict;
 
 use arguments::Command;

@@ -4,9 +4,12 @@ use crate::{
     arguments::Run,
     cover,
     failure::{Failure, NOT_EXECUTABLE, path, shown},
-    file_size_signal, mounts, prepare,
+    file_size_signal,
+    inherited::{self, Inherited},
+    mounts, prepare,
     program::{self, Environment},
-    run_directory::{self, Held, Inherited},
+    run_directory::{self, Held},
+    umask::OwnerRights,
     verdict::{self, Kind, Refusal, Verdict},
 };
 use culvert::mount::Mount;
@@ -27,7 +30,7 @@ pub fn run(run: Run) -> Failure {
 
 fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let library = library()?;
-    let inherited = run_directory::inherited()?.unwrap_or_default();
+    let inherited = inherited::inherited()?.unwrap_or_default();
     let added = mounts::resolve(run.mounts, &inherited.mounts)?;
     // What cannot be run is found out before an index is built for minutes.
     let unseen = if inherited.intercepted {
@@ -37,13 +40,17 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     };
     let name = &run.command[0];
     let mounts = || unseen.iter().chain(&added);
-    let mut carrier = Carrier::Audit;
     let mut refusal = None;
+    // Where we are intercepted ourselves, exec adds the library.
+    let mut carrier = (!inherited.intercepted).then_some(Carrier::Audit);
+    let mut joins = true;
     let (program, arguments) = match find(name, mounts)? {
         Some((found, verdict)) => {
-            if matches!(verdict, Ok((_, Kind::Preloaded))) {
-                carrier = Carrier::Preload;
+            if matches!(verdict, Ok((_, Kind::Preloaded))) && carrier.is_some() {
+                carrier = Some(Carrier::Preload);
             }
+            // Who has more rights than we is not told what to see, nor is what it starts.
+            joins = !verdict.as_ref().is_err_and(verdict::is_privileged);
             refusal = refused(verdict.err(), run.strict)?;
             (found, run.command)
         }
@@ -54,17 +61,16 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     let outside = !inherited.intercepted;
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1 | u8::from(outside) << 2;
     let matters = !added.is_empty() || !inherited.mounts.is_empty();
-    let ignored = file_size_signal::Ignored::new();
+    let ignored = (file_size_signal::Ignored::new(), OwnerRights::new());
     let directory = run_directory::create()?;
     let outcome = serve(&directory, added, &inherited, run.private)
         .and_then(|()| match run.page_memory {
             Some(bytes) => directory.write_page_memory(bytes),
             None => Ok(()),
         })
-        .and_then(|()| {
-            // Where we are intercepted ourselves, exec adds the library.
-            let carrier = (!inherited.intercepted).then_some(carrier);
-            environment(&directory, &library, flags, carrier)
+        .and_then(|()| match joins {
+            true => environment(&directory, &library, flags, carrier),
+            false => Ok(own_environment()),
         })
         .map(|environment| {
             drop(ignored);
@@ -217,6 +223,12 @@ impl Carrier {
     }
 }
 
+/// Our environment without any run.
+fn own_environment() -> Environment {
+    let all = std::env::vars_os();
+    all.filter(|(name, _)| name != "CULVERT_RUN").collect()
+}
+
 /// Our environment with what makes a process part of the run in `directory`.
 fn environment(
     directory: &Held,
@@ -224,8 +236,7 @@ fn environment(
     flags: u8,
     carrier: Option<Carrier>,
 ) -> Result<Environment, Failure> {
-    let mut environment: Environment = std::env::vars_os().collect();
-    environment.retain(|(name, _)| name != "CULVERT_RUN");
+    let mut environment = own_environment();
     if let Some(carrier) = carrier {
         let list = carrier.list(library, std::env::var_os(carrier.variable()))?;
         environment.retain(|(name, _)| name != carrier.variable());

@@ -3,16 +3,20 @@
 //! Nobody stays behind to remove it: every process of the run holds `lock` shared through an inherited descriptor, so the kernel
 //! knows when the last one is gone, and the next run removes the directories that nobody holds.
 
-use crate::failure::{Failure, path, reason, shown};
+use crate::base::{base, trusted};
+use crate::failure::{Failure, reason, shown};
 use crate::recovery;
+use crate::umask::OwnerRights;
 use culvert::mount::Mount;
 use culvert_preload::paging::pager::NAMESPACE;
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use culvert_sys::trust;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::{
+    ffi::CString,
     fs, io,
     os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
     os::unix::ffi::OsStrExt,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -58,17 +62,15 @@ impl Held {
 
 /// Makes a new run directory, without mounts yet.
 pub fn create() -> Result<Held, Failure> {
+    let _rights = OwnerRights::new();
     let base = base()?;
     let failed = |what: &Path, error: io::Error| {
         Failure::new(format!("cannot make {}: {}", shown(what), reason(&error)))
             .advice("culvert keeps a small directory for each run there; see: culvert doctor")
     };
-    let gate = open(
-        &base,
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(|error| failed(&base, error.into()))?;
+    let gate = trusted(&base, trust::user())
+        .map(owned)
+        .map_err(|why| failed(&base, io_error(why)))?;
     for directory in with_mappings(&base) {
         recovery::await_pager(&directory, || held(&directory));
         if !held(&directory) {
@@ -78,11 +80,12 @@ pub fn create() -> Result<Held, Failure> {
     sweep(&base, gate.as_fd());
     // While we hold the gate shared nobody sweeps, so a directory is never seen without its lock.
     flock(&gate, FlockOperation::LockShared).map_err(|error| failed(&base, error.into()))?;
-    let directory = base.join(identifier()?);
+    let name = identifier()?;
+    let directory = base.join(&name);
     // Site tables, for all runs of the user; without it every program would be searched anew.
-    let _ = make_directory(&base.join("sites"));
+    let _ = make_directory(&gate, "sites");
     let build = || -> io::Result<OwnedFd> {
-        make_directory(&directory)?;
+        let made = make_directory(&gate, &name)?;
         let lock = fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -91,7 +94,7 @@ pub fn create() -> Result<Held, Failure> {
             .open(directory.join("lock"))?;
         flock(&lock, FlockOperation::LockShared)?;
         for folder in ["shadows", "cwd", "exe"] {
-            make_directory(&directory.join(folder))?;
+            make_directory(&made, folder)?;
         }
         // For the pager; without it mapped files are filled first.
         if let Ok(command) = std::env::current_exe() {
@@ -140,7 +143,7 @@ fn duplicate(file: &fs::File, from: i32) -> io::Result<OwnedFd> {
 }
 
 /// 16 hexadecimal digits that no other run has.
-fn identifier() -> Result<String, Failure> {
+pub fn identifier() -> Result<String, Failure> {
     let mut bytes = [0; 8];
     // SAFETY: the buffer is ours and its length is given. Up to 256 bytes are never short (getrandom(2)).
     unsafe {
@@ -153,96 +156,24 @@ fn identifier() -> Result<String, Failure> {
     Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
 }
 
-/// The number of user `uid` outside of the user namespace that this process is in: there all ordinary users may be root, and meet each other's names
-/// (user_namespaces(7), "User and group ID mappings").
-fn outer(uid: u32) -> u32 {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let outer = map.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        let mut next = || words.next()?.parse::<u32>().ok();
-        let (inside, outside, length) = (next()?, next()?, next()?);
-        let at = uid.checked_sub(inside).filter(|at| *at < length)?;
-        outside.checked_add(at)
-    });
-    outer.unwrap_or(uid)
+/// What is trusted, as std has it.
+fn owned(opened: trust::Opened) -> OwnedFd {
+    // SAFETY: the descriptor is nobody else's.
+    unsafe { OwnedFd::from_raw_fd(opened.release()) }
 }
 
-/// Where run directories may lie, best first: shared memory, so that shadows never reach a disk.
-pub fn bases() -> Vec<PathBuf> {
-    let uid = outer(rustix::process::geteuid().as_raw());
-    let mut bases = vec![PathBuf::from(format!("/dev/shm/culvert-{uid}"))];
-    if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR")
-        && Path::new(&runtime).is_absolute()
-    {
-        bases.push(Path::new(&runtime).join("culvert"));
+fn io_error(why: trust::Why) -> io::Error {
+    match why {
+        trust::Why::Failed(errno) => io::Error::from_raw_os_error(errno.raw()),
+        why => io::Error::other(why.to_string()),
     }
-    bases.push(PathBuf::from(format!("/tmp/culvert-{uid}")));
-    bases
 }
 
-/// The base that runs use: the first of [`bases`] that is ours alone, one that programs may be started from if there is one.
-pub fn base() -> Result<PathBuf, Failure> {
-    let (mut refused, mut noexec) = (Vec::new(), None);
-    for base in bases() {
-        // CULVERT_RUN is a list separated by colons.
-        let usable = match base.as_os_str().as_bytes().contains(&b':') {
-            true => Err("its name has a colon".into()),
-            false => usable(&base),
-        };
-        match usable {
-            Ok(true) => return Ok(base),
-            Ok(false) => noexec = noexec.or(Some(base)),
-            Err(why) => refused.push(format!("{}: {why}", shown(&base))),
-        }
-    }
-    noexec.ok_or_else(|| {
-        Failure::new(format!(
-            "no place for a run directory: {}",
-            refused.join("; ")
-        ))
-        .advice(
-            "one of them must be a directory of yours with mode 0700, on a file system with space",
-        )
-    })
-}
-
-/// mkdir(2), mode 0700, whatever the umask says.
-fn make_directory(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).create(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-}
-
-/// Makes `base` if need be; true when programs may be started from it. Another user could have made it first, so owner and mode are checked on
-/// what is there, links not followed.
-fn usable(base: &Path) -> Result<bool, String> {
-    match make_directory(base) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(reason(&error)),
-        _ => {}
-    }
-    let found = fs::symlink_metadata(base).map_err(|error| reason(&error))?;
-    let uid = rustix::process::geteuid().as_raw();
-    if !found.is_dir() {
-        return Err("not a directory".into());
-    }
-    if found.uid() != uid {
-        return Err(format!("belongs to user {}, not to {uid}", found.uid()));
-    }
-    if found.mode() & 0o077 != 0 {
-        return Err(format!(
-            "mode {:04o} lets others in; want 0700",
-            found.mode() & 0o7777
-        ));
-    }
-    let system = rustix::fs::statvfs(base).map_err(|error| reason(&error.into()))?;
-    if system
-        .f_flag
-        .contains(rustix::fs::StatVfsMountFlags::RDONLY)
-    {
-        return Err("on a read-only file system".into());
-    }
-    Ok(!system
-        .f_flag
-        .contains(rustix::fs::StatVfsMountFlags::NOEXEC))
+/// The directory `name` in `parent`, for this user alone.
+fn make_directory(parent: &impl AsRawFd, name: &str) -> io::Result<OwnedFd> {
+    let name = CString::new(name)?;
+    let made = trust::make_directory(parent.as_raw_fd(), &name).map_err(io_error)?;
+    Ok(owned(made))
 }
 
 /// Removes run directories that no process holds any more, as long as it is quick. Whatever goes wrong is left for the next run.
@@ -279,15 +210,21 @@ fn with_mappings(base: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Whether `name` is one that [`identifier`] gives.
-fn is_identifier(name: &[u8]) -> bool {
+pub fn is_identifier(name: &[u8]) -> bool {
     name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Whether a process holds the run directory `directory`. One without a lock was abandoned while it was made.
+/// Whether a process holds the run directory `directory` (absolute). One without a lock was abandoned while it was made.
 pub fn held(directory: &Path) -> bool {
-    let lock = open(
-        directory.join("lock"),
-        // Another user's may be a FIFO.
+    is_held(rustix::fs::CWD, &directory.join("lock"))
+}
+
+/// The same of the file `lock` below `directory`.
+pub fn is_held(directory: impl AsFd, lock: &Path) -> bool {
+    let lock = openat(
+        directory,
+        lock,
+        // Another user's, who lists as root, may be a FIFO.
         OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC,
         Mode::empty(),
     );
@@ -323,73 +260,16 @@ fn remove(directory: &Path, files: &mut usize) {
     }
 }
 
-/// The run that this process is part of.
-#[derive(Default)]
-pub struct Inherited {
-    /// Its mounts.
-    pub mounts: Vec<Mount>,
-    /// Whether this process is intercepted, so that it sees them.
-    pub intercepted: bool,
-}
-
-/// The run that this process is part of, if it is.
-pub fn inherited() -> Result<Option<Inherited>, Failure> {
-    let Some((directory, intercepted)) = inherited_path() else {
-        return Ok(None);
-    };
-    let damaged = |why: String| {
-        Failure::new(format!(
-            "the run {} that this command is part of cannot be read: {why}",
-            shown(&directory)
-        ))
-        .advice("start from a shell outside that run, or unset CULVERT_RUN")
-    };
-    let bytes = fs::read(directory.join("mounts")).map_err(|error| damaged(reason(&error)))?;
-    let mounts = culvert::mount::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
-    Ok(Some(Inherited {
-        mounts,
-        intercepted,
-    }))
-}
-
-/// The directory of that run, and whether libculvert.so is at work here: it hides its variables from programs, but what exec was given stays readable
-/// (proc_pid_environ(5)).
-fn inherited_path() -> Option<(PathBuf, bool)> {
-    let directory =
-        |value: &[u8]| path(value.split(|&byte| byte == b':').next().unwrap_or(value)).to_owned();
-    if let Some(given) = std::env::var_os("CULVERT_RUN") {
-        return (!given.is_empty()).then(|| (directory(given.as_bytes()), false));
-    }
-    let environment = fs::read("/proc/self/environ").ok()?;
-    let entry = environment
-        .split(|&byte| byte == 0)
-        .find_map(|entry| entry.strip_prefix(b"CULVERT_RUN="))?;
-    (!entry.is_empty()).then(|| (directory(entry), true))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::DirBuilderExt;
 
     fn place(name: &str) -> PathBuf {
         let place = std::env::temp_dir().join(format!("culvert-cli-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&place);
         fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
         place
-    }
-
-    #[test]
-    fn a_base_that_others_may_enter_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
-        let place = place("mode");
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
-        assert!(usable(&place).unwrap_err().contains("0755"));
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
-        assert!(usable(&place).is_ok());
-        let link = place.join("link");
-        std::os::unix::fs::symlink(&place, &link).unwrap();
-        assert_eq!(usable(&link), Err("not a directory".into()));
-        fs::remove_dir_all(&place).unwrap();
     }
 
     #[test]

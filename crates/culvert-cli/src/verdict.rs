@@ -2,6 +2,7 @@
 
 use crate::failure::shown;
 use culvert_preload::exec::{self, Format, Loader, Why};
+use rustix::fs::OFlags;
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -128,6 +129,20 @@ pub fn of_file(path: &Path) -> Kind {
         Loader::None(_) if by_hand => Kind::Glibc,
         Loader::None(why) => not(why),
     }
+}
+
+/// Whether the kernel starts the program of `refusal` with rights that its caller lacks.
+pub fn is_privileged(refusal: &Refusal) -> bool {
+    // What can only be executed can still be looked at.
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(&refusal.file, path, rustix::fs::Mode::empty());
+    opened.is_ok_and(|file| {
+        let mut value = [0; 64];
+        let mut capable =
+            || rustix::fs::getxattr(&refusal.file, "security.capability", &mut value[..]);
+        privileged(&File::from(file)).is_some()
+            || (!rustix::process::geteuid().is_root() && capable().is_ok())
+    })
 }
 
 /// Why the kernel starts this file with rights that its caller lacks (AT_SECURE), so that ld.so ignores LD_AUDIT and LD_PRELOAD.

@@ -35,7 +35,9 @@
 
 use crate::memory::c_string;
 use alloc::{format, vec::Vec};
+use core::ffi::CStr;
 use culvert::Node;
+use culvert_sys::trust::{self, Why};
 use culvert_sys::{Errno, nr, raw::general::stat, syscall};
 
 /// The environment variable that carries a run over exec: the run directory's path.
@@ -165,26 +167,33 @@ pub(crate) fn read_link_at(directory: i32, path: &[u8]) -> Result<Vec<u8>, Errno
 pub(crate) fn read_file(path: &[u8]) -> Result<Vec<u8>, Errno> {
     debug_assert_eq!(path.last(), Some(&0));
     const O_RDONLY_CLOEXEC: usize = 0o2000000;
-    // SAFETY: the path ends in NUL; the descriptor is ours until closed; the buffers are given with their lengths.
+    // SAFETY: the path ends in NUL; the descriptor is ours until closed.
     unsafe {
         let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, O_RDONLY_CLOEXEC, 0])?;
-        let mut content = Vec::new();
-        let result = loop {
-            let start = content.len();
-            content.resize(start + 4096, 0);
-            match syscall::call(nr::READ, [fd, content.as_mut_ptr() as usize + start, 4096]) {
-                Ok(count) => {
-                    content.truncate(start + count);
-                    if count == 0 {
-                        break Ok(());
-                    }
-                }
-                Err(Errno::EINTR) => content.truncate(start),
-                Err(error) => break Err(error),
-            }
-        };
+        let result = read_all(fd as i32);
         let _ = syscall::call(nr::CLOSE, [fd]);
-        result.map(|()| content)
+        result
+    }
+}
+
+/// What can be read of `fd` from where it stands.
+fn read_all(fd: i32) -> Result<Vec<u8>, Errno> {
+    let mut content = Vec::new();
+    loop {
+        let start = content.len();
+        content.resize(start + 4096, 0);
+        let arguments = [fd as usize, content.as_mut_ptr() as usize + start, 4096];
+        // SAFETY: the buffer is given with its length.
+        match unsafe { syscall::call(nr::READ, arguments) } {
+            Ok(count) => {
+                content.truncate(start + count);
+                if count == 0 {
+                    return Ok(content);
+                }
+            }
+            Err(Errno::EINTR) => content.truncate(start),
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -228,32 +237,24 @@ pub(crate) fn positions(directory: &crate::shadow::Descriptor) -> Vec<(Vec<u8>, 
 }
 
 impl Run {
-    /// The run directory at `path`, refused with EACCES unless it is a directory of this user that nobody else may write.
-    pub fn open(path: &[u8]) -> Result<Self, Errno> {
-        let found = stat_path(&c_string(path))?;
-        // SAFETY: geteuid has no arguments.
-        let euid = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } as u32;
-        if found.st_mode & 0o170000 != 0o040000
-            || found.st_mode & 0o022 != 0
-            || (found.st_uid != euid && found.st_uid != 0)
-        {
-            return Err(Errno::EACCES);
-        }
-        Ok(Self {
+    /// The run directory at `path`, if it is trusted ([`trust::directory`]), and the content of its `mounts`.
+    pub fn open(path: &[u8]) -> Result<(Self, Vec<u8>), Why> {
+        let name = c_string(path);
+        let name = CStr::from_bytes_with_nul(&name).map_err(|_| Why::Failed(Errno::EINVAL))?;
+        let opened = trust::directory(name, trust::user())?;
+        let mounts = trust::file(&opened, c"mounts", 0)?;
+        let mounts = read_all(mounts.number()).map_err(Why::Failed)?;
+        let run = Self {
             path: path.to_vec(),
-            device: found.st_dev,
-        })
+            device: opened.stat().st_dev,
+        };
+        Ok((run, mounts))
     }
 
     /// Where the engine keeps what it knows of programs and libraries: beside the run directories, for all runs of the user.
     pub fn site_tables(&self) -> Vec<u8> {
         let base = &self.path[..self.path.iter().rposition(|&b| b == b'/').unwrap_or(0)];
         [base, b"/sites"].concat()
-    }
-
-    /// The content of the `mounts` file.
-    pub fn mounts(&self) -> Result<Vec<u8>, Errno> {
-        read_file(&self.file("mounts"))
     }
 
     /// The path of `name` in the run directory, NUL-terminated.

@@ -274,11 +274,8 @@ fn enter(
     library: Vec<u8>,
     interrupted: Option<fn() -> bool>,
 ) -> Result<Process, String> {
-    let run = Run::open(carried.directory)
-        .map_err(|error| format!("the run directory cannot be used: {error}"))?;
-    let content = run
-        .mounts()
-        .map_err(|error| format!("the mounts cannot be read: {error}"))?;
+    let (run, content) = Run::open(carried.directory)
+        .map_err(|why| format!("the run directory cannot be used: {why}"))?;
     let specifications = culvert::mount::decode(&content)
         .map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let mut mounts = MountTable::new();

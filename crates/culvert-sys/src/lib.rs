@@ -12,6 +12,7 @@ pub mod own_descriptors;
 pub mod place;
 pub mod sync;
 pub mod syscall;
+pub mod trust;
 
 pub use abort::abort;
 pub use errno::Errno;

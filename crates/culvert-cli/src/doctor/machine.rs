@@ -3,7 +3,7 @@
 use super::{Check, Verdict};
 use crate::{
     failure::{reason, shown},
-    run, run_directory,
+    run,
 };
 use culvert_preload::paging::pager::userfault;
 use culvert_sys::{nr, syscall};
@@ -210,7 +210,7 @@ fn memory_file() -> Check {
 
 fn run_directories() -> Check {
     const NAME: &str = "run directory";
-    let base = match run_directory::base() {
+    let base = match crate::base::base() {
         Ok(base) => base,
         Err(failure) => {
             return check(
@@ -358,7 +358,7 @@ fn trial() -> Check {
     const TEXT: &[u8] = b"it works\n";
     let attempt = || -> Result<(), String> {
         let own = run::own_path().map_err(|failure| failure.to_string())?;
-        let base = run_directory::base().map_err(|failure| failure.to_string())?;
+        let base = crate::base::base().map_err(|failure| failure.to_string())?;
         let place = base.join(format!("doctor-{}", std::process::id()));
         let in_place = |error: std::io::Error| format!("{}: {}", shown(&place), reason(&error));
         fs::create_dir(&place).map_err(in_place)?;

@@ -45,6 +45,8 @@ pub struct Check {
 
 /// Prints the report; the exit status: 0, or 1 when `culvert run` would not work.
 pub fn doctor(command: &[OsString], json: bool) -> Result<u8, Failure> {
+    // One that is not trusted is ignored by what is started here, too; this says so.
+    crate::inherited::inherited()?;
     let program = match command.first() {
         Some(name) => Some(program::examine(name)?),
         None => None,

@@ -55,7 +55,7 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let target = target::check(path(&asked.request.target))?;
     let (source, driver) = mounts::source(&asked.request)?;
     target::check_outside(&target, &source, driver)?;
-    target::check_apart(&target, &run_directory::base()?)?;
+    target::check_apart(&target, &crate::base::base()?)?;
     if asked.restart && driver == "archive" {
         target::check_findable(&target, &source)?;
     }

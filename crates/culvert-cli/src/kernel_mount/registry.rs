@@ -5,18 +5,21 @@
 
 use super::Ready;
 use crate::{
+    base,
     doctor::json::Value,
     failure::{Failure, path, reason, shown},
     run_directory,
 };
 use culvert_server::counters::{Counted, Counters};
+use culvert_sys::trust::{self, Opened};
 use std::{
     collections::BTreeSet,
-    ffi::{OsStr, OsString},
+    ffi::{CStr, OsStr, OsString},
     fs::{self, File},
     io::Read,
+    os::fd::FromRawFd,
     os::unix::ffi::OsStringExt,
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     thread,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -96,44 +99,27 @@ pub fn mounted() -> Vec<Mounted> {
 ///
 /// Numbers of devices are used again at once, while the server of the mount that had this one before may not have ended yet: the newest is the mount's.
 fn served(mount: &Mounted) -> Option<Served> {
-    let all = bases(mount.uid).into_iter().filter_map(|base| {
-        let found = fs::symlink_metadata(&base).ok()?;
-        let ours = found.is_dir() && found.uid() == mount.uid && found.mode() & 0o077 == 0;
-        fs::read_dir(&base).ok().filter(|_| ours)
-    });
+    let all = base::of_user(mount.uid).into_iter();
+    let all = all.filter_map(|base| fs::read_dir(base).ok());
     newest(
         all.flat_map(|base| base.flatten().map(|run| run.path())),
+        mount.uid,
         &mount.device,
     )
 }
 
-/// Of those among `runs` that say that they serve `device`, what the newest one says.
-fn newest(runs: impl Iterator<Item = PathBuf>, device: &str) -> Option<Served> {
-    let living = runs.filter_map(|run| {
-        let written = fs::symlink_metadata(run.join("served")).ok()?.modified();
-        Some((written.ok()?, read(&run, device)?))
-    });
+/// Of those among the run directories `runs` of user `uid` that say that they serve `device`, what the newest one says.
+fn newest(runs: impl Iterator<Item = PathBuf>, uid: u32, device: &str) -> Option<Served> {
+    let living = runs.filter_map(|run| read(&base::trusted(&run, uid).ok()?, device));
     living
         .max_by_key(|(written, _)| *written)
         .map(|(_, served)| served)
 }
 
-/// Where user `uid` has its run directories.
-fn bases(uid: u32) -> Vec<PathBuf> {
-    match rustix::process::geteuid().as_raw() == uid {
-        true => run_directory::bases(),
-        false => ["/dev/shm/culvert-", "/run/user/", "/tmp/culvert-"]
-            .map(|base| match base.ends_with('/') {
-                true => PathBuf::from(format!("{base}{uid}/culvert")),
-                false => PathBuf::from(format!("{base}{uid}")),
-            })
-            .to_vec(),
-    }
-}
-
-/// What stands in `run`, if it is of the mount with `device` and its server lives.
-fn read(run: &Path, device: &str) -> Option<Served> {
-    let text = String::from_utf8(read_some(&run.join("served"))?).ok()?;
+/// What stands in `run`, if it is of the mount with `device` and its server lives, and when it was written.
+fn read(run: &Opened, device: &str) -> Option<((i64, i64), Served)> {
+    let (text, written) = read_some(run, c"served")?;
+    let text = String::from_utf8(text).ok()?;
     let word = |name: &str| {
         text.lines()
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
@@ -141,35 +127,35 @@ fn read(run: &Path, device: &str) -> Option<Served> {
     if word("device")? != device {
         return None;
     }
-    let counted = Counters::read(&read_some(&run.join("counters"))?)?;
+    let counted = Counters::read(&read_some(run, c"counters")?.0)?;
     let keeper = word("keeper").and_then(|keeper| keeper.parse().ok());
     // Numbers of processes are used again, and a dead one that nobody waits for keeps its own: the lock is gone with the last of them. Who asks as we do has it for a
     // moment only.
     let lives = (0..3).all(|times| {
         thread::sleep(Duration::from_millis(2 * times));
-        run_directory::held(run)
+        run_directory::is_held(base::borrowed(run), Path::new("lock"))
     });
-    lives.then(|| Served {
+    let served = || Served {
         driver: word("driver").map(shown).unwrap_or_default(),
         started: word("started")
             .and_then(|word| word.parse().ok())
             .unwrap_or(0),
         keeper,
         counted,
-    })
+    };
+    lives.then(|| (written, served()))
 }
 
-/// The first bytes of a plain file, which may be another user's.
-fn read_some(file: &Path) -> Option<Vec<u8>> {
-    const O_NOFOLLOW_NONBLOCK: i32 = 0o400_000 | 0o4000;
-    let file = File::options()
-        .read(true)
-        .custom_flags(O_NOFOLLOW_NONBLOCK)
-        .open(file)
-        .ok()?;
+/// The first bytes of a file of a run directory, which may be another user's, and when it was written.
+fn read_some(run: &Opened, name: &CStr) -> Option<(Vec<u8>, (i64, i64))> {
+    let file = trust::file(run, name, 0).ok()?;
+    let found = file.stat();
+    let written = (found.st_mtime as i64, found.st_mtime_nsec as i64);
+    // SAFETY: the descriptor is nobody else's.
+    let file = unsafe { File::from_raw_fd(file.release()) };
     let mut bytes = Vec::new();
     file.take(1 << 16).read_to_end(&mut bytes).ok()?;
-    Some(bytes)
+    Some((bytes, written))
 }
 
 /// The list, for people or as JSON.
@@ -350,15 +336,18 @@ pub fn users(target: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::DirBuilderExt;
     use std::time::Duration;
 
     #[test]
     fn the_newest_server_of_a_device_is_its_mounts() {
         let base = std::env::temp_dir().join(format!("culvert-registry-{}", std::process::id()));
         let me = std::process::id();
+        let uid = trust::user();
         let run = |name: &str, driver: &str, age: u64| {
             let run = base.join(name);
-            fs::create_dir_all(&run).unwrap();
+            fs::create_dir_all(&base).unwrap();
+            fs::DirBuilder::new().mode(0o700).create(&run).unwrap();
             let lock = File::create(run.join("lock")).unwrap();
             rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockShared).unwrap();
             let counters = File::options()
@@ -381,13 +370,13 @@ mod tests {
         let (other, _held) = run("c", "newer", 0);
         fs::write(other.join("served"), "device 0:78\ndriver other\n").unwrap();
         for runs in [[&ending, &new, &other], [&other, &new, &ending]] {
-            let found = newest(runs.into_iter().cloned(), "0:77").unwrap();
+            let found = newest(runs.into_iter().cloned(), uid, "0:77").unwrap();
             assert_eq!((&*found.driver, found.keeper), ("new", Some(me.into())));
         }
-        assert!(newest([other].into_iter(), "0:77").is_none());
+        assert!(newest([other].into_iter(), uid, "0:77").is_none());
         // The processes are there; what is gone is their lock.
         drop(held);
-        assert!(newest([new].into_iter(), "0:77").is_none());
+        assert!(newest([new].into_iter(), uid, "0:77").is_none());
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -72,9 +72,14 @@ pub fn extend(
     let mut others = [Vec::new(), Vec::new()];
     let mut tunables = None;
     let mut nested = None;
+    let privileged = matches!(loader, Loader::None(why) if why.is_privileged());
     for pointer in pointers(address)? {
         if starts_with(pointer, b"CULVERT_RUN=")? {
-            // Ours is hidden from the program: this one was put there, by `culvert run` inside a run.
+            // Ours is hidden from the program: this one was put there, by `culvert run` inside a run, or by somebody who would like to say what a program
+            // with other rights sees.
+            if privileged {
+                continue;
+            }
             let mut value = string(pointer)?;
             value.push(0);
             nested = Some(value);
@@ -98,7 +103,10 @@ pub fn extend(
     if nested.is_none() && !matches!(loader, Loader::None(_)) {
         image.handed = handed::hand_down();
     }
-    let mut entries = carriers(process::get(), loader, &others, nested, &image.handed);
+    let mut entries = match privileged {
+        true => Vec::new(),
+        false => carriers(process::get(), loader, &others, nested, &image.handed),
+    };
     entries.extend(
         extras
             .room

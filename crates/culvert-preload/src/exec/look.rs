@@ -47,11 +47,17 @@ fn changes_of_user(found: &culvert_sys::raw::general::stat) -> Option<Why> {
 
 /// What can be said of the program at `path` (NUL-terminated), which may not be read.
 pub fn unreadable(path: &[u8]) -> Why {
+    let name = c"security.capability".as_ptr() as usize;
+    // SAFETY: path and name end in NUL; a size of zero asks for the length only.
+    let capable = unsafe { syscall::call(nr::GETXATTR, [path.as_ptr() as usize, name, 0, 0]) };
     let found = stat_path(path).ok();
     found
         .as_ref()
         .and_then(changes_of_user)
-        .unwrap_or(Why::Unreadable)
+        .unwrap_or(match capable {
+            Ok(_) if process::caller().uid != 0 => Why::Capabilities,
+            _ => Why::Unreadable,
+        })
 }
 
 /// The program file `path` on the real file system or a mount, opened for a look.

@@ -98,6 +98,11 @@ impl Why {
         }
     }
 
+    /// Whether the program gets rights that its caller lacks: then neither it nor what it starts is told of a run, which they could not trust.
+    pub const fn is_privileged(self) -> bool {
+        matches!(self, Self::SetUser | Self::SetGroup | Self::Capabilities)
+    }
+
     /// Whether a program of which this is said runs all the same: then its user is told.
     ///
     /// The others fail by themselves (ENOENT, ENOEXEC), or a shell reads them (execvp(3)).

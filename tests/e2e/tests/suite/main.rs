@@ -60,6 +60,7 @@ mod static_tls;
 mod suites;
 mod surroundings;
 mod tables;
+mod trust;
 mod untouched;
 mod watching;
 mod writing;

@@ -1,0 +1,80 @@
+//! The run that this process is part of, if it is.
+
+use crate::{
+    base::trusted,
+    failure::{Failure, path, reason, shown},
+};
+use culvert::mount::Mount;
+use culvert_sys::trust::{self, Why};
+use std::{
+    fs::{self, File},
+    io::Read,
+    os::fd::FromRawFd,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// The run that this process is part of.
+#[derive(Default)]
+pub struct Inherited {
+    /// Its mounts.
+    pub mounts: Vec<Mount>,
+    /// Whether this process is intercepted, so that it sees them.
+    pub intercepted: bool,
+}
+
+/// The run that this process is part of, if it is. One that CULVERT_RUN names and that is not trusted is none: the variable survives su(1) and `sudo -E`, and
+/// would let another user say what this one's programs see. That is said in one line.
+pub fn inherited() -> Result<Option<Inherited>, Failure> {
+    let Some((directory, intercepted)) = inherited_path() else {
+        return Ok(None);
+    };
+    let damaged = |why: String| {
+        Failure::new(format!(
+            "the run {} that this command is part of cannot be read: {why}",
+            shown(&directory)
+        ))
+        .advice("start from a shell outside that run, or unset CULVERT_RUN")
+    };
+    let bytes = match mounts(&directory) {
+        Ok(bytes) => bytes.map_err(|error| damaged(reason(&error)))?,
+        Err(Why::Failed(errno)) => return Err(damaged(errno.to_string())),
+        Err(why) => {
+            eprintln!(
+                "culvert: warning: CULVERT_RUN names {}, which is not trusted: {why}; it is ignored, and mounts of that run are not seen",
+                shown(&directory)
+            );
+            return Ok(None);
+        }
+    };
+    let mounts = culvert::mount::decode(&bytes).map_err(|error| damaged(error.to_string()))?;
+    Ok(Some(Inherited {
+        mounts,
+        intercepted,
+    }))
+}
+
+/// The content of the `mounts` of the run directory `directory`, if it is trusted.
+fn mounts(directory: &Path) -> Result<std::io::Result<Vec<u8>>, Why> {
+    let opened = trusted(directory, trust::user())?;
+    let file = trust::file(&opened, c"mounts", 0)?;
+    // SAFETY: the descriptor is nobody else's.
+    let mut file = unsafe { File::from_raw_fd(file.release()) };
+    let mut bytes = Vec::new();
+    Ok(file.read_to_end(&mut bytes).map(|_| bytes))
+}
+
+/// The directory of that run, and whether libculvert.so is at work here: it hides its variables from programs, but what exec was given stays readable
+/// (proc_pid_environ(5)).
+fn inherited_path() -> Option<(PathBuf, bool)> {
+    let directory =
+        |value: &[u8]| path(value.split(|&byte| byte == b':').next().unwrap_or(value)).to_owned();
+    if let Some(given) = std::env::var_os("CULVERT_RUN") {
+        return (!given.is_empty()).then(|| (directory(given.as_bytes()), false));
+    }
+    let environment = fs::read("/proc/self/environ").ok()?;
+    let entry = environment
+        .split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(b"CULVERT_RUN="))?;
+    (!entry.is_empty()).then(|| (directory(entry), true))
+}
