@@ -346,9 +346,53 @@ pub fn put<T: Number>(address: usize, value: T) -> core::result::Result<(), Errn
     user::write(address, &value).map_err(|_| Errno::EFAULT)
 }
 
+/// Whether a structure of `size` bytes at `address` says no more than its first `known` bytes do, of which there must be `least`: what a program
+/// compiled for a later kernel knows beyond that has to be zero (`copy_struct_from_user`, include/linux/uaccess.h). EINVAL for less, E2BIG for more.
+pub fn says_no_more(
+    address: usize,
+    size: usize,
+    least: usize,
+    known: usize,
+) -> core::result::Result<(), Errno> {
+    const PAGE_SIZE: usize = 4096;
+    if size < least {
+        return Err(Errno::EINVAL);
+    }
+    if size > PAGE_SIZE {
+        return Err(Errno::E2BIG);
+    }
+    let mut bytes = [0u8; 64];
+    let mut at = known;
+    while at < size {
+        let count = (size - at).min(bytes.len());
+        user::copy_in(&mut bytes[..count], address.wrapping_add(at)).map_err(|_| Errno::EFAULT)?;
+        if bytes[..count].iter().any(|&byte| byte != 0) {
+            return Err(Errno::E2BIG);
+        }
+        at += count;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn structures_of_later_kernels_may_have_zeroes_behind() {
+        let mut bytes = [0u8; 5000];
+        bytes[..24].fill(1);
+        let says = |bytes: &[u8], size| says_no_more(bytes.as_ptr() as usize, size, 24, 24);
+        assert_eq!(says(&bytes, 23), Err(Errno::EINVAL));
+        for size in [24, 25, 88, 4096] {
+            assert_eq!(says(&bytes, size), Ok(()), "{size}");
+        }
+        assert_eq!(says(&bytes, 4097), Err(Errno::E2BIG));
+        bytes[200] = 1;
+        assert_eq!(says(&bytes, 200), Ok(()));
+        assert_eq!(says(&bytes, 201), Err(Errno::E2BIG));
+        assert_eq!(says_no_more(bytes.as_ptr() as usize, 8, 8, 24), Ok(()));
+    }
 
     #[test]
     fn parts_of_spans_are_where_their_bytes_are() {

@@ -99,6 +99,8 @@ pub struct Process {
     pub targets_exist: bool,
     /// Some such directory is not covered by a mount of the kernel's that refuses every change.
     pub targets_open: bool,
+    /// Some mount's target is no directory of the kernel's, so that its parent's listing lacks it.
+    pub targets_missing: bool,
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: Vec<culvert::mount::Mount>,
     working_directory: Mutex<Known>,
@@ -154,6 +156,17 @@ pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
     })
 }
 
+/// What is known of all targets together: fields of [`Process`].
+#[derive(Clone, Copy, Default)]
+pub struct Targets {
+    /// [`Process::targets_exist`].
+    pub exist: bool,
+    /// [`Process::targets_open`].
+    pub open: bool,
+    /// [`Process::targets_missing`].
+    pub missing: bool,
+}
+
 impl Process {
     /// The state of a fresh program.
     pub fn new(
@@ -162,7 +175,7 @@ impl Process {
         lock_descriptor: i32,
         library: Vec<u8>,
         flags: u8,
-        targets: (bool, bool),
+        targets: Targets,
         specifications: Vec<culvert::mount::Mount>,
     ) -> Self {
         Self {
@@ -173,8 +186,9 @@ impl Process {
             lock_descriptor: AtomicI32::new(lock_descriptor),
             library,
             flags,
-            targets_exist: targets.0,
-            targets_open: targets.1,
+            targets_exist: targets.exist,
+            targets_open: targets.open,
+            targets_missing: targets.missing,
             specifications,
             working_directory: Mutex::new(Known::Nothing),
             shared_working_directory: AtomicBool::new(false),

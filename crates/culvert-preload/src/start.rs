@@ -279,7 +279,7 @@ fn enter(
     let specifications = culvert::mount::decode(&content)
         .map_err(|error| format!("the mounts cannot be read: {error}"))?;
     let mut mounts = MountTable::new();
-    let mut targets = (false, false);
+    let mut targets = process::Targets::default();
     for (index, specification) in specifications.iter().enumerate() {
         // Where the source is bound over the target, what a native call finds there is right, and its identity is that of the source, too.
         let bound = culvert_drivers::passthrough::is_bound(specification);
@@ -287,8 +287,10 @@ fn enter(
             .then(|| stat_path(&c_string(&specification.target)).ok())
             .flatten()
             .map(|found| (found.st_dev, found.st_ino));
-        targets.0 |= identity.is_some();
-        targets.1 |= identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));
+        targets.exist |= identity.is_some();
+        targets.missing |= !bound && identity.is_none();
+        targets.open |=
+            identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));
         let mount = specification.clone();
         let index = index as u16;
         // Leaked: lives as long as the process, once for each mount.

@@ -7,6 +7,12 @@ use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_sys::nr;
 
+// Flags that say what happens to a link at the end of a path (man pages of their calls).
+const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+const FAN_MARK_DONT_FOLLOW: usize = 4;
+const FSPICK_SYMLINK_NOFOLLOW: usize = 2;
+const MOVE_MOUNT_T_SYMLINKS: usize = 0x10;
+
 /// What happens to a call.
 #[derive(Clone, Copy)]
 pub enum Treatment {
@@ -349,7 +355,7 @@ table! {
     PERF_EVENT_OPEN perf_event_open => Forwarded("makes a descriptor of the kernel's own");
     RECVMMSG recvmmsg => Handled(Interest::Always, calls::socket::recvmmsg);
     FANOTIFY_INIT fanotify_init => Forwarded("makes a descriptor of the kernel's own");
-    FANOTIFY_MARK fanotify_mark => RefusedInside(At::below(3, LastStep::Follow), Errno::EOPNOTSUPP, "events of a mount do not reach the kernel");
+    FANOTIFY_MARK fanotify_mark => RefusedInside(At::below(3, LastStep::Follow).turned_by(1, FAN_MARK_DONT_FOLLOW), Errno::EOPNOTSUPP, "events of a mount do not reach the kernel");
     PRLIMIT64 prlimit64 => Handled(Interest::Always, calls::process::limits);
     NAME_TO_HANDLE_AT name_to_handle_at => Handled(Interest::Always, calls::stat::name_to_handle_at);
     OPEN_BY_HANDLE_AT open_by_handle_at => Forwarded("makes a descriptor of the kernel's own");
@@ -387,12 +393,12 @@ table! {
     IO_URING_SETUP io_uring_setup => Refused(Errno::ENOSYS, "its requests would go round every hook; programs know how to do without");
     IO_URING_ENTER io_uring_enter => Forwarded("asynchronous I/O contexts without files");
     IO_URING_REGISTER io_uring_register => Forwarded("asynchronous I/O contexts without files");
-    OPEN_TREE open_tree => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to clone");
-    MOVE_MOUNT move_mount => RefusedInside(At::below(2, LastStep::Follow), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
+    OPEN_TREE open_tree => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to clone");
+    MOVE_MOUNT move_mount => RefusedInside(At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
     FSOPEN fsopen => Forwarded("makes a descriptor of the kernel's own");
     FSCONFIG fsconfig => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
     FSMOUNT fsmount => Forwarded("makes a descriptor of the kernel's own");
-    FSPICK fspick => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to configure");
+    FSPICK fspick => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, FSPICK_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to configure");
     PIDFD_OPEN pidfd_open => Forwarded("makes a descriptor of the kernel's own");
     CLONE3 clone3 => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
     CLOSE_RANGE close_range => Handled(Interest::Always, calls::descriptor::close_range);
@@ -401,7 +407,7 @@ table! {
     FACCESSAT2 faccessat2 => Handled(Interest::Always, calls::access::faccessat);
     PROCESS_MADVISE process_madvise => Handled(Interest::Always, calls::advice::process_madvise);
     EPOLL_PWAIT2 epoll_pwait2 => Engine("signals are virtualised; forwarded with the real mask");
-    MOUNT_SETATTR mount_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EINVAL, "no kernel mount to change");
+    MOUNT_SETATTR mount_setattr => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EINVAL, "no kernel mount to change");
     QUOTACTL_FD quotactl_fd => RefusedOn(Errno::ENOSYS, "no quotas on mounts");
     LANDLOCK_CREATE_RULESET landlock_create_ruleset => Forwarded("makes a descriptor of the kernel's own");
     LANDLOCK_ADD_RULE landlock_add_rule => Forwarded("processes, threads and signals are the kernel's");
@@ -426,9 +432,9 @@ table! {
     GETXATTRAT getxattrat => Handled(Interest::Always, calls::xattr::at);
     LISTXATTRAT listxattrat => Handled(Interest::Always, calls::xattr::at);
     REMOVEXATTRAT removexattrat => Handled(Interest::Always, calls::xattr::at);
-    OPEN_TREE_ATTR open_tree_attr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no kernel mount to clone");
-    FILE_GETATTR file_getattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no inode flags");
-    FILE_SETATTR file_setattr => RefusedInside(At::below(0, LastStep::Follow), Errno::EOPNOTSUPP, "no inode flags");
+    OPEN_TREE_ATTR open_tree_attr => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to clone");
+    FILE_GETATTR file_getattr => RefusedInside(At::below(0, LastStep::Follow).turned_by(4, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no inode flags");
+    FILE_SETATTR file_setattr => RefusedInside(At::below(0, LastStep::Follow).turned_by(4, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no inode flags");
 }
 
 /// The table as a page of documentation (Markdown).

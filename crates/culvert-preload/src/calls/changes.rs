@@ -5,7 +5,7 @@ use super::backed;
 use super::host::stat_at;
 use super::path::{At, Found, find, find_by_walking, is_link, look_again, on_path};
 use super::stat::existing;
-use super::targets::parent_is_target;
+use super::targets::{parent_is_target, parent_of};
 use super::unix_sockets;
 use super::{Answer, allowed, done, granted};
 use crate::gone::{self, Losing};
@@ -393,20 +393,42 @@ fn on_socket_path(
             found = look_again(AT_FDCWD, path, last, Restrictions(0), certain);
         }
     }
-    let replaced = match found {
-        Ok(Found::Inside(found)) => return done(inside(call, found, given)),
+    let answer = match found {
+        Ok(Found::Inside(found)) => inside(call, found, given),
         Ok(Found::Backed(place)) => {
-            let replaced = backed::through_proc(place.base, place.path().bytes());
-            if replaced.len() > unix_sockets::LONGEST && !binds {
-                return done(unix_sockets::reach_far(call, at, &place));
+            let there = (place.base, place.path());
+            if means_the_same(path, there, binds) {
+                return Outcome::Forward;
             }
-            replaced
+            let whole = backed::through_proc(place.base, place.path().bytes());
+            unix_sockets::by_kernel(call, at, given, &whole, there)
         }
-        Ok(Found::Outside(path)) => path,
+        Ok(Found::Outside(whole)) => {
+            let there = (AT_FDCWD, Path::of(&whole));
+            if means_the_same(path, there, binds) {
+                return Outcome::Forward;
+            }
+            unix_sockets::by_kernel(call, at, given, &whole, there)
+        }
         Ok(Found::MagicLink(_) | Found::Kernel) => return Outcome::Forward,
-        Err(errno) => return done(Err(errno)),
+        Err(errno) => Err(errno),
     };
-    done(unix_sockets::with_address(call, at, &replaced))
+    done(answer)
+}
+
+/// Whether the kernel finds at `given` what is to be found at `there`, a path below a directory: the socket, or where one is to be bound its directory. Then the address
+/// may stay as it is, which is never too long, and is what getsockname(2) tells.
+fn means_the_same(given: Path<'_>, (base, there): (i32, Path<'_>), binds: bool) -> bool {
+    let identity = |directory: i32, path: Path<'_>| {
+        let above = match binds {
+            true => parent_of(&path),
+            false => c_string(&path),
+        };
+        let found = stat_at(directory, Path::of(&above), 0).ok()?;
+        Some((found.st_dev, found.st_ino))
+    };
+    let found = identity(AT_FDCWD, given);
+    found.is_some() && found == identity(base, there)
 }
 
 /// EEXIST as bind(2) says it.

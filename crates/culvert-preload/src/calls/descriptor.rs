@@ -8,7 +8,7 @@ use super::{Answer, descriptor, done};
 use crate::description::{Held, Object};
 use crate::descriptors::dup_from;
 use crate::process::{self, tables};
-use culvert::Errno;
+use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -147,6 +147,7 @@ pub fn fcntl(call: &mut Call) -> Outcome {
     const F_DUPFD_QUERY: u32 = 1027;
     const F_DUPFD_CLOEXEC: u32 = 1030;
     const F_CREATED_QUERY: u32 = 1028;
+    const F_NOTIFY: u32 = 1026;
     const F_SETPIPE_SZ: u32 = 1031;
     const F_GETPIPE_SZ: u32 = 1032;
     const F_ADD_SEALS: u32 = 1033;
@@ -173,7 +174,14 @@ pub fn fcntl(call: &mut Call) -> Outcome {
         // `check_fcntl_cmd`, fs/fcntl.c.
         _ if path_only && command as u32 != F_CREATED_QUERY => done(Err(Errno::EBADF)),
         F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
-        F_CREATED_QUERY => done(Ok(0)),
+        // Older kernels than 6.12 do not know it.
+        F_CREATED_QUERY => done(
+            super::path::native(call).map(|kernel| match held.is_direct() {
+                true => usize::from(held.created) | kernel,
+                false => usize::from(held.created),
+            }),
+        ),
+        F_NOTIFY => done(notify(&held, argument)),
         F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
         F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
         F_GETLK | F_SETLK | F_SETLKW | F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW => {
@@ -185,6 +193,16 @@ pub fn fcntl(call: &mut Call) -> Outcome {
             Ok(()) => Outcome::Forward,
             Err(error) => done(Err(error)),
         },
+    }
+}
+
+/// F_NOTIFY: the kernel has no directory to watch whose number its signal would tell. As one without `CONFIG_DNOTIFY` it says EINVAL, after which programs look for themselves.
+fn notify(held: &Held, events: usize) -> Answer {
+    const DN_MULTISHOT: usize = 0x8000_0000;
+    match held.kind {
+        _ if events as u32 as usize & !DN_MULTISHOT == 0 => Ok(0),
+        FileKind::Directory => Err(Errno::EINVAL),
+        _ => Err(Errno::ENOTDIR),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Listing directories: getdents64 and its old form, and the listing of `/proc/self/fd`'s hidden entries.
 
-use super::{Answer, descriptor, done};
+use super::{Answer, descriptor, done, mount_points};
 use crate::description::{Held, Object};
 use crate::process;
 use crate::watch::Event;
@@ -32,9 +32,61 @@ fn encode(entry: &DirectoryEntry<'_>, old: bool, record: &mut [u8; 288]) -> usiz
     length
 }
 
+/// The program's buffer, as it fills with records.
+pub(super) struct Records {
+    buffer: usize,
+    size: usize,
+    old: bool,
+    /// How many bytes of it are filled.
+    pub used: usize,
+    /// Why nothing was put into it.
+    pub failure: Option<Errno>,
+    /// An entry found no room, so that there are more.
+    pub full: bool,
+}
+
+impl Records {
+    /// The buffer of a getdents64(2) or getdents(2).
+    pub fn of(call: &Call) -> Self {
+        Self {
+            buffer: call.args[1],
+            size: call.args[2] as u32 as usize,
+            old: call.number == nr::GETDENTS,
+            used: 0,
+            failure: None,
+            full: false,
+        }
+    }
+
+    /// Puts an entry behind the others, and its position into `offset`; whether there was room.
+    pub fn put(&mut self, entry: &DirectoryEntry<'_>, offset: &mut u64) -> bool {
+        let mut record = [0u8; 288];
+        let length = encode(entry, self.old, &mut record);
+        let failure = if self.used + length > self.size {
+            Errno::EINVAL
+        } else if user::copy_out(self.buffer + self.used, &record[..length]).is_err() {
+            Errno::EFAULT
+        } else {
+            self.used += length;
+            *offset = entry.next;
+            return true;
+        };
+        self.full = true;
+        if self.used == 0 {
+            self.failure = Some(failure);
+        }
+        false
+    }
+
+    /// What the call answers.
+    pub fn answer(&self) -> Answer {
+        self.failure.map_or(Ok(self.used), Err)
+    }
+}
+
 /// getdents64(2), getdents(2)
 pub fn getdents(call: &mut Call) -> Outcome {
-    let [fd, buffer, size, ..] = call.args;
+    let fd = call.args[0];
     let Some(held) = descriptor(fd) else {
         return if process::get().table.is_internal(fd as i32) {
             done(Err(Errno::EBADF))
@@ -44,16 +96,10 @@ pub fn getdents(call: &mut Call) -> Outcome {
             super::targets::list_foreign(call)
         };
     };
-    done(list(
-        &held,
-        fd as i32,
-        buffer,
-        size as u32 as usize,
-        call.number == nr::GETDENTS,
-    ))
+    done(list(&held, fd as i32, Records::of(call)))
 }
 
-fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
+fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
     match held.object {
         Object::Directory => {}
         Object::File(_) | Object::Fifo => return Err(Errno::ENOTDIR),
@@ -62,27 +108,6 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
     }
     let file_system = held.file_system()?;
     held.at_offset(fd, |offset| {
-        let mut used = 0;
-        let mut failure = None;
-        let mut record = [0u8; 288];
-        let mut put = |entry: &DirectoryEntry<'_>, offset: &mut u64| -> bool {
-            let length = encode(entry, old, &mut record);
-            if used + length > size {
-                if used == 0 {
-                    failure = Some(Errno::EINVAL);
-                }
-                return false;
-            }
-            if user::copy_out(buffer + used, &record[..length]).is_err() {
-                if used == 0 {
-                    failure = Some(Errno::EFAULT);
-                }
-                return false;
-            }
-            used += length;
-            *offset = entry.next;
-            true
-        };
         let mut open = true;
         while open && *offset < OWN_ENTRIES {
             let name: &[u8] = if *offset == 0 { b"." } else { b".." };
@@ -94,7 +119,7 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
             let inode = file_system
                 .attributes(node)
                 .map_or(node.0, |attributes| attributes.inode);
-            open = put(
+            open = records.put(
                 &DirectoryEntry {
                     inode,
                     next: *offset + 1,
@@ -104,10 +129,10 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
                 offset,
             );
         }
-        if open {
+        if open && !mount_points::is_position(*offset) {
             let listed =
                 file_system.read_directory(held.node, *offset - OWN_ENTRIES, &mut |entry| {
-                    put(
+                    records.put(
                         &DirectoryEntry {
                             next: (entry.next + OWN_ENTRIES).min(LAST_POSITION),
                             ..entry
@@ -122,16 +147,24 @@ fn list(held: &Held, fd: i32, buffer: usize, size: usize, old: bool) -> Answer {
                     errno => errno,
                 };
                 // A removed directory does not list itself either.
-                if used == 0 || errno == Errno::ENOENT {
-                    failure = Some(errno);
+                if records.used == 0 || errno == Errno::ENOENT {
+                    records.failure = Some(errno);
                 }
+                open = false;
             }
         }
+        if open && !records.full {
+            mount_points::put(
+                &mount_points::in_driver(held.mount, held.node),
+                &mut records,
+                offset,
+            );
+        }
         // Whatever came of it (`iterate_dir`, fs/readdir.c).
-        if failure != Some(Errno::ENOENT) {
+        if records.failure != Some(Errno::ENOENT) {
             held.tell(Event::Access);
         }
-        failure.map_or(Ok(used), Err)
+        records.answer()
     })?
 }
 

@@ -39,6 +39,12 @@ pub fn sync(call: &mut Call) -> Outcome {
     let Some(held) = found else {
         return Outcome::Forward;
     };
+    // Its arguments are the kernel's to check, which writes back what stands for the file: nothing.
+    if call.number == nr::SYNC_FILE_RANGE
+        && let Err(errno) = super::path::native(call)
+    {
+        return done(Err(errno));
+    }
     done(match (&held.object, call.number) {
         (Object::Path, _) => Err(Errno::EBADF),
         (_, nr::SYNCFS) => held

@@ -17,6 +17,7 @@ pub mod io;
 pub mod locks;
 pub mod mappings;
 pub mod memory_map;
+mod mount_points;
 pub mod mounting;
 pub mod open;
 mod opened;

@@ -17,6 +17,8 @@ use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
 const O_ACCMODE: u32 = 3;
+/// The size of `struct open_how`, which has had no other yet.
+const OPEN_HOW: usize = 24;
 pub(super) const O_CREAT: u32 = 0o100;
 pub(super) const O_EXCL: u32 = 0o200;
 pub(super) const O_TRUNC: u32 = 0o1000;
@@ -57,7 +59,7 @@ pub fn openat(call: &mut Call) -> Outcome {
 /// openat2(2)
 pub fn openat2(call: &mut Call) -> Outcome {
     let [_, _, how, size, ..] = call.args;
-    if size < 24 {
+    if memory::says_no_more(how, size, OPEN_HOW, OPEN_HOW).is_err() {
         return Outcome::Forward;
     }
     let (Ok(flags), Ok(mode), Ok(resolve)) = (

@@ -16,7 +16,9 @@ pub(super) fn give_new(
     flags: u32,
 ) -> Answer {
     found.references.push(found.mount, attributes.node);
-    give(found, attributes, opened, flags)
+    // What has no name was not looked up, and so not created (`lookup_open`, fs/namei.c).
+    let created = flags & O_TMPFILE != O_TMPFILE;
+    give_opened(found, attributes, opened, flags, created)
 }
 
 /// A descriptor for what the driver has opened.
@@ -26,8 +28,18 @@ pub(super) fn give(
     opened: Opened,
     flags: u32,
 ) -> Answer {
+    give_opened(found, attributes, opened, flags, false)
+}
+
+fn give_opened(
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    opened: Opened,
+    flags: u32,
+    created: bool,
+) -> Answer {
     match opened {
-        Opened::Driven(file) => add(found, attributes, Object::File(file), flags),
+        Opened::Driven(file) => add_opened(found, attributes, Object::File(file), flags, created),
         Opened::Backed(fd) => {
             // The descriptor itself: to close another of this file would drop the record locks that the program holds on it (fcntl(2)).
             let close_on_exec = flags & O_CLOEXEC != 0;
@@ -51,6 +63,16 @@ pub(super) fn add(
     object: Object,
     flags: u32,
 ) -> Answer {
+    add_opened(found, attributes, object, flags, false)
+}
+
+fn add_opened(
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    object: Object,
+    flags: u32,
+    created: bool,
+) -> Answer {
     let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
     let keep = if flags & O_PATH != 0 {
@@ -60,6 +82,7 @@ pub(super) fn add(
     };
     let mut description =
         Description::new(found.mount, attributes.node, attributes.kind, object, keep);
+    description.created = created;
     let mounts = &process::get().mounts;
     let itself = found.references.take(mounts, found.mount, attributes.node);
     description.references.join(itself);

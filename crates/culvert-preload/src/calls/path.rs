@@ -27,6 +27,8 @@ pub struct At {
     pub last: LastStep,
     /// RESOLVE_* of openat2.
     pub restrictions: Restrictions,
+    /// The argument and the bit in it that turn what happens to a link at the end.
+    pub turn: Option<(usize, usize)>,
 }
 
 impl At {
@@ -37,6 +39,7 @@ impl At {
             path,
             last,
             restrictions: Restrictions(0),
+            turn: None,
         }
     }
 
@@ -47,7 +50,27 @@ impl At {
             path: directory + 1,
             last,
             restrictions: Restrictions(0),
+            turn: None,
         }
+    }
+
+    /// The same, but a link at the end is followed where it would not be, or not where it would be, by a call with `bit` in argument `argument`.
+    pub const fn turned_by(self, argument: usize, bit: usize) -> Self {
+        Self {
+            turn: Some((argument, bit)),
+            ..self
+        }
+    }
+
+    /// What the flags of `call` make of it.
+    fn turned(self, call: &Call) -> Self {
+        let last = match (self.turn, self.last) {
+            (Some((argument, bit)), last) if call.args[argument] & bit == 0 => last,
+            (Some(_), LastStep::Follow) => LastStep::NoFollow,
+            (Some(_), LastStep::NoFollow) => LastStep::Follow,
+            (_, last) => last,
+        };
+        Self { last, ..self }
     }
 
     /// The descriptor of the directory that a relative path starts from.
@@ -457,8 +480,9 @@ pub fn outside(call: &Call, at: At, path: &[u8]) -> Outcome {
 }
 
 /// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for paths in mounts and, where the call takes one by itself, for descriptors
-/// of theirs, else the kernel.
+/// of theirs, else the kernel. What is wrong with the call's other arguments comes first.
 pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
+    let at = at.turned(call);
     // Without AT_EMPTY_PATH that is an error of the kernel's, too.
     let path = call.args[at.path];
     let is_empty = || path == 0 || crate::memory::get::<u8>(path) == Ok(0);
@@ -466,13 +490,24 @@ pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
         && is_empty()
         && super::descriptor(call.args[directory]).is_some()
     {
-        return done(Err(errno));
+        return done(Err(wrong_before_path(call, at).unwrap_or(errno)));
     }
-    on_path(call, at, None, |_, found| {
-        if found.entry.is_some() {
-            Err(errno)
-        } else {
-            Err(Errno::ENOENT)
-        }
+    on_path(call, at, None, |call, found| {
+        Err(match (wrong_before_path(call, at), &found.entry) {
+            (Some(wrong), _) => wrong,
+            (None, Some(_)) => errno,
+            (None, None) => Errno::ENOENT,
+        })
     })
+}
+
+/// What the kernel finds wrong with `call` before it looks at the path: it is asked with one that nothing can have.
+fn wrong_before_path(call: &Call, at: At) -> Option<Errno> {
+    let mut args = call.args;
+    args[at.path] = c"/proc/self/culvert".as_ptr() as usize;
+    // SAFETY: the program's own call, of a path that does not exist: all it does is fail.
+    match unsafe { syscall::call(call.number, args) } {
+        Err(Errno::ENOENT | Errno::ENOTDIR) | Ok(_) => None,
+        Err(wrong) => Some(wrong),
+    }
 }

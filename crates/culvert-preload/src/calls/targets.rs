@@ -14,15 +14,16 @@ use culvert_sys::{nr, syscall};
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached by a link outside.
 pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
-    let trimmed = &path[..path
-        .iter()
-        .rposition(|&b| b != b'/')
-        .map_or(0, |end| end + 1)];
-    let parent: Vec<u8> = match trimmed.iter().rposition(|&b| b == b'/') {
-        Some(slash) => c_string(&trimmed[..slash + 1]),
+    target_at(directory, Path::of(&parent_of(path))).is_some()
+}
+
+/// The path (NUL-terminated) of the directory that the last name of `path` lies in, by text.
+pub fn parent_of(path: &[u8]) -> Vec<u8> {
+    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+    match path[..end].iter().rposition(|&b| b == b'/') {
+        Some(slash) => c_string(&path[..slash + 1]),
         None => c_string(b"."),
-    };
-    target_at(directory, Path::of(&parent)).is_some()
+    }
 }
 
 /// The mount whose target the kernel finds at `path` below `directory`.
@@ -35,14 +36,15 @@ pub fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
 pub fn list_foreign(call: &mut Call) -> Outcome {
     let process = process::get();
     let fd = call.args[0] as i32;
-    if !process.targets_exist {
-        return Outcome::Forward;
-    }
-    let Ok(found) = run::stat_descriptor(fd) else {
-        return Outcome::Forward;
+    let identity = || {
+        run::stat_descriptor(fd)
+            .ok()
+            .map(|it| (it.st_dev, it.st_ino))
     };
-    let Some(mount) = process.mounts.is_target(found.st_dev, found.st_ino) else {
-        return Outcome::Forward;
+    let mount = (process.targets_exist.then(identity).flatten())
+        .and_then(|(device, inode)| process.mounts.is_target(device, inode));
+    let Some(mount) = mount else {
+        return super::mount_points::list_kernels(call);
     };
     match adopt_target(fd, mount) {
         Ok(()) => super::directory::getdents(call),

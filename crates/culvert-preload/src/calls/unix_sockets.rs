@@ -1,14 +1,15 @@
 //! Sockets with a name in a mount (unix(7)). The driver keeps a socket's inode, as it keeps any other; what connects the processes is a socket in the run
 //! directory, named by that inode, and so the same for all of them.
 
-use super::backed::Backed;
 use super::host::open_restricted;
+use super::targets::parent_of;
 use super::{Answer, done};
-use crate::memory;
+use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link};
 use alloc::{format, vec::Vec};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, own_descriptors, syscall};
@@ -16,6 +17,9 @@ use culvert_sys::{nr, own_descriptors, syscall};
 /// `sun_path` of `struct sockaddr_un`.
 pub const LONGEST: usize = 108;
 const AF_UNIX: [u8; 2] = [1, 0];
+const O_PATH: u64 = 0o10000000;
+/// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's name.
+const FAR: &str = "far";
 
 /// The socket that stands for inode `inode` of `mount`.
 pub fn stand_in(mount: MountId, inode: u64) -> Vec<u8> {
@@ -46,17 +50,14 @@ pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
 pub fn bind(call: &Call, mount: MountId, inode: u64, given: &[u8]) -> Answer {
     let path = stand_in(mount, inode);
     let name = name_of(&path);
-    let given = memory::c_string(given);
+    let given = c_string(given);
     let _ = crate::run::make_directory(&process::get().run.file("sockets"));
     // SAFETY: the strings end in NUL. One left behind by a file that had the inode before is nobody's.
     unsafe {
         let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
         let _ = syscall::call(nr::UNLINK, [name.as_ptr() as usize]);
-        syscall::call(
-            nr::SYMLINK,
-            [given.as_ptr() as usize, name.as_ptr() as usize],
-        )?;
     }
+    symbolic_link(&given, &name)?;
     with_address(call, 1, &path)
 }
 
@@ -68,12 +69,95 @@ pub fn reach(call: &Call, at: usize, mount: MountId, inode: u64) -> Answer {
     })
 }
 
-/// connect(2), sendto(2) to a socket in a backing tree whose path from the root is too long for an address: by its descriptor's link, which is short.
-pub fn reach_far(call: &Call, at: usize, place: &Backed<'_>) -> Answer {
-    const O_PATH: u64 = 0o10000000;
-    let socket = open_restricted(place.base, place.path(), O_PATH, 0, 0)?;
+/// bind(2), connect(2), sendto(2) to what the kernel finds at `path` below `base`, where `whole`, the path from the root, may be too long for an address (NUL-terminated).
+pub fn by_kernel(
+    call: &Call,
+    at: usize,
+    given: &[u8],
+    whole: &[u8],
+    (base, path): (i32, Path<'_>),
+) -> Answer {
+    match (whole.len() > LONGEST, call.number == nr::BIND) {
+        (false, _) => with_address(call, at, whole),
+        (true, true) => bind_far(call, given, base, path),
+        (true, false) => reach_far(call, at, base, path),
+    }
+}
+
+/// By the link of its descriptor, which is short.
+fn reach_far(call: &Call, at: usize, base: i32, path: Path<'_>) -> Answer {
+    let socket = open_restricted(base, path, O_PATH, 0, 0)?;
     let link = format!("{}{}\0", own_descriptors::directory(), socket.0);
     with_address(call, at, link.as_bytes())
+}
+
+/// By a short path to the directory: a link in the run directory, beside which another one keeps `given`, the name that the program gave.
+fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
+    const O_DIRECTORY: u64 = 0o200000;
+    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
+    let start = path[..end]
+        .iter()
+        .rposition(|&b| b == b'/')
+        .map_or(0, |at| at + 1);
+    let (parent, name) = (parent_of(&path), &path[start..]);
+    let parent = open_restricted(base, Path::of(&parent), O_PATH | O_DIRECTORY, 0, 0)?;
+    let way = format!("{}{}\0", own_descriptors::directory(), parent.0);
+    if let Ok(short) = FarName::new(way.as_bytes(), given) {
+        let address = [short.directory(), b"/", name, b"\0"].concat();
+        if address.len() <= LONGEST {
+            return with_address(call, 1, &address).inspect_err(|_| short.remove());
+        }
+        short.remove();
+    }
+    // getsockname(2) tells this one.
+    let way = way.strip_suffix('\0').unwrap_or(&way).as_bytes();
+    with_address(call, 1, &[way, b"/", name, b"\0"].concat())
+}
+
+/// A short way to a directory in which a socket is bound, in the run directory.
+struct FarName {
+    /// NUL-terminated.
+    link: Vec<u8>,
+}
+
+impl FarName {
+    /// One that leads where `way` does, and is not used by any other process of the run.
+    fn new(way: &[u8], given: &[u8]) -> Result<Self, Errno> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let run = &process::get().run;
+        let _ = crate::run::make_directory(&run.file(FAR));
+        loop {
+            let number = NEXT.fetch_add(1, Relaxed);
+            let link = run.file(&format!("{FAR}/{number}"));
+            match symbolic_link(way, &link) {
+                Ok(()) => {
+                    let far = Self { link };
+                    symbolic_link(&c_string(given), &name_of(&far.link))
+                        .inspect_err(|_| far.remove())?;
+                    return Ok(far);
+                }
+                Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Its path.
+    fn directory(&self) -> &[u8] {
+        self.link.strip_suffix(b"\0").unwrap_or(&self.link)
+    }
+
+    fn remove(&self) {
+        for path in [&self.link, &name_of(&self.link)] {
+            // SAFETY: the path ends in NUL.
+            let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+        }
+    }
+}
+
+fn symbolic_link(to: &[u8], at: &[u8]) -> Result<(), Errno> {
+    // SAFETY: both strings end in NUL.
+    unsafe { syscall::call(nr::SYMLINK, [to.as_ptr() as usize, at.as_ptr() as usize]) }.map(|_| ())
 }
 
 /// Where the name is kept that the program gave to the socket at `path`.
@@ -120,6 +204,11 @@ fn known_as(path: &[u8]) -> Option<Vec<u8>> {
     let sockets = process.run.file("sockets/");
     if path.starts_with(sockets.strip_suffix(b"\0")?) {
         return read_link(&name_of(path)).ok();
+    }
+    let far = process.run.file(&format!("{FAR}/"));
+    if let Some(rest) = path.strip_prefix(far.strip_suffix(b"\0")?) {
+        let number = rest.split(|&b| b == b'/').next()?;
+        return read_link(&name_of(&[&far[..far.len() - 1], number].concat())).ok();
     }
     // One in a backing tree, named from the tree's root.
     let rest = path.strip_prefix(b"/proc/self/fd/")?;

@@ -267,6 +267,9 @@ pub fn at(call: &mut Call) -> Outcome {
         Request::Remove => [call.args[3], 0, 0, 0],
         Request::Get | Request::Set => {
             // struct xattr_args: value, size, flags.
+            if memory::says_no_more(call.args[4], call.args[5], 16, 16).is_err() {
+                return Outcome::Forward;
+            }
             let (Ok(value), Ok(size), Ok(flags)) = (
                 memory::get::<usize>(call.args[4]),
                 memory::get::<u32>(call.args[4] + 8),
@@ -274,6 +277,10 @@ pub fn at(call: &mut Call) -> Outcome {
             ) else {
                 return Outcome::Forward;
             };
+            // `getxattrat`, fs/xattr.c.
+            if call.number == nr::GETXATTRAT && flags != 0 {
+                return Outcome::Forward;
+            }
             [call.args[3], value, size as usize, flags as usize]
         }
     };

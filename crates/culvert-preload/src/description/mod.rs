@@ -51,6 +51,8 @@ pub struct Description {
     pub object: Object,
     /// Of a file with several names, the one that was opened: directory and name.
     pub opened_as: Option<(Node, Box<[u8]>)>,
+    /// The open has made the file (F_CREATED_QUERY).
+    pub created: bool,
     /// What keeps its nodes valid.
     pub references: References<'static>,
     /// A directory, a FIFO, or what is open with O_PATH, is held.
@@ -149,6 +151,7 @@ impl Description {
             kind,
             object,
             opened_as: None,
+            created: false,
             references: References::default(),
             flags: AtomicU32::new(flags),
             offset: Offset::default(),

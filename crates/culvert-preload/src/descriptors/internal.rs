@@ -2,6 +2,7 @@
 
 use super::posix_locks::PosixLocks;
 use super::{INTERNAL, Table, dup_from};
+use crate::description::{Description, O_PATH, Object};
 use crate::process::{self, VforkChild, tables};
 use crate::run::ShadowName;
 use crate::shadow::{self, Descriptor};
@@ -45,20 +46,17 @@ impl Table {
 
     /// The sealed memfd that private descriptors are dups of.
     pub(super) fn placeholder(&self) -> Result<i32, Errno> {
-        let fd = self.placeholder.load(Acquire);
-        if fd >= 0 {
-            return Ok(fd);
-        }
-        let made = make_placeholder()?;
-        match self.placeholder.compare_exchange(-1, made, AcqRel, Acquire) {
-            Ok(_) => {
-                classes::set(made, INTERNAL);
-                Ok(made)
-            }
-            Err(first) => {
-                drop(Descriptor(made));
-                Ok(first)
-            }
+        stand(&self.placeholder, make_placeholder)
+    }
+
+    /// What the descriptors of `description` are dups of while it is private: for O_PATH one that is so itself, of which poll, epoll and all else say EBADF.
+    pub(super) fn placeholder_of(&self, description: &Description) -> Result<i32, Errno> {
+        let writable = self.placeholder()?;
+        let path = || open_again(writable, O_PATH);
+        match description.object {
+            // Where there is no room for it, or a filter, the other one must do.
+            Object::Path => stand(&self.path_placeholder, path).or(Ok(writable)),
+            _ => Ok(writable),
         }
     }
 
@@ -85,7 +83,11 @@ impl Table {
     }
 
     fn held(&self) -> impl Iterator<Item = i32> {
-        let own = [&self.placeholder, &process::get().lock_descriptor];
+        let own = [
+            &self.placeholder,
+            &self.path_placeholder,
+            &process::get().lock_descriptor,
+        ];
         let held = own.into_iter().chain(self.adopted.places());
         held.map(|place| place.load(Relaxed)).filter(|&fd| fd >= 0)
     }
@@ -180,6 +182,7 @@ impl Table {
         let adopted = alone.then(|| self.adopted.places()).into_iter().flatten();
         let holders = [
             (&self.placeholder, true),
+            (&self.path_placeholder, true),
             (&process::get().lock_descriptor, false),
         ];
         for (holder, close_on_exec) in holders
@@ -274,10 +277,28 @@ pub(super) fn lowest_internal() -> i32 {
     (internal_floor() / 4).max(3)
 }
 
+/// The descriptor in `place`, made there at first need.
+fn stand(place: &AtomicI32, make: impl FnOnce() -> Result<i32, Errno>) -> Result<i32, Errno> {
+    let fd = place.load(Acquire);
+    if fd >= 0 {
+        return Ok(fd);
+    }
+    let made = make()?;
+    match place.compare_exchange(-1, made, AcqRel, Acquire) {
+        Ok(_) => {
+            classes::set(made, INTERNAL);
+            Ok(made)
+        }
+        Err(first) => {
+            drop(Descriptor(made));
+            Ok(first)
+        }
+    }
+}
+
 fn make_placeholder() -> Result<i32, Errno> {
-    let path;
-    // SAFETY: plain system calls on a descriptor made here; the names end in NUL.
-    let fd = unsafe {
+    // SAFETY: plain system calls on a descriptor made here; the name ends in NUL.
+    let made = unsafe {
         const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
         const F_ADD_SEALS: usize = 1033;
         const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
@@ -289,8 +310,14 @@ fn make_placeholder() -> Result<i32, Errno> {
             nr::FCNTL,
             [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE],
         )?;
-        path = alloc::format!("/proc/self/fd/{}\0", made.0);
-        shadow::open(path.as_bytes(), 1 /* O_WRONLY */, 0)?
+        made
     };
-    dup_high(fd.0, true).or_else(|_| dup_from(fd.0, 3, true))
+    open_again(made.0, 1 /* O_WRONLY */)
+}
+
+/// A new description of what `fd` is open on, with `flags`, at a number for internal descriptors.
+fn open_again(fd: i32, flags: u32) -> Result<i32, Errno> {
+    let path = alloc::format!("/proc/self/fd/{fd}\0");
+    let opened = shadow::open(path.as_bytes(), flags as usize, 0)?;
+    dup_high(opened.0, true).or_else(|_| dup_from(opened.0, 3, true))
 }

@@ -54,6 +54,8 @@ pub struct Table {
     /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits, must then never say "foreign".
     wide: AtomicBool,
     placeholder: AtomicI32,
+    /// The same memfd, open with O_PATH.
+    path_placeholder: AtomicI32,
     /// Descriptors of drivers.
     adopted: Adopted,
     /// The record locks of this process.
@@ -70,6 +72,7 @@ impl Table {
             end: AtomicI32::new(0),
             wide: AtomicBool::new(false),
             placeholder: AtomicI32::new(-1),
+            path_placeholder: AtomicI32::new(-1),
             adopted: Adopted::new(),
             posix_locks: PosixLocks::new(),
         }
@@ -212,7 +215,7 @@ impl Table {
         from: i32,
         close_on_exec: bool,
     ) -> Result<i32, Errno> {
-        let fd = dup_from(self.placeholder()?, from, close_on_exec)?;
+        let fd = dup_from(self.placeholder_of(&description)?, from, close_on_exec)?;
         let fd = if from == 0 {
             self.settle(fd, close_on_exec)
         } else {

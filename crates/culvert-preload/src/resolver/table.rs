@@ -179,6 +179,11 @@ impl MountTable {
         self.get(mount).map_or(b"", |mount| &mount.target)
     }
 
+    /// The last component of its target.
+    pub fn name(&self, mount: MountId) -> &[u8] {
+        self.get(mount).map_or(b"", Mounted::name)
+    }
+
     /// The mount that `mount` was put into, none when its target is outside all mounts.
     pub fn parent(&self, mount: MountId) -> Option<MountId> {
         self.get(mount)?.parent
@@ -238,6 +243,42 @@ impl MountTable {
             path.extend_from_slice(&below);
         }
         Ok(path)
+    }
+
+    /// The mounts in directory `node` of `mount`, a driver's, that cover no name of it.
+    pub fn without_directory(&self, mount: MountId, node: Node) -> Vec<MountId> {
+        let Ok(driver) = self.driver(mount) else {
+            return Vec::new();
+        };
+        let is_missing = |name: &[u8]| match driver.lookup(&SELF, node, name) {
+            Ok(entry) => {
+                driver.forget(entry.attributes.node, 1);
+                false
+            }
+            Err(error) => error.errno() == Errno::ENOENT,
+        };
+        let lies_there = |id: &MountId| {
+            self.get(*id).is_some_and(|child| {
+                child.parent == Some(mount)
+                    && self.covered(child).is_some_and(|c| c.parent == node)
+                    && is_missing(child.name())
+            })
+        };
+        self.shown().filter(lies_there).collect()
+    }
+
+    /// The mounts in directories of the kernel's, outside of all mounts and in backing trees.
+    pub fn in_kernel_directories(&self) -> impl Iterator<Item = MountId> {
+        self.shown().filter(|&id| match self.parent(id) {
+            Some(parent) => self.backing(parent).is_ok_and(|backing| backing.is_some()),
+            None => true,
+        })
+    }
+
+    /// Those that no later one at the same target hides.
+    fn shown(&self) -> impl Iterator<Item = MountId> {
+        self.ids()
+            .filter(|&id| self.at_target(self.target(id)) == Some(id))
     }
 
     pub(super) fn targets(&self) -> impl Iterator<Item = &[u8]> {

@@ -1,6 +1,7 @@
 //! The end-to-end suite; see the crate's documentation.
 
 mod archives;
+mod arguments;
 mod bad_directories;
 mod bad_input;
 mod boundary;
@@ -43,6 +44,7 @@ mod mapped_stores;
 mod mapped_threads;
 mod mapping;
 mod matrix;
+mod mount_points;
 mod nameless;
 mod passthrough_paths;
 mod paths;

@@ -1,0 +1,131 @@
+//! Mount points in listings: a target that is no directory of its own file system's is one more name in the directory that it lies in.
+//!
+//! They come behind all others, at positions that no file system uses: ext4's positions, the largest that there are, are hashes below 0x7fff_ffff << 32
+//! (`ext4fs_dirhash`), and its end is the largest number that lseek(2) takes.
+
+use super::backed::native_place;
+use super::directory::Records;
+use super::host::{AT_SYMLINK_NOFOLLOW, stat_at};
+use super::targets::parent_of;
+use super::{Answer, done};
+use crate::memory::{Path, c_string};
+use crate::process::{self, Process};
+use crate::resolver::MountId;
+use crate::run;
+use alloc::vec::Vec;
+use culvert::{DirectoryEntry, Errno, FileKind, Node};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::{nr, syscall};
+
+/// The position of the first.
+const FIRST: u64 = 0x7fff_ffff_ffff_ff00;
+/// There are no more in one directory.
+const MOST: usize = 0xf0;
+
+/// Whether `offset` is a position among or behind mount points.
+pub(super) fn is_position(offset: u64) -> bool {
+    (FIRST..=FIRST + MOST as u64).contains(&offset)
+}
+
+/// Those in directory `node` of `mount`, a driver's.
+pub(super) fn in_driver(mount: MountId, node: Node) -> Vec<MountId> {
+    let process = process::get();
+    match process.targets_missing {
+        true => process.mounts.without_directory(mount, node),
+        false => Vec::new(),
+    }
+}
+
+/// Those in the kernel's directory behind `fd`.
+fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
+    let Ok(found) = run::stat_descriptor(fd) else {
+        return Vec::new();
+    };
+    let seen_in = process.table.backed(fd);
+    let lies_there = |mount: &MountId| {
+        // A directory of a tree's source is not one of the mount, if it was not opened there.
+        let parent = process.mounts.parent(*mount);
+        let is_bound = |parent: MountId| {
+            let specification = process.specifications.get(usize::from(parent.0));
+            specification.is_some_and(culvert_drivers::passthrough::is_bound)
+        };
+        if parent != seen_in && !(seen_in.is_none() && parent.is_some_and(is_bound)) {
+            return false;
+        }
+        // By the name in that directory: the target's own path leads into the mount.
+        let above = parent_of(process.mounts.target(*mount));
+        let (base, above) = native_place(above.strip_suffix(b"/\0").unwrap_or(b"/"));
+        let there = |path: &[u8], flags| stat_at(base, Path::of(path), flags);
+        let name = c_string(process.mounts.name(*mount));
+        let named = [above.strip_suffix(b"\0").unwrap_or(&above), b"/", &name].concat();
+        there(&above, 0)
+            .is_ok_and(|above| (above.st_dev, above.st_ino) == (found.st_dev, found.st_ino))
+            && there(&named, AT_SYMLINK_NOFOLLOW).is_err_and(|errno| errno == Errno::ENOENT)
+    };
+    process
+        .mounts
+        .in_kernel_directories()
+        .filter(lies_there)
+        .collect()
+}
+
+/// Puts what is left of `mounts` at `offset` into the records.
+pub(super) fn put(mounts: &[MountId], records: &mut Records, offset: &mut u64) {
+    let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
+    let done = done.unwrap_or(0) as usize;
+    for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
+        let root = process::file_system(mount).and_then(|driver| {
+            driver
+                .attributes(driver.root())
+                .map_err(|error| error.errno())
+        });
+        let entry = DirectoryEntry {
+            // Natively what lies under a mount point has a number, which is not that of the mount's root either.
+            inode: root.map_or(1, |root| root.inode),
+            next: FIRST + number as u64 + 1,
+            kind: FileKind::Directory,
+            name: process::get().mounts.name(mount),
+        };
+        if !records.put(&entry, offset) {
+            return;
+        }
+    }
+}
+
+/// getdents64(2), getdents(2) of the kernel's directory behind argument 0.
+pub(super) fn list_kernels(call: &Call) -> Outcome {
+    let process = process::get();
+    let fd = call.args[0] as i32;
+    if !process.targets_missing {
+        return Outcome::Forward;
+    }
+    let mounts = in_kernel(process, fd);
+    if mounts.is_empty() {
+        return Outcome::Forward;
+    }
+    done(list_with(call, fd, &mounts))
+}
+
+fn list_with(call: &Call, fd: i32, mounts: &[MountId]) -> Answer {
+    const SEEK_SET: usize = 0;
+    const SEEK_CUR: usize = 1;
+    let seek = |offset: u64, whence: usize| {
+        // SAFETY: lseek moves the program's own position.
+        unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence]) }
+    };
+    let before = seek(0, SEEK_CUR)? as u64;
+    if !is_position(before) {
+        match super::path::native(call) {
+            Ok(0) => {}
+            answer => return answer,
+        }
+    }
+    let mut records = Records::of(call);
+    let mut offset = before;
+    put(mounts, &mut records, &mut offset);
+    // Where that is no position, they would come again and again.
+    if offset != before && seek(offset, SEEK_SET).is_err() {
+        return Ok(0);
+    }
+    records.answer()
+}
