@@ -32,6 +32,8 @@ pub struct Identity {
     umask: Option<u32>,
     /// [`Identity::maker`] has given rights that the user has not.
     may_more: bool,
+    /// [`Identity::lose_set_id`] has taken CAP_FSETID from root.
+    may_less: bool,
 }
 
 impl Identity {
@@ -55,6 +57,7 @@ impl Identity {
             // Without its own, the process's is left alone; see `set_umask`.
             umask: own.is_err().then_some(u32::MAX),
             may_more: false,
+            may_less: false,
         }
     }
 
@@ -106,24 +109,49 @@ impl Identity {
         Ok(())
     }
 
-    /// Acts as `uid`, for what groups do not matter to: whether a write clears set-user-ID.
-    pub fn user(&mut self, uid: u32) -> Result<()> {
+    /// Acts as `uid` and `gid`, in no other groups, on a file that is open: what becomes of
+    /// set-user-ID and set-group-ID is all that the kernel judges then.
+    pub fn user(&mut self, uid: u32, gid: u32) -> Result<()> {
         if !self.switches || self.groups_are_fixed {
             return Ok(());
         }
-        self.become_user(uid, self.current.1)
+        groups::set(&[])?;
+        self.become_user(uid, gid)
     }
 
     /// Acts as whoever it is now if that is not root, else as `NOBODY`: without root's rights over files.
     pub fn anybody_but_root(&mut self) -> Result<()> {
-        const NOBODY: u32 = 65534;
         match self.current.0 {
-            0 => self.user(NOBODY),
+            0 => self.user(NOBODY, NOBODY),
             _ => Ok(()),
         }
     }
 
+    /// Acts as the server itself, whom no file's group counts for.
+    pub fn server_in_no_group(&mut self) -> Result<()> {
+        if !self.switches || self.groups_are_fixed {
+            return Ok(());
+        }
+        groups::set(&[])?;
+        self.become_user(self.server.0, NOBODY)
+    }
+
+    /// Acts as it does already, but without CAP_FSETID, until it acts as somebody again: what
+    /// root changes then loses set-user-ID, as if anybody had changed it
+    /// (`setattr_should_drop_suidgid`, fs/attr.c). All others are without it anyway.
+    pub fn lose_set_id(&mut self) -> Result<()> {
+        if self.switches && self.current.0 == 0 && !self.may_less {
+            set_effective(CAP_FSETID, false)?;
+            self.may_less = true;
+        }
+        Ok(())
+    }
+
     fn become_user(&mut self, uid: u32, gid: u32) -> Result<()> {
+        // While it is root's thread: setfsuid(2) gives and takes the right itself.
+        if std::mem::take(&mut self.may_less) {
+            set_effective(CAP_FSETID, true)?;
+        }
         if std::mem::take(&mut self.may_more) {
             set_effective(DAC_RIGHTS, false)?;
         }
@@ -155,6 +183,10 @@ impl Identity {
     }
 }
 
+/// Who has no rights over anybody's files.
+pub(crate) const NOBODY: u32 = 65534;
+/// The right to leave set-user-ID and set-group-ID to files that are changed.
+const CAP_FSETID: u32 = 1 << 4;
 /// The right to use blocks that a file system reserves, and to go beyond quotas: root's right over files that setfsuid(2) neither takes nor gives back
 /// (`CAP_FS_MASK`, include/linux/capability.h).
 const CAP_SYS_RESOURCE: u32 = 1 << 24;

@@ -3,7 +3,6 @@
 use super::{
     DONE, Outcome,
     data::{Reading, Writing},
-    unnamed,
 };
 use crate::{
     capabilities::KEEP_CACHE,
@@ -107,7 +106,11 @@ impl Session {
         if open.flags & EXECUTE != 0 && self.acts {
             context.identity.server()?;
         }
-        let (opened, flags) = self.open_as(context, header, node, flags)?;
+        let killed = open.open_flags & OpenIn::KILL_SUIDGID != 0;
+        if killed && self.acts {
+            context.identity.lose_set_id()?;
+        }
+        let (opened, flags) = self.open_as(context, header, node, flags, killed)?;
         // No more of these requests.
         if self.opens_nothing()
             && let Opened::Driven(file) = &opened
@@ -133,6 +136,9 @@ impl Session {
         let flags = self.cached(OpenFlags(create.flags & (MEANT | OpenFlags::EXCLUSIVE.0)));
         // The kernel adds the type.
         let mode = self.masked(create.mode & 0o7777, create.umask);
+        if create.open_flags & OpenIn::KILL_SUIDGID != 0 && self.acts {
+            context.identity.lose_set_id()?;
+        }
         let caller = self.caller(context, header, Some(create.umask))?;
         // Who makes by ids that the kernel has mapped may more than the caller: what exists by now is found again, and opened by OPEN, which the kernel judges.
         let anew = self.acts
@@ -208,8 +214,7 @@ impl Session {
             // The driver is called from several threads at once, and orders what overlaps.
             Caching::Never => OpenOut::DIRECT_IO | OpenOut::PARALLEL_DIRECT_WRITES,
         };
-        // Pages of it could not be completed, see `writeback`.
-        if self.writes_back() && flags.write() && !flags.read() {
+        if self.writes_through(flags) {
             open_flags |= OpenOut::DIRECT_IO;
         }
         let mut backing_id = 0;
@@ -346,12 +351,10 @@ impl Session {
         done: usize,
     ) -> Outcome<'static> {
         let open = self.file(node, write.fh)?;
-        if self.acts {
-            // Who may keep set-user-ID at a write is decided by the one who writes.
-            match write.write_flags & WriteIn::KILL_SUIDGID != 0 {
-                true => context.identity.user(unnamed::writer(header))?,
-                false => context.identity.server()?,
-            }
+        match write.write_flags & WriteIn::KILL_SUIDGID != 0 {
+            true => self.act_for_writer(context, header, node)?,
+            false if self.acts => context.identity.server()?,
+            false => {}
         }
         let data = &data[..data.len().min(reach(write.offset)?)];
         let mut source = Writing {
@@ -410,7 +413,13 @@ impl Session {
         })
     }
 
-    pub(super) fn fallocate(&self, node: Node, asked: &FallocateIn) -> Outcome<'static> {
+    pub(super) fn fallocate(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        node: Node,
+        asked: &FallocateIn,
+    ) -> Outcome<'static> {
         if asked.length == 0 {
             return Err(Errno::EINVAL.into());
         }
@@ -418,6 +427,7 @@ impl Session {
             return Err(Errno::EFBIG.into());
         }
         let open = self.file(node, asked.fh)?;
+        self.act_for_writer(context, header, node)?;
         open.file.allocate(asked.mode, asked.offset, asked.length)?;
         DONE
     }
@@ -425,12 +435,16 @@ impl Session {
     /// copy_file_range(2). Where the driver cannot, the kernel reads and writes (EOPNOTSUPP, `fuse_copy_file_range`).
     pub(super) fn copy_range(
         &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
         node: Node,
         copy: &CopyFileRangeIn,
         wide: bool,
     ) -> Outcome<'static> {
         let from = self.file(node, copy.fh_in)?;
-        let to = self.file(self.numbers.node(copy.nodeid_out), copy.fh_out)?;
+        let target = self.numbers.node(copy.nodeid_out);
+        let to = self.file(target, copy.fh_out)?;
+        self.act_for_writer(context, header, target)?;
         // The short answer counts in 32 bits.
         let most = if wide { usize::MAX } else { 1 << 30 };
         let most = most.min(reach(copy.off_in)?).min(reach(copy.off_out)?);

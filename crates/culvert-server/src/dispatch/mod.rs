@@ -193,9 +193,13 @@ impl Session {
             Operation::Ioctl { ioctl, data } => {
                 self.ioctl(context, header, node, ioctl, data.0, out)
             }
-            Operation::Fallocate { fallocate } => self.fallocate(node, fallocate),
-            Operation::CopyFileRange { copy } => self.copy_range(node, copy, false),
-            Operation::CopyFileRange64 { copy } => self.copy_range(node, copy, true),
+            Operation::Fallocate { fallocate } => self.fallocate(context, header, node, fallocate),
+            Operation::CopyFileRange { copy } => {
+                self.copy_range(context, header, node, copy, false)
+            }
+            Operation::CopyFileRange64 { copy } => {
+                self.copy_range(context, header, node, copy, true)
+            }
             Operation::Syncfs { .. } => {
                 fs.sync()?;
                 DONE

@@ -5,7 +5,7 @@ use crate::{
     attributes, groups,
     session::{Context, Session},
 };
-use culvert::{Errno, Node, RenameFlags, Result};
+use culvert::{Attributes, Errno, Node, RenameFlags, Result, SetAttributes};
 use culvert_wire::{
     Answer, Name,
     structures::{EntryOut, InHeader, MkdirIn, MknodIn, SetattrIn},
@@ -51,23 +51,34 @@ impl Session {
         }
         let killed = asked.valid & SetattrIn::KILL_SUIDGID != 0;
         let changes = attributes::changes(asked);
-        let changes = self.without_set_id(header, node, changes, killed)?;
+        let changes = self.taking_set_id(context, header, node, changes, killed)?;
         self.act_for_taker(context, node, &changes)?;
-        if self.acts && self.tells_times(asked) {
-            context.identity.server()?;
-        }
+        let found = match self.acts && self.writes_back() {
+            true => self.change_written_back(context, header, node, asked, changes),
+            false => self.change(context, header, node, asked, &changes),
+        }?;
+        Ok(self.attributes_answer(&found))
+    }
+
+    /// Makes `changes` of `node`, by the open file that the request names if it does.
+    pub(super) fn change(
+        &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        node: Node,
+        asked: &SetattrIn,
+        changes: &SetAttributes,
+    ) -> Result<Attributes> {
         let open = (asked.valid & SetattrIn::FH != 0).then(|| self.file_if_open(node, asked.fh));
         if let Some(open) = open.flatten() {
             let mode = changes.permissions.unwrap_or(0);
-            match groups::with_mode(mode, || open.file.set_attributes(&changes)) {
-                Ok(found) => return Ok(self.attributes_answer(&found)),
+            match groups::with_mode(mode, || open.file.set_attributes(changes)) {
                 Err(error) if error.errno() == Errno::ENOSYS => {}
-                Err(error) => return Err(error),
+                answer => return answer,
             }
         }
         let caller = self.caller(context, header, None)?;
-        let found = self.filesystem.set_attributes(&caller, node, &changes)?;
-        Ok(self.attributes_answer(&found))
+        self.filesystem.set_attributes(&caller, node, changes)
     }
 
     pub(super) fn mknod(

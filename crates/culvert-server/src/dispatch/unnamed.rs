@@ -4,6 +4,7 @@
 
 use crate::{
     groups,
+    identity::{NOBODY, SERVER},
     session::{Context, Session},
 };
 use culvert::{Node, Result, SetAttributes};
@@ -11,22 +12,12 @@ use culvert_wire::{InitFlags, structures::InHeader};
 
 /// `FUSE_INVALID_UIDGID`.
 const UNNAMED: u32 = u32::MAX;
-/// Who may not keep set-user-ID at a write, where the kernel does not say who it is.
-const NOBODY: u32 = 65534;
 
 /// User and group of the caller: root, who has been judged, where they are not told.
 pub const fn ids(header: &InHeader) -> (u32, u32) {
     match header.uid {
         UNNAMED => (0, 0),
         uid => (uid, header.gid),
-    }
-}
-
-/// Whose write it is that takes set-user-ID off.
-pub const fn writer(header: &InHeader) -> u32 {
-    match header.uid {
-        UNNAMED => NOBODY,
-        uid => uid,
     }
 }
 
@@ -51,17 +42,65 @@ impl Session {
         }
     }
 
-    /// `changes` of `node`, with set-user-ID and set-group-ID taken off, as the kernel has asked (`killed`): who is root here would keep them.
-    pub(super) fn without_set_id(
+    /// The thread changes bytes of `node`, a file that is open, for the caller: with nobody's right
+    /// to leave set-user-ID and set-group-ID on it. So the kernel has asked for WRITE, where it looks
+    /// whether the caller has that right (CAP_FSETID). Of FALLOCATE and COPY_FILE_RANGE it says
+    /// nothing (`fuse_file_fallocate`, fs/fuse/file.c): these take both off for root, too.
+    pub(super) fn act_for_writer(
         &self,
+        context: &mut Context<'_>,
+        header: &InHeader,
+        node: Node,
+    ) -> Result<()> {
+        match header.uid {
+            UNNAMED if self.acts => context.identity.user(NOBODY, NOBODY),
+            uid if self.acts => {
+                context.identity.user(uid, header.gid)?;
+                context.identity.lose_set_id()
+            }
+            // The driver takes them off what others than root have opened.
+            UNNAMED | 0 => {
+                let changes = self.without_set_id(node, SetAttributes::default())?;
+                if changes.permissions.is_some() {
+                    self.filesystem.set_attributes(&SERVER, node, &changes)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `changes` of `node`, of which the kernel has said that they take set-user-ID off (`killed`), made
+    /// so that they do: by who is root here they would not.
+    pub(super) fn taking_set_id(
+        &self,
+        context: &mut Context<'_>,
         header: &InHeader,
         node: Node,
         changes: SetAttributes,
         killed: bool,
     ) -> Result<SetAttributes> {
-        if !killed || header.uid != UNNAMED || changes.permissions.is_some() {
+        if !killed || changes.permissions.is_some() || ![UNNAMED, 0].contains(&header.uid) {
             return Ok(changes);
         }
+        match (changes.size.is_some(), header.uid) {
+            // A change of owner does so whoever makes it (`chown_common`, fs/open.c).
+            (false, _) if self.acts => Ok(changes),
+            (_, UNNAMED) if self.acts => {
+                context.identity.server_in_no_group()?;
+                context.identity.lose_set_id()?;
+                Ok(changes)
+            }
+            _ if self.acts => {
+                context.identity.lose_set_id()?;
+                Ok(changes)
+            }
+            _ => self.without_set_id(node, changes),
+        }
+    }
+
+    /// `changes` of `node`, with set-user-ID and set-group-ID taken off.
+    fn without_set_id(&self, node: Node, changes: SetAttributes) -> Result<SetAttributes> {
         let now = self.filesystem.attributes(node)?.permissions;
         // `setattr_should_drop_suidgid`, fs/attr.c: without the right to execute, set-group-ID means something else.
         let gone = match now & 0o010 {

@@ -24,6 +24,7 @@ mod kernel_notices;
 mod kernel_refusals;
 mod kernel_requests;
 mod kernel_restart;
+mod kernel_set_id;
 mod kernel_setup;
 mod kernel_told;
 mod kernel_transport;
