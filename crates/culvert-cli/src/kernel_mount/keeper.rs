@@ -55,9 +55,7 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
                     if estate.is_up()
                         && let Some(up) = up.take()
                     {
-                        up(ready).inspect_err(|_| {
-                            let _ = mounting::unmount(&ready.target, true);
-                        })?;
+                        up(ready).inspect_err(|_| end_mount(estate))?;
                     }
                     match waitpid(Some(server), WaitOptions::NOHANG) {
                         Ok(Some((_, status))) => break status,
@@ -70,7 +68,7 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
         if up.is_some() {
             let text = estate.failure();
             let text = text.unwrap_or_else(|| "the server ended before the mount was up".into());
-            let _ = mounting::unmount(&ready.target, true);
+            end_mount(estate);
             return Err(Failure::told(text));
         }
         let how = match end.terminating_signal() {
@@ -81,7 +79,7 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             return Ok(());
         }
         if ending {
-            let _ = mounting::unmount(&ready.target, true);
+            end_mount(estate);
             return Ok(());
         }
         let killed = end.terminating_signal() == Some(Signal::KILL.as_raw());
@@ -110,6 +108,13 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             let least = SHORTEST * (1 << idle.min(SLOWEST));
             thread::sleep(least.saturating_sub(started.elapsed()));
         }
+    }
+}
+
+/// Ends the mount, if there is one.
+fn end_mount(estate: &Estate) {
+    if let Some(mount) = estate.mounted() {
+        let _ = mounting::unmount(&mount, true);
     }
 }
 

@@ -22,7 +22,10 @@ use culvert_server::{
     DeviceFuse, Ended, Session, Settings, Transport,
     counters::Counters,
     estate::Estate,
-    mounting::{self, Failed, Mounting},
+    mounting::{
+        self, Failed, Mounting,
+        place::{Place, Which},
+    },
 };
 use std::{
     ffi::OsString,
@@ -131,20 +134,20 @@ fn serve_until_unmounted(
     estate: Option<&'static Estate>,
     up: impl FnOnce(&Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (session, transport) = start(ready, held, estate)?;
+    let (session, transport, mounted) = start(ready, held, estate)?;
     if let Some(counters) = ready.counters {
         counters.begin();
     }
     // For `culvert list` alone: the mount goes on without.
     let keeper = estate.and(rustix::process::getppid());
     let keeper = keeper.map(|keeper| keeper.as_raw_nonzero().get().unsigned_abs());
-    if let Err(failure) = registry::register(ready, keeper) {
+    if let Err(failure) = registry::register(ready, &mounted, keeper) {
         eprintln!("{failure}");
     }
     up(ready).inspect_err(|_| {
-        let _ = mounting::unmount(&ready.target, true);
+        let _ = mounting::unmount(&mounted, true);
     })?;
-    signals::unmount_at_signals(ready.target.clone());
+    signals::unmount_at_signals(mounted);
     if estate.is_some() {
         fewer_descriptors();
     }
@@ -167,7 +170,7 @@ fn start(
     ready: &Ready,
     held: Option<i32>,
     estate: Option<&'static Estate>,
-) -> Result<(Session, Box<dyn Transport>), Failure> {
+) -> Result<(Session, Box<dyn Transport>, Which), Failure> {
     let Ready {
         mount,
         target,
@@ -212,13 +215,18 @@ fn start(
     };
     let left = estate.and_then(|estate| estate.channels().next());
     let is_first = left.is_none();
-    let device = match left {
-        Some(channel) => channel,
-        None => {
-            let device = mounting::mount(&Mounting {
+    let (device, mounted) = match (left, estate.and_then(Estate::mounted)) {
+        (Some(channel), Some(mounted)) => (channel, mounted),
+        _ => {
+            // It was checked: what is on the way is no link since.
+            let place = Place::open(target).map_err(|error| {
+                let why = reason(&std::io::Error::from(error));
+                Failure::new(format!("target {}: {why}", shown(target)))
+            })?;
+            let (device, mounted) = mounting::mount(&Mounting {
                 source: &source,
                 subtype: "culvert",
-                target,
+                target: &place,
                 allow_other: asked.allow_other,
                 read_only,
                 set_id: asked.set_id,
@@ -227,22 +235,24 @@ fn start(
                 no_symlinks: asked.no_symlinks,
             })
             .map_err(failure)?;
-            match estate {
+            let device = match estate {
                 Some(estate) => {
+                    estate.set_mounted(&mounted);
                     estate.set_channels(DeviceFuse::channels(device, settings.threads()));
                     let first = estate.channels().next();
                     first.ok_or_else(|| Failure::new("the connection has no channel"))?
                 }
                 None => DeviceFuse::new(device),
-            }
+            };
+            (device, mounted)
         }
     };
     let transport: Box<dyn Transport> = Box::new(device);
     match Session::negotiate(filesystem, settings, &*transport) {
-        Ok(session) => Ok((session, transport)),
+        Ok(session) => Ok((session, transport, mounted)),
         Err(error) => {
             if is_first {
-                let _ = mounting::unmount(target, true);
+                let _ = mounting::unmount(&mounted, true);
             }
             Err(Failure::new(error.to_string()))
         }
@@ -302,23 +312,26 @@ fn in_use(target: &Path) -> Option<Failure> {
 
 /// Ends the mounts at `targets`, as many as can be; none given: all of the user's.
 pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
-    let all: Vec<OsString> = match targets.is_empty() {
+    let all: Vec<(Which, PathBuf)> = match targets.is_empty() {
         // The last made first: one may lie on another.
         true => registry::mounted()
             .into_iter()
             .rev()
-            .map(|one| one.target)
+            .map(|one| (one.which, one.target.into()))
             .collect(),
         false => Vec::new(),
     };
+    let typed = targets.iter().map(|typed| {
+        let line = target::mounted(Path::new(typed))?;
+        Ok((line.which, line.path()))
+    });
     let mut outcome = Ok(0);
-    for target in targets.iter().chain(&all) {
-        let typed = Path::new(target);
-        let done = target::mounted(typed).and_then(|target| {
-            mounting::unmount(&target, lazy)
+    for mount in typed.chain(all.into_iter().map(Ok)) {
+        let done = mount.and_then(|(mount, path)| {
+            mounting::unmount(&mount, lazy)
                 .map(|()| 0)
                 .map_err(|failed| match failed.busy && !lazy {
-                    true => in_use(&target).unwrap_or_else(|| failure(failed)),
+                    true => in_use(&path).unwrap_or_else(|| failure(failed)),
                     false => failure(failed),
                 })
         });

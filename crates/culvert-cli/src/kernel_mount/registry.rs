@@ -10,7 +10,10 @@ use crate::{
     failure::{Failure, path, reason, shown},
     run_directory,
 };
-use culvert_server::counters::{Counted, Counters};
+use culvert_server::{
+    counters::{Counted, Counters},
+    mounting::{place::Which, table},
+};
 use culvert_sys::trust::{self, Opened};
 use std::{
     collections::BTreeSet,
@@ -31,8 +34,8 @@ pub struct Mounted {
     pub target: OsString,
     /// What the table shows as the source.
     source: OsString,
-    /// Major and minor number of its device.
-    device: String,
+    /// Which mount it is.
+    pub which: Which,
     /// Whose it is.
     uid: u32,
 }
@@ -46,12 +49,11 @@ struct Served {
 }
 
 /// What the server of `ready` has to say of itself, now that it is mounted; the counters it is to keep.
-pub(super) fn register(ready: &Ready, keeper: Option<u32>) -> Result<(), Failure> {
-    let device = super::target::device(&ready.target).unwrap_or_default();
+pub(super) fn register(ready: &Ready, which: &Which, keeper: Option<u32>) -> Result<(), Failure> {
     let started = now();
     let keeper = keeper.map_or_else(String::new, |keeper| format!("keeper {keeper}\n"));
     let driver = &ready.mount.driver;
-    let text = format!("device {device}\ndriver {driver}\nstarted {started}\n{keeper}");
+    let text = format!("device {which}\ndriver {driver}\nstarted {started}\n{keeper}");
     let file = ready.directory.path.join("served");
     let new = file.with_extension("new");
     // A server after the first says it again, while others may be reading: they find the old text or the new.
@@ -82,13 +84,11 @@ fn now() -> u64 {
 /// The mounts of this user, of root all, in the order in which they were made.
 pub fn mounted() -> Vec<Mounted> {
     let uid = rustix::process::geteuid();
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let lines = table.split(|&byte| byte == b'\n');
-    let all = lines.filter_map(super::target::ours_in);
+    let all = table::lines().into_iter().filter(table::Line::is_ours);
     all.map(|line| Mounted {
         target: OsString::from_vec(line.target),
         source: OsString::from_vec(line.source),
-        device: line.device,
+        which: line.which,
         uid: line.uid,
     })
     .filter(|one| uid.is_root() || uid.as_raw() == one.uid)
@@ -104,7 +104,7 @@ fn served(mount: &Mounted) -> Option<Served> {
     newest(
         all.flat_map(|base| base.flatten().map(|run| run.path())),
         mount.uid,
-        &mount.device,
+        &mount.which.to_string(),
     )
 }
 

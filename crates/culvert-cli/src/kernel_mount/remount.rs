@@ -2,7 +2,9 @@
 
 use super::target;
 use crate::failure::{Failure, path, reason, shown};
-use rustix::{io::Errno, mount::MountFlags};
+use culvert_server::mounting::place::{self, Which};
+use rustix::{fs::OFlags, io::Errno, mount::MountFlags};
+use std::os::fd::{AsFd, AsRawFd};
 
 /// `MS_NOSYMFOLLOW` (linux/mount.h).
 const NO_SYMFOLLOW: MountFlags = MountFlags::from_bits_retain(256);
@@ -58,16 +60,22 @@ fn wanted(own: &[u8], options: &[Vec<u8>]) -> MountFlags {
 
 /// Gives the mount its new flags, and nothing else.
 pub fn remount(asked: &Remount) -> Result<u8, Failure> {
-    let target = target::mounted(path(&asked.target))?;
-    let wrong = |why: &str| Failure::new(format!("remount {}: {why}", shown(&target)));
-    let (own, whole) = target::options(&target).ok_or_else(|| wrong("it is gone"))?;
-    let flags = wanted(&own, &asked.options);
+    let mount = target::mounted(path(&asked.target))?;
+    let wrong = |why: &str| Failure::new(format!("remount {}: {why}", shown(mount.path())));
+    let [own, whole] = &mount.options;
+    // By descriptor: the path may lead to another mount by now.
+    let root = place::place_of(&mount.which)
+        .and_then(|place| place.directory_there(OFlags::PATH).ok())
+        .filter(|root| Which::holding(root.as_fd()).is_ok_and(|found| found.is(&mount.which)))
+        .ok_or_else(|| wrong("it is gone, or another mount lies over it"))?;
+    let there = format!("/proc/self/fd/{}", root.as_raw_fd());
+    let flags = wanted(own, &asked.options);
     let is_read_only = whole.split(|&byte| byte == b',').any(|word| word == b"ro");
     if is_read_only && !flags.contains(MountFlags::RDONLY) {
         return Err(wrong("it was mounted read-only, and its server only reads")
             .advice("end it and mount it again with rw: culvert umount TARGET"));
     }
-    rustix::mount::mount_remount(&target, MountFlags::BIND | flags, "").map_err(|error| {
+    rustix::mount::mount_remount(there, MountFlags::BIND | flags, "").map_err(|error| {
         let failure = wrong(&reason(&error.into()));
         match error {
             Errno::BUSY => failure.advice("files on it are open for writing: close them first"),

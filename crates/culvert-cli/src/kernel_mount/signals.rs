@@ -1,8 +1,12 @@
 //! Signals of the server: those that ask it to end, end the mount first.
 
-use culvert_server::mounting;
+use culvert_server::mounting::{
+    self,
+    place::{self, Which},
+};
 use culvert_sys::{nr, syscall};
-use std::{path::PathBuf, process, thread};
+use rustix::fs::OFlags;
+use std::{process, thread};
 
 const SIGHUP: u32 = 1;
 const SIGINT: u32 = 2;
@@ -91,19 +95,21 @@ pub fn prepare() {
     }
 }
 
-/// Waits, in a thread of its own, for a signal that ends the server, and ends the mount at `target`.
-pub fn unmount_at_signals(target: PathBuf) {
+/// Waits, in a thread of its own, for a signal that ends the server, and ends `mount`.
+pub fn unmount_at_signals(mount: Which) {
     thread::spawn(move || {
         while wait(ENDING).is_none() {}
         // With the mount gone the threads that serve it end, and the process with them.
-        if mounting::unmount(&target, false).is_ok() {
+        if mounting::unmount(&mount, false).is_ok() {
             return;
         }
         // In use: what was written reaches the driver, then the users lose it (ENOTCONN).
-        if let Ok(root) = std::fs::File::open(&target) {
+        if let Some(place) = place::place_of(&mount)
+            && let Ok(root) = place.directory_there(OFlags::RDONLY)
+        {
             let _ = rustix::fs::syncfs(&root);
         }
-        if mounting::unmount(&target, true).is_err() {
+        if mounting::unmount(&mount, true).is_err() {
             // Somebody else has ended it.
         }
         process::exit(0);

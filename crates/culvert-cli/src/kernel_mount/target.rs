@@ -1,10 +1,11 @@
 //! The directory that is mounted on.
 
 use crate::failure::{Failure, reason, shown};
+use culvert_server::mounting::table::{self, Line};
 use std::{
-    ffi::OsString,
+    ffi::OsStr,
     fs, io,
-    os::unix::ffi::OsStringExt,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
@@ -35,9 +36,7 @@ pub fn check(typed: &Path) -> Result<PathBuf, Failure> {
         }
         Err(error) => return Err(lost(&error).unwrap_or_else(|| wrong(&reason(&error)))),
     }
-    if let Some(kind) = kind_of_mount(&target)
-        && kind == "fuse.culvert"
-    {
+    if topmost(&target).is_some_and(|line| line.is_ours()) {
         return Err(wrong("mounted already").advice("end that mount first: culvert umount TARGET"));
     }
     Ok(target)
@@ -100,8 +99,9 @@ pub fn check_findable(target: &Path, source: &Path) -> Result<(), Failure> {
     .advice("mount at a directory that it does not lie in, or without --restart"))
 }
 
-/// The directory `typed`, canonical, that is a mount's root; without looking into it, for its server may be gone.
-pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
+/// The mount whose root is the directory `typed`, as it is found now; without looking into it, for its
+/// server may be gone. It is known by its number from here on, not by its path.
+pub fn mounted(typed: &Path) -> Result<Line, Failure> {
     let wrong = |why: &str| Failure::new(format!("{}: {why}", shown(typed)));
     let absolute = std::path::absolute(typed).map_err(|error| wrong(&reason(&error)))?;
     let canonical = match (absolute.parent(), absolute.file_name()) {
@@ -116,124 +116,29 @@ pub fn mounted(typed: &Path) -> Result<PathBuf, Failure> {
         // It ends in `..`, or is the root: there is no name to look up by itself.
         _ => fs::canonicalize(&absolute).map_err(|error| wrong(&reason(&error)))?,
     };
-    match kind_of_mount(&canonical) {
-        Some(kind) if kind == "fuse.culvert" => Ok(canonical),
-        Some(kind) => Err(wrong(&format!("a mount of type {kind}, not of culvert's"))
-            .advice("umount(8) ends mounts of others")),
-        None => Err(wrong("nothing is mounted there").advice("see what is: culvert list")),
+    let nothing = || wrong("nothing is mounted there").advice("see what is: culvert list");
+    let line = topmost(&canonical).ok_or_else(nothing)?;
+    match line.is_ours() {
+        true => Ok(line),
+        false => Err(wrong(&format!(
+            "a mount of type {}, not of culvert's",
+            shown(OsStr::from_bytes(&line.kind))
+        ))
+        .advice("umount(8) ends mounts of others")),
     }
-}
-
-/// A line of a mount table (proc(5), mountinfo).
-pub struct Line {
-    /// The mount point.
-    pub target: Vec<u8>,
-    /// The type, "fuse.culvert" for ours.
-    kind: Vec<u8>,
-    /// The source.
-    pub source: Vec<u8>,
-    /// Major and minor number of the device.
-    pub device: String,
-    /// Whose mount it is, of FUSE's.
-    pub uid: u32,
-    /// Options of the mount itself, and of the file system, for all its mounts.
-    options: [Vec<u8>; 2],
-}
-
-fn line(line: &[u8]) -> Option<Line> {
-    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-    let separator = words.iter().position(|word| *word == b"-")?;
-    let options = words.get(separator + 3).copied().unwrap_or_default();
-    let uid = options
-        .split(|&byte| byte == b',')
-        .find_map(|option| option.strip_prefix(b"user_id="));
-    let uid = uid.and_then(|uid| std::str::from_utf8(uid).ok()?.parse().ok());
-    Some(Line {
-        target: unescaped(words.get(4)?),
-        kind: words.get(separator + 1)?.to_vec(),
-        source: unescaped(words.get(separator + 2)?),
-        device: String::from_utf8_lossy(words.get(2)?).into_owned(),
-        uid: uid.unwrap_or(0),
-        options: [words.get(5)?.to_vec(), options.to_vec()],
-    })
-}
-
-/// What `text` says, a line of mountinfo, if the mount is one of ours.
-pub fn ours_in(text: &[u8]) -> Option<Line> {
-    line(text).filter(|line| line.kind == b"fuse.culvert")
 }
 
 /// The mount whose root is `target`, the topmost.
 fn topmost(target: &Path) -> Option<Line> {
-    let table = fs::read("/proc/self/mountinfo").ok()?;
     let target = target.as_os_str().as_encoded_bytes();
-    let mut lines = table.split(|&byte| byte == b'\n').rev();
-    lines.find_map(|text| line(text).filter(|line| line.target == target))
+    let mut lines = table::lines().into_iter().rev();
+    lines.find(|line| line.target == target)
 }
 
 /// The mounts that lie in the one at `target`, whatever they are of; the last made first.
 pub fn mounted_in(target: &Path) -> Vec<PathBuf> {
-    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let lines = table.split(|&byte| byte == b'\n').rev().filter_map(line);
-    let places = lines.map(|line| PathBuf::from(OsString::from_vec(line.target)));
+    let places = table::lines().into_iter().rev().map(|line| line.path());
     places
         .filter(|place| place != target && place.starts_with(target))
         .collect()
-}
-
-/// The type of the mount whose root is `target`.
-fn kind_of_mount(target: &Path) -> Option<String> {
-    topmost(target).map(|line| String::from_utf8_lossy(&line.kind).into_owned())
-}
-
-/// The options of the mount whose root is `target`: its own, and those of its file system.
-pub fn options(target: &Path) -> Option<(Vec<u8>, Vec<u8>)> {
-    topmost(target).map(|line| line.options.into())
-}
-
-/// Major and minor number of the device of the mount whose root is `target`.
-pub fn device(target: &Path) -> Option<String> {
-    topmost(target).map(|line| line.device)
-}
-
-/// Blanks, line ends and backslashes are written as three octal digits.
-fn unescaped(word: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut rest = word;
-    while let Some((&byte, after)) = rest.split_first() {
-        let digits = after.get(..3).filter(|_| byte == b'\\');
-        let value = digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match value {
-            Some(value) => {
-                out.push(value);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mount_tables_are_read() {
-        let text =
-            br"36 35 0:41 / /a\040b\134c rw,nosuid shared:1 - fuse.culvert a\040b rw,user_id=7";
-        let found = ours_in(text).unwrap();
-        assert_eq!(
-            (&*found.target, &*found.source),
-            (&br"/a b\c"[..], &b"a b"[..])
-        );
-        assert_eq!((&*found.device, found.uid), ("0:41", 7));
-        assert!(ours_in(b"1 2 0:3 / / rw - ext4 /dev/vda rw").is_none());
-        assert!(ours_in(b"").is_none());
-    }
 }

@@ -15,7 +15,7 @@ pub use locks::Holding;
 pub use opens::{Kind, Open};
 pub use requests::{Evidence, Past, Place};
 
-use crate::transport::DeviceFuse;
+use crate::{mounting::place::Which, transport::DeviceFuse};
 use culvert::Node;
 use culvert_wire::{InitFlags, MAJOR, Protocol};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -43,6 +43,9 @@ struct Head {
     channels: AtomicU32,
     flags: AtomicU64,
     numbers: [AtomicI32; CHANNELS],
+    /// Which mount it is: its device, and 0 (none yet), 1 (no number), or its number and 2.
+    device: AtomicU64,
+    mount: AtomicU64,
     /// How many servers there were.
     servers: AtomicU32,
     /// A server is at work.
@@ -121,6 +124,25 @@ impl Estate {
         place.store(number, Relaxed);
         self.head.channels.store(count as u32 + 1, Release);
         Ok(Self::channel(number))
+    }
+
+    /// Which mount the connection is of, once there is one.
+    pub fn mounted(&self) -> Option<Which> {
+        let number = self.head.mount.load(Acquire);
+        let device = self.head.device.load(Relaxed);
+        (number != 0).then(|| Which {
+            device: ((device >> 32) as u32, device as u32),
+            mount: number.checked_sub(2),
+        })
+    }
+
+    /// Notes it.
+    pub fn set_mounted(&self, which: &Which) {
+        let (major, minor) = which.device;
+        let device = u64::from(major) << 32 | u64::from(minor);
+        self.head.device.store(device, Relaxed);
+        let number = which.mount.map_or(1, |number| number + 2);
+        self.head.mount.store(number, Release);
     }
 
     fn numbers(&self) -> impl Iterator<Item = i32> {

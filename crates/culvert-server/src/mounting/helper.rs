@@ -1,6 +1,9 @@
 //! Mounting without privilege, by the set-user-ID program `fusermount3` (package fuse3): it mounts, and sends the descriptor by a socket.
 
-use super::{Failed, Mounting, NO_DEVICE};
+use super::{
+    Failed, Mounting, NO_DEVICE,
+    place::{Place, Which},
+};
 use rustix::{
     io::FdFlags,
     net::{
@@ -20,7 +23,7 @@ use std::{
 /// Names of the helper, the newest first.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
-pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
+pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
     if !Path::new(crate::DeviceFuse::PATH).exists() {
         return Err(Failed::new("/dev/fuse: there is none").advise(NO_DEVICE));
     }
@@ -56,15 +59,18 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
         OsString::from("-o"),
         options.into(),
         "--".into(),
-        mounting.target.into(),
+        mounting.target.name().into(),
     ];
     let number = theirs.as_raw_fd().to_string();
-    let done = run(&arguments, Some(&number))?;
+    let done = run(&arguments, mounting.target, Some(&number))?;
     drop(theirs);
     if !done.status.success() {
         return Err(said(&done, "cannot mount"));
     }
-    receive(&ours).ok_or_else(|| Failed::new("fusermount3 sent no descriptor"))
+    let device = receive(&ours).ok_or_else(|| Failed::new("fusermount3 sent no descriptor"))?;
+    let which = mounting.target.which();
+    let which = which.map_err(|error| Failed::new(io::Error::from(error).to_string()))?;
+    Ok((device, which))
 }
 
 /// The descriptor that comes by `socket`.
@@ -86,13 +92,13 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
+pub fn unmount(place: &Place, lazy: bool) -> Result<(), Failed> {
     let mut arguments = vec![OsString::from("-u")];
     if lazy {
         arguments.push("-z".into());
     }
-    arguments.extend(["--".into(), target.into()]);
-    let done = run(&arguments, None)?;
+    arguments.extend(["--".into(), place.name().into()]);
+    let done = run(&arguments, place, None)?;
     match done.status.success() {
         true => Ok(()),
         false => {
@@ -104,11 +110,15 @@ pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
     }
 }
 
-/// Runs the helper, the first that is there.
-fn run(arguments: &[OsString], socket: Option<&str>) -> Result<Output, Failed> {
+/// Runs the helper, the first that is there, in the directory of `place`: it looks up the last name alone
+/// (`fuse_mnt_resolve_path`, lib/mount_util.c), and finds its directory by getcwd(3).
+fn run(arguments: &[OsString], place: &Place, socket: Option<&str>) -> Result<Output, Failed> {
     for helper in HELPERS {
         let mut command = Command::new(helper);
-        command.args(arguments).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .current_dir(place.directory())
+            .stdin(Stdio::null());
         if let Some(socket) = socket {
             command.env("_FUSE_COMMFD", socket);
         }

@@ -1,9 +1,12 @@
 //! From a target directory to a connection with the kernel, and back.
 
 mod helper;
+pub mod place;
 mod system;
+pub mod table;
 
-use std::{fmt, os::fd::OwnedFd, path::Path};
+use place::{Place, Which};
+use std::{fmt, os::fd::OwnedFd};
 
 /// A mount that is to be made.
 #[derive(Clone, Debug)]
@@ -12,8 +15,8 @@ pub struct Mounting<'a> {
     pub source: &'a str,
     /// What they show as the type, after "fuse.".
     pub subtype: &'a str,
-    /// Where, an existing directory, absolute and canonical.
-    pub target: &'a Path,
+    /// Where, an existing directory.
+    pub target: &'a Place,
     /// Other users than the one who mounts may use it.
     pub allow_other: bool,
     /// Nothing can be changed.
@@ -64,24 +67,29 @@ impl Failed {
 /// What a user without /dev/fuse can do.
 const NO_DEVICE: &str = "`culvert run -v SOURCE:TARGET -- COMMAND` needs no kernel mount; containers need --device /dev/fuse";
 
-/// Makes the mount; the connection, on which INIT waits. Root mounts by itself, others by `fusermount3`.
+/// Makes the mount; the connection, on which INIT waits, and which mount it is. Root mounts by itself, others by `fusermount3`.
 ///
 /// # Errors
 /// [`Failed`] with what to do: no /dev/fuse, no `fusermount3`, no permission.
-pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
+pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
     match rustix::process::geteuid().is_root() {
         true => system::mount(mounting),
         false => helper::mount(mounting),
     }
 }
 
-/// Ends the mount at `target`; with `lazy` also while it is in use: it is gone from the tree at once, and ends with its last user.
+/// Ends `mount`, wherever it is by now; with `lazy` also while it is in use: it is gone from the tree at once, and ends with its last user.
 ///
 /// # Errors
-/// [`Failed`]: no mount, in use, somebody else's.
-pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
+/// [`Failed`]: it is gone or below another one, in use, somebody else's.
+pub fn unmount(mount: &Which, lazy: bool) -> Result<(), Failed> {
+    let Some(place) = place::place_of(mount) else {
+        return Err(Failed::new(
+            "cannot unmount: the mount is gone, or another one lies over it",
+        ));
+    };
     match rustix::process::geteuid().is_root() {
-        true => system::unmount(target, lazy),
-        false => helper::unmount(target, lazy),
+        true => system::unmount(&place, lazy),
+        false => helper::unmount(&place, lazy),
     }
 }

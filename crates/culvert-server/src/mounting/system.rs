@@ -1,9 +1,12 @@
 //! Mounting as root: fsopen(2) and its kin, mount(2) where those are missing.
 
-use super::{Failed, Mounting, NO_DEVICE};
+use super::{
+    Failed, Mounting, NO_DEVICE,
+    place::{Place, Which},
+};
 use crate::transport::DeviceFuse;
 use rustix::{
-    fs::CWD,
+    fs::OFlags,
     io::Errno,
     mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MoveMountFlags, UnmountFlags},
 };
@@ -34,15 +37,15 @@ fn device() -> Result<OwnedFd, Failed> {
     })
 }
 
-pub fn mount(mounting: &Mounting<'_>) -> Result<OwnedFd, Failed> {
+pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
     let device = device()?;
     let made = match by_parts(mounting, &device) {
         Err(Errno::NOSYS) => at_once(mounting, &device),
         made => made,
     };
     match made {
-        Ok(()) => Ok(device),
-        Err(error) => Err(refused(mounting.target, error)),
+        Ok(which) => Ok((device, which)),
+        Err(error) => Err(refused(mounting.target.path(), error)),
     }
 }
 
@@ -70,7 +73,7 @@ fn refused(target: &Path, error: Errno) -> Failed {
 }
 
 /// The mount API of Linux 5.2.
-fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> {
+fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Which> {
     use rustix::mount::{
         fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
     };
@@ -112,17 +115,20 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()>
         flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
     }
     let made = fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
+    let which = Which::holding(made.as_fd())?;
+    let there = mounting.target.directory_there(OFlags::PATH)?;
     move_mount(
         made.as_fd(),
         "",
-        CWD,
-        mounting.target,
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-    )
+        there.as_fd(),
+        "",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )?;
+    Ok(which)
 }
 
 /// mount(2).
-fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> {
+fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Which> {
     let mut options = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
         device.as_raw_fd(),
@@ -150,24 +156,26 @@ fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<()> 
     }
     let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     let kind = format!("fuse.{}", mounting.subtype);
+    let there = mounting.target.directory_there(OFlags::PATH)?;
     rustix::mount::mount(
         mounting.source,
-        mounting.target,
+        format!("/proc/self/fd/{}", there.as_raw_fd()),
         &*kind,
         flags,
         Some(options.as_c_str()),
-    )
+    )?;
+    mounting.target.which()
 }
 
-pub fn unmount(target: &Path, lazy: bool) -> Result<(), Failed> {
+pub fn unmount(place: &Place, lazy: bool) -> Result<(), Failed> {
     let mut flags = UnmountFlags::NOFOLLOW;
     if lazy {
         flags |= UnmountFlags::DETACH;
     }
-    rustix::mount::unmount(target, flags).map_err(|error| {
+    rustix::mount::unmount(place.reached(), flags).map_err(|error| {
         let mut failed = Failed::new(format!(
             "cannot unmount {}: {}",
-            target.display(),
+            place.path().display(),
             reason(error)
         ));
         failed.busy = error == Errno::BUSY;

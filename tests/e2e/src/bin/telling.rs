@@ -23,7 +23,7 @@ use culvert::{
 };
 use culvert_server::{
     DeviceFuse, Ended, Requests, Session, Settings,
-    mounting::{self, Mounting},
+    mounting::{self, Mounting, place::Place},
 };
 use std::{
     collections::BTreeMap,
@@ -397,10 +397,12 @@ fn serve(
     settings: Settings,
     target: &Path,
 ) -> std::result::Result<(), String> {
-    let device = mounting::mount(&Mounting {
+    let target = target.canonicalize().map_err(|error| error.to_string())?;
+    let place = Place::open(&target).map_err(|error| error.to_string())?;
+    let (device, mounted) = mounting::mount(&Mounting {
         source: "telling",
         subtype: "telling",
-        target,
+        target: &place,
         allow_other: false,
         read_only: false,
         set_id: false,
@@ -414,7 +416,7 @@ fn serve(
     let session = session.map_err(|error| error.to_string())?;
     let (commands, minor) = (filesystem.clone(), session.protocol().minor);
     // Commands end when the test does; the mount ends then too, whatever it has left.
-    let (place, mut out) = (target.to_owned(), std::io::stdout());
+    let mut out = std::io::stdout();
     std::thread::spawn(move || {
         let mut said = writeln!(out, "mounted {minor}");
         for line in std::io::stdin().lock().lines().map_while(|line| line.ok()) {
@@ -423,7 +425,7 @@ fn serve(
                 .unwrap_or_else(|error| format!("error: {error}"));
             said = said.and_then(|()| writeln!(out, "{answer}"));
         }
-        let unmounted = mounting::unmount(&place, true);
+        let unmounted = mounting::unmount(&mounted, true);
         if let (Ok(()), Err(failed)) = (said, unmounted) {
             eprintln!("{failed}");
         }

@@ -26,6 +26,7 @@ mod kernel_requests;
 mod kernel_restart;
 mod kernel_set_id;
 mod kernel_setup;
+mod kernel_swapped;
 mod kernel_told;
 mod kernel_transport;
 mod kernel_writing;
