@@ -119,14 +119,13 @@ pub fn of_file(path: &Path) -> Kind {
     if let Some(why) = privileged(&file) {
         return not(why);
     }
-    // The dynamic loader may be started by hand, as ldd(1) does; it loads auditors then, too.
-    let by_hand = path
-        .file_name()
-        .is_some_and(|name| name.as_bytes().starts_with(b"ld-linux"));
+    // A dynamic loader may be started by hand, as ldd(1) does; it loads our library then, too.
+    let name = path.file_name().unwrap_or_default().as_bytes();
     match loader {
         Loader::Glibc => Kind::Glibc,
         Loader::Preload => Kind::Preloaded,
-        Loader::None(_) if by_hand => Kind::Glibc,
+        Loader::None(_) if name.starts_with(b"ld-linux") => Kind::Glibc,
+        Loader::None(_) if name.starts_with(b"ld-musl") => Kind::Preloaded,
         Loader::None(why) => not(why),
     }
 }

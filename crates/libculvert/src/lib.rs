@@ -64,19 +64,23 @@ unsafe fn begin(environment: *mut *mut u8) {
     }
 }
 
-/// The preloaded way in: ld.so gives initialisers the arguments of main.
-unsafe extern "C" fn initialise(_count: i32, _arguments: *mut *mut u8, environment: *mut *mut u8) {
+/// The preloaded way in. glibc gives initialisers the arguments of main, musl gives them nothing (`do_init_fini`, ldso/dynlink.c): the environment is looked for on
+/// the stack, which is the first thread's as long as no code of the program has run.
+unsafe extern "C" fn initialise() {
+    let Some(environment) = stack::environment() else {
+        return;
+    };
     // As an auditor, `la_version` comes after the initialiser and before any library of the program: wait for it, ld.so is not relocated fully yet.
     if stack::is_audited(environment) {
         return;
     }
-    // SAFETY: glibc and musl both pass the environment; single-threaded, before main.
+    // SAFETY: found on the stack; single-threaded, before main.
     unsafe { begin(environment) };
 }
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static INITIALISER: unsafe extern "C" fn(i32, *mut *mut u8, *mut *mut u8) = initialise;
+static INITIALISER: unsafe extern "C" fn() = initialise;
 
 /// A panic is a defect of Culvert. The program cannot go on with half an operation done: it ends as by abort(3), with the reason in the log.
 #[panic_handler]

@@ -1,5 +1,6 @@
-//! Finding the program's environment when nobody passes it: la_version gets a number, nothing else.
+//! Finding the program's environment when nobody passes it: la_version gets a number, and initialisers of musl's nothing at all.
 
+use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use culvert_sys::{Errno, nr, syscall};
 
 /// AT_PAGESZ 4096, AT_CLKTCK 100, AT_PHDR: three neighbours in every x86-64 auxiliary vector (`create_elf_tables`, fs/binfmt_elf.c).
@@ -10,8 +11,21 @@ const BEFORE: [usize; 4] = [33, 51, 16, 1];
 /// the vector, so the search never leaves the stack.
 const FARTHEST: usize = 1 << 20;
 
-/// The program's environment array, found by the landmark above it on the stack.
+/// Where it was found: an auditor is asked for it twice, by its initialiser and by la_version.
+static FOUND: AtomicPtr<*mut u8> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The program's environment array.
 pub fn environment() -> Option<*mut *mut u8> {
+    let mut found = FOUND.load(Relaxed);
+    if found.is_null() {
+        found = search()?;
+        FOUND.store(found, Relaxed);
+    }
+    Some(found)
+}
+
+/// Finds it by the landmark above it on the stack.
+fn search() -> Option<*mut *mut u8> {
     let start: *mut usize;
     // The stack as a whole, not a variable on it: no object of Rust's ends where this frame ends.
     // SAFETY: reads the stack pointer.

@@ -122,8 +122,9 @@ impl World {
         path
     }
 
-    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked. A
-    /// name that ends in `.py` is a Python program as it stands.
+    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked,
+    /// `NAME-musl` and `NAME-static-musl` likewise with musl (musl-gcc must be there). A name that ends in `.py`, `.bash` or `.zsh` is a
+    /// script as it stands.
     pub fn program(&self, name: &str) -> PathBuf {
         let cell = self
             .programs
@@ -158,16 +159,23 @@ impl World {
 fn compile(name: &str, directory: &Path) -> PathBuf {
     let output = directory.join(name);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-    if name.ends_with(".py") {
+    if [".py", ".bash", ".zsh"]
+        .iter()
+        .any(|end| name.ends_with(end))
+    {
         fs::copy(sources.join(name), &output).unwrap_or_else(|error| panic!("{name}: {error}"));
         open_to_all(&output);
         return output;
     }
-    let (source, linking) = match name.strip_suffix("-static") {
-        Some(stem) => (stem, "-static"),
-        None => (name, "-rdynamic"),
+    let (stem, compiler) = match name.strip_suffix("-musl") {
+        Some(stem) => (stem, "musl-gcc"),
+        None => (name, "cc"),
     };
-    let done = Command::new("cc")
+    let (source, linking) = match stem.strip_suffix("-static") {
+        Some(stem) => (stem, "-static"),
+        None => (stem, "-rdynamic"),
+    };
+    let done = Command::new(compiler)
         .args([
             "-std=gnu11",
             "-O1",
@@ -183,7 +191,7 @@ fn compile(name: &str, directory: &Path) -> PathBuf {
         .arg(sources.join(format!("{source}.c")))
         .arg("-ldl")
         .output()
-        .expect("the tests need a C compiler called cc");
+        .unwrap_or_else(|error| panic!("the tests need a C compiler called {compiler}: {error}"));
     assert!(
         done.status.success(),
         "{name}.c does not compile:\n{}",

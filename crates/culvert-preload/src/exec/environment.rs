@@ -9,7 +9,9 @@ use alloc::{vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::user;
 
-/// The environment's entries that carry a run, for the next program.
+const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
+
+/// The environment's entries that carry a run, for the next program; the list of libraries is the first.
 fn carriers(
     process: &Process,
     loader: Loader,
@@ -73,6 +75,8 @@ pub fn extend(
     let mut tunables = None;
     let mut nested = None;
     let privileged = matches!(loader, Loader::None(why) if why.is_privileged());
+    // Where the program's own list of libraries stood.
+    let mut place = None;
     for pointer in pointers(address)? {
         if starts_with(pointer, b"CULVERT_RUN=")? {
             // Ours is hidden from the program: this one was put there, by `culvert run` inside a run, or by somebody who would like to say what a program
@@ -88,13 +92,18 @@ pub fn extend(
         let taken = match loader {
             Loader::Glibc if starts_with(pointer, b"LD_AUDIT=")? => Some((&mut others[0], 9)),
             Loader::Preload if starts_with(pointer, b"LD_PRELOAD=")? => Some((&mut others[1], 11)),
-            Loader::Glibc if extras.room.is_some() && starts_with(pointer, b"GLIBC_TUNABLES=")? => {
-                Some((tunables.insert(Vec::new()), 15))
+            Loader::Glibc if extras.room.is_some() && starts_with(pointer, TUNABLES)? => {
+                Some((tunables.insert(Vec::new()), TUNABLES.len()))
             }
             _ => None,
         };
         match taken {
-            Some((value, skip)) => *value = string(pointer + skip)?,
+            Some((value, skip)) => {
+                *value = string(pointer + skip)?;
+                place = (skip != TUNABLES.len())
+                    .then_some(image.environment.len())
+                    .or(place);
+            }
             None => image.environment.push(pointer),
         }
     }
@@ -113,9 +122,12 @@ pub fn extend(
             .map(|room| static_tls::entry(tunables.as_deref(), room)),
     );
     entries.extend(extras.own.entries());
-    // Ours come last: start-up hides them by ending the array earlier.
+    // Ours come last: start-up hides them by ending the array earlier. The list that has the program's own libraries behind ours stays where it was.
     for entry in entries {
-        image.environment.push(entry.as_ptr() as usize);
+        match place.take() {
+            Some(place) => image.environment.insert(place, entry.as_ptr() as usize),
+            None => image.environment.push(entry.as_ptr() as usize),
+        }
         image.strings.push(entry);
     }
     Ok(())

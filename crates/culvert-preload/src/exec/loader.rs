@@ -1,4 +1,4 @@
-//! glibc's dynamic loader, started as a program.
+//! A dynamic loader, glibc's or musl's, started as a program.
 
 use super::materialise::materialise;
 use super::{Format, Image, Loader, Locate, Look, Program};
@@ -6,15 +6,20 @@ use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::user;
 
-/// Whether `path` is glibc's ld.so, started as a program: it loads another, with auditors.
+/// Whether `path` is a dynamic loader, started as a program: it loads another, with our library.
 pub fn is_dynamic_loader(path: &[u8]) -> bool {
-    let name = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    name.starts_with(b"ld-linux") || name == b"ld.so"
+    let name = super::base_name(path);
+    name.starts_with(b"ld-linux") || name == b"ld.so" || is_musl(path)
 }
 
-/// ld.so opens the program it is told to load before any auditor runs: a program on a mount is named by its filled shadow. Its options are those of
-/// ld.so(8). Returns how it is told to load the library: as that program would have it when the kernel starts it.
-pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<Loader, Errno> {
+/// Whether `path` is musl's loader, which is its whole library, too.
+pub fn is_musl(path: &[u8]) -> bool {
+    super::base_name(path).starts_with(b"ld-musl")
+}
+
+/// ld.so, here at the path `own`, opens the program it is told to load before any auditor runs: a program on a mount is named by its filled shadow. Its options are those of
+/// ld.so(8), of which musl has some. Returns how it is told to load the library: as that program would have it when the kernel starts it.
+pub fn name_program(own: &[u8], image: &mut Image, locate: &Locate<'_>) -> Result<Loader, Errno> {
     const WITH_VALUE: [&[u8]; 7] = [
         b"--library-path",
         b"--inhibit-rpath",
@@ -43,14 +48,20 @@ pub fn name_program(image: &mut Image, locate: &Locate<'_>) -> Result<Loader, Er
             Ok(Program::Host(host)) => (host, true),
             Err(_) => break,
         };
-        let loader = loader_of(&file);
+        let loader = match is_musl(own) {
+            true => Loader::Preload,
+            false => loader_of(&file),
+        };
         if !is_named {
             image.arguments[index] = file.as_ptr() as usize;
             image.strings.push(file);
         }
         return Ok(loader);
     }
-    Ok(Loader::Glibc)
+    Ok(match is_musl(own) {
+        true => Loader::Preload,
+        false => Loader::Glibc,
+    })
 }
 
 /// How glibc's ld.so is to load the library with the program at `path` (NUL-terminated).
@@ -60,7 +71,7 @@ fn loader_of(path: &[u8]) -> Loader {
         Ok(Format::Elf {
             loader: Loader::Preload,
             interpreter: Some(interpreter),
-        }) if is_dynamic_loader(&interpreter) => Loader::Preload,
+        }) if !is_musl(&interpreter) => Loader::Preload,
         _ => Loader::Glibc,
     }
 }

@@ -192,7 +192,7 @@ fn prepare(
                 loader: Loader::None(_),
                 ..
             } if loader::is_dynamic_loader(&name) => {
-                let loader = loader::name_program(&mut image, locate)?;
+                let loader = loader::name_program(&name, &mut image, locate)?;
                 if loader == Loader::Glibc {
                     room = static_tls::wanted(&look);
                 }
