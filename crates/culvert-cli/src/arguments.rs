@@ -1,10 +1,16 @@
 //! The command line: what the user asked for, in his own words, nothing looked at yet.
 
+use crate::completion;
 use crate::failure::{Failure, shown};
 use crate::kernel_mount::arguments::{Mount, mount, unmount};
+use crate::words::WORDS;
 use culvert::mount::{Request, parse_mount, parse_volume};
 use lexopt::Arg::{Long, Short, Value};
-use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+};
 
 /// What is to be done.
 #[derive(Debug)]
@@ -73,6 +79,9 @@ Usage: culvert run [-v SOURCE:TARGET[:OPTIONS]]... [--] COMMAND...
        culvert list [--json]
        culvert drivers [TYPE]
        culvert doctor [--json] [-- COMMAND...]
+       culvert help [COMMAND]
+       culvert version
+       culvert completion bash|zsh|fish
 
 Runs programs on file systems that live in the program's own process.
 
@@ -84,6 +93,10 @@ Runs programs on file systems that live in the program's own process.
   drivers  list the file systems there are, or describe one
   doctor   say what works on this machine and why not; with a command:
            how it would be intercepted
+  help     say more about a command
+  version  say which version this is
+  completion
+           print what bash, zsh or fish completes by
 
 `culvert COMMAND --help` says more, the manual page culvert(1) everything.
 ";
@@ -127,6 +140,29 @@ Lists the mounts of culvert mount that are this user's (of root: all), with
 their servers and how many requests of each kind they have answered.
 ";
 
+const HELP: &str = "\
+Usage: culvert help [COMMAND]
+
+Says how culvert, or one of its commands, is used.
+";
+
+const VERSION: &str = "\
+Usage: culvert version
+
+Says which version of culvert this is.
+";
+
+const COMPLETION: &str = "\
+Usage: culvert completion bash|zsh|fish
+
+Prints what the shell completes command lines of culvert by; scripts/install
+puts it where shells look. By hand, in the shell's start-up file:
+
+  bash   source <(culvert completion bash)
+  zsh    source <(culvert completion zsh)      after compinit
+  fish   culvert completion fish | source
+";
+
 const DRIVERS: &str = "\
 Usage: culvert drivers [TYPE]
 
@@ -153,10 +189,7 @@ where
     };
     match first {
         Long("help") | Short('h') => Ok(Command::Print(USAGE.into())),
-        Long("version") | Short('V') => Ok(Command::Print(format!(
-            "culvert {}\n",
-            env!("CARGO_PKG_VERSION")
-        ))),
+        Long("version") | Short('V') => Ok(Command::Print(version())),
         Value(word) => match word.to_str() {
             Some("run") => {
                 Ok(run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::Run))
@@ -179,15 +212,78 @@ where
             Some("list") => list(&mut parser),
             Some("drivers") => drivers(&mut parser),
             Some("doctor") => doctor(&mut parser),
-            Some("help") => Ok(Command::Print(USAGE.into())),
-            _ => Err(
-                Failure::new(format!("unknown command \"{}\"", shown(&word))).advice(
-                    "there are: run, mount, umount, list, drivers, doctor; try: culvert --help",
-                ),
-            ),
+            Some("help") => help(&mut parser),
+            Some("version") => one_word(&mut parser, "version", VERSION, |_| Ok(version())),
+            Some("completion") => one_word(&mut parser, "completion", COMPLETION, |shell| {
+                let shell = shell.ok_or_else(|| {
+                    Failure::new("no shell was given").advice("bash, zsh or fish")
+                })?;
+                completion::script(&shown(shell))
+            }),
+            _ => Err(unknown(&word)),
         },
         other => Err(bad(&other.unexpected(), "")),
     }
+}
+
+/// What `culvert version` says.
+fn version() -> String {
+    format!("culvert {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// The failure of a command that there is not.
+fn unknown(word: &OsStr) -> Failure {
+    let names: Vec<&str> = WORDS.iter().map(|word| word.name).collect();
+    Failure::new(format!("unknown command \"{}\"", shown(word))).advice(format!(
+        "there are: {}; try: culvert --help",
+        names.join(", ")
+    ))
+}
+
+/// `culvert help [COMMAND]`: what `culvert COMMAND --help` says, and where more stands.
+fn help(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, "help");
+    let word = match parser.next().map_err(wrong)? {
+        None => return Ok(Command::Print(USAGE.into())),
+        Some(Value(word)) => word,
+        Some(Long("help") | Short('h')) => return Ok(Command::Print(HELP.into())),
+        Some(other) => return Err(wrong(other.unexpected())),
+    };
+    if let Some(other) = parser.next().map_err(wrong)? {
+        return Err(wrong(other.unexpected()));
+    }
+    let known = WORDS.iter().find(|known| *known.name == *word);
+    let known = known.ok_or_else(|| unknown(&word))?;
+    let page = match known.name {
+        "run" | "mount" | "drivers" | "doctor" => format!("culvert-{}", known.name),
+        "umount" | "list" => "culvert-mount".into(),
+        _ => "culvert".into(),
+    };
+    match parse([known.name.into(), OsString::from("--help")])? {
+        Command::Print(text) => Ok(Command::Print(format!(
+            "{text}\nThe manual page {page}(1) says more: man {page}\n"
+        ))),
+        other => Ok(other),
+    }
+}
+
+/// A command that takes one word at most and prints what `text` makes of it.
+fn one_word(
+    parser: &mut lexopt::Parser,
+    name: &str,
+    help: &str,
+    text: impl FnOnce(Option<OsString>) -> Result<String, Failure>,
+) -> Result<Command, Failure> {
+    let wrong = |error: lexopt::Error| bad(&error, name);
+    let mut word = None;
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("help") | Short('h') => return Ok(Command::Print(help.into())),
+            Value(value) if word.is_none() && name == "completion" => word = Some(value),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    text(word).map(Command::Print)
 }
 
 pub(crate) fn bad(error: &lexopt::Error, command: &str) -> Failure {
@@ -224,9 +320,7 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
             }
             Long("mount") => {
                 let text = parser.value().map_err(wrong)?;
-                let request = parse_mount(text.as_bytes());
-                run.mounts
-                    .push(request.map_err(|error| Failure::new(format!("--mount {error}")))?);
+                run.mounts.push(fields(&text)?);
             }
             Long("page-memory") => {
                 let text = parser.value().map_err(wrong)?;
@@ -249,6 +343,18 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
         }
     }
     Err(Failure::new("no program to run was given").advice("try: culvert run --help"))
+}
+
+/// The mount that `--mount` is followed by. A type that there is not is the first thing that is wrong with it: what else it needs is unknown.
+fn fields(text: &OsStr) -> Result<Request, Failure> {
+    parse_mount(text.as_bytes()).map_err(|error| {
+        let mut names = text.as_bytes().split(|&byte| byte == b',');
+        let name = names.find_map(|field| str::from_utf8(field.strip_prefix(b"type=")?).ok());
+        match name.map(culvert_drivers::find) {
+            Some(Err(unknown)) => Failure::new(format!("--mount: {unknown}")),
+            _ => Failure::new(format!("--mount {error}")),
+        }
+    })
 }
 
 fn list(parser: &mut lexopt::Parser) -> Result<Command, Failure> {

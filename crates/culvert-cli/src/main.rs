@@ -6,6 +6,7 @@
 
 mod arguments;
 mod base;
+mod completion;
 mod cover;
 mod doctor;
 mod drivers;
@@ -23,6 +24,7 @@ mod run;
 mod run_directory;
 mod umask;
 mod verdict;
+mod words;
 
 use arguments::Command;
 use failure::Failure;
@@ -84,7 +86,17 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Mount(mount) => kernel_mount::mount(mount),
         Command::Remount(remount) => kernel_mount::remount::remount(&remount),
         Command::Unmount { targets, lazy } => kernel_mount::unmount(&targets, lazy),
-        Command::List { json } => print(&kernel_mount::registry::list(json)),
+        Command::List { json } => {
+            let text = kernel_mount::registry::list(json);
+            if text.is_empty() {
+                let whose = match rustix::process::geteuid().is_root() {
+                    true => "there are no mounts of culvert mount",
+                    false => "you have no mounts of culvert mount",
+                };
+                eprintln!("culvert: {whose} (culvert run mounts nothing in the kernel)");
+            }
+            print(&text)
+        }
         Command::Doctor { command, json } => doctor::doctor(&command, json),
     }
 }

@@ -1,7 +1,7 @@
 //! From the mounts as typed to mounts that can be served: types found, paths absolute and checked.
 
 use crate::failure::{Failure, path, reason, shown};
-use culvert::mount::{Mount, Request};
+use culvert::mount::{Mount, Request, is_url};
 use culvert_drivers::passthrough;
 use std::{
     fs, io,
@@ -98,6 +98,9 @@ pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let wrong = |error: io::Error| {
         let failure = Failure::new(format!("source {}: {}", shown(typed), reason(&error)));
         match error.kind() {
+            io::ErrorKind::NotFound if is_url(&request.source) => {
+                failure.advice("that is a URL, not a path: download it first, and name the file")
+            }
             io::ErrorKind::NotFound => {
                 failure.advice("give a directory or an archive that is there")
             }

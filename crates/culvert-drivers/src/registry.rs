@@ -133,14 +133,24 @@ pub(crate) fn check_names_of(owner: &str, known: &[OptionInfo], options: &Option
             return Err(Error::because(
                 Errno::EINVAL,
                 format!(
-                    "{owner} has no option \"{}\"{}",
+                    "{owner} has no option \"{}\"{}{}",
                     printable(name.as_bytes()),
+                    who_has(name),
                     alternatives(name, names)
                 ),
             ));
         }
     }
     Ok(())
+}
+
+/// " (driver X has it)", where one has the option `name`.
+fn who_has(name: &str) -> String {
+    let has = |info: &&DriverInfo| info.options.iter().any(|option| option.name == name);
+    match list().find(has) {
+        Some(driver) => format!(" (driver {} has it)", driver.name),
+        None => String::new(),
+    }
 }
 
 /// The error for a bad value of an option.

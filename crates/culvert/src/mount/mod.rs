@@ -34,7 +34,7 @@ mod format;
 mod parse;
 
 pub use codec::{VERSION, decode, encode};
-pub use parse::{parse_mount, parse_options, parse_volume};
+pub use parse::{is_url, parse_mount, parse_options, parse_volume};
 
 use crate::{Errno, Error, Result};
 use alloc::{format, string::String, vec::Vec};

@@ -12,6 +12,11 @@ pub fn parse_volume(text: &[u8]) -> Result<Request> {
 }
 
 fn volume(text: &[u8]) -> Result<Request> {
+    if is_url(text) {
+        return Err(invalid(
+            "the source is a URL, not a path (download it first, and name the file)",
+        ));
+    }
     let fields = split(text, b':')?;
     let named = |field: &[u8]| field.contains(&b'/');
     let (source, target, options) = match fields[..] {
@@ -37,6 +42,16 @@ fn volume(text: &[u8]) -> Result<Request> {
         target: checked_path("target", &unescape(target)?)?,
         options: options_of(options)?,
     })
+}
+
+/// Whether `text` begins as URLs do (RFC 3986): a scheme, and `://`.
+pub fn is_url(text: &[u8]) -> bool {
+    let end = text.iter().position(|&byte| byte == b':').unwrap_or(0);
+    let scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    end > 0
+        && text[0].is_ascii_alphabetic()
+        && text[..end].iter().all(scheme)
+        && text[end..].starts_with(b"://")
 }
 
 /// Parses mount(8)'s `-o OPTIONS`: names, with or without `=value`, separated by commas; an empty string is no options.

@@ -44,8 +44,12 @@ fn what_is_installed_is_found() {
         .map(|file| format!("/mnt/d/opt/c/{file}"))
         .into();
     let page = |page: &str| format!("/mnt/d/opt/c/share/man/man1/{page}");
+    let completion = |file: &str| format!("/mnt/d/opt/c/share/{file}");
+    expected.push(completion("bash-completion/completions/culvert"));
+    expected.push(completion("fish/vendor_completions.d/culvert.fish"));
     expected.extend(pages.split(' ').map(page));
     expected.push("/mnt/d/opt/c/share/man/man8/mount.culvert.8".into());
+    expected.push(completion("zsh/site-functions/_culvert"));
     expected
         .extend(["mount.culvert", "mount.fuse.culvert"].map(|link| format!("/mnt/d/sbin/{link}")));
     let found: Vec<_> = done.text().lines().map(str::to_owned).collect();

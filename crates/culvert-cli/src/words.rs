@@ -1,0 +1,266 @@
+//! The commands and their options, in one table: completion is made of it, and tests hold the help texts and the parser to it.
+
+/// What a word on the command line may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// No value.
+    None,
+    /// Free text: nothing is completed.
+    Text,
+    /// A file or directory.
+    File,
+    /// SOURCE:TARGET[:OPTIONS].
+    Volume,
+    /// type=TYPE,source=SOURCE,...
+    Fields,
+    /// A file system.
+    Type,
+    /// A file system, or a layer over one.
+    Described,
+    /// Where messages go.
+    Log,
+    /// A capability that can be left out.
+    Without,
+    /// A capability that can be asked for.
+    With,
+    /// The target of a mount of ours.
+    Mounted,
+    /// A command of the table.
+    Command,
+    /// A shell that completion is made for.
+    Shell,
+    /// A program, with its own words behind it.
+    Program,
+}
+
+/// An option of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// Its letter.
+    pub short: Option<char>,
+    /// Its long name.
+    pub long: Option<&'static str>,
+    /// What follows it.
+    pub value: Value,
+    /// What it does, in a few words.
+    pub about: &'static str,
+}
+
+/// A command.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// As typed.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// Its options; `-h` and `--help` beside these.
+    pub flags: &'static [Flag],
+    /// What its other words are.
+    pub rest: Value,
+}
+
+const fn flag(long: &'static str, value: Value, about: &'static str) -> Flag {
+    Flag {
+        short: None,
+        long: Some(long),
+        value,
+        about,
+    }
+}
+
+const fn short(letter: char, flag: Flag) -> Flag {
+    Flag {
+        short: Some(letter),
+        ..flag
+    }
+}
+
+const VOLUME: Flag = short(
+    'v',
+    flag("volume", Value::Volume, "mount a source at a target"),
+);
+const JSON: Flag = flag("json", Value::None, "JSON instead of text");
+
+/// All commands, in the order of the help.
+pub const WORDS: &[Word] = &[
+    Word {
+        name: "run",
+        about: "run a program with file systems of its own",
+        flags: &[
+            VOLUME,
+            flag("mount", Value::Fields, "mount, spelled out"),
+            flag("page-memory", Value::Text, "memory for mapped files"),
+            flag("strict", Value::None, "refuse what cannot be intercepted"),
+            flag("private", Value::None, "cover the targets in a namespace"),
+            flag("no-private", Value::None, "never do so"),
+            flag("no-patch", Value::None, "rewrite nothing, for debugging"),
+        ],
+        rest: Value::Program,
+    },
+    Word {
+        name: "mount",
+        about: "mount a file system for all programs",
+        flags: &[
+            VOLUME,
+            short('t', flag("type", Value::Type, "the file system")),
+            short('o', flag("options", Value::Text, "its options")),
+            short(
+                'f',
+                flag("foreground", Value::None, "stay in the foreground"),
+            ),
+            flag("allow-other", Value::None, "for other users, too"),
+            flag("restart", Value::None, "go on when the server dies"),
+            flag("log", Value::Log, "where messages go"),
+            flag("trace", Value::None, "a message for each request"),
+            flag("without", Value::Without, "an ability not to be used"),
+            flag("with", Value::With, "an ability to be used"),
+        ],
+        rest: Value::File,
+    },
+    Word {
+        name: "umount",
+        about: "end mounts",
+        flags: &[
+            short('a', flag("all", Value::None, "all of them")),
+            short('l', flag("lazy", Value::None, "also while they are in use")),
+        ],
+        rest: Value::Mounted,
+    },
+    Word {
+        name: "list",
+        about: "list mounts",
+        flags: &[JSON],
+        rest: Value::None,
+    },
+    Word {
+        name: "drivers",
+        about: "list or describe file systems",
+        flags: &[],
+        rest: Value::Described,
+    },
+    Word {
+        name: "doctor",
+        about: "say what works here and how a program is intercepted",
+        flags: &[JSON],
+        rest: Value::Program,
+    },
+    Word {
+        name: "help",
+        about: "say more about a command",
+        flags: &[],
+        rest: Value::Command,
+    },
+    Word {
+        name: "version",
+        about: "say which version this is",
+        flags: &[],
+        rest: Value::None,
+    },
+    Word {
+        name: "completion",
+        about: "print what a shell completes by",
+        flags: &[],
+        rest: Value::Shell,
+    },
+];
+
+/// The shells that completion is made for.
+pub const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
+
+/// Words that are offered in the place of `value`.
+pub fn choices(value: Value) -> Vec<&'static str> {
+    let types = culvert_drivers::list().map(|driver| driver.name);
+    use culvert_server::capabilities::{ON_REQUEST, SWITCHES, USED};
+    match value {
+        Value::Type => types.collect(),
+        Value::Described => types
+            .chain(culvert_drivers::layers::list().map(|layer| layer.name))
+            .collect(),
+        Value::Volume => vec!["memory:"],
+        Value::Fields => vec!["type=", "source=", "target="],
+        Value::Log => vec!["journal", "terminal"],
+        Value::Without => {
+            let used = USED.iter().filter(|one| one.switchable);
+            let switches = SWITCHES.iter().map(|(name, _)| *name);
+            used.map(|one| one.name)
+                .chain(switches)
+                .chain(["list"])
+                .collect()
+        }
+        Value::With => ON_REQUEST
+            .iter()
+            .map(|one| one.name)
+            .chain(["list"])
+            .collect(),
+        Value::Command => WORDS.iter().map(|word| word.name).collect(),
+        Value::Shell => SHELLS.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{Command, parse};
+    use std::ffi::OsString;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split_whitespace().map(OsString::from).collect()
+    }
+
+    /// The options that a help text explains: of each line that begins with one, all.
+    fn explained(help: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for line in help.lines() {
+            let text = line.trim_start();
+            if text.len() == line.len() || line.len() - text.len() > 6 || !text.starts_with('-') {
+                continue;
+            }
+            let names = text
+                .split_whitespace()
+                .take_while(|word| word.starts_with('-'));
+            found.extend(names.map(|name| name.trim_end_matches(',').to_owned()));
+        }
+        found
+    }
+
+    #[test]
+    fn help_completion_and_parser_know_the_same_options() {
+        for word in WORDS {
+            let Command::Print(help) = parse(words(&format!("help {}", word.name))).unwrap() else {
+                panic!("help {} prints", word.name);
+            };
+            let explained = explained(&help);
+            let names = |flag: &Flag| -> Vec<String> {
+                let short = flag.short.map(|letter| format!("-{letter}"));
+                let long = flag.long.map(|name| format!("--{name}"));
+                short.into_iter().chain(long).collect()
+            };
+            for flag in word.flags {
+                let names = names(flag);
+                let any = names.iter().any(|name| explained.contains(name));
+                assert!(
+                    any || help.contains(&names[0]),
+                    "{}: {names:?}: {help}",
+                    word.name
+                );
+                for name in names {
+                    let value = if flag.value == Value::None { "" } else { " x" };
+                    let parsed = parse(words(&format!("{} {name}{value}", word.name)));
+                    if let Err(failure) = parsed {
+                        let text = failure.to_string();
+                        assert!(!text.contains("invalid option"), "{name}: {text}");
+                    }
+                }
+            }
+            let known: Vec<String> = word.flags.iter().flat_map(names).collect();
+            for name in explained {
+                assert!(
+                    known.contains(&name),
+                    "{}: {name} is not in the table",
+                    word.name
+                );
+            }
+        }
+    }
+}

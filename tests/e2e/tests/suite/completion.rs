@@ -1,0 +1,239 @@
+//! `culvert completion`: what real shells make of it, and the words of `help` and `version`.
+
+use culvert_e2e::{Case, User, installed, world};
+
+fn case(name: &str) -> Case {
+    Case::new(&format!("completion-{name}"), User::Me)
+}
+
+/// Makes the script for `shell` and a few files, then runs `command` there with `lines` behind it; what it prints.
+fn completed(case: &Case, shell: &str, command: &str, lines: &[&str]) -> Vec<String> {
+    let lines: Vec<String> = lines.iter().map(|line| format!("'{line}'")).collect();
+    let culvert = world().culvert.display();
+    let script = format!(
+        "cd $W; mkdir place; : > place/file; : > archive.tar; {culvert} completion {shell} > script || exit; PATH=$B/bin:$PATH {command} {}",
+        lines.join(" ")
+    );
+    let done = case.natively(&["bash", "-c", &script]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    done.text()
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn bash_completes() {
+    if world().only_native {
+        return;
+    }
+    let case = case("bash");
+    let program = case.program("completed.bash");
+    let lines = [
+        ("culvert r", "run"),
+        ("culvert m", "mount"),
+        ("culvert run --pr", "--private"),
+        ("culvert run -v arch", "archive.tar"),
+        ("culvert run -v archive.tar:pla", "place"),
+        ("culvert run -v archive.tar:", "archive.tar place script"),
+        ("culvert run -v archive.tar:place:ro --st", "--strict"),
+        ("culvert run --volume=archive.tar:place --st", "--strict"),
+        ("culvert run --mount=ty", "type="),
+        ("culvert run -v archive.tar:place gunzi", "gunzip"),
+        ("culvert run -v archive.tar:place -- gunzi", "gunzip"),
+        ("culvert run gunzip arch", "archive.tar"),
+        ("culvert mount -t mem", "memory"),
+        ("culvert mount --log j", "journal"),
+        ("culvert mount --with wr", "writeback-cache"),
+        ("culvert drivers f", "fault"),
+        ("culvert help do", "doctor"),
+        ("culvert completion ", "bash fish zsh"),
+        ("culvert list --j", "--json"),
+    ];
+    let typed: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+    let command = format!("bash {program} $W/script");
+    let found = completed(&case, "bash", &command, &typed);
+    for ((line, wanted), found) in lines.iter().zip(found) {
+        assert_eq!(found, *wanted, "{line}");
+    }
+}
+
+#[test]
+fn zsh_completes() {
+    if world().only_native || !installed("zsh") {
+        return;
+    }
+    let case = case("zsh");
+    let program = case.program("completed.zsh");
+    let lines = [
+        ("culvert ru", "culvert run "),
+        ("culvert run --stri", "culvert run --strict "),
+        ("culvert run -v arch", "culvert run -v archive.tar"),
+        (
+            "culvert run -v archive.tar:pla",
+            "culvert run -v archive.tar:place/",
+        ),
+        ("culvert mount -t mem", "culvert mount -t memory "),
+        ("culvert mount --log=jou", "culvert mount --log=jou"),
+        ("culvert run gunzi", "culvert run gunzip "),
+        ("culvert help doct", "culvert help doctor "),
+        ("culvert completion fi", "culvert completion fish "),
+    ];
+    let typed: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+    let command = format!("zsh -f {program} $W/script");
+    let found = completed(&case, "zsh", &command, &typed);
+    for ((line, wanted), found) in lines.iter().zip(found) {
+        assert_eq!(found.trim(), wanted.trim(), "{line}");
+    }
+}
+
+#[test]
+fn fish_completes() {
+    if world().only_native || !installed("fish") {
+        return;
+    }
+    let case = case("fish");
+    let lines = [
+        ("culvert ru", "run"),
+        ("culvert run --stri", "--strict"),
+        ("culvert run -v archive.tar:pla", "archive.tar:place/"),
+        ("culvert mount -t mem", "memory"),
+        ("culvert run -v archive.tar:place gunzi", "gunzip"),
+        ("culvert help doct", "doctor"),
+        ("culvert completion ba", "bash"),
+        ("culvert drivers fau", "fault"),
+    ];
+    let typed: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+    let command = "fish --no-config -c 'source $W/script; for line in $argv; complete -C $line | string split -f 1 \\t | string join \" \"; end; true'";
+    let found = completed(&case, "fish", command, &typed);
+    for ((line, wanted), found) in lines.iter().zip(found) {
+        assert_eq!(found, *wanted, "{line}");
+    }
+}
+
+#[test]
+fn help_and_version_are_commands() {
+    if world().only_native {
+        return;
+    }
+    let case = case("help");
+    let version = case.culvert(&["version"]);
+    assert_eq!(version.text(), case.culvert(&["--version"]).text());
+    assert!(
+        version.text().starts_with("culvert "),
+        "{}",
+        version.report()
+    );
+    for word in [
+        "run",
+        "mount",
+        "umount",
+        "list",
+        "drivers",
+        "doctor",
+        "help",
+        "version",
+        "completion",
+    ] {
+        let help = case.culvert(&["help", word]);
+        let long = case.culvert(&[word, "--help"]);
+        assert_eq!(
+            (&help.status[..], &long.status[..]),
+            ("exit 0", "exit 0"),
+            "{word}"
+        );
+        assert!(
+            help.text().starts_with(&long.text()),
+            "{word}\n{}",
+            help.report()
+        );
+        assert!(
+            help.text().contains("manual page culvert"),
+            "{}",
+            help.report()
+        );
+        assert!(case.culvert(&["help"]).text().contains(word), "{word}");
+    }
+    let none = case.culvert(&["help", "nosuch"]);
+    assert_eq!(none.status, "exit 125", "{}", none.report());
+    let none = case.culvert(&["completion", "tcsh"]);
+    assert!(
+        none.errors().contains("bash, zsh, fish"),
+        "{}",
+        none.report()
+    );
+}
+
+#[test]
+fn wrong_words_get_the_word_that_helps() {
+    if world().only_native {
+        return;
+    }
+    let case = case("words");
+    let at = world().path("other").display().to_string();
+    for (words, wanted) in [
+        (
+            vec!["-v".into(), format!("https://example.org/a.tar:{at}")],
+            "is a URL, not a path",
+        ),
+        (
+            vec!["-v".into(), format!("https://example.org:80/a.tar:{at}:ro")],
+            "download it first",
+        ),
+        (
+            vec![
+                "--mount".into(),
+                format!("source=https://example.org/a,target={at}"),
+            ],
+            "download it first",
+        ),
+        (
+            vec!["--mount".into(), format!("type=memry,target={at}")],
+            "did you mean memory?",
+        ),
+        (
+            vec!["-v".into(), format!("memory:{at}:damaged")],
+            "driver archive has it",
+        ),
+        (
+            vec![
+                "-v".into(),
+                format!("{}:{at}:sparse", world().path("bin").display()),
+            ],
+            "has no option",
+        ),
+    ] {
+        let mut all = vec!["run".to_owned()];
+        all.extend(words);
+        all.push("true".into());
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let done = case.culvert(&all);
+        assert_eq!(done.status, "exit 125", "{all:?}\n{}", done.report());
+        assert!(
+            done.errors().contains(wanted),
+            "{wanted}\n{}",
+            done.report()
+        );
+    }
+    // In a mount namespace of its own no mount of others is seen.
+    let culvert = world().culvert.display();
+    let alone = "unshare -m bash -c 'umount -a -t fuse.culvert 2>/dev/null; exec \"$@\"' _";
+    for (user, enter) in [(User::Nobody, ""), (User::Me, alone)] {
+        let case = Case::new(&format!("completion-list-{user:?}"), user);
+        let list = case.natively(&["bash", "-c", &format!("{enter} {culvert} list")]);
+        assert_eq!(
+            (&list.status[..], &list.text()[..]),
+            ("exit 0", ""),
+            "{}",
+            list.report()
+        );
+        assert!(list.errors().contains("no mounts"), "{}", list.report());
+        let json = case.natively(&["bash", "-c", &format!("{enter} {culvert} list --json")]);
+        assert_eq!(
+            (&json.text()[..], &json.errors()[..]),
+            ("[]\n", ""),
+            "{}",
+            json.report()
+        );
+    }
+}
