@@ -51,6 +51,13 @@ pub fn line(arguments: core::fmt::Arguments<'_>) {
     }
 }
 
+/// The name that users know mount number `index` of the run by: its target.
+pub fn mount(index: u16) -> alloc::string::String {
+    let mounts = crate::process::joined().map(|process| &process.mounts);
+    let target = mounts.map(|mounts| mounts.target(crate::resolver::MountId(index)));
+    alloc::string::String::from_utf8_lossy(target.unwrap_or(b"a mount")).into_owned()
+}
+
 /// Logs one line, formatted like `format!`, at no cost when nobody listens.
 #[macro_export]
 macro_rules! log {

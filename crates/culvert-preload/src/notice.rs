@@ -22,7 +22,7 @@ const LONGEST_NAME: usize = 1024;
 /// This process has said it, or somebody else in its run.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Tells the user of this process's run that `program` does not see the mounts, for `why`. Nothing is said in runs without mounts.
+/// Tells the user of this process's run, and the log, that `program` does not see the mounts, for `why`. Nothing is said in runs without mounts.
 pub fn program(program: &[u8], why: Why) {
     if why.is_told() {
         mounts_are_lost(program, why.reason(), why.remedy());
@@ -34,6 +34,11 @@ pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
     let Some(process) = process::joined() else {
         return;
     };
+    // Each time, for who reads the log.
+    crate::log!(
+        "{} does not see the mounts: {reason}; {remedy}",
+        shown(program)
+    );
     // A filter's owner has counted the calls that are made.
     if process.mounts.ids().next().is_none() || process.is_confined() {
         return;

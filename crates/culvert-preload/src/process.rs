@@ -151,7 +151,7 @@ pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
     // What programs that are not intercepted have written counts from the next call on.
     crate::looked_at::bring_all();
     get().mounts.driver(mount).map_err(|error| {
-        crate::log!("mount {}: {error}", mount.0);
+        crate::log!("the mount at {}: {error}", crate::log::mount(mount.0));
         error.errno()
     })
 }

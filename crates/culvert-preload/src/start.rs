@@ -4,7 +4,7 @@ mod emulated;
 
 use crate::exec::handed;
 use crate::exec::own_file::{self, OwnFile};
-use crate::exec::{Why, static_tls};
+use crate::exec::{NO_RUN, Why, static_tls};
 use crate::log;
 use crate::memory::c_string;
 use crate::notice;
@@ -195,13 +195,13 @@ pub unsafe fn start(mut environment: Environment) {
     // SAFETY: the caller's promise.
     match unsafe { join(&carried, library) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
-        Err(reason) => lose_mounts(Some(&carried), &reason, Why::NoLibrary.remedy()),
+        Err(reason) => lose_mounts(Some(&carried), &reason, NO_RUN),
     }
 }
 
 /// This program does not see the mounts of `carried`, for `reason`: its user is told, with a `remedy`.
 fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
-    crate::log!("not intercepted: {reason}; {remedy}");
+    crate::log!("this program does not see the mounts: {reason}; {remedy}");
     let own = crate::run::read_link(b"/proc/self/exe\0");
     let program = own.as_deref().unwrap_or(b"this program");
     let run = carried.map(|carried| carried.directory);

@@ -1,5 +1,6 @@
 //! `culvert doctor`: what works on this machine, and how a program would be intercepted.
 
+mod advice;
 pub mod json;
 mod kernel;
 mod libraries;

@@ -1,6 +1,6 @@
 //! How a program and each of its libraries would be intercepted, told from their files.
 
-use super::{json::Value, libraries::Search};
+use super::{advice, json::Value, libraries::Search};
 use crate::{
     elf::Elf,
     failure::{Failure, reason, shown},
@@ -46,12 +46,16 @@ pub struct Program {
     pub objects: Vec<Object>,
     /// Libraries that the loader will not find.
     pub missing: Vec<String>,
+    /// What else becomes of the mounts there, and what to do about it.
+    pub advice: Vec<String>,
 }
 
 /// One file that is mapped executable.
 pub struct Object {
     file: PathBuf,
     analysis: Result<Analysis, String>,
+    /// It can make rings of io_uring(7).
+    makes_rings: bool,
 }
 
 /// Examines the program that `name` means.
@@ -65,8 +69,10 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
         way_in: "",
         objects: Vec::new(),
         missing: Vec::new(),
+        advice: Vec::new(),
     };
-    match verdict::of_program(&report.file) {
+    let started = advice::started_by_env(&report.file).unwrap_or_else(|| report.file.clone());
+    match verdict::of_program(&started) {
         Ok((runs, kind)) => {
             report.way_in = match kind {
                 Kind::Preloaded => "LD_PRELOAD, after the libraries that it needs are open",
@@ -81,6 +87,8 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
             report.remedy = refusal.remedy;
         }
     }
+    let rings = report.objects.iter().any(|object| object.makes_rings);
+    report.advice = advice::of(&report.file, &report.runs, rings);
     Ok(report)
 }
 
@@ -138,6 +146,8 @@ impl Program {
                 ),
             ),
         ];
+        let advice = self.advice.iter().map(|text| text.as_str().into());
+        members.push(("advice", Value::List(advice.collect())));
         if let Some(why) = &self.refusal {
             members.push(("reason", why.as_str().into()));
             members.push(("remedy", self.remedy.into()));
@@ -152,13 +162,14 @@ impl Object {
     }
 
     fn with_headers(file: &Path) -> (Self, Option<Elf>) {
-        let object = |analysis| Self {
+        let object = |analysis: Result<Analysis, String>, makes_rings| Self {
             file: file.to_path_buf(),
+            makes_rings,
             analysis,
         };
         match std::fs::read(file) {
             Err(error) => (
-                object(Err(format!("cannot be read ({})", reason(&error)))),
+                object(Err(format!("cannot be read ({})", reason(&error))), false),
                 None,
             ),
             Ok(bytes) => {
@@ -168,10 +179,9 @@ impl Object {
                         .and_then(|at| bytes.get(at..)?.get(..into.len()));
                     from.map(|from| into.copy_from_slice(from)).is_some()
                 });
-                (
-                    object(analysis::file(&bytes).map_err(String::from)),
-                    elf.ok(),
-                )
+                let analysis = analysis::file(&bytes).map_err(String::from);
+                let rings = advice::makes_rings(&bytes, analysis.as_ref().ok());
+                (object(analysis, rings), elf.ok())
             }
         }
     }
@@ -220,6 +230,9 @@ impl fmt::Display for Program {
                 "  is intercepted; libculvert.so comes in by {}",
                 self.way_in
             )?,
+        }
+        for line in &self.advice {
+            writeln!(f, "  {line}")?;
         }
         writeln!(f)?;
         self.table(f)?;

@@ -196,10 +196,50 @@ fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
 
 /// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach.
 pub fn chroot(call: &mut Call) -> Outcome {
+    let root = root_to_be(call.args[0]);
     let outcome = super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EOPNOTSUPP);
     if outcome == Outcome::Return(0) {
-        crate::log!("chroot: the mounts are out of reach from here on");
-        process::get().leave();
+        let process = process::get();
+        process.leave();
+        let reason = "it has changed its root directory, and is out of their reach from here on";
+        // Elsewhere it would not see mounts of the kernel's either.
+        let below = |path: &[u8]| {
+            let root = root
+                .as_deref()
+                .map(|root| root.strip_suffix(b"/").unwrap_or(root));
+            root.is_some_and(|root| {
+                path.strip_prefix(root)
+                    .is_some_and(|rest| rest.starts_with(b"/"))
+            })
+        };
+        if process
+            .mounts
+            .ids()
+            .any(|mount| below(process.mounts.target(mount)))
+        {
+            let own = crate::run::read_link(b"/proc/self/exe\0");
+            let name = own.as_deref().unwrap_or(b"this program");
+            crate::notice::mounts_are_lost(
+                name,
+                reason,
+                "`culvert mount` shows the same files below every root",
+            );
+        } else {
+            crate::log!("chroot: {reason}");
+        }
     }
     outcome
+}
+
+/// The path of the directory that the program's `address` names, where the kernel sees one.
+fn root_to_be(address: usize) -> Option<Vec<u8>> {
+    const O_PATH_DIRECTORY: usize = 0o10000000 | 0o200000;
+    if process::get().is_confined() {
+        return None;
+    }
+    let mut path = vec![0u8; 4096];
+    let length = culvert_intercept::user::string_in(address, &mut path).ok()?;
+    path.truncate(length);
+    let root = crate::shadow::open(&crate::memory::c_string(&path), O_PATH_DIRECTORY, 0).ok()?;
+    crate::run::descriptor_path(root.0).ok()
 }

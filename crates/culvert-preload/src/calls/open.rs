@@ -385,9 +385,9 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                 opened.map_err(|error| {
                     if let Some(cause) = error.cause() {
                         crate::log!(
-                            "open of node {:x} of mount {}: {cause}",
-                            attributes.node.0,
-                            found.mount.0
+                            "a file on {} (inode {}) cannot be opened: {cause}",
+                            crate::log::mount(found.mount.0),
+                            attributes.node.0
                         );
                     }
                     error.errno()

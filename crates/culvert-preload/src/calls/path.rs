@@ -214,7 +214,7 @@ fn directory_inside(process: &Process, directory: i32) -> Option<(MountId, Node)
 /// The errno of a failed look at a path; its cause goes to the log.
 fn errno_of(error: &culvert::Error) -> Errno {
     if let Some(cause) = error.cause() {
-        crate::log!("path resolution: {cause}");
+        crate::log!("a path on a mount cannot be followed: {cause}");
     }
     error.errno()
 }

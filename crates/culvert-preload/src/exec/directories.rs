@@ -44,8 +44,8 @@ pub fn replace() -> Result<Replaced, Errno> {
         match given {
             Ok(kept) => replaced.descriptors.push((fd, kept)),
             Err(error) => crate::log!(
-                "descriptor {fd}, a directory of mount {}, cannot be given to a program that is not intercepted: {error}",
-                description.mount.0
+                "descriptor {fd}, a directory on {}, cannot be given to a program that is not intercepted: {error}",
+                crate::log::mount(description.mount.0)
             ),
         }
     }
@@ -60,8 +60,8 @@ pub fn replace() -> Result<Replaced, Errno> {
         replaced.working_directory = Some(process::get().run.working_directory(name));
         go_to(name).or_else(|error| {
             crate::log!(
-                "the working directory, of mount {}, cannot be given to a program that is not intercepted: {error}",
-                name.mount
+                "the working directory, on {}, cannot be given to a program that is not intercepted: {error}",
+                crate::log::mount(name.mount)
             );
             go_nowhere(name).map_err(|_| Errno::EACCES)
         })?;

@@ -24,7 +24,7 @@ mod why;
 pub use format::{Format, HEAD, Loader, format};
 pub use heritage::{fill_inherited, open_descriptors};
 pub use materialise::origin;
-pub use why::Why;
+pub use why::{NO_RUN, Why};
 
 use crate::memory::c_string;
 use crate::notice;
@@ -234,17 +234,11 @@ fn prepare(
         _ if look::library_is_there() => loader,
         _ => Loader::None(Why::NoLibrary),
     };
-    if let Loader::None(why) = loader {
-        crate::log!(
-            "{} is not intercepted: {}; {}",
-            alloc::string::String::from_utf8_lossy(path),
-            why.reason(),
-            why.remedy()
-        );
-        if process::get().flags & STRICT != 0 {
-            notice::mounts_are_lost(path, why.reason(), "so --strict does not let it start");
-            return Err(Errno::EACCES);
-        }
+    if let Loader::None(why) = loader
+        && process::get().flags & STRICT != 0
+    {
+        notice::mounts_are_lost(path, why.reason(), "so --strict does not let it start");
+        return Err(Errno::EACCES);
     }
     let mut extras = Extras {
         room,

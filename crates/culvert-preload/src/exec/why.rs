@@ -33,6 +33,8 @@ pub enum Why {
 
 /// What helps whatever the program is.
 const MOUNT: &str = "`culvert mount` shows the same files to every program";
+/// What helps a program that has the library, but not the run directory: most often a sandbox with a /dev of its own.
+pub const NO_RUN: &str = "let it have the run directory (of bwrap: --bind /dev/shm /dev/shm), or: `culvert mount` shows the same files to every program";
 /// What helps where the program runs as another user.
 const MOUNT_FOR_OTHERS: &str = "`culvert mount --allow-other` shows the same files to it";
 

@@ -164,6 +164,92 @@ fn help_and_version_are_commands() {
     );
 }
 
+/// What the doctor says of kinds of programs that are intercepted, or not.
+#[test]
+fn doctor_says_what_to_do() {
+    if world().only_native {
+        return;
+    }
+    let case = case("doctor");
+    let make = "mkdir -p $B/programs/kinds; chmod 755 $B/programs/kinds; printf '#!/usr/bin/env busybox\\nsh\\n' > $B/programs/kinds/by-env; printf '#!/bin/busybox sh\\n' > $B/programs/kinds/static; printf '#!%s/programs/kinds/static\\n' $B > $B/programs/kinds/twice; chmod 755 $B/programs/kinds/*; cp /bin/true $B/programs/kinds/group; chmod 2755 $B/programs/kinds/group; cp /bin/true $B/programs/kinds/owner; chmod 4755 $B/programs/kinds/owner; : > $B/programs/kinds/unreadable; chmod 711 $B/programs/kinds/unreadable; printf '#include <linux/io_uring.h>\\n#include <sys/syscall.h>\\nint main(void) { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(425), \"D\"(1), \"S\"(0) : \"rcx\", \"r11\", \"memory\"); return r == 1; }' > r.c; cc -o $B/programs/kinds/rings r.c; cp $B/programs/kinds/rings $B/programs/kinds/bwrap";
+    let made = case.alone(&["bash", "-c", make]);
+    assert_eq!(made.status, "exit 0", "{}", made.report());
+    let path = |name: &str| {
+        world()
+            .path("programs/kinds")
+            .join(name)
+            .display()
+            .to_string()
+    };
+    let nobody = Case::new("completion-doctor-nobody", User::Nobody);
+    let of = |case: &Case, name: &str, words: &[&str]| {
+        let done = case.culvert(&["doctor", "--", &path(name)]);
+        for word in words {
+            assert!(
+                done.text().contains(word),
+                "{name}: {word}\n{}",
+                done.report()
+            );
+        }
+        done.status
+    };
+    let refused = "exit 1";
+    assert_eq!(
+        of(
+            &case,
+            "by-env",
+            &["busybox", "statically linked", "culvert mount"]
+        ),
+        refused
+    );
+    assert_eq!(
+        of(
+            &case,
+            "static",
+            &["busybox (interpreter of", "statically linked"]
+        ),
+        refused
+    );
+    assert_eq!(
+        of(
+            &case,
+            "twice",
+            &["busybox (interpreter of", "statically linked"]
+        ),
+        refused
+    );
+    assert_eq!(
+        of(&case, "rings", &["is intercepted", "io_uring"]),
+        "exit 0"
+    );
+    assert_eq!(
+        of(
+            &case,
+            "bwrap",
+            &["is intercepted", "makes sandboxes", "--bind /dev/shm"]
+        ),
+        "exit 0"
+    );
+    if world().is_root() {
+        assert_eq!(
+            of(&nobody, "owner", &["set-user-ID", "--allow-other"]),
+            refused
+        );
+        assert_eq!(
+            of(&nobody, "group", &["set-group-ID", "--allow-other"]),
+            refused
+        );
+        assert_eq!(
+            of(&nobody, "unreadable", &["may not be read", "chmod a+r"]),
+            refused
+        );
+    }
+    let json = case.culvert(&["doctor", "--json", "--", &path("static")]);
+    for member in ["\"remedy\"", "\"advice\""] {
+        assert!(json.text().contains(member), "{}", json.report());
+    }
+}
+
 #[test]
 fn wrong_words_get_the_word_that_helps() {
     if world().only_native {

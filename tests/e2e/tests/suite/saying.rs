@@ -117,7 +117,7 @@ as_each_user! {
         }
         let case = case.odd();
         // Another root, or a new user; here the file is gone.
-        let script = "mkdir bin; cp $B/bin/culvert $B/bin/libculvert.so bin; exec bin/culvert run -v $B/bin:$W/t bash -c 'ls $W/t | head -n 1; mv bin away; /bin/ls -d $W/t > /dev/null; :'";
+        let script = "mkdir bin; cp $B/bin/culvert $B/bin/libculvert.so bin; exec bin/culvert run -v $B/bin:$W/t bash -c 'ls $W/t | grep -x culvert; mv bin away; /bin/ls -d $W/t > /dev/null; :'";
         let done = case.natively(&["bash", "-c", script]);
         assert_eq!(done.text(), "culvert\n", "{}", done.report());
         let lines = lines(&done);
@@ -184,6 +184,36 @@ fn each_kind_of_program_has_its_reason() {
         "{}",
         done.report()
     );
+}
+
+/// A sandbox without the run directory; a root that the mounts lie below. Where a root has none of them nothing is said, as natively nothing would be seen.
+#[test]
+fn sandboxes_and_roots_that_lose_the_mounts() {
+    if world().only_native || !world().is_root() {
+        return;
+    }
+    let case = Case::new("saying-sandboxes", User::Me).directory(Driver::Driven);
+    says(
+        &case,
+        "chroot / true; chroot / true",
+        &["changed its root", "culvert mount"],
+    );
+    silent(
+        &case,
+        "mkdir $W/empty; chroot $W/empty true 2> $W/said; grep mounts $W/said || exit 0",
+    );
+    if installed("bwrap") {
+        let bwrap = "bwrap --ro-bind / / --dev /dev --proc /proc /bin/true";
+        says(
+            &case,
+            bwrap,
+            &["true does not see", "run directory", "--bind /dev/shm"],
+        );
+        silent(
+            &case,
+            "bwrap --dev-bind / / ls $M; bwrap --ro-bind / / --dev /dev --bind /dev/shm /dev/shm ls $M",
+        );
+    }
 }
 
 /// With `--strict` it says why the program did not start.
