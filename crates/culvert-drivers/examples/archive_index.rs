@@ -19,6 +19,7 @@ const CALLER: Caller<'static> = Caller {
     groups: &[],
     pid: 1,
     umask: 0,
+    rights: None,
 };
 
 fn files(fs: &dyn FileSystem, directory: Node, path: &[u8], all: &mut Vec<(Vec<u8>, Node)>) {

@@ -62,6 +62,10 @@ impl CloneFlags {
     const fn is_told(self) -> bool {
         !self.thread() || !self.files()
     }
+    /// CLONE_NEWUSER: the child is in a user namespace of its own.
+    pub const fn new_user(self) -> bool {
+        self.has(0x1000_0000)
+    }
     /// CLONE_FS: they share working directory, root and umask.
     pub const fn fs(self) -> bool {
         self.has(0x200)
@@ -191,6 +195,8 @@ fn inherit(block: &ThreadBlock, child: &ThreadBlock, frame: &Frame, flags: Clone
     if flags.files() {
         child.table.store(block.table.load(Relaxed), Relaxed);
     }
+    let credentials = block.credentials.load(Relaxed);
+    child.credentials.store(credentials, Relaxed);
     let table = block.actions.load(Relaxed);
     child.actions.store(table, Relaxed);
     if !flags.sighand() {

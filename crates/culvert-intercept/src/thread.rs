@@ -109,6 +109,8 @@ pub struct ThreadBlock {
     pub slot: [AtomicUsize; 4],
     /// For the embedder: which table of descriptors this is one of. As `slot`, but a new thread that shares its maker's table has its maker's value.
     pub table: AtomicUsize,
+    /// For the embedder: whose rights the thread has. As `slot`, but a new thread has its maker's value.
+    pub credentials: AtomicUsize,
 }
 
 // SAFETY: a block belongs to one thread; what others look at (state, waits, used, next) is atomic.
@@ -165,6 +167,7 @@ impl ThreadBlock {
             next: AtomicPtr::new(null_mut()),
             slot: [const { AtomicUsize::new(0) }; 4],
             table: AtomicUsize::new(0),
+            credentials: AtomicUsize::new(0),
         }
     }
 
@@ -222,6 +225,7 @@ impl ThreadBlock {
             slot.store(0, Relaxed);
         }
         self.table.store(0, Relaxed);
+        self.credentials.store(0, Relaxed);
     }
 }
 

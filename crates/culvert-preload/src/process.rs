@@ -109,6 +109,7 @@ pub struct Process {
     left: AtomicBool,
     /// Calls that have confined it, and one more for each that is under way.
     confined: AtomicUsize,
+    /// Those of the threads that have not changed their own.
     credentials: AtomicPtr<Credentials>,
     /// Children of vfork, and one more once tables of descriptors are not what they usually are ([`tables`]).
     unusual: AtomicUsize,

@@ -101,7 +101,7 @@ fn permitted<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
 }
 
 /// The supplementary groups of thread `pid` (proc(5)); none when it is gone, or is in another pid namespace.
-fn read(pid: u32) -> Vec<u32> {
+pub fn read(pid: u32) -> Vec<u32> {
     let mut status = Vec::new();
     let Ok(mut file) = File::open(format!("/proc/{pid}/status")) else {
         return Vec::new();

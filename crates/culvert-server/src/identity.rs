@@ -15,6 +15,7 @@ pub(crate) const SERVER: Caller<'static> = Caller {
     groups: &[],
     pid: 0,
     umask: 0,
+    rights: None,
 };
 
 /// Whom the calling thread acts as.

@@ -121,7 +121,10 @@ impl Attributes {
 }
 
 /// What setattr shall change; `None` leaves a field alone.
-#[derive(Clone, Copy, Debug, Default)]
+///
+/// Nothing at all is chown(2) with -1 twice: set-user-ID and set-group-ID go as with every chown, and the change
+/// time moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// New permission bits (chmod(2)).
     pub permissions: Option<u32>,
@@ -141,6 +144,13 @@ pub struct SetAttributes {
     /// Both times were asked for as the present moment (`utimes(path, NULL)`, or `UTIME_NOW` twice): write permission is enough, where
     /// explicit times need the owner (`ATTR_TOUCH`, `vfs_utimes` in fs/utimes.c). A driver that hands the call on must hand it on so.
     pub touch: bool,
+}
+
+impl SetAttributes {
+    /// Whether it names nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What statfs(2) reports.

@@ -15,13 +15,79 @@ pub struct Caller<'a> {
     pub pid: u32,
     /// umask(2), already applied to modes that reach the driver; for drivers with default ACLs.
     pub umask: u32,
+    /// Its capabilities, where the transport knows them. None: it does not (FUSE tells no more than user and
+    /// group), and the superuser has all of them, others have none.
+    pub rights: Option<Rights>,
+}
+
+/// Capabilities (capabilities(7)), as far as they concern files: the bits of the thread's effective set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights(pub u64);
+
+impl Rights {
+    /// None at all.
+    pub const NONE: Self = Self(0);
+    /// All of them.
+    pub const ALL: Self = Self(u64::MAX);
+    /// `CAP_CHOWN`: give files to other users and groups.
+    pub const CHOWN: Self = Self(1);
+    /// `CAP_DAC_OVERRIDE`: read, write and search whatever the mode bits say, execute what somebody may.
+    pub const DAC_OVERRIDE: Self = Self(1 << 1);
+    /// `CAP_DAC_READ_SEARCH`: read files, read and search directories.
+    pub const DAC_READ_SEARCH: Self = Self(1 << 2);
+    /// `CAP_FOWNER`: do what only the owner may.
+    pub const FOWNER: Self = Self(1 << 3);
+    /// `CAP_FSETID`: leave set-user-ID and set-group-ID where others' changes take them.
+    pub const FSETID: Self = Self(1 << 4);
+    /// `CAP_SYS_ADMIN`: extended attributes `trusted.` and `security.`.
+    pub const SYS_ADMIN: Self = Self(1 << 21);
+    /// `CAP_MKNOD`: make devices.
+    pub const MKNOD: Self = Self(1 << 27);
+    /// `CAP_SETFCAP`: give files capabilities.
+    pub const SETFCAP: Self = Self(1 << 31);
+
+    /// Those of user `uid` where nobody says more: the superuser has all.
+    pub const fn of_user(uid: u32) -> Self {
+        match uid {
+            0 => Self::ALL,
+            _ => Self::NONE,
+        }
+    }
+
+    /// Whether all of `wanted` are among them.
+    pub const fn has(self, wanted: Self) -> bool {
+        self.0 & wanted.0 == wanted.0
+    }
+
+    /// These and `more`.
+    #[must_use]
+    pub const fn with(self, more: Self) -> Self {
+        Self(self.0 | more.0)
+    }
 }
 
 impl Caller<'_> {
-    /// Whether this is the superuser. Drivers take it for all of `CAP_DAC_OVERRIDE`, `CAP_FOWNER`, `CAP_CHOWN` and
-    /// `CAP_FSETID` (capabilities(7)): FUSE tells no more about a caller, so no transport does.
-    pub const fn is_superuser(&self) -> bool {
-        self.uid == 0
+    /// Whether it has the right `wanted`.
+    pub const fn has(&self, wanted: Rights) -> bool {
+        match self.rights {
+            Some(rights) => rights.has(wanted),
+            None => Rights::of_user(self.uid).has(wanted),
+        }
+    }
+
+    /// Whether it may do what the owner `uid` of a file may (`inode_owner_or_capable`, fs/inode.c).
+    pub const fn is_owner(&self, uid: u32) -> bool {
+        self.uid == uid || self.has(Rights::FOWNER)
+    }
+
+    /// Whether it may search every directory.
+    pub const fn searches_all(&self) -> bool {
+        self.has(Rights::DAC_OVERRIDE) || self.has(Rights::DAC_READ_SEARCH)
+    }
+
+    /// Whether set-group-ID stays on what it changes that belongs to group `gid` (`in_group_or_capable`, fs/attr.c).
+    pub fn keeps_set_group_id(&self, gid: u32) -> bool {
+        self.in_group(gid) || self.has(Rights::FSETID)
     }
 
     /// Whether `gid` is one of the caller's groups.
@@ -30,7 +96,8 @@ impl Caller<'_> {
     }
 
     /// Whether the mode bits in `attributes` allow `access`, as the kernel decides it (`generic_permission`, fs/namei.c): owner, else
-    /// group, else others; the superuser may all but execute a file that nobody may execute. `EACCES` when not.
+    /// group, else others. `CAP_DAC_OVERRIDE` allows all but to execute a file that nobody may execute,
+    /// `CAP_DAC_READ_SEARCH` what its name says. `EACCES` when not.
     pub fn may(&self, access: Access, attributes: &Attributes) -> Result<()> {
         let owner = (attributes.uid, attributes.gid);
         self.may_as(access, owner, attributes.permissions, attributes.kind)
@@ -49,9 +116,18 @@ impl Caller<'_> {
             () if self.in_group(gid) => mode >> 3,
             () => mode,
         };
-        let executable = kind == FileKind::Directory || mode & 0o111 != 0;
-        let granted = access.0 & !class & 0o7 == 0
-            || self.is_superuser() && (access.0 & Access::EXECUTE.0 == 0 || executable);
+        if access.0 & !class & 0o7 == 0 {
+            return Ok(());
+        }
+        let is_directory = kind == FileKind::Directory;
+        let executable = is_directory || mode & 0o111 != 0;
+        let only_reads = match is_directory {
+            true => !access.write(),
+            false => access.0 & 0o7 == Access::READ.0,
+        };
+        let granted = self.has(Rights::DAC_OVERRIDE)
+            && (access.0 & Access::EXECUTE.0 == 0 || executable)
+            || self.has(Rights::DAC_READ_SEARCH) && only_reads;
         granted.then_some(()).ok_or(Errno::EACCES.into())
     }
 }
@@ -107,6 +183,7 @@ mod tests {
             groups: &[7],
             pid: 1,
             umask: 0,
+            rights: None,
         };
         let (read, write, run) = (Access::READ, Access::WRITE, Access::EXECUTE);
         for (who, owner, mode, access, want) in [
@@ -129,5 +206,35 @@ mod tests {
         }
         let directory = file(9, 8, 0, FileKind::Directory);
         assert!(caller(0, 0).may(run, &directory).is_ok());
+    }
+
+    #[test]
+    fn capabilities_decide_where_they_are_known() {
+        let (read, write, run) = (Access::READ, Access::WRITE, Access::EXECUTE);
+        let (all, reads) = (Rights::DAC_OVERRIDE, Rights::DAC_READ_SEARCH);
+        let (plain, directory) = (FileKind::Regular, FileKind::Directory);
+        for (uid, rights, kind, access, want) in [
+            (0, Rights::NONE, plain, read, false),
+            (5, all, plain, Access(6), true),
+            (5, all, plain, run, false),
+            (5, all, directory, Access(7), true),
+            (5, reads, plain, read, true),
+            (5, reads, plain, Access(6), false),
+            (5, reads, plain, Access(5), false),
+            (5, reads, directory, Access(5), true),
+            (5, reads, directory, write, false),
+            (5, Rights::FOWNER.with(Rights::CHOWN), plain, read, false),
+        ] {
+            let caller = Caller {
+                uid,
+                gid: 5,
+                groups: &[],
+                pid: 1,
+                umask: 0,
+                rights: Some(rights),
+            };
+            let granted = caller.may_as(access, (9, 9), 0, kind).is_ok();
+            assert_eq!(granted, want, "{rights:?} {kind:?} {access:?}");
+        }
     }
 }

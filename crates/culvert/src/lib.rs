@@ -44,7 +44,7 @@ pub mod testing;
 
 pub use attributes::{Attributes, FileKind, SetAttributes, StatFs, Timespec};
 pub use backing::{Backing, BackingLinks};
-pub use caller::{Access, Caller};
+pub use caller::{Access, Caller, Rights};
 pub use change::{Change, Observed, Observer};
 pub use culvert_sys::{Errno, sync};
 pub use directory::{Directory, OpenedDirectory};

@@ -3,6 +3,7 @@
 use super::{
     content::LARGEST,
     core::{Core, Inode, join, pack_time, split},
+    file::Keeps,
     layout::inode,
 };
 use culvert::{Attributes, Errno, Node, Result, SetAttributes};
@@ -11,13 +12,12 @@ use culvert_sys::raw::general as linux;
 const SET_GID: u32 = 0o2000;
 
 impl Core {
-    /// Makes all of `changes` or none. `in_group`: the caller may keep set-group-ID.
+    /// Makes all of `changes` or none; of the mode stays what the caller `keeps`.
     pub fn set_attributes(
         &self,
         node: Node,
         changes: &SetAttributes,
-        in_group: bool,
-        superuser: bool,
+        keeps: Keeps,
     ) -> Result<Attributes> {
         let of = self.node(node)?;
         let kind = of.mode() & 0o170000;
@@ -25,7 +25,7 @@ impl Core {
             return Err(Errno::EOPNOTSUPP.into());
         }
         let Some(size) = changes.size else {
-            return self.change_attributes(&of, node, changes, in_group);
+            return self.change_attributes(&of, node, changes, keeps);
         };
         match kind {
             0o100000 if size > LARGEST => return Err(Errno::EFBIG.into()),
@@ -44,8 +44,8 @@ impl Core {
                 }
                 false => self.resize(&of, size)?,
             }
-            self.drop_privileges(&of, superuser)?;
-            self.change_attributes(&of, node, changes, in_group)
+            self.drop_privileges(&of, keeps)?;
+            self.change_attributes(&of, node, changes, keeps)
         })();
         self.close(of.number, false);
         result
@@ -56,7 +56,7 @@ impl Core {
         of: &Inode<'_>,
         node: Node,
         changes: &SetAttributes,
-        in_group: bool,
+        keeps: Keeps,
     ) -> Result<Attributes> {
         let mut change = self.change()?;
         if of.node() != node {
@@ -70,13 +70,15 @@ impl Core {
             let (uid, gid) = split(of.get(inode::OWNER));
             let owner = join(changes.uid.unwrap_or(uid), changes.gid.unwrap_or(gid));
             change.set_word(of, inode::OWNER, owner)?;
-            if !of.is_directory() {
-                change.drop_privileges(of)?;
-            }
+        }
+        // chown(2), which may name nobody (`chown_common`, fs/open.c).
+        let takes = owner || changes.is_empty();
+        if takes && !of.is_directory() {
+            change.drop_privileges(of, keeps)?;
         }
         if let Some(permissions) = changes.permissions {
             let mut permissions = permissions & 0o7777;
-            if !in_group && !of.is_directory() {
+            if !keeps.set_group_id {
                 permissions &= !SET_GID;
             }
             change.set_state(of, permissions.into(), 0o7777)?;

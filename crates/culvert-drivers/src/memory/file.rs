@@ -1,7 +1,7 @@
 //! An open file.
 
 use super::{
-    core::{Core, Inode, unpack_time},
+    core::{Core, Inode, split, unpack_time},
     external::is_scarce,
     layout::{flag, inode},
 };
@@ -9,7 +9,8 @@ use crate::Held;
 use alloc::sync::Arc;
 use core::{any::Any, sync::atomic::Ordering::*};
 use culvert::{
-    Attributes, Errno, File, Mapping, Node, OpenFlags, Result, SetAttributes, Sink, Source, Whence,
+    Attributes, Caller, Errno, File, Mapping, Node, OpenFlags, Result, Rights, SetAttributes, Sink,
+    Source, Whence,
 };
 use culvert_sys::{raw::general as linux, sync::OnceCell};
 
@@ -18,13 +19,34 @@ const SET_GID: u32 = 0o2000;
 /// relatime moves atime once a day in any case (mount(8)).
 const DAY: i64 = 86_400;
 
+/// What the changes of one caller leave of a file's mode.
+#[derive(Clone, Copy)]
+pub struct Keeps {
+    /// Writes leave everything (`CAP_FSETID`).
+    pub all: bool,
+    /// It may set set-group-ID, and what takes that leaves it where the group may not execute: the caller is in
+    /// the file's group.
+    pub set_group_id: bool,
+}
+
+impl Keeps {
+    /// For a file of group `gid`. A kernel mount does not tell the caller's groups: there the kernel has judged by
+    /// them already (`setattr_prepare`, fs/attr.c).
+    pub fn of(caller: &Caller<'_>, gid: u32) -> Self {
+        Self {
+            all: caller.has(Rights::FSETID),
+            set_group_id: caller.rights.is_none() || caller.keeps_set_group_id(gid),
+        }
+    }
+}
+
 /// An open file: lists the inode as open while it lives.
 pub struct MemoryFile {
     core: Arc<Core>,
     /// Of `core`: its mappings stay as long as it does.
     inode: Inode<'static>,
     node: Node,
-    superuser: bool,
+    keeps: Keeps,
     no_atime: bool,
     /// Open for writing.
     writes: bool,
@@ -34,15 +56,21 @@ pub struct MemoryFile {
 
 impl MemoryFile {
     /// Opens `node` for `flags`.
-    pub fn new(core: &Arc<Core>, node: Node, flags: OpenFlags, superuser: bool) -> Result<Self> {
+    pub fn new(
+        core: &Arc<Core>,
+        node: Node,
+        flags: OpenFlags,
+        caller: &Caller<'_>,
+    ) -> Result<Self> {
         let inode = core.open(node, flags.write())?;
+        let (_, gid) = split(inode.get(inode::OWNER));
         // SAFETY: the words lie in a mapping that lives as long as `core`, which the file keeps.
         let inode = unsafe { core::mem::transmute::<Inode<'_>, Inode<'static>>(inode) };
         Ok(Self {
             core: Arc::clone(core),
             inode,
             node,
-            superuser,
+            keeps: Keeps::of(caller, gid),
             no_atime: flags.no_atime(),
             writes: flags.write(),
             own: OnceCell::new(),
@@ -110,31 +138,32 @@ impl MemoryFile {
         let interrupted = || source.is_some_and(|source| source.interrupted());
         let _held = self.core.lock_exclusive(&of, &interrupted)?;
         let result = run(&of)?;
-        self.core.drop_privileges(&of, self.superuser)?;
+        self.core.drop_privileges(&of, self.keeps)?;
         Ok(result)
     }
 }
 
 impl Core {
     /// What a write or a change of size takes from the mode (`file_remove_privs`, fs/inode.c).
-    pub fn drop_privileges(&self, of: &Inode<'_>, superuser: bool) -> Result<()> {
+    pub fn drop_privileges(&self, of: &Inode<'_>, keeps: Keeps) -> Result<()> {
         let privileged = of.mode() & (SET_UID | SET_GID) != 0 || of.get(inode::XATTRS) != 0;
-        if superuser || !privileged {
+        if keeps.all || !privileged {
             return Ok(());
         }
         let mut change = self.change()?;
-        change.drop_privileges(of)?;
+        change.drop_privileges(of, keeps)?;
         change.commit();
         Ok(())
     }
 }
 
 impl super::transaction::Transaction<'_> {
-    /// Takes set-user-ID, set-group-ID where the group may execute, and capabilities away (`setattr_should_drop_suidgid`, fs/attr.c).
-    pub fn drop_privileges(&mut self, of: &Inode<'_>) -> Result<()> {
+    /// Takes set-user-ID, set-group-ID where the group may execute or the caller is not in it, and capabilities
+    /// away (`setattr_should_drop_sgid`, fs/attr.c).
+    pub fn drop_privileges(&mut self, of: &Inode<'_>, keeps: Keeps) -> Result<()> {
         let mode = of.mode();
         let mut lost = mode & SET_UID;
-        if mode & 0o010 != 0 {
+        if mode & 0o010 != 0 || !keeps.set_group_id {
             lost |= mode & SET_GID;
         }
         if lost != 0 {
@@ -177,7 +206,7 @@ impl File for MemoryFile {
         let _held = self.core.lock_exclusive(&of, &|| from.interrupted())?;
         let count = self.write(&of, offset, from)?;
         if count > 0 {
-            self.core.drop_privileges(&of, self.superuser)?;
+            self.core.drop_privileges(&of, self.keeps)?;
         }
         Ok(count)
     }
@@ -191,7 +220,7 @@ impl File for MemoryFile {
         }
         let count = self.write(&of, end, from)?;
         if count > 0 {
-            self.core.drop_privileges(&of, self.superuser)?;
+            self.core.drop_privileges(&of, self.keeps)?;
         }
         Ok((end, count))
     }
@@ -202,8 +231,7 @@ impl File for MemoryFile {
     }
 
     fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
-        self.core
-            .set_attributes(self.node, changes, true, self.superuser)
+        self.core.set_attributes(self.node, changes, self.keeps)
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {

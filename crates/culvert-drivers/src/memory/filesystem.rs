@@ -1,8 +1,8 @@
 //! The driver: the operations of the API, each one transaction or one steady look.
 
 use super::{
-    core::{Core, Inode, node},
-    file::MemoryFile,
+    core::{Core, Inode, node, split},
+    file::{Keeps, MemoryFile},
     layout::{self, BLOCK, flag, header, inode},
     map::block_of,
     paths::may_search,
@@ -30,7 +30,7 @@ impl MemoryFs {
     }
 
     fn opened(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        let file = MemoryFile::new(&self.core, node, flags, caller.is_superuser())?;
+        let file = MemoryFile::new(&self.core, node, flags, caller)?;
         Ok(Opened::Driven(Box::new(file)))
     }
 
@@ -296,10 +296,19 @@ impl FileSystem for MemoryFs {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         self.writable()?;
-        let gid = (self.core.node(node)?.get(inode::OWNER) >> 32) as u32;
-        let in_group = caller.is_superuser() || caller.in_group(gid);
-        self.core
-            .set_attributes(node, changes, in_group, caller.is_superuser())
+        let of = self.core.node(node)?;
+        let (uid, gid) = split(of.get(inode::OWNER));
+        let keeps = Keeps::of(caller, gid);
+        // A kernel mount sends on what the kernel refuses elsewhere: strangers take nothing from the mode.
+        let only_time = SetAttributes {
+            touch: true,
+            ..SetAttributes::default()
+        };
+        let stranger = !caller.is_owner(uid) && of.mode() & 0o6000 != 0;
+        match changes.is_empty() && stranger {
+            true => self.core.set_attributes(node, &only_time, keeps),
+            false => self.core.set_attributes(node, changes, keeps),
+        }
     }
 
     fn create(

@@ -90,7 +90,7 @@ impl<'a> Transaction<'a> {
             gid = split(parent.get(inode::OWNER)).1;
             if directory {
                 mode |= SET_GID;
-            } else if mode & 0o2010 == 0o2010 && !caller.is_superuser() && !caller.in_group(gid) {
+            } else if mode & 0o2010 == 0o2010 && !caller.keeps_set_group_id(gid) {
                 mode &= !SET_GID;
             }
         }

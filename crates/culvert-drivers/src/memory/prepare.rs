@@ -168,6 +168,7 @@ fn format(fd: &Descriptor, options: &Options) -> Result<()> {
         groups: &[],
         pid: 0,
         umask: 0,
+        rights: None,
     };
     let mode = 0o040000 | options.mode.unwrap_or(0o755);
     let mut change = core.change()?;

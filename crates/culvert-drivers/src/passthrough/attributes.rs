@@ -50,7 +50,7 @@ pub(crate) enum Target {
 /// Makes `changes`; the first that the kernel refuses ends it. Owner, mode and times are refused for the same reasons, so that
 /// nothing is done when the first one is.
 pub(crate) fn change(target: Target, changes: &SetAttributes) -> Result<()> {
-    if changes.uid.is_some() || changes.gid.is_some() {
+    if changes.uid.is_some() || changes.gid.is_some() || changes.is_empty() {
         change_owner(target, changes.uid, changes.gid)?;
     }
     if let Some(size) = changes.size {

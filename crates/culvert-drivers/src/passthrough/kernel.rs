@@ -283,8 +283,8 @@ pub(super) fn rename(from: (i32, &Name), to: (i32, &Name), flags: u32) -> Result
 }
 
 /// faccessat2(2) of what `fd` is; `effective`: of the effective ids, else of the real ones (access(2)).
-pub(super) fn access(fd: i32, mode: u32, effective: bool) -> Result<()> {
-    let flags = AT_EMPTY_PATH | if effective { linux::AT_EACCESS } else { 0 };
+pub(super) fn access(fd: i32, mode: u32) -> Result<()> {
+    let flags = AT_EMPTY_PATH | linux::AT_EACCESS;
     let arguments = [
         fd as usize,
         EMPTY.as_ptr() as usize,

@@ -19,7 +19,7 @@ pub fn prepare(
     let root = kernel::open_root(&mount.source)?;
     let status = kernel::status(root.raw(), None)?;
     // Below a directory that may not be searched nothing is ever found.
-    kernel::access(root.raw(), SEARCH, true).map_err(|error| {
+    kernel::access(root.raw(), SEARCH).map_err(|error| {
         error.within("the directory may not be searched (no x permission for you)")
     })?;
     let mut travelling = mount.clone();

@@ -13,6 +13,7 @@ const CALLER: Caller<'static> = Caller {
     groups: &[],
     pid: 1,
     umask: 0,
+    rights: None,
 };
 
 /// Counts what it gets and throws it away.

@@ -82,6 +82,7 @@ pub const CALLER: Caller<'static> = Caller {
     groups: &[],
     pid: 1,
     umask: 0,
+    rights: None,
 };
 
 pub fn mount_of(archive: &Path, options: &[(&str, &str)]) -> Mount {

@@ -102,6 +102,7 @@ pub fn caller() -> Caller<'static> {
         groups: &[],
         pid: std::process::id(),
         umask: 0,
+        rights: None,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
 use crate::watch::{self, Event};
-use culvert::{Attributes, Caller, Errno, File, FileKind, SetAttributes, Timespec};
+use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -26,6 +26,8 @@ enum Right {
     Owner,
     /// Whoever may write.
     Write,
+    /// Who may give it to the users and groups named.
+    Chown,
     /// The owner, or whoever may write (times set to now).
     OwnerOrWrite,
 }
@@ -111,8 +113,9 @@ fn judge(
     changes: &SetAttributes,
     right: Right,
 ) -> Result<(), Errno> {
-    let owner = caller.uid == 0 || caller.uid == attributes.uid;
+    let owner = caller.is_owner(attributes.uid);
     match right {
+        Right::Chown => return may_chown(caller, attributes, changes),
         Right::Owner if !owner => return Err(Errno::EPERM),
         Right::Write if !permits(caller, attributes, 2) => return Err(Errno::EACCES),
         Right::OwnerOrWrite if !owner && !permits(caller, attributes, 2) => {
@@ -120,19 +123,30 @@ fn judge(
         }
         _ => {}
     }
-    if caller.uid != 0 {
-        let other_owner = changes.uid.is_some_and(|uid| uid != attributes.uid);
-        let other_group = changes.gid.is_some_and(|gid| {
-            gid != caller.gid && !caller.groups.contains(&gid) && gid != attributes.gid
-        });
-        if other_owner || other_group {
-            return Err(Errno::EPERM);
-        }
-    }
     if let Some(size) = changes.size {
         process::limits::may_grow_to(attributes.size, size)?;
     }
     Ok(())
+}
+
+/// `chown_ok`, `chgrp_ok` and what `setattr_prepare` asks of who takes set-user-ID off (fs/attr.c): to name nobody needs no
+/// right, unless that changes the mode.
+fn may_chown(
+    caller: &Caller<'_>,
+    attributes: &Attributes,
+    changes: &SetAttributes,
+) -> Result<(), Errno> {
+    let own = caller.uid == attributes.uid;
+    let any = caller.has(Rights::CHOWN);
+    let user = changes.uid.is_none_or(|uid| own && uid == attributes.uid);
+    let group = |gid| own && (gid == attributes.gid || caller.in_group(gid));
+    let mode = attributes.permissions;
+    let in_group = caller.keeps_set_group_id(attributes.gid);
+    let takes = mode & 0o4000 != 0 || mode & 0o2000 != 0 && (mode & 0o010 != 0 || !in_group);
+    let is_directory = attributes.kind == FileKind::Directory;
+    let granted = (any || user && changes.gid.is_none_or(group))
+        && (is_directory || !takes || caller.is_owner(attributes.uid));
+    granted.then_some(()).ok_or(Errno::EPERM)
 }
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
@@ -253,13 +267,13 @@ fn owners(uid: usize, gid: usize) -> SetAttributes {
 /// chown(2)
 pub fn chown(call: &mut Call) -> Outcome {
     let changes = owners(call.args[1], call.args[2]);
-    on_node(call, At::new(0, LastStep::Follow), changes, Right::Owner)
+    on_node(call, At::new(0, LastStep::Follow), changes, Right::Chown)
 }
 
 /// lchown(2)
 pub fn lchown(call: &mut Call) -> Outcome {
     let changes = owners(call.args[1], call.args[2]);
-    on_node(call, At::new(0, LastStep::NoFollow), changes, Right::Owner)
+    on_node(call, At::new(0, LastStep::NoFollow), changes, Right::Chown)
 }
 
 /// fchown(2)
@@ -270,7 +284,7 @@ pub fn fchown(call: &mut Call) -> Outcome {
     done(on_descriptor(
         &held,
         &owners(call.args[1], call.args[2]),
-        Right::Owner,
+        Right::Chown,
     ))
 }
 
@@ -281,8 +295,8 @@ pub fn fchownat(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     let changes = owners(call.args[2], call.args[3]);
-    by_empty_path(call, flags, &changes, Right::Owner)
-        .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Owner))
+    by_empty_path(call, flags, &changes, Right::Chown)
+        .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Chown))
 }
 
 /// truncate(2) (`vfs_truncate`: EISDIR, EINVAL before EROFS)

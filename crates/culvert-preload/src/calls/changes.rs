@@ -14,12 +14,14 @@ use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use crate::watch;
 use alloc::vec::Vec;
-use culvert::{Errno, FileKind, FileSystem, Node};
+use culvert::{Errno, FileKind, FileSystem, Node, Rights};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
 
 const AT_FDCWD: i32 = super::path::AT_FDCWD;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+/// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`, include/linux/fs.h).
+const WHITEOUT: u32 = 0;
 
 /// A name that may be made.
 pub struct Making<'a> {
@@ -126,7 +128,10 @@ pub fn mknod(call: &mut Call) -> Outcome {
         } else {
             mode as u32 & 0o170000
         };
-        if matches!(kind, 0o020000 | 0o060000) && process::caller().uid != 0 {
+        if matches!(kind, 0o020000 | 0o060000)
+            && !(kind == 0o020000 && device as u32 == WHITEOUT)
+            && !process::caller().has(Rights::MKNOD)
+        {
             return Err(Errno::EPERM);
         }
         making.by(|making| {
@@ -178,7 +183,7 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
         .attributes(found.parent)
         .map_err(|error| error.errno())?;
     allowed(file_system, &parent, 3)?;
-    if parent.permissions & 0o1000 != 0 && caller.uid != 0 && caller.uid != parent.uid {
+    if parent.permissions & 0o1000 != 0 && !caller.is_owner(parent.uid) {
         let owner = found.entry.as_ref().map(|entry| entry.attributes.uid);
         if owner.is_some_and(|owner| owner != caller.uid) {
             return Err(Errno::EPERM);

@@ -7,6 +7,7 @@ pub mod attributes;
 pub mod backed;
 pub mod backed_open;
 pub mod changes;
+pub mod credentials;
 pub mod cwd;
 pub mod descriptor;
 pub mod directory;

@@ -357,7 +357,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         FileKind::Regular => allowed(file_system, &attributes, wanted)?,
         _ => granted(file_system, &caller, &attributes, wanted)?,
     }
-    if flags & O_NOATIME != 0 && caller.uid != 0 && caller.uid != attributes.uid {
+    if flags & O_NOATIME != 0 && !caller.is_owner(attributes.uid) {
         return Err(Errno::EPERM);
     }
     match attributes.kind {

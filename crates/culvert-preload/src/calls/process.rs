@@ -1,16 +1,15 @@
-//! Processes: fork, exec, credentials, and interfaces that would go round every hook.
+//! Processes: fork, exec, and interfaces that would go round every hook.
 
 use super::backed::Backed;
 use super::path::{Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
-use super::{Answer, descriptor, done, granted, permits};
-use crate::description::Object;
+use super::{Answer, credentials, descriptor, done, granted, permits};
 use crate::exec::{self, Program};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_path};
-use alloc::{collections::BTreeMap, format};
+use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
@@ -38,6 +37,9 @@ fn before(flags: CloneFlags) {
         && let Some(trim) = *TRIM.lock()
     {
         trim();
+    }
+    if flags.new_user() {
+        credentials::before_entering();
     }
     if vfork {
         process.before_vfork();
@@ -79,6 +81,9 @@ fn parent(flags: CloneFlags, _result: isize) {
 }
 
 fn child(flags: CloneFlags) {
+    if flags.new_user() {
+        process::get().enter_user_namespace();
+    }
     if flags.vm() {
         if !flags.vfork() && !flags.files() {
             tables::thread_has_own();
@@ -311,51 +316,16 @@ pub fn execveat(call: &mut Call) -> Outcome {
     )))
 }
 
-/// What others store into open files is seen by another user, too, and what that one writes by them.
-fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
-    crate::paging::records::prepare()?;
-    if process::vfork_child().is_some() {
-        return Ok(());
-    }
-    let mut wanted: BTreeMap<ShadowName, bool> = BTreeMap::new();
-    process.table.each(|_, description| {
-        let is_file = matches!(description.object, Object::File(_));
-        if description.changes && is_file && !description.is_direct() {
-            let writable = wanted.entry(description.name()).or_default();
-            *writable |= description.writable().is_ok();
-        }
-    });
-    crate::paging::kept::keep(&wanted)
-}
-
-/// setuid(2) and all the others that change credentials.
-pub fn credentials(call: &mut Call) -> Outcome {
-    // Another user cannot enter the run directory: what is open must be readable without it from here on.
-    if matches!(
-        call.number,
-        nr::SETUID | nr::SETREUID | nr::SETRESUID | nr::SETFSUID
-    ) {
-        let process = process::get();
-        let ready = process
-            .table
-            .promote_all(true)
-            .and_then(|()| exec::fill_inherited(process))
-            .and_then(|()| keep_shadows(process));
-        if let Err(error) = ready {
-            crate::log!(
-                "what others store into open files of mounts may not be seen as another user, nor these be readable after exec: {error}"
-            );
-        }
-    }
-    let answer = native(call);
-    process::get().forget_credentials();
-    done(answer)
-}
-
 /// prctl(2), seccomp(2): a filter may be coming.
 pub fn confine(call: &mut Call) -> Outcome {
     const NEW_LISTENER: usize = 1 << 3;
     const TSYNC: usize = 1;
+    const PR_SET_SECUREBITS: u32 = 28;
+    if call.number == nr::PRCTL && call.args[0] as u32 == PR_SET_SECUREBITS {
+        let answer = native(call);
+        process::get().forget_credentials();
+        return done(answer);
+    }
     if !may_confine(call) {
         return Outcome::Forward;
     }
@@ -406,13 +376,19 @@ pub fn unshare(call: &mut Call) -> Outcome {
     // CLONE_FS, and CLONE_NEWNS and CLONE_NEWUSER, which imply it (`ksys_unshare`, kernel/fork.c).
     const OWN_UMASK: usize = 0x200 | 0x2_0000 | 0x1000_0000;
     const CLONE_FILES: usize = 0x400;
+    const CLONE_NEWUSER: usize = 0x1000_0000;
     if call.args[0] & OWN_UMASK != 0 {
         process::limits::split_umask();
     }
-    if call.args[0] & CLONE_FILES != 0 && may_share_table() {
-        return done(with_own_table(|| native(call)));
+    let flags = call.args[0];
+    let own_table = flags & CLONE_FILES != 0 && may_share_table();
+    if !own_table && flags & CLONE_NEWUSER == 0 {
+        return Outcome::Forward;
     }
-    Outcome::Forward
+    done(credentials::entering(flags, || match own_table {
+        true => with_own_table(|| native(call)),
+        false => native(call),
+    }))
 }
 
 /// Whether the table of descriptors may be one that another thread or process has, too.

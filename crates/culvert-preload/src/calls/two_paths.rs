@@ -10,14 +10,14 @@ use super::host::stat_at;
 use super::path::{AT_FDCWD, Found, find, find_by_walking, look_again};
 use super::stat::existing;
 use super::targets::parent_is_target;
-use super::{Answer, descriptor, done};
+use super::{Answer, allowed, descriptor, done};
 use crate::gone::{self, Losing};
 use crate::memory::{Path, PathBuffer};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use crate::watch;
 use alloc::vec::Vec;
-use culvert::{Errno, FileKind, Node, RenameFlags};
+use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -408,6 +408,35 @@ fn searched(path: &[u8]) -> Vec<u8> {
     [path, b".\0"].concat()
 }
 
+/// A directory that gets another parent is written itself, for its `..` (`vfs_rename`, fs/namei.c).
+fn may_move(
+    from: &Inside<'_>,
+    to: &Inside<'_>,
+    moved: &Attributes,
+    file_system: &dyn FileSystem,
+    flags: u32,
+) -> Result<(), Errno> {
+    const WRITE: u32 = 2;
+    if from.parent == to.parent {
+        return Ok(());
+    }
+    let replaced = to.entry.as_ref().map(|entry| &entry.attributes);
+    let exchanged = replaced.filter(|_| flags & RenameFlags::EXCHANGE != 0);
+    let is_directory = |of: &&Attributes| of.kind == FileKind::Directory;
+    // ENOTDIR comes first, from who changes the names.
+    if exchanged.is_none() && replaced.is_some_and(|of| !is_directory(&of)) {
+        return Ok(());
+    }
+    for of in [Some(moved), exchanged]
+        .into_iter()
+        .flatten()
+        .filter(is_directory)
+    {
+        allowed(file_system, of, WRITE)?;
+    }
+    Ok(())
+}
+
 fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     let Last::Name(old) = &from.last else {
         return Err(Errno::EBUSY);
@@ -437,6 +466,7 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     }
     may_remove(from, file_system)?;
     may_remove(to, file_system)?;
+    may_move(from, to, moved, file_system, flags)?;
     let replaced = to.entry.as_ref();
     let losing = replaced.and_then(|entry| gone::losing(to.mount, &entry.attributes));
     let source = watch::Link {

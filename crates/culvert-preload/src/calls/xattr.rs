@@ -9,7 +9,7 @@ use crate::process::{self, Here};
 use crate::resolver::{LastStep, MountId, Place};
 use crate::watch::{self, Event};
 use alloc::{vec, vec::Vec};
-use culvert::{Errno, FileKind, Node};
+use culvert::{Errno, FileKind, Node, Rights};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 
@@ -55,7 +55,7 @@ fn give(value: &[u8], buffer: usize, size: usize) -> Answer {
 
 /// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c; `simple_xattr_list` leaves them out).
 fn is_hidden(name: &[u8]) -> bool {
-    name.starts_with(b"trusted.") && !process::caller().is_superuser()
+    name.starts_with(b"trusted.") && !process::caller().has(Rights::SYS_ADMIN)
 }
 
 /// `names`, each ending in NUL, without those that the caller may not see.
@@ -84,7 +84,12 @@ fn permitted(
     }
     let caller = process::caller();
     if !name.starts_with(b"user.") {
-        return match writes && name.starts_with(b"security.") && !caller.is_superuser() {
+        // `cap_inode_setxattr`, security/commoncap.c
+        let needed = match name {
+            b"security.capability" => Rights::SETFCAP,
+            _ => Rights::SYS_ADMIN,
+        };
+        return match writes && name.starts_with(b"security.") && !caller.has(needed) {
             true => Err(Errno::EPERM),
             false => Ok(()),
         };
@@ -93,7 +98,7 @@ fn permitted(
         .attributes(node)
         .map_err(|error| error.errno())?;
     let sticky = attributes.mode() & 0o1000 != 0;
-    let owner = caller.is_superuser() || caller.uid == attributes.uid;
+    let owner = caller.is_owner(attributes.uid);
     match attributes.kind {
         FileKind::Directory if writes && sticky && !owner => Err(Errno::EPERM),
         FileKind::Directory | FileKind::Regular => {

@@ -1,73 +1,214 @@
-//! On whose behalf this process acts.
+//! On whose behalf this thread acts.
+//!
+//! Credentials belong to the thread (credentials(7)); C libraries only make it look as if the process had them, by a call in each thread. What most threads have
+//! stands in [`Process`]; a thread that changed its own while there were others has its own in its block, and gives them to the threads that it makes.
 
 use super::{PID, Process, get, limits, vfork_child};
 use alloc::{boxed::Box, vec, vec::Vec};
 use core::sync::atomic::Ordering::*;
-use culvert::{Caller, Errno};
-use culvert_sys::{nr, syscall};
+use culvert::{Caller, Errno, Rights};
+use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// Not 0 while the thread is in [`as_real_user`].
 const REAL_SLOT: usize = 3;
 
+/// In [`culvert_intercept::ThreadBlock::credentials`]: what the process's other threads have.
+const AS_OTHERS: usize = 0;
+/// Likewise: the kernel is to be asked. Anything else is where the thread's own stand.
+const UNKNOWN: usize = 1;
+
+/// The capabilities over files, which setfsuid(2) takes and gives back (`CAP_FS_MASK`, include/linux/capability.h): those with the numbers 0 to 4, 9, 27 and 32.
+const OVER_FILES: u64 = 0x1f | 1 << 9 | 1 << 27 | 1 << 32;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Credentials {
-    uid: u32,
-    gid: u32,
+    /// The user and group that count for files (setfsuid(2)).
+    ids: (u32, u32),
     /// The real user and group, for access(2).
     real: (u32, u32),
     groups: Vec<u32>,
+    /// The capabilities that count, and those that may.
+    effective: Rights,
+    permitted: Rights,
+    /// The capabilities that count for access(2) (`access_override_creds`, fs/open.c).
+    for_access: Rights,
+    /// In another user namespace than the run: numbers and capabilities mean something else there. Who the thread was when it entered that namespace counts on,
+    /// without capabilities.
+    elsewhere: bool,
 }
+
+/// All that any thread has had. They are compared, so a program that goes back and forth between users needs no more memory each time.
+static ALL: Mutex<Vec<&'static Credentials>> = Mutex::new(Vec::new());
 
 impl Credentials {
-    /// Whether the real user or group is not the effective one.
+    /// Whether access(2) goes by others (`access_need_override_creds`, fs/open.c).
     fn differ(&self) -> bool {
-        self.real != (self.uid, self.gid)
-    }
-}
-
-impl Process {
-    /// Credentials may have changed: they are asked for again when needed.
-    pub fn forget_credentials(&self) {
-        if let Some(child) = vfork_child() {
-            child.changed_credentials.store(true, Relaxed);
-        }
-        crate::description::other_credentials();
-        // Leaked on purpose: another thread may be using them, and programs change credentials a handful of times.
-        self.credentials.store(core::ptr::null_mut(), Release);
+        self.real != self.ids || self.for_access != self.effective
     }
 
-    fn credentials(&self) -> &'static Credentials {
-        let known = self.credentials.load(Acquire);
-        if !known.is_null() {
-            // SAFETY: stored once made, never freed.
-            return unsafe { &*known };
+    fn kept(self) -> &'static Self {
+        let mut all = ALL.lock();
+        if let Some(same) = all.iter().find(|known| ***known == self) {
+            return same;
         }
+        let made: &'static Self = Box::leak(Box::new(self));
+        all.push(made);
+        made
+    }
+
+    /// Asks the kernel.
+    fn ask(confined: bool) -> Self {
         let mut groups = vec![0u32; 64];
-        // SAFETY: calls without arguments, and getgroups with a buffer of the length given.
-        let (uid, gid, real, count) = unsafe {
+        // SAFETY: calls without pointers, and getgroups with a buffer of the length given.
+        let (ids, real) = unsafe {
             let mut count =
                 syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
             if count == Err(Errno::EINVAL) {
                 groups.resize(65536, 0);
                 count = syscall::call(nr::GETGROUPS, [groups.len(), groups.as_mut_ptr() as usize]);
             }
-            (
-                syscall::raw(nr::GETEUID, [0; 6]) as u32,
-                syscall::raw(nr::GETEGID, [0; 6]) as u32,
-                (
-                    syscall::raw(nr::GETUID, [0; 6]) as u32,
-                    syscall::raw(nr::GETGID, [0; 6]) as u32,
-                ),
-                count.unwrap_or(0),
-            )
+            groups.truncate(count.unwrap_or(0));
+            let own = |number, argument| {
+                let arguments = [argument, 0, 0, 0, 0, 0];
+                syscall::raw(number, arguments) as u32
+            };
+            // Nobody has the number -1: nothing changes, and the answer is what is (setfsuid(2)). Under a filter only calls that programs make.
+            const NOBODY: usize = u32::MAX as usize;
+            let ids = match confined {
+                true => (own(nr::GETEUID, 0), own(nr::GETEGID, 0)),
+                false => (own(nr::SETFSUID, NOBODY), own(nr::SETFSGID, NOBODY)),
+            };
+            (ids, (own(nr::GETUID, 0), own(nr::GETGID, 0)))
         };
-        groups.truncate(count);
-        let made = Box::leak(Box::new(Credentials {
-            uid,
-            gid,
+        let (effective, permitted) = match confined {
+            true => [Rights::of_user(ids.0); 2].into(),
+            false => capabilities().unwrap_or([Rights::of_user(ids.0); 2].into()),
+        };
+        let by_uid = match real.0 {
+            0 => permitted,
+            _ => Rights::NONE,
+        };
+        // SECBIT_NO_SETUID_FIXUP (capabilities(7)): user numbers do not decide.
+        let for_access = match !confined && by_uid != effective && security_bits() & 4 != 0 {
+            true => effective,
+            false => by_uid,
+        };
+        Self {
+            ids,
             real,
             groups,
-        }));
-        self.credentials.store(made, Release);
+            effective,
+            permitted,
+            for_access,
+            elsewhere: false,
+        }
+    }
+}
+
+/// The thread's capabilities, effective and permitted.
+fn capabilities() -> Option<(Rights, Rights)> {
+    let sets = capability_sets().ok()?;
+    let [low, high] = sets;
+    let join = |at: usize| Rights(u64::from(low[at]) | u64::from(high[at]) << 32);
+    Some((join(0), join(1)))
+}
+
+/// `_LINUX_CAPABILITY_VERSION_3`, of the calling thread.
+static HEADER: [u32; 2] = [0x2008_0522, 0];
+
+/// Twice effective, permitted and inheritable: the lower 32 capabilities and the upper ones.
+fn capability_sets() -> Result<[[u32; 3]; 2], Errno> {
+    let mut sets = [[0u32; 3]; 2];
+    let arguments = [(&raw const HEADER) as usize, (&raw mut sets) as usize];
+    // SAFETY: header and sets are as the kernel wants them in this version.
+    unsafe { syscall::call(nr::CAPGET, arguments) }?;
+    Ok(sets)
+}
+
+/// Makes `effective` count for this thread.
+fn set_effective(effective: Rights) {
+    let Ok(mut sets) = capability_sets() else {
+        return;
+    };
+    sets[0][0] = effective.0 as u32;
+    sets[1][0] = (effective.0 >> 32) as u32;
+    let arguments = [(&raw const HEADER) as usize, (&raw const sets) as usize];
+    // SAFETY: as above.
+    let _ = unsafe { syscall::call(nr::CAPSET, arguments) };
+}
+
+fn security_bits() -> usize {
+    const PR_GET_SECUREBITS: usize = 27;
+    // SAFETY: no pointers.
+    unsafe { syscall::call(nr::PRCTL, [PR_GET_SECUREBITS, 0, 0, 0, 0]) }.unwrap_or(0)
+}
+
+impl Process {
+    /// The credentials of this thread may have changed: they are asked for again when needed.
+    pub fn forget_credentials(&self) {
+        if let Some(child) = vfork_child() {
+            child.changed_credentials.store(true, Relaxed);
+        }
+        crate::description::other_credentials();
+        if self.credentials().elsewhere {
+            return;
+        }
+        let own = &culvert_intercept::current().credentials;
+        if culvert_intercept::multi_threaded() {
+            own.store(UNKNOWN, Relaxed);
+        } else {
+            own.store(AS_OTHERS, Relaxed);
+            self.forget_others_credentials();
+        }
+    }
+
+    /// What the threads have that have not changed theirs is asked for again.
+    pub(super) fn forget_others_credentials(&self) {
+        self.credentials.store(core::ptr::null_mut(), Release);
+    }
+
+    /// This thread has entered another user namespace; it was asked who it is ([`caller`]) before.
+    pub fn enter_user_namespace(&self) {
+        let before = self.credentials();
+        let here = Credentials {
+            real: before.ids,
+            effective: Rights::NONE,
+            permitted: Rights::NONE,
+            for_access: Rights::NONE,
+            elsewhere: true,
+            ..before.clone()
+        };
+        crate::description::other_credentials();
+        let here = core::ptr::from_ref(here.kept());
+        let own = &culvert_intercept::current().credentials;
+        own.store(here as usize, Relaxed);
+    }
+
+    #[inline]
+    fn credentials(&self) -> &'static Credentials {
+        let own = culvert_intercept::current().credentials.load(Relaxed);
+        let known = match own {
+            AS_OTHERS => self.credentials.load(Acquire).cast_const(),
+            UNKNOWN => core::ptr::null(),
+            own => own as *const Credentials,
+        };
+        // SAFETY: what is kept is never freed.
+        match unsafe { known.as_ref() } {
+            Some(known) => known,
+            None => self.asked(own),
+        }
+    }
+
+    #[cold]
+    fn asked(&self, own: usize) -> &'static Credentials {
+        let made = Credentials::ask(self.is_confined()).kept();
+        let place = core::ptr::from_ref(made);
+        match own {
+            AS_OTHERS => self.credentials.store(place.cast_mut(), Release),
+            _ => culvert_intercept::current()
+                .credentials
+                .store(place as usize, Relaxed),
+        }
         made
     }
 }
@@ -75,9 +216,9 @@ impl Process {
 /// On whose behalf drivers act now.
 pub fn caller() -> Caller<'static> {
     let credentials = get().credentials();
-    let (uid, gid) = match credentials.differ() && judged_by_real_user() {
-        true => credentials.real,
-        false => (credentials.uid, credentials.gid),
+    let ((uid, gid), rights) = match credentials.differ() && judged_by_real_user() {
+        true => (credentials.real, credentials.for_access),
+        false => (credentials.ids, credentials.effective),
     };
     let mut pid = PID.load(Relaxed);
     if pid == 0 && !get().is_confined() {
@@ -91,6 +232,7 @@ pub fn caller() -> Caller<'static> {
         groups: &credentials.groups,
         pid,
         umask: limits::umask(),
+        rights: Some(rights),
     }
 }
 
@@ -98,14 +240,14 @@ pub fn caller() -> Caller<'static> {
 /// kernel judges what they do by them.
 pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
     let credentials = get().credentials();
-    if !credentials.differ() {
+    if !credentials.differ() || credentials.elsewhere {
         return run();
     }
     let own = &culvert_intercept::current().slot[REAL_SLOT];
     own.store(1, Relaxed);
-    let before = act_as(credentials.real);
+    credentials.become_real();
     let result = run();
-    act_as(before);
+    credentials.become_itself();
     own.store(0, Relaxed);
     result
 }
@@ -117,21 +259,51 @@ pub fn as_itself<R>(run: impl FnOnce() -> R) -> R {
     }
     let credentials = get().credentials();
     let own = &culvert_intercept::current().slot[REAL_SLOT];
-    let real = act_as((credentials.uid, credentials.gid));
+    credentials.become_itself();
     own.store(0, Relaxed);
     let result = run();
     own.store(1, Relaxed);
-    act_as(real);
+    credentials.become_real();
     result
 }
 
-/// Changes user and group of this thread for what concerns files; who they were.
-fn act_as((uid, gid): (u32, u32)) -> (u32, u32) {
-    // SAFETY: without pointers. They concern this thread alone, and say what was before.
+impl Credentials {
+    /// Which capabilities count after this thread went from user `from` to `to` by setfsuid(2) (`cap_task_fix_setuid`, security/commoncap.c).
+    fn after(&self, (from, to): (u32, u32), before: Rights) -> Rights {
+        match (from, to) {
+            (0, 1..) => Rights(before.0 & !OVER_FILES),
+            (1.., 0) => Rights(before.0 | self.permitted.0 & OVER_FILES),
+            _ => before,
+        }
+    }
+
+    fn become_real(&self) {
+        act_as(self.real);
+        let now = self.after((self.ids.0, self.real.0), self.effective);
+        if now != self.for_access {
+            set_effective(self.for_access);
+        }
+    }
+
+    fn become_itself(&self) {
+        let now = self.after((self.ids.0, self.real.0), self.effective);
+        if now != self.for_access {
+            // First: it may take them to become itself again.
+            set_effective(now);
+        }
+        act_as(self.ids);
+        if self.after((self.real.0, self.ids.0), now) != self.effective {
+            set_effective(self.effective);
+        }
+    }
+}
+
+/// Makes these the user and group of this thread for what concerns files.
+fn act_as((uid, gid): (u32, u32)) {
+    // SAFETY: without pointers. They concern this thread alone.
     unsafe {
-        let gid = syscall::raw(nr::SETFSGID, [gid as usize, 0, 0, 0, 0, 0]);
-        let uid = syscall::raw(nr::SETFSUID, [uid as usize, 0, 0, 0, 0, 0]);
-        (uid as u32, gid as u32)
+        syscall::raw(nr::SETFSGID, [gid as usize, 0, 0, 0, 0, 0]);
+        syscall::raw(nr::SETFSUID, [uid as usize, 0, 0, 0, 0, 0]);
     }
 }
 

@@ -14,6 +14,8 @@ pub struct VforkChild {
     state: Mutex<ChildState>,
     /// It has changed its credentials, which are known in memory that it shares.
     pub(super) changed_credentials: AtomicBool,
+    /// What the block that they share said of its parent's.
+    parent_credentials: usize,
     /// Its slot for locks between processes, see [`crate::node_locks::NodeLocks`].
     pub slot: AtomicU32,
     /// Filters that it has installed, which its parent has not got.
@@ -128,6 +130,7 @@ pub fn enter_vfork(shares_table: bool) {
     block.slot[CHILD_SLOT].store(
         Box::into_raw(Box::new(VforkChild {
             table: (!shares_table).then(tables::new_number),
+            parent_credentials: block.credentials.load(Relaxed),
             ..VforkChild::default()
         })) as usize,
         Relaxed,
@@ -143,8 +146,10 @@ pub fn leave_vfork() {
     if !child.is_null() {
         // SAFETY: made by `enter_vfork`, and the child does not run in this memory any more.
         let child = unsafe { Box::from_raw(child) };
+        block.credentials.store(child.parent_credentials, Relaxed);
         if child.changed_credentials.load(Relaxed) {
-            get().forget_credentials();
+            crate::description::other_credentials();
+            get().forget_others_credentials();
         }
         for _ in 0..child.filters.load(Relaxed) {
             get().is_not_confined();

@@ -60,6 +60,7 @@ const SELF: Caller<'static> = Caller {
     groups: &[],
     pid: 0,
     umask: 0,
+    rights: None,
 };
 
 impl MountTable {

@@ -235,6 +235,7 @@ impl Session {
             groups: &context.groups,
             pid: header.pid,
             umask: umask.unwrap_or(0),
+            rights: None,
         })
     }
 

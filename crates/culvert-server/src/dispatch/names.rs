@@ -5,7 +5,7 @@ use crate::{
     attributes, groups,
     session::{Context, Session},
 };
-use culvert::{Attributes, Errno, Node, RenameFlags, Result, SetAttributes};
+use culvert::{Attributes, Errno, Node, RenameFlags, Result, Rights, SetAttributes};
 use culvert_wire::{
     Answer, Name,
     structures::{EntryOut, InHeader, MkdirIn, MknodIn, SetattrIn},
@@ -77,8 +77,23 @@ impl Session {
                 answer => return answer,
             }
         }
-        let caller = self.caller(context, header, None)?;
-        self.filesystem.set_attributes(&caller, node, changes)
+        let gives = changes.uid.is_some() || changes.gid.is_some();
+        let pid = header.pid;
+        let mut caller = self.caller(context, header, None)?;
+        let own;
+        if gives && !self.acts && caller.uid != 0 && pid != 0 {
+            // The owner gives a file to one of his groups: they decide whether set-group-ID stays.
+            own = groups::read(pid);
+            caller.groups = &own;
+            caller.rights = Some(Rights::of_user(caller.uid));
+        }
+        match self.filesystem.set_attributes(&caller, node, changes) {
+            // The kernel has allowed it, and may only have meant that a write takes set-user-ID (`file_modified`).
+            Err(error) if changes.is_empty() && error.errno() == Errno::EPERM => {
+                self.attributes(node, None)
+            }
+            found => found,
+        }
     }
 
     pub(super) fn mknod(

@@ -129,6 +129,7 @@ impl<T: PathFileSystem> Drop for PathFile<T> {
             groups: &[],
             pid: 0,
             umask: 0,
+            rights: None,
         };
         self.shared.closed(self.node, &nobody);
     }

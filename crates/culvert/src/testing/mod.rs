@@ -54,6 +54,7 @@ const fn user(uid: u32, gid: u32) -> Caller<'static> {
         groups: &[],
         pid: 1,
         umask: 0o022,
+        rights: None,
     }
 }
 

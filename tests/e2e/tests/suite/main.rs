@@ -9,6 +9,7 @@ mod changing;
 mod changing_bytes;
 mod command_line;
 mod completion;
+mod credentials;
 mod durability;
 mod fault;
 mod heritage;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::process::Here;
 use crate::resolver::Place;
+use culvert::Rights;
 
 /// link(2), linkat(2)
 pub fn link(call: &mut Call) -> Outcome {
@@ -121,7 +122,7 @@ fn may_begin_at(fd: i32) -> Result<(), Errno> {
         Some(held) if !process::tables::are_asked_for() => held.is_of_same_credentials(),
         _ => opened_here(fd),
     };
-    match own || process::caller().uid == 0 {
+    match own || process::caller().has(Rights::DAC_READ_SEARCH) {
         true => Ok(()),
         false => Err(Errno::ENOENT),
     }

@@ -15,6 +15,7 @@ pub const ROOT: Caller<'static> = Caller {
     groups: &[],
     pid: 1,
     umask: 0,
+    rights: None,
 };
 
 #[derive(Clone, Debug)]

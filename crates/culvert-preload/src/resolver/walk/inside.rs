@@ -25,7 +25,7 @@ impl<'p> Walker<'_, 'p> {
         let mounted_on = self.table.has_children(mount);
         // The default `walk` does not look at permissions: where they matter, each directory is looked at here.
         let one_call =
-            !mounted_on && (self.caller.is_superuser() || driver.capabilities().checks_permissions);
+            !mounted_on && (self.caller.searches_all() || driver.capabilities().checks_permissions);
         if one_call && !next.is_last {
             let end = run_end(&self.text, next, !self.step.wants_parent());
             let run = &self.text[next.start..end];
@@ -140,10 +140,10 @@ impl<'p> Walker<'_, 'p> {
         }))
     }
 
-    /// Search permission on directory `dir` (`may_lookup`). The superuser has it everywhere.
+    /// Search permission on directory `dir` (`may_lookup`).
     #[inline]
     pub(super) fn may_search(&self, mount: MountId, dir: Node) -> Result<()> {
-        if self.caller.is_superuser() {
+        if self.caller.searches_all() {
             return Ok(());
         }
         let driver = self.table.driver(mount)?;

@@ -244,11 +244,11 @@ impl<'p> Walker<'_, 'p> {
         if !as_argument && self.mount_of(&self.position).is_some() {
             self.check_crossing()?;
         }
-        // The way to a target has no links: most absolute paths get to their mount in one step. Others than the superuser go the
+        // The way to a target has no links: most absolute paths get to their mount in one step. Who may not search everything goes the
         // long way through outer mounts, which check their permission.
         if !self.restrictions.has(Restrictions::NO_XDEV)
             && let Some((mount, rest)) = self.table.deepest_by_text(&self.text)
-            && (self.caller.is_superuser() || self.table.parent(mount).is_none())
+            && (self.caller.searches_all() || self.table.parent(mount).is_none())
         {
             self.at = self.text.len() - rest.len();
             return self.enter(mount);
@@ -279,7 +279,7 @@ impl<'p> Walker<'_, 'p> {
         match self.position {
             Position::Mount(mount, node) => self.may_search(mount, node)?,
             Position::Host(ref path) => {
-                if !self.caller.is_superuser() && !self.table.leads_to_target(path) {
+                if !self.caller.searches_all() && !self.table.leads_to_target(path) {
                     let mut itself = path.clone();
                     itself.extend_from_slice(b"/.");
                     if let Err(errno) = self.host.lstat(&itself) {

@@ -62,7 +62,7 @@ impl MountTable {
         step: LastStep,
     ) -> Option<Result<Inside<'p>>> {
         // The directory of a name that is not there is found by walking; so are directories that may not be searched.
-        if step.wants_parent() || !caller.is_superuser() || driver.backing().is_some() {
+        if step.wants_parent() || !caller.searches_all() || driver.backing().is_some() {
             return None;
         }
         let first = component_at(names, 0);

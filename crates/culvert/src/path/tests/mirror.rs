@@ -223,7 +223,7 @@ impl PathFileSystem for Mirror {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(!self.read_only);
         let file = options.open(self.on_disk(path)).map_err(errno)?;
-        let superuser = caller.is_superuser();
+        let superuser = caller.has(crate::Rights::FSETID);
         if flags.truncate() {
             file.set_len(0).map_err(errno)?;
             drop_privileges(&file, superuser)?;
@@ -254,7 +254,7 @@ impl PathFileSystem for Mirror {
         options.read(true).write(true).create_new(true);
         let file = options.open(&path).map_err(errno)?;
         self.adopt(caller, &path, Some(mode))?;
-        let superuser = caller.is_superuser();
+        let superuser = caller.has(crate::Rights::FSETID);
         Ok(Handle { file, superuser })
     }
 
@@ -277,7 +277,10 @@ impl PathFileSystem for Mirror {
                 .open(&path)
                 .map_err(errno)?;
             file.set_len(size).map_err(errno)?;
-            drop_privileges(&file, caller.is_none_or(Caller::is_superuser))?;
+            drop_privileges(
+                &file,
+                caller.is_none_or(|who| who.has(crate::Rights::FSETID)),
+            )?;
         }
         if changes.uid.is_some() || changes.gid.is_some() {
             lchown(&path, changes.uid, changes.gid).map_err(errno)?;

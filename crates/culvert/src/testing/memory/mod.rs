@@ -9,7 +9,7 @@ mod state;
 
 use crate::{
     Attributes, Caller, Capabilities, DirectorySink, Entry, Errno, FileKind, FileSystem, Node,
-    OpenFlags, Opened, RenameFlags, Result, SetAttributes, StatFs,
+    OpenFlags, Opened, RenameFlags, Result, Rights, SetAttributes, StatFs,
 };
 use file::MemoryFile;
 use state::{Content, Inode, ROOT, State};
@@ -75,7 +75,7 @@ impl Memory {
         Ok(Opened::Driven(Box::new(MemoryFile {
             state: Arc::clone(&self.state),
             node,
-            superuser: caller.is_superuser(),
+            superuser: caller.has(Rights::FSETID),
         })))
     }
 
@@ -160,7 +160,7 @@ impl FileSystem for Memory {
             _ => return Err(Errno::ENXIO.into()),
         }
         if flags.truncate() {
-            state.truncate(node, 0, caller.is_superuser())?;
+            state.truncate(node, 0, caller.has(Rights::FSETID))?;
         }
         self.opened(&mut state, caller, node)
     }
@@ -263,8 +263,8 @@ impl FileSystem for Memory {
         changes: &SetAttributes,
     ) -> Result<Attributes> {
         let mut state = self.changing()?;
-        let in_group = caller.is_superuser() || caller.in_group(state.inode(node)?.gid);
-        state.change(node, changes, in_group, caller.is_superuser())
+        let in_group = caller.keeps_set_group_id(state.inode(node)?.gid);
+        state.change(node, changes, in_group, caller.has(Rights::FSETID))
     }
 
     fn create(

@@ -199,7 +199,7 @@ impl State {
             gid = parent.gid;
             match content {
                 Content::Directory(_) => mode |= SET_GID,
-                _ if caller.is_superuser() || caller.in_group(gid) => {}
+                _ if caller.keeps_set_group_id(gid) => {}
                 _ if mode & 0o2010 == 0o2010 => mode &= !SET_GID,
                 _ => {}
             }
@@ -352,7 +352,7 @@ impl State {
         }
         if let Some(permissions) = changes.permissions {
             inode.permissions = permissions & 0o7777;
-            if !in_group && inode.kind != FileKind::Directory {
+            if !in_group {
                 inode.permissions &= !SET_GID;
             }
         }
