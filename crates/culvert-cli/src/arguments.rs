@@ -5,6 +5,7 @@ use crate::failure::{Failure, shown};
 use crate::kernel_mount::arguments::{Mount, mount, unmount};
 use crate::words::WORDS;
 use culvert::mount::{Request, parse_mount, parse_volume};
+use culvert_preload::start::other_user;
 use lexopt::Arg::{Long, Short, Value};
 use std::{
     ffi::{OsStr, OsString},
@@ -21,6 +22,8 @@ pub enum Command {
     Run(Run),
     /// The second half of `culvert run`, in a process of that run.
     RunInside(Run),
+    /// A program of a run, for another user than that run's.
+    RunAgain(crate::run_again::Again),
     /// What programs of the run in this directory, which is over, have stored in mappings goes to their files.
     Recover(std::path::PathBuf),
     /// The pager of the run in this directory.
@@ -197,6 +200,7 @@ where
             Some(crate::INSIDE) => Ok(
                 run(&mut parser)?.map_or_else(|| Command::Print(RUN.into()), Command::RunInside)
             ),
+            Some(word) if word.as_bytes() == other_user::WORD.to_bytes() => run_again(&mut parser),
             Some(crate::RECOVER) => match parser.next().map_err(|error| bad(&error, ""))? {
                 Some(Value(directory)) => Ok(Command::Recover(directory.into())),
                 _ => Err(Failure::new("no run directory given")),
@@ -303,6 +307,24 @@ fn bytes(text: &std::ffi::OsStr) -> Option<u64> {
     };
     let number: u64 = digits.parse().ok()?;
     number.checked_mul(unit).filter(|&bytes| bytes != 0)
+}
+
+/// The words that a program gives that starts again, each as it stands.
+fn run_again(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
+    let words = parser.raw_args().map_err(|error| bad(&error, ""))?;
+    let words: Vec<OsString> = words.collect();
+    let number = |at: usize| words.get(at)?.to_str()?.parse::<i32>().ok();
+    match (number(0), number(1), words.get(2), words.get(3..)) {
+        (Some(descriptor), Some(flags), Some(program), Some(arguments)) => {
+            Ok(Command::RunAgain(crate::run_again::Again {
+                descriptor,
+                flags: flags as u8,
+                program: program.into(),
+                arguments: arguments.to_vec(),
+            }))
+        }
+        _ => Err(Failure::new("no program given")),
+    }
 }
 
 /// The words of `run`; None: its help is wanted.

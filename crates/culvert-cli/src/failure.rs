@@ -39,6 +39,11 @@ impl Failure {
         }
     }
 
+    /// What happened, without what to do.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The same failure with another exit status.
     #[must_use]
     pub fn status(mut self, status: u8) -> Self {

@@ -21,6 +21,7 @@ mod prepare;
 mod program;
 mod recovery;
 mod run;
+mod run_again;
 mod run_directory;
 mod umask;
 mod verdict;
@@ -80,6 +81,7 @@ fn execute(command: Command) -> Result<u8, Failure> {
         Command::Print(text) => print(&text),
         Command::Run(run) => Err(run::run(run)),
         Command::RunInside(run) => Err(run::continue_inside(run)),
+        Command::RunAgain(again) => Err(run_again::run(again)),
         Command::Recover(directory) => recovery::recover(&directory),
         Command::RunPager(directory) => pager::serve(&directory),
         Command::Drivers { name } => print(&drivers::describe(name.as_deref())?),

@@ -3,6 +3,7 @@
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
 use culvert_drivers::{Environment, Progress};
+use rustix::fs::Access;
 use std::{
     fs,
     io::{IsTerminal, Write, stderr},
@@ -17,7 +18,11 @@ const WARNINGS_SHOWN: usize = 10;
 /// Builds what the driver of `mount` needs (an archive's index) unless it is there already, prints what the user should know, and returns the
 /// mount as it travels.
 pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
-    let cache = cache_directory();
+    // A process that has become another user may still have the home of the one before.
+    let cache = cache_directory().filter(|cache| {
+        let own = cache.parent().unwrap_or(cache);
+        rustix::fs::access(own, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+    });
     let environment = Environment {
         cache_directory: cache.as_ref().map(|path| path.as_os_str().as_bytes()),
         run_directory: Some(run_directory.as_os_str().as_bytes()),

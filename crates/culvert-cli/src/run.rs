@@ -181,7 +181,7 @@ pub fn continue_inside(run: Run) -> Failure {
 
 /// How libculvert.so comes into the program.
 #[derive(Clone, Copy, Debug)]
-enum Carrier {
+pub enum Carrier {
     /// glibc's ld.so: as an auditor, before any library.
     Audit,
     /// musl's, which has no auditors.
@@ -230,7 +230,7 @@ fn own_environment() -> Environment {
 }
 
 /// Our environment with what makes a process part of the run in `directory`.
-fn environment(
+pub fn environment(
     directory: &Held,
     library: &Path,
     flags: u8,

@@ -9,6 +9,7 @@ use crate::recovery;
 use crate::umask::OwnerRights;
 use culvert::mount::Mount;
 use culvert_preload::paging::pager::NAMESPACE;
+use culvert_preload::start::other_user::Carried;
 use culvert_sys::trust;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::{
@@ -39,10 +40,17 @@ pub struct Held {
 impl Held {
     /// Writes the file that says what is mounted where.
     pub fn write_mounts(&self, mounts: &[Mount]) -> Result<(), Failure> {
-        let file = self.path.join("mounts");
-        fs::write(&file, culvert::mount::encode(mounts)).map_err(|error| {
-            Failure::new(format!("cannot write {}: {}", shown(&file), reason(&error)))
-        })
+        let mounts = culvert::mount::encode(mounts);
+        // Whom the directory is closed to reads the same by the descriptor that he inherits.
+        let command = std::env::current_exe().unwrap_or_default();
+        let carried = Carried::encode(command.as_os_str().as_bytes(), &mounts);
+        for (name, content) in [("mounts", mounts), ("lock", carried)] {
+            let file = self.path.join(name);
+            fs::write(&file, content).map_err(|error| {
+                Failure::new(format!("cannot write {}: {}", shown(&file), reason(&error)))
+            })?;
+        }
+        Ok(())
     }
 
     /// Says how many bytes of mapped files the run may hold.
@@ -86,12 +94,14 @@ pub fn create() -> Result<Held, Failure> {
     let _ = make_directory(&gate, "sites");
     let build = || -> io::Result<OwnedFd> {
         let made = make_directory(&gate, &name)?;
-        let lock = fs::OpenOptions::new()
-            .read(true)
+        let lock = directory.join("lock");
+        fs::OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(directory.join("lock"))?;
+            .open(&lock)?;
+        // For reading: programs of other users inherit it, too.
+        let lock = fs::File::open(lock)?;
         flock(&lock, FlockOperation::LockShared)?;
         for folder in ["shadows", "cwd", "exe"] {
             make_directory(&made, folder)?;

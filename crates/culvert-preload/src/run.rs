@@ -4,7 +4,7 @@
 //! <base>/sites/           site tables of programs and libraries, by build-id (culvert_intercept::cache)
 //! <base>/<id>/            0700, owned by the user; <base> is /dev/shm/culvert-<uid> or a fallback
 //!     mounts              the mounts, culvert::mount::encode
-//!     lock                held shared (flock) by every process of the run through an inherited descriptor
+//!     lock                held shared (flock) by every process of the run through an inherited descriptor; what another user's program reads by that (start/other_user.rs)
 //!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
 //!     shadows/M.N.path    a link that holds the path of node N, for drivers whose nodes another process must find by their path
 //!     cwd/M.N             one empty directory for each node that was made a working directory

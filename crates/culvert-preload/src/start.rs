@@ -1,6 +1,7 @@
 //! Start-up in a fresh program.
 
 mod emulated;
+pub mod other_user;
 
 use crate::exec::handed;
 use crate::exec::own_file::{self, OwnFile};
@@ -195,7 +196,13 @@ pub unsafe fn start(mut environment: Environment) {
     // SAFETY: the caller's promise.
     match unsafe { join(&carried, library) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
-        Err(reason) => lose_mounts(Some(&carried), &reason, NO_RUN),
+        Err(reason) => {
+            let (lock, flags) = (carried.lock_descriptor, carried.flags);
+            if let Some(errno) = other_user::start_again(lock, flags, &environment) {
+                crate::log!("it cannot be started again for its own user: {errno}");
+            }
+            lose_mounts(Some(&carried), &reason, NO_RUN);
+        }
     }
 }
 

@@ -123,7 +123,7 @@ impl World {
     }
 
     /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked,
-    /// `NAME-musl` and `NAME-static-musl` likewise with musl (musl-gcc must be there). A name that ends in `.py`, `.bash` or `.zsh` is a
+    /// `NAME-musl` and `NAME-static-musl` likewise with musl (musl-gcc must be there). A name that ends in `.py`, `.sh`, `.bash` or `.zsh` is a
     /// script as it stands.
     pub fn program(&self, name: &str) -> PathBuf {
         let cell = self
@@ -159,7 +159,7 @@ impl World {
 fn compile(name: &str, directory: &Path) -> PathBuf {
     let output = directory.join(name);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-    if [".py", ".bash", ".zsh"]
+    if [".py", ".sh", ".bash", ".zsh"]
         .iter()
         .any(|end| name.ends_with(end))
     {

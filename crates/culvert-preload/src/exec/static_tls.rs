@@ -219,6 +219,40 @@ fn start_again(room: u64) -> Errno {
 
 /// This program as it was started, with `room` bytes more of static TLS.
 fn image(room: u64) -> Result<Box<Image>, Errno> {
+    let Started { path, words, own } = as_started()?;
+    let mut image = Box::new(Image {
+        path,
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        strings: words.iter().map(|word| c_string(word)).collect(),
+        shadow: None,
+        nested: false,
+        handed: Vec::new(),
+    });
+    let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);
+    image.arguments = arguments.chain([0]).collect();
+    let environment = COUNT.environment.load(Relaxed);
+    let extras = Extras {
+        room: Some(room),
+        own,
+    };
+    environment::extend(&mut image, environment, Loader::Glibc, &extras)?;
+    image.environment.push(0);
+    Ok(image)
+}
+
+/// What execve gets to start this program as it was started.
+pub struct Started {
+    /// Its path, NUL-terminated.
+    pub path: Vec<u8>,
+    /// Its arguments.
+    pub words: Vec<Vec<u8>>,
+    /// What it is told about its own file.
+    own: super::OwnFile,
+}
+
+/// As this program was started.
+pub fn as_started() -> Result<Started, Errno> {
     // The strings are the kernel's; ld.so as a program may have taken its own out of the array.
     let text = read_file(b"/proc/self/cmdline\0")?;
     let words: Vec<&[u8]> = match text.strip_suffix(b"\0") {
@@ -252,25 +286,8 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
             }
         }
     };
-    let mut image = Box::new(Image {
-        path,
-        arguments: Vec::new(),
-        environment: Vec::new(),
-        strings: words.iter().map(|word| c_string(word)).collect(),
-        shadow: None,
-        nested: false,
-        handed: Vec::new(),
-    });
-    let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);
-    image.arguments = arguments.chain([0]).collect();
-    let environment = COUNT.environment.load(Relaxed);
-    let extras = Extras {
-        room: Some(room),
-        own,
-    };
-    environment::extend(&mut image, environment, Loader::Glibc, &extras)?;
-    image.environment.push(0);
-    Ok(image)
+    let words = words.into_iter().map(<[u8]>::to_vec).collect();
+    Ok(Started { path, words, own })
 }
 
 /// The path that execve was given, NUL-terminated (AT_EXECFN).

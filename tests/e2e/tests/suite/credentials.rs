@@ -2,6 +2,10 @@
 
 use crate::kernel_mount::possible;
 use culvert_e2e::{Case, Driver, User, world};
+use std::time::Duration;
+
+/// Thousands of calls, each by another user than the one before.
+const LIMIT: Duration = Duration::from_secs(300);
 
 #[test]
 fn credentials_belong_to_the_thread() {
@@ -25,7 +29,9 @@ fn owners_and_modes_decide_as_natively() {
         return;
     }
     for driver in [Driver::Memory, Driver::Driven] {
-        let case = Case::new(&format!("owners-{driver:?}"), User::Me).directory(driver);
+        let case = Case::new(&format!("owners-{driver:?}"), User::Me)
+            .directory(driver)
+            .limit(LIMIT);
         let program = case.program("ownership.py");
         for table in TABLES {
             let done = case.good(&format!("python3 {program} $M {table}"));
@@ -41,7 +47,9 @@ fn owners_and_modes_decide_as_natively_on_kernel_mounts() {
     if !world().is_root() || !possible() {
         return;
     }
-    let case = Case::new("owners-kernel", User::Me).directory(Driver::Memory);
+    let case = Case::new("owners-kernel", User::Me)
+        .directory(Driver::Memory)
+        .limit(LIMIT);
     let program = case.program("ownership.py");
     let words = ["--allow-other", "-o", "suid"];
     let script = format!("python3 {program} $M moves chmods chowns");

@@ -10,6 +10,7 @@ mod changing_bytes;
 mod command_line;
 mod completion;
 mod credentials;
+mod dropped;
 mod durability;
 mod fault;
 mod heritage;

@@ -1,0 +1,150 @@
+//! `culvert run-again`, by which a program of another user than its run's starts once more: in a run directory of that user's own, with the same mounts, opened
+//! with that user's rights. The program has found out by itself that it may not use the run (`culvert_preload::start::other_user`); what is mounted it knows by a
+//! descriptor that it inherited.
+
+use crate::{
+    failure::{Failure, shown},
+    prepare, program, run,
+    run_directory::{self, Held},
+    verdict::{self, Kind},
+};
+use culvert::mount::Mount;
+use culvert_preload::start::other_user::Carried;
+use std::{
+    ffi::OsString,
+    fs::File,
+    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    path::PathBuf,
+};
+
+/// What is started again.
+#[derive(Debug)]
+pub struct Again {
+    /// The inherited descriptor that says what is mounted.
+    pub descriptor: RawFd,
+    /// The flags of `CULVERT_RUN`.
+    pub flags: u8,
+    /// The program, as execve gets it.
+    pub program: PathBuf,
+    /// Its arguments, with its name.
+    pub arguments: Vec<OsString>,
+}
+
+/// Becomes the program; comes back only with the reason why not.
+pub fn run(again: Again) -> Failure {
+    let (environment, directory) = match joined(&again) {
+        Ok((environment, directory)) => (environment, Some(directory)),
+        Err(failure) => {
+            const STRICT: u8 = culvert_preload::start::STRICT;
+            if again.flags & STRICT != 0 {
+                return failure.status(crate::failure::NOT_EXECUTABLE);
+            }
+            tell(&again, &failure.to_string());
+            (std::env::vars_os().collect(), None)
+        }
+    };
+    let failure = program::execute(&again.program, &again.arguments, &environment);
+    if let Some(directory) = directory {
+        directory.discard();
+    }
+    failure
+}
+
+/// The environment of the program in a run of this user's.
+fn joined(again: &Again) -> Result<(program::Environment, Held), Failure> {
+    let mounts = inherited(again.descriptor)?;
+    let library = run::library()?;
+    let carrier = match verdict::of_program(&again.program) {
+        Ok((_, Kind::Preloaded)) => run::Carrier::Preload,
+        _ => run::Carrier::Audit,
+    };
+    let directory = run_directory::create()?;
+    let made = serve(again, &directory, mounts)
+        .and_then(|()| run::environment(&directory, &library, again.flags, Some(carrier)));
+    match made {
+        Ok(environment) => Ok((environment, directory)),
+        Err(failure) => {
+            directory.discard();
+            Err(failure)
+        }
+    }
+}
+
+/// What the run that this process inherited has mounted.
+fn inherited(descriptor: RawFd) -> Result<Vec<Mount>, Failure> {
+    // SAFETY: the program that became this command has left the descriptor to it.
+    let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let carried = Carried::read(file.as_raw_fd());
+    let _ = rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC);
+    // It stays open until exec.
+    let _ = File::from(file).into_raw_fd();
+    carried
+        .and_then(|carried| culvert::mount::decode(&carried.mounts).ok())
+        .ok_or_else(|| Failure::new("what is mounted cannot be read"))
+}
+
+/// Makes the mounts ready for this user. What he may not open stays mounted: who looks there gets EIO, and not what lies below.
+fn serve(again: &Again, directory: &Held, mounts: Vec<Mount>) -> Result<(), Failure> {
+    let mut refused = Vec::new();
+    let all: Vec<Mount> = mounts
+        .into_iter()
+        .map(|mount| {
+            let ready = match mount.driver.as_str() {
+                // Whoever has the file has all that is in it, whatever its modes say.
+                "memory" => Err(Failure::new(
+                    "files in memory are kept by the user of the run",
+                )),
+                "archive" => prepare::prepare(&of_this_user(&mount), &directory.path),
+                _ => may_open(&mount),
+            };
+            ready.unwrap_or_else(|failure| {
+                refused.push(format!(
+                    "{} ({})",
+                    shown(crate::failure::path(&mount.target)),
+                    failure.message()
+                ));
+                mount
+            })
+        })
+        .collect();
+    if !refused.is_empty() {
+        tell(again, &format!("it may not open {}", refused.join(", ")));
+    }
+    directory.write_mounts(&all)
+}
+
+/// `mount` without what the run's user has made for it: its index lies where only that user looks.
+fn of_this_user(mount: &Mount) -> Mount {
+    let mut mount = mount.clone();
+    mount.options.retain(|(name, value)| {
+        let path = crate::failure::path(value);
+        name != "index" || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok()
+    });
+    // As the run shows them: root's sees the archive's own.
+    for owner in ["uid", "gid"] {
+        if mount.options.iter().all(|(name, _)| name != owner) {
+            mount.options.push((owner.into(), b"archive".to_vec()));
+        }
+    }
+    mount
+}
+
+/// `mount` as it is, if this user may open it.
+fn may_open(mount: &Mount) -> Result<Mount, Failure> {
+    match culvert_drivers::open(mount, &culvert_drivers::Environment::default()) {
+        Ok(_) => Ok(mount.clone()),
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+fn tell(again: &Again, why: &str) {
+    use std::os::unix::ffi::OsStrExt;
+    let uid = rustix::process::geteuid().as_raw();
+    let why = why.replace('\n', " ");
+    culvert_preload::notice::say(
+        None,
+        again.program.as_os_str().as_bytes(),
+        &format!("it runs as user {uid}, and not as the user of the run: {why}"),
+        "mounts for all users are made by `culvert mount`",
+    );
+}

@@ -1,0 +1,95 @@
+//! A program of another user than the run's: its run directory is closed to it (0700). The run's lock file is not, which each program inherits open for reading:
+//! it says what is mounted, and where the command lies. By that the program starts again, in a run directory of its own user's (`culvert run-again`).
+//!
+//! The descriptor is as trustworthy as the environment that brought it, which brought this library, too. It gives nothing away: names of mounts and their sources.
+
+use super::Environment;
+use crate::exec::static_tls;
+use crate::memory::c_string;
+use crate::run::stat_descriptor;
+use alloc::{format, vec, vec::Vec};
+use culvert_sys::{Errno, nr, syscall};
+
+/// The word with which the command makes a run for this program (`argv[1]`).
+pub const WORD: &core::ffi::CStr = c"run-again";
+
+/// What the lock file of a run says.
+pub struct Carried {
+    /// The path of the command.
+    pub command: Vec<u8>,
+    /// The mounts, [`culvert::mount::encode`].
+    pub mounts: Vec<u8>,
+}
+
+impl Carried {
+    /// As it is written.
+    pub fn encode(command: &[u8], mounts: &[u8]) -> Vec<u8> {
+        [command, b"\0", mounts].concat()
+    }
+
+    /// Reads it from the descriptor `fd`, whose offset stays. None: it says nothing.
+    pub fn read(fd: i32) -> Option<Self> {
+        const LARGEST: usize = 1 << 20;
+        let mut text = vec![0u8; 4096];
+        let mut length = 0;
+        loop {
+            let rest = text.get_mut(length..)?;
+            let arguments = [fd as usize, rest.as_mut_ptr() as usize, rest.len(), length];
+            // SAFETY: the buffer is given with its length.
+            match unsafe { syscall::call(nr::PREAD64, arguments) } {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(Errno::EINTR) => {}
+                Err(_) => return None,
+            }
+            if length == text.len() && length < LARGEST {
+                text.resize(2 * length, 0);
+            }
+        }
+        text.truncate(length);
+        let end = text.iter().position(|&byte| byte == 0)?;
+        let mounts = text.split_off(end + 1);
+        text.pop();
+        let command = text;
+        command
+            .starts_with(b"/")
+            .then_some(Self { command, mounts })
+    }
+}
+
+/// Starts this program again for its own user, if the run that it was to join is another's: `lock` is that run's, as inherited, and `flags` are its flags.
+/// Comes back only if that is not so, or fails.
+pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Option<Errno> {
+    const S_IFMT: u32 = 0o170000;
+    const S_IFREG: u32 = 0o100000;
+    let found = stat_descriptor(lock).ok()?;
+    // SAFETY: geteuid has no arguments.
+    let user = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } as u32;
+    if found.st_mode & S_IFMT != S_IFREG || found.st_uid == user {
+        return None;
+    }
+    let carried = Carried::read(lock)?;
+    let started = static_tls::as_started().ok()?;
+    let command = c_string(&carried.command);
+    let (lock, flags) = (format!("{lock}\0"), format!("{flags}\0"));
+    let first = [
+        command.as_ptr() as usize,
+        WORD.as_ptr() as usize,
+        lock.as_ptr() as usize,
+        flags.as_ptr() as usize,
+        started.path.as_ptr() as usize,
+    ];
+    let words: Vec<Vec<u8>> = started.words.iter().map(|word| c_string(word)).collect();
+    let arguments = first
+        .into_iter()
+        .chain(words.iter().map(|word| word.as_ptr() as usize))
+        .chain([0])
+        .collect::<Vec<usize>>();
+    let call = [
+        command.as_ptr() as usize,
+        arguments.as_ptr() as usize,
+        environment.0 as usize,
+    ];
+    // SAFETY: path and strings end in NUL, the arrays in null pointers.
+    unsafe { syscall::call(nr::EXECVE, call) }.err()
+}

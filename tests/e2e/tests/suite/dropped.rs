@@ -1,0 +1,146 @@
+//! Programs that root starts and that become another user, in a run of root's: what they serve and execute sees the mounts as that user may.
+
+use culvert_e2e::{Case, Driver, User, installed, not_tested, world};
+
+const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+
+/// Makes files in `$M` that all, and that only root, may read.
+const FILES: &str = "cd /; umask 022; chmod 755 $M; mkdir $M/sub; echo text > $M/f; seq 1 100000 > $M/sub/big; echo own > $M/own; chmod 600 $M/own; ";
+
+/// What somebody sees there.
+const LOOKS: &str = "id -u; cat $M/f $M/own; md5sum < $M/sub/big; ls $M; cd $M/sub && wc -l big; cd ..; cat f; echo > new";
+
+fn ways() -> Vec<(&'static str, String)> {
+    let python = format!(
+        "python3 -c \"import os; os.setgroups([]); os.setgid(65534); os.setuid(65534); print(open(os.environ['M'] + '/f').read(), os.listdir(os.environ['M'] + '/sub')); os.execvp('sh', ['sh', '-c', '''{LOOKS}'''])\""
+    );
+    vec![
+        ("setpriv", format!("{NOBODY} sh -c '{LOOKS}'")),
+        ("gosu", format!("gosu nobody sh -c '{LOOKS}'")),
+        ("runuser", format!("runuser -u nobody -- sh -c '{LOOKS}'")),
+        ("su", format!("su -s /bin/sh nobody -c '{LOOKS}'")),
+        ("sudo", format!("sudo -u nobody M=$M sh -c '{LOOKS}'")),
+        ("python3", python),
+        // And back to a program that starts others.
+        (
+            "setpriv",
+            format!("{NOBODY} bash -c 'bash -c \"cat $M/f\"; env cat $M/f | sort'"),
+        ),
+        // A script, by its own name.
+        (
+            "setpriv",
+            format!(
+                "printf '#!/bin/sh -e\\necho \"$0\" \"$@\"; cat '$M'/f\\n' > $M/script; chmod 755 $M/script; cp -p $M/script $W/script; chmod 755 $W; {NOBODY} $W/script one 'two three'"
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn what_another_user_executes_sees_the_mounts() {
+    if !world().is_root() {
+        return;
+    }
+    for driver in [Driver::Passthrough, Driver::Bound, Driver::Driven] {
+        let case = Case::new(&format!("dropped-{driver:?}"), User::Me).directory(driver);
+        for (program, script) in ways() {
+            match installed(program) {
+                true => _ = case.script(&format!("{FILES}{script}")),
+                false => not_tested(format!("{program} is not installed")),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_another_user_executes_sees_archives() {
+    if !world().is_root() {
+        return;
+    }
+    let case = Case::new("dropped-archive", User::Me).odd();
+    for way in [NOBODY, "runuser -u nobody --", "gosu nobody"] {
+        if !installed(way.split(' ').next().unwrap_or_default()) {
+            not_tested(format!("{way} is not installed"));
+            continue;
+        }
+        case.script(&format!(
+            "cd /; {way} sh -c 'id -u; cat $M/hello.txt; stat -c %A,%U,%n $M/modes/*; cat $M/modes/600 $M/modes/644; md5sum $M/lines.txt'"
+        ));
+    }
+}
+
+/// nginx: its workers have been root's children.
+#[test]
+fn workers_of_another_user_serve_files() {
+    if !world().is_root() {
+        return;
+    }
+    if !installed("nginx") {
+        return not_tested("nginx is not installed");
+    }
+    for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
+        let case = Case::new(&format!("nginx-{driver:?}"), User::Me).directory(driver);
+        let serve = case.program("serve.sh");
+        for sendfile in ["on", "off"] {
+            let served = format!("sh {serve} $M {sendfile} f sub/big own none sub/");
+            case.good(&format!("{FILES}{served} | grep -v ' sub/ '"));
+        }
+    }
+}
+
+/// Whoever has the file of `memory` has all that is in it: it is not given to programs of others. They are told, and get an error, never an empty directory.
+#[test]
+fn memory_is_not_given_to_another_users_programs() {
+    if !world().is_root() {
+        return;
+    }
+    let case = Case::new("dropped-memory", User::Me).directory(Driver::Memory);
+    let script = format!("{FILES}{NOBODY} sh -c 'cat $M/f; ls $M; echo > $M/new; echo still here'");
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(done.text(), "still here\n", "{}", done.report());
+    let said = done.errors();
+    assert_eq!(said.matches("Input/output error").count(), 3, "{said}");
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("culvert: warning: "));
+    let line = line.unwrap_or_default();
+    for part in ["user 65534", "files in memory", "culvert mount"] {
+        assert!(line.contains(part), "{said}");
+    }
+    // Those of the process itself are served, with the rights that it has.
+    let own = "import os
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+m = os.environ['M']
+print(open(m + '/f').read(), sorted(os.listdir(m)))
+try: open(m + '/own')
+except OSError as error: print(error)";
+    case.good(&format!("{FILES}python3 -c \"{own}\""));
+}
+
+/// A hostile program as another user: neither descriptors that it inherited, nor what they can be opened anew as, nor the run's directory give it what only root
+/// may read or write.
+#[test]
+fn another_users_program_gains_nothing_by_what_it_inherits() {
+    if !world().is_root() {
+        return;
+    }
+    for driver in [Driver::Memory, Driver::Driven, Driver::NoDescriptor] {
+        let case = Case::new(&format!("attacked-{driver:?}"), User::Me).directory(driver);
+        for attacker in ["attacker", "attacker-static"] {
+            let attacker = case.program(attacker);
+            // What root has open, mapped and shared with a process that stays.
+            let uses = "import mmap, os, sys
+f = open(os.environ['M'] + '/secret', 'r+b')
+m = mmap.mmap(f.fileno(), 0)
+if os.fork() == 0: os.execvp('sh', ['sh', '-c', 'echo ready; read -r _'])
+os.wait()";
+            let script = format!(
+                "cd /; umask 077; echo TOPSECRET > $M/secret; mkfifo $W/in $W/out
+                 python3 -c \"{uses}\" < $W/in > $W/out & exec 8> $W/in; read -r _ < $W/out
+                 {NOBODY} {attacker} TOP SECRET $M/secret 8>&-; echo $?; exec 8>&-; wait"
+            );
+            let done = case.through_culvert(&["bash", "-c", &script]);
+            assert_eq!(done.text(), "user 65534 found 0\n0\n", "{}", done.report());
+        }
+    }
+}
