@@ -1,6 +1,6 @@
 //! The words of `culvert mount` and `culvert umount`.
 
-use super::log::Log;
+use super::{log::Log, times::Times};
 use crate::{
     arguments::{Command, bad},
     failure::{Failure, shown},
@@ -47,6 +47,8 @@ pub struct Mount {
     pub no_exec: bool,
     /// No symbolic link on it is followed.
     pub no_symlinks: bool,
+    /// When times of access change.
+    pub times: Times,
     /// Where messages go once the mount is up.
     pub log: Option<Log>,
 }
@@ -169,8 +171,14 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let (mut valid, mut absent, mut mistake) = (None, None, None);
     let (mut requests, mut request_timeout) = (Requests::Auto, None);
     let mut named = Vec::new();
+    let (mut times, mut refused) = (Times::default(), None);
     // Words of mount(8) that are the kernel's, not the driver's.
     request.options.retain(|(name, value)| {
+        match times.take(name) {
+            Ok(true) => return false,
+            Ok(false) => {}
+            Err(failure) => refused = Some(failure),
+        }
         match name.as_str() {
             "valid" | "absent" => match (seconds(value), name.as_str()) {
                 (None, _) => {
@@ -229,6 +237,9 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
             }
         }
     }
+    if let Some(failure) = refused {
+        return Err(failure);
+    }
     if let Some(text) = mistake {
         return Err(Failure::new(text));
     }
@@ -248,6 +259,7 @@ pub fn mount(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
         requests,
         request_timeout,
         trace,
+        times,
         log,
     }))
 }
@@ -374,6 +386,11 @@ mod tests {
             "noexec",
             "symfollow",
             "nosymfollow",
+            "noatime",
+            "relatime",
+            "strictatime",
+            "nodiratime",
+            "lazytime",
             "default_permissions",
             "nonempty",
             "restart",

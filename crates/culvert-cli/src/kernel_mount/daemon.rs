@@ -57,6 +57,7 @@ fn child(ready: Ready, parent: io::PipeWriter) {
     let mut parent = Some(parent);
     let outcome = serve(ready, |ready| {
         detach(ready.messages.as_ref())?;
+        ready.close_inherited();
         if let Some(mut parent) = parent.take() {
             // Who was killed meanwhile needs no answer.
             let _ = parent.write_all(&[UP]);
@@ -74,7 +75,7 @@ fn child(ready: Ready, parent: io::PipeWriter) {
     }
 }
 
-/// Standard input is nothing; output and messages go to `out`, or where they went.
+/// Standard input is nothing; output and messages go to `out`; without it output goes nowhere, messages where they went.
 fn detach(out: Option<&OwnedFd>) -> Result<(), Failure> {
     let nothing = Path::new("/dev/null");
     let input = File::open(nothing)
@@ -82,7 +83,9 @@ fn detach(out: Option<&OwnedFd>) -> Result<(), Failure> {
     let failed = |error: rustix::io::Errno| Failure::new(io::Error::from(error).to_string());
     rustix::stdio::dup2_stdin(&input).map_err(failed)?;
     let Some(out) = out else {
-        return Ok(());
+        // Messages go to standard error alone.
+        let nothing = super::log::append(nothing)?;
+        return rustix::stdio::dup2_stdout(&nothing).map_err(failed);
     };
     rustix::stdio::dup2_stdout(out).map_err(failed)?;
     rustix::stdio::dup2_stderr(out).map_err(failed)

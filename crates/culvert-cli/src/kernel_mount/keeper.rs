@@ -15,7 +15,7 @@ use rustix::{
 };
 use std::{
     io::{self, Write},
-    os::fd::IntoRawFd,
+    os::fd::{AsRawFd, IntoRawFd},
     thread,
     time::{Duration, Instant},
 };
@@ -34,8 +34,12 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
     signals::prepare_keeper();
     super::more_descriptors();
     let estate = Estate::new().map_err(cannot)?;
-    let held = held(&ready.mount)?;
-    let own = culvert_server::estate::open_descriptors();
+    let held = match &ready.source {
+        Some(source) => Some(source.as_raw_fd()),
+        None => held(&ready.mount)?,
+    };
+    let mut own = culvert_server::estate::open_descriptors();
+    own.retain(|number| !ready.inherited.has(*number));
     let mut up = Some(up);
     let mut ending = false;
     let (mut fruitless, mut idle) = (0, 0);

@@ -3,6 +3,7 @@
 pub mod arguments;
 mod daemon;
 pub mod helper;
+mod inherited;
 mod keeper;
 mod log;
 mod notify;
@@ -10,6 +11,7 @@ pub mod registry;
 pub mod remount;
 mod signals;
 mod target;
+mod times;
 
 use crate::{
     failure::{Failure, path, reason, shown},
@@ -27,9 +29,13 @@ use culvert_server::{
         place::{Place, Which},
     },
 };
+use inherited::Inherited;
 use std::{
     ffi::OsString,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -43,9 +49,23 @@ struct Ready {
     /// What the server counts.
     counters: Option<&'static Counters>,
     asked: Mount,
+    /// What no server needs.
+    inherited: Inherited,
+    /// The source, where the server uses it by another mount than its path leads to.
+    source: Option<OwnedFd>,
 }
 
 impl Ready {
+    /// Closes what was inherited, now that the mount is up.
+    fn close_inherited(&self) {
+        // Each server opens it anew.
+        let source = path(&self.asked.request.source);
+        let named = source.starts_with("/dev/fd") || source.starts_with("/proc");
+        if !(self.asked.restart && named) {
+            self.inherited.close();
+        }
+    }
+
     /// One line about the mount.
     fn what(&self) -> String {
         let source = shown(path(&self.asked.request.source));
@@ -55,6 +75,7 @@ impl Ready {
 
 /// Makes the mount, and serves it: in the foreground, or in a process of its own that is left behind. The exit status.
 pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
+    let inherited = Inherited::now();
     let target = target::check(path(&asked.request.target))?;
     let (source, driver) = mounts::source(&asked.request)?;
     target::check_outside(&target, &source, driver)?;
@@ -68,6 +89,7 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     mount
         .check()
         .map_err(|error| Failure::new(error.to_string()))?;
+    let times = asked.times.source(&mount)?;
     let messages = match &asked.log {
         Some(log) => log.open()?,
         None if asked.foreground => None,
@@ -93,6 +115,8 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
         messages,
         counters: None,
         asked,
+        inherited,
+        source: times,
     };
     match registry::counters(&ready) {
         Ok(counters) => ready.counters = Some(counters),
@@ -107,6 +131,7 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
                 let failed = |error| Failure::new(std::io::Error::from(error).to_string());
                 rustix::stdio::dup2_stderr(out).map_err(failed)?;
             }
+            ready.close_inherited();
             notify::ready(std::process::id(), &ready.what());
             Ok(())
         }),
@@ -118,7 +143,10 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
 fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result<u8, Failure> {
     let outcome = match ready.asked.restart {
         true => keeper::keep(&ready, up),
-        false => serve_until_unmounted(&ready, None, None, up),
+        false => {
+            let held = ready.source.as_ref().map(AsRawFd::as_raw_fd);
+            serve_until_unmounted(&ready, held, None, up)
+        }
     };
     if ready.asked.foreground {
         notify::notify("STOPPING=1");
@@ -233,6 +261,7 @@ fn start(
                 devices: asked.devices,
                 no_exec: asked.no_exec,
                 no_symlinks: asked.no_symlinks,
+                times: asked.times.flags(),
             })
             .map_err(failure)?;
             let device = match estate {

@@ -70,6 +70,14 @@ pub fn remount(asked: &Remount) -> Result<u8, Failure> {
         .ok_or_else(|| wrong("it is gone, or another mount lies over it"))?;
     let there = format!("/proc/self/fd/{}", root.as_raw_fd());
     let flags = wanted(own, &asked.options);
+    let before = changed(MountFlags::empty(), own.split(|&byte| byte == b','));
+    let of_times = MountFlags::NOATIME | MountFlags::NODIRATIME | MountFlags::RELATIME;
+    let said = |word: &str| asked.options.iter().any(|one| one == word.as_bytes());
+    let stricter = said("strictatime") && before.intersects(of_times);
+    if (before ^ flags).intersects(of_times) || stricter || said("lazytime") {
+        return Err(wrong("times of access stay as they were mounted")
+            .advice("end it and mount it again: culvert umount TARGET"));
+    }
     let is_read_only = whole.split(|&byte| byte == b',').any(|word| word == b"ro");
     if is_read_only && !flags.contains(MountFlags::RDONLY) {
         return Err(wrong("it was mounted read-only, and its server only reads")

@@ -29,6 +29,9 @@ pub struct Mounting<'a> {
     pub no_exec: bool,
     /// No symbolic link on it is followed. Only root's mounts may have it.
     pub no_symlinks: bool,
+    /// What mount tables show of times of access, which are the driver's: `MOUNT_ATTR_*`
+    /// (mount_setattr(2)). Of root's mounts.
+    pub times: u32,
 }
 
 /// Why a mount cannot be made or ended, and what to do about it.

@@ -98,7 +98,7 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Whi
         fsconfig_set_flag(context, "ro")?;
     }
     fsconfig_create(context)?;
-    let mut flags = MountAttrFlags::empty();
+    let mut flags = MountAttrFlags::from_bits_retain(mounting.times);
     if !mounting.set_id {
         flags |= MountAttrFlags::MOUNT_ATTR_NOSUID;
     }

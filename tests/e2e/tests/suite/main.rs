@@ -18,6 +18,7 @@ mod isolation;
 mod kernel_administered;
 mod kernel_capabilities;
 mod kernel_idmapped;
+mod kernel_inherits;
 mod kernel_life;
 mod kernel_load;
 mod kernel_locks;
