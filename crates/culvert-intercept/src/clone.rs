@@ -11,6 +11,7 @@
 use crate::{
     Call, Outcome,
     dispatch::{self, Verdict, config},
+    filters::{self, Filter},
     quiesce,
     signal::{
         actions::{self, Actions},
@@ -102,6 +103,7 @@ struct Kept {
     frame: Frame,
     flags: CloneFlags,
     blocked: u64,
+    filters: *mut Filter,
     /// The parent's actions.
     actions: *mut Actions,
     /// The child's.
@@ -192,6 +194,7 @@ fn inherit(block: &ThreadBlock, child: &ThreadBlock, frame: &Frame, flags: Clone
     progress.flags = flags;
     progress.exclusive = false;
     child.needed.inherit(block.needed.blocked());
+    filters::inherit(block, child);
     if flags.files() {
         child.table.store(block.table.load(Relaxed), Relaxed);
     }
@@ -234,6 +237,7 @@ fn put_aside(
         core::ptr::copy_nonoverlapping(from_ref(frame), &raw mut (*kept).frame, 1);
         (&raw mut (*kept).flags).write(flags);
         (&raw mut (*kept).blocked).write(block.needed.blocked());
+        (&raw mut (*kept).filters).write(block.filters.load(Relaxed));
         (&raw mut (*kept).actions).write(actions);
         if !flags.sighand() {
             (*actions).copy_to(&raw mut (*kept).own);
@@ -270,6 +274,7 @@ fn bring_back(block: &ThreadBlock, frame: &mut Frame, progress: &mut InProgress)
             .pending()
             .fetch_or(from.pending.load(Relaxed), Relaxed);
         block.needed.inherit((*kept).blocked);
+        block.filters.store((*kept).filters, Relaxed);
         block.actions.store((*kept).actions, Relaxed);
         progress.exclusive = false;
         progress.kept = (*kept).previous;

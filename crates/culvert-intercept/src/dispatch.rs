@@ -1,12 +1,12 @@
 //! From the entry to the handler, and what the engine itself does about a call.
 
 use crate::{
-    Call, Config, Interest, Outcome, clone, descriptors, entry, interest, quiesce,
+    Call, Config, Interest, Outcome, clone, descriptors, entry, filters, interest, quiesce,
     signal::{actions, alternate, deliver::Restart, deliver::set_mask, mask},
     thread::{self, ThreadBlock},
     wait,
 };
-use core::cell::UnsafeCell;
+use core::{cell::UnsafeCell, sync::atomic::Ordering::Relaxed};
 use culvert_sys::{Errno, nr, syscall};
 
 /// What becomes of a call that the engine has a say in.
@@ -73,6 +73,12 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
     let record = unsafe { &*frame.record };
     let number = frame.call.number;
     frame.number = number;
+    frame.refused = 0;
+    if !block.filters.load(Relaxed).is_null() && filters::refuse(block, &frame.call, record) {
+        frame.result = number as isize;
+        frame.resume = record.forward;
+        return entry::LEAVE;
+    }
     let verdict = if record.number < 0 && !is_offered(&frame.call) {
         Verdict::Outcome(Outcome::Forward)
     } else if interest::is_own(number) {

@@ -29,6 +29,7 @@ pub mod descriptors;
 mod dispatch;
 pub mod elf;
 mod entry;
+pub mod filters;
 pub mod frames;
 pub mod functions;
 mod install;

@@ -195,6 +195,7 @@ unsafe fn try_object(
     let edits = registry::add(
         (code.start, code.end),
         (base, size as u64),
+        (base as usize + Chunk::HEADER, chunk.sites.len()),
         core::mem::take(&mut chunk.edits),
         traps,
     );

@@ -13,6 +13,8 @@ struct Entry {
     code: (u64, u64),
     /// The stubs.
     stubs: (u64, u64),
+    /// Their records.
+    records: (usize, usize),
     /// What was changed, by address.
     edits: &'static [Edit],
     /// `ud2` sites: address, and address of the record.
@@ -20,6 +22,14 @@ struct Entry {
     /// Set when something else was mapped there.
     gone: AtomicBool,
     next: *const Entry,
+}
+
+impl Entry {
+    fn records(&self) -> &'static [SiteRecord] {
+        let (at, count) = self.records;
+        // SAFETY: written before the entry was added, in memory that is never unmapped nor changed again.
+        unsafe { core::slice::from_raw_parts(at as *const SiteRecord, count) }
+    }
 }
 
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
@@ -35,10 +45,11 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     })
 }
 
-/// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of stubs at `stubs`.
+/// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of stubs at `stubs`, with `count` records at `records`.
 pub(crate) fn add(
     (start, end): (u64, u64),
     (stubs, size): (u64, u64),
+    (records, count): (usize, usize),
     edits: Vec<Edit>,
     traps: impl Iterator<Item = (usize, usize)>,
 ) -> &'static [Edit] {
@@ -46,6 +57,7 @@ pub(crate) fn add(
     let entry = Box::leak(Box::new(Entry {
         code: (start, end),
         stubs: (stubs, stubs + size),
+        records: (records, count),
         edits,
         traps: traps.collect(),
         gone: AtomicBool::new(false),
@@ -98,4 +110,24 @@ pub fn trap_site(address: usize) -> Option<&'static SiteRecord> {
 /// Whether `address` is in a stub. Safe in signal handlers.
 pub fn in_stub(address: usize) -> bool {
     entries().any(|entry| (entry.stubs.0..entry.stubs.1).contains(&(address as u64)))
+}
+
+/// The record of a site whose system-call instruction was moved into its stub: the kernel says that it came from where the program's code goes on
+/// there, `resume`. Safe in signal handlers.
+pub(crate) fn moved_to(resume: usize) -> Option<&'static SiteRecord> {
+    let holds = |entry: &&Entry| (entry.stubs.0..entry.stubs.1).contains(&(resume as u64));
+    let mut records = entries().filter(holds).flat_map(Entry::records);
+    records.find(|record| record.resume == resume && record.is_moved())
+}
+
+/// The same by where that instruction was, or by what is behind it. Safe in signal handlers.
+pub(crate) fn moved_from(address: usize) -> Option<&'static SiteRecord> {
+    let holds = |entry: &&Entry| {
+        let here = (entry.code.0..=entry.code.1).contains(&(address as u64));
+        here && !entry.gone.load(Acquire)
+    };
+    let mut records = entries().filter(holds).flat_map(Entry::records);
+    records.find(|record| {
+        record.is_moved() && (record.instruction == address || record.behind() == address)
+    })
 }

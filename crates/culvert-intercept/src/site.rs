@@ -15,3 +15,15 @@ pub struct SiteRecord {
     /// The number, where it is part of the instructions; else -1.
     pub number: i32,
 }
+
+impl SiteRecord {
+    /// Behind the program's own instruction: where the kernel says that the call came from.
+    pub(crate) fn behind(&self) -> usize {
+        self.instruction.wrapping_add(crate::sites::SYSCALL.len())
+    }
+
+    /// Whether that instruction is executed in the stub, so that the kernel says another place.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.resume != self.behind()
+    }
+}

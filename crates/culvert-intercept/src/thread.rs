@@ -4,7 +4,7 @@
 //! made by an intercepted clone gets it before it runs. Blocks are never unmapped: a block whose thread has ended is used again.
 
 use crate::{
-    Call, SiteRecord,
+    Call, SiteRecord, filters,
     signal::{self, Recorded, actions::Actions, deliver::Restart, mask::Needed},
 };
 use core::{
@@ -84,6 +84,8 @@ pub(crate) struct Frame {
     pub restart: Restart,
     /// The flags of the alternate stack.
     pub alternate_flags: i32,
+    /// Nonzero: the kernel has refused the program's call (SECCOMP_RET_TRAP of a filter that `filters` does not know).
+    pub refused: u32,
 }
 
 /// A thread's block. The GS base points to it.
@@ -104,6 +106,8 @@ pub struct ThreadBlock {
     pub(crate) lent: UnsafeCell<[u64; 3]>,
     /// How the clone in progress was asked for.
     pub(crate) clone: UnsafeCell<crate::clone::InProgress>,
+    /// The seccomp filters that the thread has installed or inherited.
+    pub(crate) filters: filters::Chain,
     next: AtomicPtr<ThreadBlock>,
     /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork child *shares* them with its parent.
     pub slot: [AtomicUsize; 4],
@@ -156,6 +160,7 @@ impl ThreadBlock {
                 number: 0,
                 restart: Restart::No,
                 alternate_flags: 0,
+                refused: 0,
             }),
             waits: AtomicU32::new(0),
             vforks: AtomicU32::new(0),
@@ -164,6 +169,7 @@ impl ThreadBlock {
             recorded: UnsafeCell::new(Recorded::new()),
             lent: UnsafeCell::new([0; 3]),
             clone: UnsafeCell::new(crate::clone::InProgress::NONE),
+            filters: filters::Chain::new(null_mut()),
             next: AtomicPtr::new(null_mut()),
             slot: [const { AtomicUsize::new(0) }; 4],
             table: AtomicUsize::new(0),
@@ -221,6 +227,7 @@ impl ThreadBlock {
         self.waits.store(0, Relaxed);
         self.vforks.store(0, Relaxed);
         self.actions.store(signal::actions::of_process(), Relaxed);
+        self.filters.store(filters::common(), Relaxed);
         for slot in &self.slot {
             slot.store(0, Relaxed);
         }

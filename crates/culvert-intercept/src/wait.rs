@@ -7,6 +7,8 @@ use core::{
     sync::atomic::Ordering::{Relaxed, SeqCst},
 };
 
+use culvert_sys::{Errno, syscall};
+
 /// A signal for the program is pending: the hook is to end, with [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
@@ -78,6 +80,9 @@ pub fn pending() -> bool {
 /// # Safety
 /// As [`culvert_sys::syscall::raw`].
 pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, Interrupted> {
+    if syscall::is_stopped(number, &args) {
+        return Ok(Errno::ENOSYS.negated());
+    }
     let block = current();
     let mut interrupted = 0;
     block.waits.store(1, SeqCst);

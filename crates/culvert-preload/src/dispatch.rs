@@ -29,12 +29,8 @@ pub fn row(number: usize) -> Option<&'static Row> {
 
 /// When the engine is to offer a call. Constant once the process has joined its run.
 pub fn interest(number: usize) -> Interest {
-    // Foreign descriptors of these matter only when one may be on the empty directory under a mount, or on one whose listing lacks a mount point.
-    let process = process::get();
-    let missing = process.targets_missing && number != nr::FSTAT;
-    if matches!(number, nr::FSTAT | nr::GETDENTS | nr::GETDENTS64)
-        && !(process.targets_exist || missing)
-    {
+    // Foreign descriptors of these matter only when one may be on the empty directory under a mount.
+    if number == nr::FSTAT && !process::get().targets_exist {
         return Interest::Descriptor0;
     }
     match row(number).map(|row| row.treatment) {

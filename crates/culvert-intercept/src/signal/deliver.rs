@@ -1,6 +1,6 @@
 //! Recorded signals, on the way out of a hook.
 
-use super::{actions, alternate, context::AlternateStack, handler::Information};
+use super::{actions, alternate, context::AlternateStack, handler::Information, refused};
 use crate::thread::{ALTERNATE_STACK, SIGNALS, ThreadBlock};
 use core::sync::atomic::Ordering::Relaxed;
 use culvert_sys::{Errno, nr, syscall};
@@ -55,6 +55,7 @@ pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
             frame.result = Errno::EINTR.negated();
         }
     }
+    refused::undo(block);
     raise_all(block);
     block.pending().store(0, Relaxed);
 }
@@ -85,17 +86,8 @@ pub(crate) fn raise(information: &Information) {
         let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
         let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
         let signal = information.signal as usize;
-        if syscall::call(
-            nr::RT_TGSIGQUEUEINFO,
-            [
-                process,
-                thread,
-                signal,
-                core::ptr::from_ref(information) as usize,
-            ],
-        )
-        .is_err()
-        {
+        let at = core::ptr::from_ref(information) as usize;
+        if syscall::call(nr::RT_TGSIGQUEUEINFO, [process, thread, signal, at]).is_err() {
             let _ = syscall::call(nr::TGKILL, [process, thread, signal]);
         }
     }

@@ -5,7 +5,7 @@ use super::{
     actions::{self, Action, Disposition},
     bit,
     context::{self, Context},
-    deliver, mask,
+    deliver, mask, refused,
 };
 use crate::{
     clone, dispatch, entry, registry,
@@ -39,6 +39,11 @@ impl Information {
         address: 0,
         rest: [0; 13],
     };
+
+    /// Of SIGSYS: the call's number.
+    pub(super) fn number(&self) -> u32 {
+        self.rest[0] as u32
+    }
 
     /// Raised by the kernel for an instruction, not sent by anybody (`SI_FROMUSER` of `include/linux/signal_types.h`).
     fn is_fault(&self) -> bool {
@@ -145,6 +150,7 @@ extern "C" fn on_signal(
         return 0;
     }
     let block = interrupted(context);
+    let refusal = refused::is_refusal(signal, information);
     if let Some(block) = block {
         if fault && block.state().load(Relaxed) != OUTSIDE {
             // A defect of ours or of a driver: let it be seen.
@@ -161,17 +167,14 @@ extern "C" fn on_signal(
             BOUNDARY => match context::boundary(block, context) {
                 Some(boundary) => {
                     context::leave(block, context, &boundary);
+                    if refusal {
+                        refused::from_engine(block, information);
+                    }
                     return after_boundary(block, signal, information, context);
                 }
-                None => {
-                    record(block, information, context);
-                    return 0;
-                }
+                None => return inside(block, refusal, information, context),
             },
-            _ => {
-                record(block, information, context);
-                return 0;
-            }
+            _ => return inside(block, refusal, information, context),
         }
     }
     run(block, signal, information, context, fault)
@@ -228,6 +231,18 @@ fn parent_after_clone(context: &Context) -> bool {
     (entry::clone_after()..entry::clone_child_end()).contains(&context.rip) && context.rax != 0
 }
 
+fn inside(
+    block: &ThreadBlock,
+    refusal: bool,
+    information: &mut Information,
+    context: &mut Context,
+) -> usize {
+    if !refusal || refused::is_the_programs(block, information, context) {
+        record(block, information, context);
+    }
+    0
+}
+
 /// A signal inside a hook: for later. Everything asynchronous is blocked from the return of this handler on.
 fn record(block: &ThreadBlock, information: &Information, context: &mut Context) {
     // SAFETY: only handlers of this thread write here; the values are plain.
@@ -272,7 +287,7 @@ fn after_boundary(
 fn run(
     block: Option<&ThreadBlock>,
     signal: usize,
-    information: &Information,
+    information: &mut Information,
     context: &mut Context,
     fault: bool,
 ) -> usize {
@@ -294,7 +309,9 @@ fn run(
             if flags & actions::SA_RESETHAND != 0 {
                 table.reset(signal);
             }
-            let _ = context;
+            if refused::is_refusal(signal, information) {
+                refused::show(information, context);
+            }
             handler
         }
         _ => {

@@ -14,6 +14,7 @@ pub(crate) mod context;
 pub(crate) mod deliver;
 pub(crate) mod handler;
 pub(crate) mod mask;
+mod refused;
 
 pub(crate) use alternate::adopt_alternate_stack;
 pub(crate) use handler::Recorded;

@@ -20,9 +20,7 @@ pub fn close(call: &mut Call) -> Outcome {
         return done(Err(Errno::EBADF));
     }
     let Some(held) = descriptor(call.args[0]) else {
-        if culvert_intercept::descriptors::get(fd) == crate::descriptors::LISTING
-            || table.has_class(fd)
-        {
+        if table.has_class(fd) {
             table.remove(fd);
         }
         return Outcome::Forward;

@@ -1,4 +1,4 @@
-//! Listing directories: getdents64 and its old form, and the listing of `/proc/self/fd`'s hidden entries.
+//! Listing directories: getdents64 and its old form.
 
 use super::{Answer, descriptor, done, mount_points};
 use crate::description::{Held, Object};
@@ -6,7 +6,7 @@ use crate::process;
 use crate::watch::Event;
 use culvert::{DirectoryEntry, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::{nr, syscall};
+use culvert_sys::nr;
 
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
 const OWN_ENTRIES: u64 = 2;
@@ -90,10 +90,11 @@ pub fn getdents(call: &mut Call) -> Outcome {
     let Some(held) = descriptor(fd) else {
         return if process::get().table.is_internal(fd as i32) {
             done(Err(Errno::EBADF))
-        } else if culvert_intercept::descriptors::get(fd as i32) == crate::descriptors::LISTING {
-            done(list_descriptors(call))
         } else {
-            super::targets::list_foreign(call)
+            match super::targets::list_foreign(call) {
+                Outcome::Forward => done(super::hidden::list(call)),
+                outcome => outcome,
+            }
         };
     };
     done(list(&held, fd as i32, Records::of(call)))
@@ -166,39 +167,6 @@ fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
         }
         records.answer()
     })?
-}
-
-/// The kernel's listing of `/proc/self/fd` without Culvert's own descriptors.
-fn list_descriptors(call: &Call) -> Answer {
-    let [fd, buffer, size, ..] = call.args;
-    let internal = process::get().table.internal();
-    let name_at = if call.number == nr::GETDENTS { 18 } else { 19 };
-    let mut bytes = alloc::vec![0u8; (size as u32 as usize).min(1 << 16)];
-    loop {
-        // SAFETY: the buffer is given with its length.
-        let got =
-            unsafe { syscall::call(call.number, [fd, bytes.as_mut_ptr() as usize, bytes.len()]) }?;
-        let (mut from, mut kept) = (0, 0);
-        while from + name_at < got {
-            let length = usize::from(u16::from_ne_bytes([bytes[from + 16], bytes[from + 17]]))
-                .max(name_at + 1);
-            let name = &bytes[from + name_at..(from + length).min(got)];
-            let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
-            let number = core::str::from_utf8(name)
-                .ok()
-                .and_then(|name| name.parse::<i32>().ok());
-            if !number.is_some_and(|number| internal.contains(&number)) {
-                bytes.copy_within(from..(from + length).min(got), kept);
-                kept += length;
-            }
-            from += length;
-        }
-        if kept > 0 || got == 0 {
-            return user::copy_out(buffer, &bytes[..kept])
-                .map(|()| kept)
-                .map_err(|_| Errno::EFAULT);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod cwd;
 pub mod descriptor;
 pub mod directory;
 pub mod file;
+mod hidden;
 pub mod host;
 pub mod inotify;
 pub mod io;

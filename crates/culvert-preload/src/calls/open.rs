@@ -181,9 +181,6 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
             if path.starts_with(b"/proc/") && path.windows(4).any(|part| part == b"/fd/") {
                 process.table.forget(fd as i32);
             }
-            if super::proc_files::is_descriptor_listing(path) {
-                process.table.lists_descriptors(fd as i32);
-            }
             if flags & (O_DIRECTORY | O_PATH) != 0
                 && process.targets_exist
                 && let Some(mount) = stat_descriptor(fd as i32)

@@ -56,7 +56,7 @@ fn escaped(text: &[u8]) -> Vec<u8> {
 }
 
 /// Whether `path` is the directory of this process's descriptors.
-pub fn is_descriptor_listing(path: &[u8]) -> bool {
+fn is_descriptor_listing(path: &[u8]) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     if path == b"/dev/fd" {
         return true;

@@ -12,7 +12,9 @@ use crate::run::{ShadowName, stat_path};
 use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind};
-use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
+use culvert_intercept::{
+    Call, CloneFlags, ForkHooks, Outcome, descriptors as classes, filters::Filter,
+};
 use culvert_sys::{nr, own_descriptors, sync::Mutex};
 
 /// What happens around the making of processes.
@@ -326,9 +328,9 @@ pub fn confine(call: &mut Call) -> Outcome {
         process::get().forget_credentials();
         return done(answer);
     }
-    if !may_confine(call) {
+    let Some(filter) = may_install(call) else {
         return Outcome::Forward;
-    }
+    };
     let process = process::get();
     // Before the call: a filter may be every thread's from the moment it is there (SECCOMP_FILTER_FLAG_TSYNC).
     process.confine();
@@ -337,14 +339,17 @@ pub fn confine(call: &mut Call) -> Outcome {
     let of_all = call.number == nr::SECCOMP && call.args[1] & (TSYNC | NEW_LISTENER) == TSYNC;
     if answer.is_err() || of_all && answer != Ok(0) {
         process.is_not_confined();
-    } else if let Some(child) = process::vfork_child() {
+        return done(answer);
+    }
+    filter.installed(call.number == nr::SECCOMP && call.args[1] & TSYNC != 0);
+    if let Some(child) = process::vfork_child() {
         child.filters.fetch_add(1, Relaxed);
     }
     done(answer)
 }
 
-/// Whether `call` can install a filter: programs ask with others, and with none given, what the kernel knows (libseccomp, systemd, OpenSSH).
-fn may_confine(call: &Call) -> bool {
+/// The filter that `call` may install: programs ask with others, and with none given, what the kernel knows (libseccomp, systemd, OpenSSH).
+fn may_install(call: &Call) -> Option<Filter> {
     const PR_SET_SECCOMP: usize = 22;
     // SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER; of prctl they are larger by one (include/uapi/linux/seccomp.h).
     const STRICT: u32 = 0;
@@ -353,9 +358,13 @@ fn may_confine(call: &Call) -> bool {
     let (mode, filter) = match call.number {
         nr::SECCOMP => (first as u32, third),
         _ if first as u32 as usize == PR_SET_SECCOMP => ((second as u32).wrapping_sub(1), third),
-        _ => return false,
+        _ => return None,
     };
-    mode == STRICT || mode == FILTER && filter != 0
+    match mode {
+        STRICT => Some(Filter::strict()),
+        FILTER => Filter::read(filter),
+        _ => None,
+    }
 }
 
 /// umask(2)

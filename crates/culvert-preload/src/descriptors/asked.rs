@@ -7,7 +7,7 @@
 //! The engine's classes say of all numbers that nobody knows, but for Culvert's own.
 
 use super::recognise::{Looked, kernel_flags};
-use super::{INTERNAL, LISTING, Table, counted, dup_from, node_paths, set_close_on_exec};
+use super::{INTERNAL, Table, counted, dup_from, node_paths, set_close_on_exec};
 use crate::description::{Description, Held, Kept, Object};
 use crate::process::{self, tables};
 use crate::run::{descriptor_path, stat_descriptor};
@@ -33,7 +33,7 @@ impl Table {
             }
         }
         for fd in 0..=u16::MAX.into() {
-            if !matches!(classes::get(fd), INTERNAL | LISTING | classes::UNKNOWN) {
+            if !matches!(classes::get(fd), INTERNAL | classes::UNKNOWN) {
                 classes::set(fd, classes::UNKNOWN);
             }
         }

@@ -55,12 +55,7 @@ impl Table {
 
     #[cold]
     fn find_backed(&self, fd: i32, class: u8) -> Option<MountId> {
-        if fd < 0
-            || matches!(
-                class,
-                super::INTERNAL | super::LISTING | super::OURS | super::UNBUFFERED
-            )
-        {
+        if fd < 0 || matches!(class, super::INTERNAL | super::OURS | super::UNBUFFERED) {
             return None;
         }
         if class == classes::FOREIGN && self.opened_through(fd).is_none() {

@@ -273,7 +273,7 @@ pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descrip
 }
 
 /// The lowest number that [`dup_high`] gives.
-pub(super) fn lowest_internal() -> i32 {
+pub fn lowest_internal() -> i32 {
     (internal_floor() / 4).max(3)
 }
 

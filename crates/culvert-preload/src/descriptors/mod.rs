@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
-pub use internal::{dup_high, open_high};
+pub use internal::{dup_high, lowest_internal, open_high};
 pub use node_paths::{
     find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
 };
@@ -32,8 +32,6 @@ pub use recognise::kernel_flags;
 pub const OURS: u8 = 2;
 /// The class of a descriptor that Culvert itself holds.
 pub const INTERNAL: u8 = 3;
-/// The class of a foreign descriptor on a directory that lists descriptors.
-pub const LISTING: u8 = 4;
 /// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are looked at ([`crate::calls::unbuffered`]).
 pub const UNBUFFERED: u8 = 5;
 const CHUNK: usize = 1024;
@@ -130,7 +128,7 @@ impl Table {
 
     fn find(&self, fd: i32) -> Option<Held> {
         self.known(fd).or_else(|| match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | LISTING | UNBUFFERED | backed::BACKED.. => None,
+            classes::FOREIGN | INTERNAL | UNBUFFERED | backed::BACKED.. => None,
             _ if fd < 0 => None,
             _ => self.recognise(fd),
         })
@@ -300,13 +298,6 @@ impl Table {
     /// Whether it is known that `fd` is one of the kernel's own, open with O_DIRECT.
     pub fn is_unbuffered(&self, fd: i32) -> bool {
         (0..=0xffff).contains(&fd) && classes::get(fd) == UNBUFFERED
-    }
-
-    /// Records that `fd`, which the kernel opened, lists descriptors.
-    pub fn lists_descriptors(&self, fd: i32) {
-        if process::vfork_child_with_table().is_none() {
-            classes::set(fd, LISTING);
-        }
     }
 
     /// Whether `fd` is in the table, without a look at descriptors that nobody knows.

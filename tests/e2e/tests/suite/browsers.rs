@@ -1,0 +1,73 @@
+//! Debian's Chromium and Firefox with their sandboxes, as an ordinary user: a page looks as natively.
+
+use culvert_e2e::{Case, Driver, User, installed, world};
+use std::time::Duration;
+
+const PAGE: &str = "<!doctype html><html><body style='background:#123456;margin:0'><div id=x style='width:100px;height:100px;background:#fe0'></div>
+<h1 style='color:#fff'>hello</h1><img src=dot.svg><script>document.getElementById('x').style.background='#0f0'</script></body></html>";
+const PICTURE: &str = "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='40'><circle cx='20' cy='20' r='18' fill='#f0f'/></svg>";
+
+/// `$D` of the script is where the page is, `$F` where the profile is.
+fn looks_the_same(browser: &str, name: &str, driver: Driver, page: &str, profile: &str) {
+    if !installed(browser) {
+        return;
+    }
+    // A browser of root's has no sandbox.
+    let user = match world().is_root() {
+        true => User::Nobody,
+        false => User::Me,
+    };
+    let case = Case::new(&format!("{browser}-{name}-{driver:?}"), user)
+        .directory(driver)
+        .limit(Duration::from_secs(240));
+    // Nothing that would look for a network.
+    let run = match browser {
+        "chromium" => {
+            "chromium --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync \
+             --disable-breakpad --user-data-dir=$F --window-size=400,300 --screenshot=$W/shot.png file://$D/page.html"
+        }
+        _ => {
+            "for p in app.update.enabled app.normandy.enabled network.captive-portal-service.enabled network.connectivity-service.enabled \
+               toolkit.telemetry.enabled datareporting.policy.dataSubmissionEnabled browser.safebrowsing.malware.enabled \
+               browser.safebrowsing.phishing.enabled extensions.systemAddon.update.enabled browser.shell.checkDefaultBrowser; do
+               echo \"user_pref(\\\"$p\\\", false);\"; done > $F/user.js; echo 'user_pref(\"services.settings.server\", \"data:,\");' >> $F/user.js
+             MOZ_CRASHREPORTER_DISABLE=1 firefox-esr --headless --no-remote --profile $F --window-size 400,300 --screenshot $W/shot.png file://$D/page.html"
+        }
+    };
+    // Both leave locks and sockets in their profile; what is in it differs from run to run.
+    let script = format!(
+        "export HOME=$W/home XDG_RUNTIME_DIR=$W/run; mkdir -p -m 700 $HOME $XDG_RUNTIME_DIR; D={page}/pages; F={profile}/profile; mkdir -p $D $F
+         printf %s \"$PAGE\" > $D/page.html; printf %s \"$PICTURE\" > $D/dot.svg
+         {run} > $W/said 2>&1; echo $?; md5sum < $W/shot.png || cat $W/said; ls $D; test -n \"$(ls $F)\" && echo a profile"
+    );
+    let case = case.variable("PAGE", PAGE).variable("PICTURE", PICTURE);
+    let done = case.good(&script);
+    assert!(done.text().ends_with("a profile\n"), "{}", done.report());
+}
+
+macro_rules! browsers {
+    ($($name:ident $browser:literal;)*) => { $(
+        mod $name {
+            use super::{Driver, looks_the_same};
+            #[test]
+            fn beside_a_mount() { looks_the_same($browser, "beside", Driver::Passthrough, "$W", "$W"); }
+            #[test]
+            fn page_on_a_mount() {
+                for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
+                    looks_the_same($browser, "page", driver, "$M", "$W");
+                }
+            }
+            #[test]
+            fn profile_on_a_mount() {
+                for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
+                    looks_the_same($browser, "profile", driver, "$W", "$M");
+                }
+            }
+        }
+    )* };
+}
+
+browsers! {
+    chromium "chromium";
+    firefox "firefox-esr";
+}
