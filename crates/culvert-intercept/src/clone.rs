@@ -188,6 +188,7 @@ fn inherit(block: &ThreadBlock, child: &ThreadBlock, frame: &Frame, flags: Clone
     own.rflags = frame.rflags;
     own.saved = frame.saved;
     own.number = frame.number;
+    own.program_gs = frame.program_gs;
     own.mxcsr = frame.mxcsr;
     own.vectors = frame.vectors;
     own.restart = Restart::No;
@@ -263,6 +264,8 @@ fn bring_back(block: &ThreadBlock, frame: &mut Frame, progress: &mut InProgress)
         frame.rflags = from.rflags;
         frame.saved = from.saved;
         frame.number = from.number;
+        frame.program_gs = from.program_gs;
+        frame.claimed_gs = 0;
         frame.mxcsr = from.mxcsr;
         frame.vectors = from.vectors;
         frame.alternate_base = from.alternate_base;
@@ -328,6 +331,9 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
     // SAFETY: the thread's own block, in a hook.
     let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
     let flags = progress.flags;
+    if !flags.vfork() {
+        block.fs.store(thread::fs_base(), Relaxed);
+    }
     if !flags.vm() {
         thread::only_one_left(block);
         quiesce::alone();

@@ -74,6 +74,7 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
     let number = frame.call.number;
     frame.number = number;
     frame.refused = 0;
+    frame.program_gs = core::mem::take(&mut frame.claimed_gs);
     if !block.filters.load(Relaxed).is_null() && filters::refuse(block, &frame.call, record) {
         frame.result = number as isize;
         frame.resume = record.forward;
@@ -179,7 +180,7 @@ fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
         nr::SIGALTSTACK => alternate::note(block, call.args[0]),
         nr::MMAP | nr::MPROTECT | nr::PKEY_MPROTECT => return map(call),
         nr::EXECVE | nr::EXECVEAT => return execute(call),
-        nr::ARCH_PRCTL => return arch_prctl(call),
+        nr::ARCH_PRCTL => return arch_prctl(block, call),
         _ => {}
     }
     Verdict::Outcome(Outcome::Forward)
@@ -216,22 +217,29 @@ fn execute(call: &Call) -> Verdict {
     })
 }
 
-/// The program wants the GS base for itself: it gets it, and its thread is not intercepted any more.
-fn arch_prctl(call: &Call) -> Verdict {
+/// The program's own GS base is given to it on the way out, and taken away on the way in (`thread::adopt`).
+fn arch_prctl(block: &ThreadBlock, call: &Call) -> Verdict {
     const ARCH_SET_GS: usize = 0x1001;
+    const ARCH_SET_FS: usize = 0x1002;
     const ARCH_GET_GS: usize = 0x1004;
-    match call.args[0] {
-        ARCH_SET_GS => (config().log)(
-            b"a thread uses the GS base itself (arch_prctl): it is not intercepted any more",
-        ),
-        // It has never set one.
-        ARCH_GET_GS => {
-            let written = crate::user::write(call.args[1], &0usize);
-            return Verdict::Outcome(Outcome::Return(
-                written.map_or(Errno::EFAULT.negated(), |()| 0),
-            ));
+    /// `TASK_SIZE_MAX` (arch/x86/include/asm/page_64.h), beyond which the kernel says EPERM.
+    const LIMIT: usize = (1 << 47) - 4096;
+    // SAFETY: the thread's own frame, in a hook.
+    let frame = unsafe { &mut *block.frame.get() };
+    let done = match call.args[0] as u32 as usize {
+        ARCH_SET_GS if call.args[1] >= LIMIT => Err(Errno::EPERM),
+        ARCH_SET_GS => {
+            frame.program_gs = call.args[1];
+            Ok(())
         }
-        _ => {}
-    }
-    Verdict::Outcome(Outcome::Forward)
+        ARCH_GET_GS => {
+            crate::user::write(call.args[1], &frame.program_gs).map_err(|_| Errno::EFAULT)
+        }
+        ARCH_SET_FS => {
+            block.fs.store(call.args[1], Relaxed);
+            return Verdict::Outcome(Outcome::Forward);
+        }
+        _ => return Verdict::Outcome(Outcome::Forward),
+    };
+    Verdict::Outcome(Outcome::Return(done.map_or_else(Errno::negated, |()| 0)))
 }

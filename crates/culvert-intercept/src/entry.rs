@@ -62,7 +62,7 @@ global_asm!(
 
     .pushsection .text.culvert_entry, "ax", @progbits
     .balign 64
-    .irp name, entry, entry_swapped, entry_probe, entry_inside, exit, exit_done, exit_end, exit_rare, exit_rare_end, boundary_done, boundary_end, execute, execute_call, execute_end, clone_check, clone_call, clone_after, clone_child_end, clone_retry
+    .irp name, entry, entry_swapped, entry_probe, entry_inside, exit, exit_done, exit_end, exit_rare, exit_borrowed, exit_rare_end, boundary_done, boundary_end, execute, execute_call, execute_end, clone_check, clone_call, clone_after, clone_child_end, clone_retry
     .globl culvert_\name
     .hidden culvert_\name
     .endr
@@ -78,8 +78,8 @@ culvert_entry:
 culvert_entry_swapped:
     lahf
     seto al
-    # Is the GS base ours? If the program uses it for itself, or we are in a hook already (an embedder's library calling through a patched site), the call
-    # is executed directly. The first read may fault; the fault handler then goes on at culvert_entry_foreign.
+    # Is the GS base ours? If the program uses it for itself (`adopt` then finds the block), or we are in a hook already (an embedder's library calling
+    # through a patched site: the call is executed directly), on at culvert_entry_foreign. The first read may fault; the fault handler then goes on at culvert_entry_foreign.
 culvert_entry_probe:
     cmp rcx, gs:[{THIS}]
     jne culvert_entry_foreign
@@ -148,12 +148,15 @@ culvert_exit:
     sahf
 8:  mov rax, [rcx + {RESULT}]
     mov rsp, [rcx + {RSP}]
-    mov dword ptr [rcx + {STATE}], {OUTSIDE}
+    mov rcx, [rcx + {PROGRAM_GS}]
+    jrcxz 10f
+    jmp 11f
+10: mov dword ptr gs:[{STATE}], {OUTSIDE}
 culvert_exit_done:
     jmp r11
 culvert_exit_end:
 
-    # A thread that has no block yet. On the program's stack, below its red zone; flags and all registers but rcx are kept.
+    # A thread that has no block yet, or whose GS base is the program's. On the program's stack, below its red zone; flags and all registers but rcx are kept.
 21: lea rsp, [rsp - 128]
     push r11
     push rax
@@ -200,7 +203,7 @@ culvert_entry_foreign:
     sahf
     bswap rax
     mov eax, eax
-    jmp [r11 + 8]
+    jmp 21b
 
     # On the program's alternate stack. A nested signal with SA_ONSTACK would be put at its top, over the program's frames, as our stack pointer
     # will lie elsewhere. So, while the kernel still sees us there, block signals; `dispatch` then takes the stack away and lets them in again.
@@ -221,6 +224,11 @@ culvert_entry_foreign:
 
     # And on the way out: all of them, the arithmetic ones from their own place.
 culvert_exit_rare:
+    # The program's GS base is another.
+11: mov dword ptr gs:[{STATE}], {OUTSIDE}
+culvert_exit_borrowed:
+    wrgsbase rcx
+    jmp r11
 7:  mov rax, [rcx + {RFLAGS}]
     and eax, ~0x9d5
     push rax
@@ -368,6 +376,7 @@ culvert_clone_retry:
     SAVED = const offset_of!(Frame, saved),
     CALL = const offset_of!(Frame, call),
     RESULT = const offset_of!(Frame, result),
+    PROGRAM_GS = const offset_of!(Frame, program_gs),
     RESUME = const offset_of!(Frame, resume),
     MXCSR = const offset_of!(Frame, mxcsr),
     MXCSR_NOW = const offset_of!(Frame, mxcsr_now),
@@ -416,6 +425,8 @@ labels! {
     exit_end = culvert_exit_end;
     /// The part of the way out for rare flags, from here ...
     exit_rare = culvert_exit_rare;
+    /// Outside, but for the program's own GS base, which is in rcx.
+    exit_borrowed = culvert_exit_borrowed;
     /// ... to here.
     exit_rare_end = culvert_exit_rare_end;
     /// The mask was restored.

@@ -62,6 +62,10 @@ pub(crate) struct Frame {
     pub result: isize,
     /// Where the program goes on.
     pub resume: usize,
+    /// The GS base that the way out gives back to a program that uses it itself; 0: ours stays.
+    pub program_gs: usize,
+    /// The same, from the entry to `dispatch`.
+    pub claimed_gs: usize,
     pub mxcsr: u32,
     pub mxcsr_now: u32,
     pub vectors: [Vector; 16],
@@ -108,6 +112,8 @@ pub struct ThreadBlock {
     pub(crate) clone: UnsafeCell<crate::clone::InProgress>,
     /// The seccomp filters that the thread has installed or inherited.
     pub(crate) filters: filters::Chain,
+    /// The thread's FS base, which libcs give each thread for itself: how its block is found when the program uses the GS base. 0: not known.
+    pub(crate) fs: AtomicUsize,
     next: AtomicPtr<ThreadBlock>,
     /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork child *shares* them with its parent.
     pub slot: [AtomicUsize; 4],
@@ -147,6 +153,8 @@ impl ThreadBlock {
                 },
                 result: 0,
                 resume: 0,
+                program_gs: 0,
+                claimed_gs: 0,
                 mxcsr: 0,
                 mxcsr_now: 0,
                 vectors: [Vector([0; 2]); 16],
@@ -170,6 +178,7 @@ impl ThreadBlock {
             lent: UnsafeCell::new([0; 3]),
             clone: UnsafeCell::new(crate::clone::InProgress::NONE),
             filters: filters::Chain::new(null_mut()),
+            fs: AtomicUsize::new(0),
             next: AtomicPtr::new(null_mut()),
             slot: [const { AtomicUsize::new(0) }; 4],
             table: AtomicUsize::new(0),
@@ -219,11 +228,14 @@ impl ThreadBlock {
             (*frame).this = core::ptr::from_ref(self) as usize;
             (*frame).alternate_size = 0;
             (*frame).alternate_held = 0;
+            (*frame).program_gs = 0;
+            (*frame).claimed_gs = 0;
             (*self.recorded.get()).forget();
         }
         self.needed.inherit(0);
         self.state().store(OUTSIDE, Relaxed);
         self.pending().store(0, Relaxed);
+        self.fs.store(0, Relaxed);
         self.waits.store(0, Relaxed);
         self.vforks.store(0, Relaxed);
         self.actions.store(signal::actions::of_process(), Relaxed);
@@ -353,6 +365,7 @@ pub(crate) fn take_first() -> &'static ThreadBlock {
     link(&FIRST);
     USED.fetch_add(1, SeqCst);
     FIRST.prepare();
+    FIRST.fs.store(fs_base(), Relaxed);
     &FIRST
 }
 
@@ -393,6 +406,24 @@ pub(crate) fn gs_base() -> usize {
     base
 }
 
+/// The FS base of the calling thread.
+pub(crate) fn fs_base() -> usize {
+    let base;
+    // SAFETY: FSGSBASE was found by `install`.
+    unsafe { asm!("rdfsbase {}", out(reg) base, options(nostack, preserves_flags, nomem)) };
+    base
+}
+
+/// The block of the calling thread, whose GS base is the program's (wasm2c's compiled modules, as in Firefox, set it by `wrgsbase`, which nobody sees).
+fn by_fs_base() -> Option<&'static ThreadBlock> {
+    let fs = fs_base();
+    let mut found =
+        all().filter(|block| fs != 0 && block.is_used() && block.fs.load(Relaxed) == fs);
+    let block = found.next()?;
+    // Not of two, as processes that share memory may have.
+    (found.next().is_none() && block.state().load(Relaxed) == OUTSIDE).then_some(block)
+}
+
 /// The calling thread's block, when the GS base is ours; fault-checked, as a program may have put anything there.
 pub(crate) fn own() -> Option<&'static ThreadBlock> {
     let base = gs_base();
@@ -408,6 +439,19 @@ pub(crate) fn own() -> Option<&'static ThreadBlock> {
 /// Finds a block for a thread that the engine has not seen yet: one that was there before it, or was made by code that is not patched. Called on the
 /// program's stack; returns 0 when there is no memory, and the call is then executed without a hook.
 pub(crate) extern "C" fn adopt() -> usize {
+    let base = gs_base();
+    if base != 0 {
+        if let Some(block) = own() {
+            return (block.state().load(Relaxed) == OUTSIDE) as usize;
+        }
+        let Some(block) = by_fs_base() else {
+            return 0;
+        };
+        // SAFETY: the thread's own block. A signal handler that comes in between finds a consistent one, too: its first hook gives the base back.
+        unsafe { (*block.frame.get()).claimed_gs = base };
+        set_gs_base(core::ptr::from_ref(block) as usize);
+        return 1;
+    }
     let everything = !0u64;
     let mut mask = 0u64;
     // SAFETY: masks of ours; signals wait, so that no handler of this thread comes here a second time meanwhile.
@@ -422,12 +466,15 @@ pub(crate) extern "C" fn adopt() -> usize {
             ],
         );
         let block = if gs_base() == 0 {
-            crate::quiesce::before_thread();
-            take()
+            by_fs_base().or_else(|| {
+                crate::quiesce::before_thread();
+                take()
+            })
         } else {
             own()
         };
         if let Some(block) = block {
+            block.fs.store(fs_base(), Relaxed);
             signal::adopt_alternate_stack(block);
             set_gs_base(core::ptr::from_ref(block) as usize);
         }

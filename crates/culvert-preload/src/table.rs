@@ -212,7 +212,7 @@ table! {
     PIVOT_ROOT pivot_root => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "a root in a mount cannot be had");
     SYSCTL _sysctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
     PRCTL prctl => Handled(Interest::Always, calls::process::confine);
-    ARCH_PRCTL arch_prctl => Engine("the GS base is ours");
+    ARCH_PRCTL arch_prctl => Engine("the GS base is ours while a call is answered");
     ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
     SETRLIMIT setrlimit => Handled(Interest::Always, calls::process::limits);
     CHROOT chroot => Handled(Interest::Always, calls::cwd::chroot);

@@ -11,8 +11,8 @@ mod memory_functions;
 mod stack;
 
 use core::sync::atomic::{AtomicBool, Ordering::*};
-use culvert_preload::exec::library_names;
 use culvert_preload::exec::static_tls::{self, LinkMap};
+use culvert_preload::exec::{debugger, library_names};
 use culvert_preload::start::{Environment, start};
 
 /// Both ways in may be taken by the same object (an auditor's initialiser runs too).
@@ -43,6 +43,7 @@ pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *m
     if namespace == LM_ID_BASE {
         // SAFETY: ld.so's promise.
         unsafe { static_tls::object(map) };
+        debugger::object(map);
     }
     // No symbol's binding is asked for.
     0
@@ -52,6 +53,8 @@ pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *m
 #[unsafe(no_mangle)]
 pub extern "C" fn la_preinit(_: *mut usize) {
     static_tls::end();
+    // SAFETY: ld.so's promise; before the program's initialisers.
+    unsafe { debugger::hide_auditor() };
 }
 
 /// # Safety

@@ -1,7 +1,7 @@
 //! The interrupted registers as the kernel lays them on the stack (`struct ucontext`, `struct sigcontext_64` of `arch/x86/include/uapi/asm/sigcontext.h`).
 
 use crate::{
-    entry,
+    entry, thread,
     thread::{ALTERNATE_STACK, OUTSIDE, ThreadBlock},
 };
 use core::sync::atomic::Ordering::Relaxed;
@@ -113,6 +113,9 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
         block.pending().fetch_and(!ALTERNATE_STACK, Relaxed);
     }
     block.state().store(OUTSIDE, Relaxed);
+    if frame.program_gs != 0 {
+        thread::set_gs_base(frame.program_gs);
+    }
 }
 
 /// Flags as `lahf` and `seto` left them, in their places in rflags.
@@ -124,6 +127,9 @@ fn arithmetic_flags(saved: usize) -> usize {
 pub(crate) fn step_out(context: &mut Context) {
     let rip = context.rip;
     if (entry::exit_done()..entry::exit_end()).contains(&rip) {
+        context.rip = context.r11;
+    } else if rip == entry::exit_borrowed() {
+        thread::set_gs_base(context.rcx);
         context.rip = context.r11;
     } else if (entry::address()..entry::inside()).contains(&rip) {
         if rip >= entry::swapped() {

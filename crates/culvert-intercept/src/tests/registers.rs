@@ -318,7 +318,7 @@ fn a_hook_keeps_every_register_flag_and_the_red_zone() {
 }
 
 #[test]
-fn a_thread_with_a_gs_base_of_its_own_runs_natively() {
+fn a_thread_with_a_gs_base_of_its_own_keeps_it() {
     alone(|| {
         start(spoil);
         // SAFETY: a number.
@@ -330,6 +330,8 @@ fn a_thread_with_a_gs_base_of_its_own_runs_natively() {
             crate::thread::set_gs_base(base);
             for _ in 0..100 {
                 check(&mut random, nr::GETPPID, parent);
+                check(&mut random, nr::GETUID, 0x1234_5678);
+                assert_eq!(crate::thread::gs_base(), base);
             }
         }
         crate::thread::set_gs_base(own);

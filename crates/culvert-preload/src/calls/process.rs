@@ -8,7 +8,7 @@ use crate::exec::{self, Program};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, Restrictions};
-use crate::run::{ShadowName, stat_path};
+use crate::run::{ShadowName, stat_descriptor, stat_path};
 use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind};
@@ -249,11 +249,16 @@ pub fn execveat(call: &mut Call) -> Outcome {
             Outcome::Forward
         };
     }
+    if path.is_empty() && flags & AT_EMPTY_PATH == 0 {
+        return done(Err(Errno::ENOENT));
+    }
+    if ours.is_none()
+        && let Err(errno) = may_start_below(fd, path)
+    {
+        return done(Err(errno));
+    }
     crate::paging::executes();
     if path.is_empty() {
-        if flags & AT_EMPTY_PATH == 0 {
-            return done(Err(Errno::ENOENT));
-        }
         // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
         let shown = format!("/dev/fd/{fd}");
         return done(Err(exec::execute(
@@ -277,6 +282,9 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     });
                 };
                 let attributes = super::stat::described(&held)?;
+                if attributes.kind == FileKind::Symlink {
+                    return Err(Errno::ELOOP);
+                }
                 if attributes.kind != FileKind::Regular
                     || !permits(&process::caller(), &attributes, 1)
                 {
@@ -310,12 +318,48 @@ pub fn execveat(call: &mut Call) -> Outcome {
         environment,
         &|path| {
             if path == first {
-                locate(fd, text, last)
+                let program = locate(fd, text, last)?;
+                match last == LastStep::NoFollow && is_link(&program) {
+                    // The kernel is told a path without a flag.
+                    true => Err(Errno::ELOOP),
+                    false => Ok(program),
+                }
             } else {
                 locate(super::path::AT_FDCWD, path, LastStep::Follow)
             }
         },
     )))
+}
+
+/// Whether the kernel's own descriptor `fd` is one that execveat(2) of `path` can start from (`path_init`, fs/namei.c, and `do_open_execat`, fs/exec.c).
+fn may_start_below(fd: i32, path: Path<'_>) -> Result<(), Errno> {
+    if fd == super::path::AT_FDCWD {
+        return match path.is_empty() {
+            true => Err(Errno::EACCES), // a directory
+            false => Ok(()),
+        };
+    }
+    if path.bytes().first() == Some(&b'/') {
+        return Ok(());
+    }
+    if process::get().table.is_internal(fd) {
+        return Err(Errno::EBADF);
+    }
+    let mode = stat_descriptor(fd)?.st_mode;
+    match FileKind::of_mode(mode) == Some(FileKind::Directory) || path.is_empty() {
+        true => Ok(()),
+        false => Err(Errno::ENOTDIR),
+    }
+}
+
+/// Whether the kernel would find a symbolic link there, and follow it.
+fn is_link(program: &Program) -> bool {
+    let (Program::Host(host) | Program::Backed { host, .. }) = program else {
+        return false;
+    };
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    let found = super::host::stat_at(super::path::AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);
+    found.is_ok_and(|found| FileKind::of_mode(found.st_mode) == Some(FileKind::Symlink))
 }
 
 /// prctl(2), seccomp(2): a filter may be coming.

@@ -7,7 +7,7 @@ use crate::shadow::Descriptor;
 use crate::start::OUTSIDE;
 use alloc::{vec, vec::Vec};
 use culvert::Errno;
-use culvert_intercept::user;
+use culvert_intercept::user::{self, StringError};
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 
@@ -165,6 +165,21 @@ pub fn pointers(address: usize) -> Result<Vec<usize>, Errno> {
         }
         list.push(pointer);
     }
+}
+
+/// Whether all strings of the lists can be read, and none is longer than the kernel takes (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
+pub fn strings(lists: &[usize]) -> Result<(), Errno> {
+    const LONGEST: usize = 32 * 4096;
+    let mut room = vec![0u8; LONGEST];
+    for list in lists {
+        for pointer in pointers(*list)? {
+            user::string_in(pointer, &mut room).map_err(|error| match error {
+                StringError::Fault => Errno::EFAULT,
+                StringError::TooLong => Errno::E2BIG,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn starts_with(address: usize, prefix: &[u8]) -> Result<bool, Errno> {

@@ -6,7 +6,7 @@ use crate::memory::c_string;
 use crate::process;
 use crate::run::{stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor};
-use culvert::Errno;
+use culvert::{Errno, FileKind};
 use culvert_sys::{nr, syscall};
 
 /// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path` (NUL-terminated), as the kernel sees it.
@@ -72,6 +72,15 @@ impl Look {
         Ok(Self {
             file: shadow::open(path, 0o4000 /* O_NONBLOCK: a FIFO is no program */, 0)?,
         })
+    }
+
+    /// What the kernel says before it looks at the arguments (`do_open_execat`, fs/exec.c), of a program that is at `path` (NUL-terminated).
+    pub fn check(&self, path: &[u8]) -> Result<(), Errno> {
+        let mode = stat_descriptor(self.file.0)?.st_mode;
+        match FileKind::of_mode(mode) == Some(FileKind::Regular) && is_executable(path) {
+            true => super::busy::may_execute(self.file.0),
+            false => Err(Errno::EACCES),
+        }
     }
 
     /// Reads what there is at `offset`; 0 for errors too.

@@ -5,6 +5,7 @@
 
 pub mod busy;
 mod copied_tree;
+pub mod debugger;
 mod directories;
 mod ended_process;
 mod environment;
@@ -104,9 +105,32 @@ fn prepare(
     environment: usize,
     locate: &Locate<'_>,
 ) -> Result<(Box<Image>, Loader), Errno> {
+    let mut depth = 0;
+    let prepared = assemble(path, arguments, environment, locate, &mut depth);
+    // The kernel has copied all strings before it looks for an interpreter.
+    prepared.map_err(|errno| match depth {
+        0 => errno,
+        _ => environment::strings(&[arguments, environment])
+            .err()
+            .unwrap_or(errno),
+    })
+}
+
+/// `depth`: how many interpreters were looked at.
+fn assemble(
+    path: &[u8],
+    arguments: usize,
+    environment: usize,
+    locate: &Locate<'_>,
+    depth: &mut u32,
+) -> Result<(Box<Image>, Loader), Errno> {
+    // The kernel opens the file first.
+    let given = pointers(arguments);
+    let bad = given.as_ref().err().copied();
+    let bad = bad.or_else(|| pointers(environment).err());
     let mut image = Box::new(Image {
         path: Vec::new(),
-        arguments: pointers(arguments)?,
+        arguments: given.unwrap_or_default(),
         environment: Vec::new(),
         strings: Vec::new(),
         shadow: None,
@@ -120,11 +144,10 @@ fn prepare(
     let mut arguments = image.arguments.clone();
     // The kernel reads `#!` lines itself, unless the script or an interpreter lies on a mount.
     let mut ourselves = false;
-    let mut depth = 0;
     let mut room = None;
     let loader = loop {
         let program = match locate(&name) {
-            Err(_) if depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
+            Err(_) if *depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
             program => program?,
         };
         (shown, on_mount_path) = (None, None);
@@ -146,26 +169,33 @@ fn prepare(
                 (host, true)
             }
         };
-        ourselves |= on_mount && depth > 0;
-        if ourselves || depth == 0 {
+        ourselves |= on_mount && *depth > 0;
+        if ourselves || *depth == 0 {
             image.path.clone_from(&host);
             image.arguments.clone_from(&arguments);
             image.shadow = shadow;
         }
         let mut look = match Look::open(&host) {
             Ok(look) => look,
+            Err(errno) if bad.is_some() => {
+                let refused = errno != Errno::EACCES || !look::is_executable(&host);
+                return Err(bad.filter(|_| !refused).unwrap_or(errno));
+            }
             // Executable but not readable: the kernel may still run it.
             Err(Errno::EACCES) => break Loader::None(look::unreadable(&host)),
-            Err(_) if depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
+            Err(_) if *depth > 0 && !ourselves => break Loader::None(Why::NoInterpreter),
             Err(error) => return Err(error),
         };
+        if let Some(bad) = bad {
+            return Err(look.check(&host).err().unwrap_or(bad));
+        }
         match look.format() {
             Format::Script {
                 interpreter,
                 argument,
             } => {
-                depth += 1;
-                if depth > 5 {
+                *depth += 1;
+                if *depth > 5 {
                     return Err(Errno::ELOOP);
                 }
                 if !look::is_executable(&host) {

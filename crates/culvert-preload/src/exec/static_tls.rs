@@ -82,7 +82,7 @@ impl LinkMap {
     ///
     /// # Safety
     /// This is ld.so's own map of an object that is mapped.
-    unsafe fn entry(&self, tag: usize) -> Option<usize> {
+    pub(super) unsafe fn entry(&self, tag: usize) -> Option<usize> {
         if self.dynamic.is_null() {
             return None;
         }
