@@ -43,7 +43,8 @@ pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *m
     if namespace == LM_ID_BASE {
         // SAFETY: ld.so's promise.
         unsafe { static_tls::object(map) };
-        debugger::object(map);
+        // SAFETY: ld.so's promise.
+        unsafe { debugger::object(map) };
     }
     // No symbol's binding is asked for.
     0
@@ -54,7 +55,7 @@ pub unsafe extern "C" fn la_objopen(map: *const LinkMap, namespace: isize, _: *m
 pub extern "C" fn la_preinit(_: *mut usize) {
     static_tls::end();
     // SAFETY: ld.so's promise; before the program's initialisers.
-    unsafe { debugger::hide_auditor() };
+    unsafe { debugger::end() };
 }
 
 /// # Safety

@@ -10,8 +10,12 @@ struct told {
     struct told *next;
 };
 
+// Where debuggers find it; `_r_debug` may be a copy that the linker has made.
 static void tell(void) {
-    struct told *told = (struct told *)&_r_debug;
+    struct told *told = 0;
+    for (ElfW(Dyn) *entry = _DYNAMIC; entry->d_tag; entry++)
+        if (entry->d_tag == DT_DEBUG) told = (struct told *)entry->d_un.d_ptr;
+    printf("the program's own: version %d; ", _r_debug.r_version);
     int namespaces = 1, objects = 0;
     if (told->base.r_version > 1)
         for (struct told *next = told->next; next; next = next->next) namespaces++;

@@ -7,7 +7,7 @@ use super::{Answer, RESTART, host::stat_at};
 use crate::descriptors::lowest_internal;
 use crate::memory::{Path, c_string};
 use crate::process;
-use crate::run::stat_descriptor;
+use crate::run::{read_link_at, stat_descriptor};
 use alloc::{format, vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::{Call, user, wait};
@@ -91,6 +91,9 @@ fn without_ours(call: &Call, got: usize) -> Answer {
         // Of the process whose `fd` or `fdinfo` directory this is.
         let path = c_string(format!("../fd/{number}").as_bytes());
         let found = stat_at(listing as i32, Path::of(&path), 0).map(identity);
+        if number >= high && is_of_run(listing, &path) {
+            return true;
+        }
         ours.iter().any(|(fd, own)| match (found, own) {
             (Ok(found), Ok(own)) => (*fd == number || number >= high) && found == *own,
             // Not to be looked at, by a seccomp filter.
@@ -108,6 +111,17 @@ fn without_ours(call: &Call, got: usize) -> Answer {
     }
     user::copy_out(buffer, &kept).map_err(|_| Errno::EFAULT)?;
     Ok(kept.len())
+}
+
+/// Whether `path` below `listing` is the link of what a process of the run may hold alone: a file of the run directory, or that of its private descriptors.
+fn is_of_run(listing: usize, path: &[u8]) -> bool {
+    let run = &process::get().run.path;
+    read_link_at(listing as i32, path).is_ok_and(|link| {
+        link == b"/memfd:culvert (deleted)"
+            || link
+                .strip_prefix(&run[..])
+                .is_some_and(|rest| rest.starts_with(b"/"))
+    })
 }
 
 fn is_of_proc(listing: usize) -> bool {

@@ -6,7 +6,7 @@
 use super::static_tls::LinkMap;
 use core::{
     ptr::null_mut,
-    sync::atomic::{AtomicPtr, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed},
 };
 
 /// `struct r_debug_extended`.
@@ -25,15 +25,36 @@ struct Debug {
 static PROGRAM: AtomicPtr<LinkMap> = AtomicPtr::new(null_mut());
 
 /// ld.so has mapped an object into the program's own namespace, first the program.
-pub fn object(map: *const LinkMap) {
-    let _ = PROGRAM.compare_exchange(null_mut(), map.cast_mut(), Relaxed, Relaxed);
+///
+/// # Safety
+/// `map` is what ld.so gives to `la_objopen`.
+pub unsafe fn object(map: *const LinkMap) {
+    let first = PROGRAM.compare_exchange(null_mut(), map.cast_mut(), Relaxed, Relaxed);
+    // Before a program that was linked without PIC gets its copy of `_r_debug`.
+    if first.is_err() && !IS_OVER.load(Relaxed) {
+        // SAFETY: the caller's promise; the program is being loaded.
+        unsafe { hide_auditor() };
+    }
+}
+
+/// The program runs: what is in the list is its own.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+/// ld.so has loaded the program and its libraries.
+///
+/// # Safety
+/// No other thread runs.
+pub unsafe fn end() {
+    // SAFETY: the caller's promise.
+    unsafe { hide_auditor() };
+    IS_OVER.store(true, Relaxed);
 }
 
 /// Takes the auditor's namespace out of the list; what the program adds later (dlmopen) makes it version 2 again.
 ///
 /// # Safety
-/// ld.so has loaded the program, and no other thread runs.
-pub unsafe fn hide_auditor() {
+/// ld.so is loading the program, and no other thread runs.
+unsafe fn hide_auditor() {
     const DT_DEBUG: usize = 21;
     // SAFETY: ld.so keeps the program's object for ever, and DT_DEBUG points to its own structure (the ELF gABI).
     unsafe {

@@ -3,9 +3,10 @@
 use culvert_e2e::{Case, Driver, User, installed, world};
 use std::time::Duration;
 
-const PAGE: &str = "<!doctype html><html><body style='background:#123456;margin:0'><div id=x style='width:100px;height:100px;background:#fe0'></div>
-<h1 style='color:#fff'>hello</h1><img src=dot.svg><script>document.getElementById('x').style.background='#0f0'</script></body></html>";
-const PICTURE: &str = "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='40'><circle cx='20' cy='20' r='18' fill='#f0f'/></svg>";
+/// Nothing that is drawn when there is time, as pictures are.
+const PAGE: &str = "<!doctype html><html><head><link rel=stylesheet href=style.css></head><body><div id=x></div><h1>hello</h1><script src=script.js></script></body></html>";
+const STYLE: &str = "body { background: #123456; margin: 0 } #x { width: 100px; height: 100px; background: #fe0 } h1 { color: #fff }";
+const SCRIPT: &str = "document.getElementById('x').style.background = '#0f0'";
 
 /// `$D` of the script is where the page is, `$F` where the profile is.
 fn looks_the_same(browser: &str, name: &str, driver: Driver, page: &str, profile: &str) {
@@ -37,10 +38,13 @@ fn looks_the_same(browser: &str, name: &str, driver: Driver, page: &str, profile
     // Both leave locks and sockets in their profile; what is in it differs from run to run.
     let script = format!(
         "export HOME=$W/home XDG_RUNTIME_DIR=$W/run; mkdir -p -m 700 $HOME $XDG_RUNTIME_DIR; D={page}/pages; F={profile}/profile; mkdir -p $D $F
-         printf %s \"$PAGE\" > $D/page.html; printf %s \"$PICTURE\" > $D/dot.svg
+         printf %s \"$PAGE\" > $D/page.html; printf %s \"$STYLE\" > $D/style.css; printf %s \"$SCRIPT\" > $D/script.js
          {run} > $W/said 2>&1; echo $?; md5sum < $W/shot.png || cat $W/said; ls $D; test -n \"$(ls $F)\" && echo a profile"
     );
-    let case = case.variable("PAGE", PAGE).variable("PICTURE", PICTURE);
+    let case = case
+        .variable("PAGE", PAGE)
+        .variable("STYLE", STYLE)
+        .variable("SCRIPT", SCRIPT);
     let done = case.good(&script);
     assert!(done.text().ends_with("a profile\n"), "{}", done.report());
 }
