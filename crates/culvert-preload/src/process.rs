@@ -207,13 +207,6 @@ impl Process {
         }
         if self.shared_working_directory.load(Relaxed) {
             let here = self.find_working_directory(true);
-            if let Some(Here::Place(Place::Mount { mount, node })) = here {
-                // Where it cannot be found any more, what is done there says so.
-                let _ = crate::descriptors::find_node(ShadowName {
-                    mount: mount.0,
-                    node,
-                });
-            }
             return look(here.as_ref());
         }
         let mut known = self.working_directory.lock();
@@ -278,6 +271,10 @@ impl Process {
             name => name,
         };
         if let Some(name) = name {
+            if inherited {
+                // Where it cannot be found any more, what is done there says so.
+                let _ = crate::descriptors::find_node(name);
+            }
             return Some(Here::Place(Place::Mount {
                 mount: MountId(name.mount),
                 node: name.node,

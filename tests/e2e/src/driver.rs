@@ -15,6 +15,8 @@ pub enum Driver {
     Memory,
     /// `passthrough,driven` that shows nobody its files' descriptors: a stand-in for drivers that have none.
     NoDescriptor,
+    /// `passthrough,paths`: a driver written with the path adapter.
+    Paths,
     /// `passthrough` below a layer, which shows no descriptors either: `fault` with a rule that never strikes.
     Layered,
 }
@@ -42,12 +44,18 @@ impl Driver {
                 volume,
                 format!("{source}:{target}:driven,descriptor=no"),
             ],
+            Self::Paths => vec![pure, volume, format!("{source}:{target}:paths")],
             Self::Layered => vec![
                 pure,
                 volume,
                 format!("{source}:{target}:layer=fault,fault.rule=read+after=1000000000+errno=EIO"),
             ],
         }
+    }
+
+    /// Whether the test of this module path is about what this driver promises: [`NOT_BY_PATHS`].
+    pub fn promises(self, test: &str) -> bool {
+        self != Self::Paths || !NOT_BY_PATHS.iter().any(|(part, _)| test.contains(part))
     }
 
     /// Its name in the names of tests.
@@ -58,7 +66,70 @@ impl Driver {
             Self::Driven => "driven",
             Self::Memory => "memory",
             Self::NoDescriptor => "no-descriptor",
+            Self::Paths => "paths",
             Self::Layered => "layered",
         }
     }
 }
+
+/// What a driver that knows files by their names alone does not promise (docs/writing-a-driver.md,
+/// section 1), and the test that would ask for it.
+const NOT_BY_PATHS: &[(&str, &str)] = &[
+    (
+        "::a_directory_is_followed_when_others_rename_it::",
+        "what another process moved is ESTALE",
+    ),
+    (
+        "::names_that_change_under_a_call_do_not_show::",
+        "what another process moved is ESTALE",
+    ),
+    (
+        "::a_directory_that_was_removed_is_empty::",
+        "what another process removed is ESTALE",
+    ),
+    (
+        "::removed_directories_stay_for_who_holds_them::",
+        "what another process removed is ESTALE",
+    ),
+    (
+        "::a_removed_working_directory::",
+        "what another process removed is ESTALE",
+    ),
+    (
+        "::ones_own_directory_is_removed_or_moved::",
+        "what another process removed is ESTALE",
+    ),
+    (
+        "::deeper_than_a_path_is_long::",
+        "a noted path is at most PATH_MAX long",
+    ),
+    ("mapping::names_and_times::", "O_TMPFILE is EOPNOTSUPP"),
+    (
+        "::open_flags_and_files_without_names::",
+        "O_TMPFILE is EOPNOTSUPP",
+    ),
+    (
+        "::files_without_a_name_get_one::",
+        "O_TMPFILE is EOPNOTSUPP",
+    ),
+    (
+        "::shared_extents_are_the_file_systems_affair::",
+        "FICLONERANGE is EOPNOTSUPP",
+    ),
+    (
+        "::what_is_executed_is_not_written_and_what_is_written_not_executed::",
+        "what another process has open for writing is not known",
+    ),
+    (
+        "::programs_that_are_not_intercepted_read_and_write_what_they_inherit::",
+        "a file that is open for writing only is not given to a static program (EBADF)",
+    ),
+    (
+        "::few_descriptors_for_writers::",
+        "each open file has a descriptor of the driver's beside the program's",
+    ),
+    (
+        "::named_sockets_and_fifos::",
+        "an inode number may be used again while a FIFO of it is open",
+    ),
+];

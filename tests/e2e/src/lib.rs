@@ -59,7 +59,8 @@ macro_rules! on_each_driver {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
-            $crate::on_each_driver! { @driver $body, passthrough Passthrough, driven Driven, memory Memory }
+            $crate::on_each_driver! { @driver $body, passthrough Passthrough, driven Driven, memory Memory,
+                paths Paths }
             /// What is mounted in the kernel needs its administrator.
             #[test]
             fn bound() {
@@ -76,12 +77,15 @@ macro_rules! on_each_driver {
             use super::*;
             #[test]
             fn as_self() {
+                if !$crate::Driver::$driver.promises(module_path!()) {
+                    return;
+                }
                 let body: fn($crate::Case) = $body;
                 body($crate::Case::new(concat!(module_path!(), "-self"), $crate::User::Me).directory($crate::Driver::$driver));
             }
             #[test]
             fn as_nobody() {
-                if $crate::world().is_root() {
+                if $crate::world().is_root() && $crate::Driver::$driver.promises(module_path!()) {
                     let body: fn($crate::Case) = $body;
                     body($crate::Case::new(concat!(module_path!(), "-nobody"), $crate::User::Nobody).directory($crate::Driver::$driver));
                 }

@@ -10,6 +10,7 @@
 //! ```
 
 mod attributes;
+mod by_path;
 mod changes;
 mod closed;
 mod filesystem;

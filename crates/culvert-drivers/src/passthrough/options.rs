@@ -32,6 +32,11 @@ pub const OPTIONS: &[OptionInfo] = &[
         summary: "whether driven files offer their kernel's descriptor for mappings and locks (yes, default), or are served as those of a driver that has none (no)",
     },
     OptionInfo {
+        name: "paths",
+        value: "",
+        summary: "serve the directory by paths alone, as a driver written with the path adapter (for tests; driven)",
+    },
+    OptionInfo {
         name: "watch",
         value: "",
         summary: "in a kernel mount: watch the directory (inotify), tell the kernel at once what others change, and let it believe the rest for a day",
@@ -54,6 +59,8 @@ pub struct Options {
     pub driven: bool,
     /// `descriptor=no`: driven files do not offer their descriptor.
     pub no_descriptor: bool,
+    /// `paths`: through the path adapter. Implies `driven` and `descriptor=no`.
+    pub paths: bool,
     /// `watch`.
     pub watch: bool,
     /// `bound`.
@@ -88,15 +95,21 @@ impl Options {
                     return Err(invalid_option(name, value, "yes or no is needed"));
                 }
                 (IDENTITY, text) => options.identity = Some(identity(text)?),
-                ("ro" | "rw" | "driven" | "watch" | BOUND, value) if !value.is_empty() => {
+                ("ro" | "rw" | "driven" | "paths" | "watch" | BOUND, value)
+                    if !value.is_empty() =>
+                {
                     return Err(invalid_option(name, value, "it takes no value"));
                 }
                 ("driven", _) => options.driven = true,
+                ("paths", _) => options.paths = true,
                 ("watch", _) => options.watch = true,
                 (BOUND, _) => options.bound = true,
                 _ => {}
             }
         }
+        // A driver behind paths has no descriptors to offer.
+        options.driven |= options.paths;
+        options.no_descriptor |= options.paths;
         Ok(options)
     }
 }

@@ -1,5 +1,6 @@
 //! The two moments of a passthrough mount: `prepare` in the launcher, `open` in every process.
 
+use super::by_path::ByPath;
 use super::filesystem::PassthroughFs;
 use super::kernel;
 use super::nodes::identity;
@@ -7,6 +8,7 @@ use super::options::{self, Options};
 use crate::descriptor::Descriptor;
 use crate::{Environment, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, string::String};
+use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 
 /// Checks source and options, and returns the mount with the source's identity added. `ENOTDIR` when the source is no directory.
@@ -42,13 +44,17 @@ const SEARCH: u32 = 1;
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::travelled(mount)?;
     let root = root(mount, &options, environment.source)?;
-    Ok(Box::new(PassthroughFs::new(
+    let tree = PassthroughFs::new(
         root,
         options,
         environment.keeper,
         environment.book,
         environment.open_nodes,
-    )?))
+    )?;
+    Ok(match options.paths {
+        true => Box::new(PathAdapter::new(ByPath(tree))),
+        false => Box::new(tree),
+    })
 }
 
 /// The root: by the target where the kernel has bound the source there, else by the source.

@@ -180,7 +180,8 @@ fn own_executable() -> Option<Magic> {
         })) => Some(Magic::File {
             mount,
             node: entry.attributes.node,
-            hold: None,
+            // The references of this walk end here.
+            hold: Hold::of(mount, entry.attributes.node).map(Arc::new),
         }),
         _ => None,
     }

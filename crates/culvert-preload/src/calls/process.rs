@@ -7,7 +7,7 @@ use super::{Answer, credentials, descriptor, done, granted, permits};
 use crate::exec::{self, Program};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
-use crate::resolver::{Inside, LastStep, Restrictions};
+use crate::resolver::{Inside, LastStep, References, Restrictions};
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;
@@ -125,8 +125,8 @@ fn separate() {
     }
 }
 
-fn program(found: &Inside<'_>) -> Result<Program, Errno> {
-    let attributes = existing(found)?;
+fn program(mut found: Inside<'_>) -> Result<Program, Errno> {
+    let attributes = *existing(&found)?;
     if attributes.kind == FileKind::Symlink {
         return Err(Errno::ELOOP);
     }
@@ -134,7 +134,7 @@ fn program(found: &Inside<'_>) -> Result<Program, Errno> {
         return Err(Errno::EACCES);
     }
     let file_system = process::file_system(found.mount)?;
-    granted(file_system, &process::caller(), attributes, 1)?;
+    granted(file_system, &process::caller(), &attributes, 1)?;
     let path = process::get()
         .mounts
         .path_of_node(found.mount, attributes.node)
@@ -145,6 +145,7 @@ fn program(found: &Inside<'_>) -> Result<Program, Errno> {
             mount: found.mount.0,
             node: attributes.node,
         },
+        keeper: found.references.take_all(&process::get().mounts),
     })
 }
 
@@ -183,7 +184,7 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
         found = find_by_walking(directory, text, last, Restrictions(0))?;
     }
     match found {
-        Found::Inside(found) => program(&found),
+        Found::Inside(found) => program(found),
         Found::Backed(place) => backed_program(&place),
         Found::Outside(path) => Ok(Program::Host(path)),
         Found::MagicLink(_) | Found::Kernel => {
@@ -195,7 +196,7 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
                 return Ok(host);
             }
             match look_again(directory, text, last, Restrictions(0), false)? {
-                Found::Inside(found) => program(&found),
+                Found::Inside(found) => program(found),
                 Found::Backed(place) => backed_program(&place),
                 Found::Outside(path) => Ok(Program::Host(path)),
                 _ => Ok(host),
@@ -296,6 +297,8 @@ pub fn execveat(call: &mut Call) -> Outcome {
                         mount: held.mount.0,
                         node: held.node,
                     },
+                    // The description keeps it.
+                    keeper: References::default(),
                 })
             },
         )));

@@ -12,7 +12,8 @@ pub fn note(name: ShadowName) {
     let Ok(file_system) = process::file_system(MountId(name.mount)) else {
         return;
     };
-    if !file_system.capabilities().transient_nodes {
+    // Every process knows the root.
+    if !file_system.capabilities().transient_nodes || name.node == file_system.root() {
         return;
     }
     let link = process::get().run.node_path(name);

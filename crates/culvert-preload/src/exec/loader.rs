@@ -43,7 +43,11 @@ pub fn name_program(own: &[u8], image: &mut Image, locate: &Locate<'_>) -> Resul
             continue;
         }
         let (file, is_named) = match locate(&word) {
-            Ok(Program::Mount { path, name }) => (materialise(&path, name)?.host, false),
+            Ok(Program::Mount {
+                path,
+                name,
+                keeper: _keeper,
+            }) => (materialise(&path, name)?.host, false),
             Ok(Program::Backed { host, .. }) => (host, false),
             Ok(Program::Host(host)) => (host, true),
             Err(_) => break,

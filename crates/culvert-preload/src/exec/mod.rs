@@ -30,6 +30,7 @@ pub use why::{NO_RUN, Why};
 use crate::memory::c_string;
 use crate::notice;
 use crate::process;
+use crate::resolver::References;
 use crate::run::ShadowName;
 use crate::shadow::Descriptor;
 use crate::start::STRICT;
@@ -85,6 +86,8 @@ pub enum Program {
         path: Vec<u8>,
         /// Which node.
         name: ShadowName,
+        /// Keeps the node known to its driver until the kernel has a file to execute.
+        keeper: References<'static>,
     },
 }
 
@@ -158,7 +161,11 @@ fn assemble(
                 shown = seen.filter(|seen| *seen != host[..host.len() - 1]);
                 (host, true)
             }
-            Program::Mount { path, name } => {
+            Program::Mount {
+                path,
+                name,
+                keeper: _keeper,
+            } => {
                 let Executable { host, is_shadow } = materialise(&path, name)?;
                 if is_shadow {
                     shadow = Some(name);
@@ -292,7 +299,11 @@ fn assemble(
 fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
     let host = match locate(path).ok()? {
         Program::Host(host) | Program::Backed { host, .. } => host,
-        Program::Mount { path, name } => materialise(&path, name).ok()?.host,
+        Program::Mount {
+            path,
+            name,
+            keeper: _keeper,
+        } => materialise(&path, name).ok()?.host,
     };
     (host[..host.len() - 1] != *path).then_some(host)
 }

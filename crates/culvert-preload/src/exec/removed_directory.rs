@@ -1,6 +1,9 @@
-//! A working directory that was removed, of a driver whose nodes another program finds by their paths only: it has none any more.
+//! The working directory of the next program, of a driver whose nodes another program finds by
+//! their paths only.
 //!
-//! The next program gets a directory of the run directory in its place that was removed, too, so that the kernel says of it what it says of removed directories.
+//! A directory that has a path is found by it: the path is noted beside its node. A removed one has
+//! none. The next program gets a removed directory of the run directory in its place, of which the
+//! kernel says what it says of removed directories.
 
 use crate::process::{self, Here};
 use crate::resolver::Place;
@@ -26,7 +29,12 @@ pub fn replace() -> Option<Moved> {
         return None;
     }
     let attributes = file_system.attributes(node).ok()?;
+    let name = ShadowName {
+        mount: mount.0,
+        node,
+    };
     if attributes.links != 0 {
+        crate::descriptors::note_node(name);
         return None;
     }
     // SAFETY: gettid has no arguments.
@@ -46,10 +54,6 @@ pub fn replace() -> Option<Moved> {
     let _ = call(nr::RMDIR, &removed, 0);
     let _ = call(nr::RMDIR, &above, 0);
     there.ok()?;
-    let name = ShadowName {
-        mount: mount.0,
-        node,
-    };
     Some(Moved {
         back: process.run.working_directory(name),
     })

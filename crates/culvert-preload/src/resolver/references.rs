@@ -87,6 +87,17 @@ impl<'t> References<'t> {
         taken
     }
 
+    /// Hands everything on, what is held too; `table` is the one that it is from.
+    pub fn take_all<'o>(&mut self, table: &'o MountTable) -> References<'o> {
+        References {
+            table: Some(table),
+            count: core::mem::take(&mut self.count),
+            first: self.first,
+            more: core::mem::take(&mut self.more),
+            hold: self.hold.take(),
+        }
+    }
+
     /// Takes over those of `others`, from the same table.
     pub fn join(&mut self, mut others: References<'t>) {
         self.table = self.table.or(others.table);

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Access, Attributes, Caller, Capabilities, DirectoryEntry, DirectorySink, Entry, Errno,
     FileKind, FileSystem, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
-    SetAttributes, StatFs, derived, sync::Mutex,
+    SetAttributes, StatFs, Walked, derived, sync::Mutex,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
@@ -68,7 +68,11 @@ impl<T: PathFileSystem> Shared<T> {
             }
             (table.path(node), table.get(node)?.hidden)
         };
-        let mut attributes = self.by_path(path, |path| self.driver.attributes(path))?;
+        let mut attributes = self.by_path(path, |path| {
+            let found = self.driver.attributes(path)?;
+            self.table.lock().compare(node, &found)?;
+            Ok(found)
+        })?;
         if hidden {
             attributes.links = 0;
         }
@@ -78,8 +82,12 @@ impl<T: PathFileSystem> Shared<T> {
     /// What an open file said of itself, completed: without links once it has lost its name.
     pub(super) fn own_attributes(&self, node: Node, own: Attributes) -> Result<Attributes> {
         let table = self.table.lock();
-        let gone = table.get(node)?.hidden || table.removed(node)?.is_some();
-        let links = if gone { 0 } else { own.links };
+        let links = match (table.get(node)?.hidden, table.removed(node)?) {
+            (false, None) => own.links,
+            // It lost a name that was not its last one.
+            (false, Some(last)) if last.links > 0 => own.links,
+            _ => 0,
+        };
         Ok(self.complete(node, Attributes { links, ..own }))
     }
 
@@ -91,7 +99,8 @@ impl<T: PathFileSystem> Shared<T> {
         }
     }
 
-    /// Runs `ask` with the path of `node`, which stays its path meanwhile.
+    /// Runs `ask` with the path of `node`, which stays its path meanwhile as far as this process
+    /// goes; `ESTALE` when another process has put something else there.
     pub(super) fn with_path<R>(
         &self,
         node: Node,
@@ -99,7 +108,21 @@ impl<T: PathFileSystem> Shared<T> {
     ) -> Result<R> {
         let _tree = self.tree.read();
         let path = self.table.lock().path(node);
-        self.by_path(path, ask)
+        self.by_path(path, |path| {
+            self.verify(node, path)?;
+            ask(path)
+        })
+    }
+
+    /// Asks the driver whether `path` still leads to `node`: other processes rename, too. A driver
+    /// that reports no inodes cannot tell. The tree must be held.
+    fn verify(&self, node: Node, path: &[u8]) -> Result<()> {
+        let known = node != ROOT && self.table.lock().is_identified(node)?;
+        if !known || self.driver.capabilities().immutable {
+            return Ok(());
+        }
+        let found = self.driver.attributes(path)?;
+        self.table.lock().compare(node, &found)
     }
 
     /// Binds what the driver has under `path`, which is `name` in `dir`, and gives one reference. The tree must be held.
@@ -120,8 +143,17 @@ impl<T: PathFileSystem> Shared<T> {
         Ok(Entry { attributes })
     }
 
-    /// The path of `name` in `dir`; our own names are not there for anyone.
+    /// The path of `name` in `dir`; our own names are not there for anyone. `ESTALE` when the path
+    /// of `dir` leads to something else by now.
     pub(super) fn path_in(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
+        let path = self.path_below(dir, name)?;
+        let above = self.table.lock().path(dir);
+        self.by_path(above, |above| self.verify(dir, above))?;
+        Ok(path)
+    }
+
+    /// The same of a directory that was just looked up.
+    fn path_below(&self, dir: Node, name: &[u8]) -> Result<Vec<u8>> {
         let path = self.table.lock().path_in(dir, name)?;
         match name.starts_with(HIDDEN) {
             true => Err(Errno::ENOENT.into()),
@@ -129,11 +161,22 @@ impl<T: PathFileSystem> Shared<T> {
         }
     }
 
+    /// A lookup in a directory that was just looked up.
+    fn step(&self, dir: Node, name: &[u8]) -> Result<Entry> {
+        let _tree = self.tree.read();
+        let path = self.path_below(dir, name)?;
+        self.found(dir, name, &path)
+    }
+
     /// `handle` of `node` as an open file.
     pub(super) fn opened(shared: &Arc<Self>, node: Node, handle: T::Handle) -> Result<Opened>
     where
         T: 'static,
     {
+        // By its path another file may have been opened, that took the name meanwhile.
+        if let Some(Ok(own)) = shared.driver.handle_attributes(&handle) {
+            shared.table.lock().compare(node, &own)?;
+        }
         shared.table.lock().get_mut(node)?.opens += 1;
         let file = PathFile::new(Arc::clone(shared), node, handle);
         Ok(Opened::Driven(Box::new(file)))
@@ -142,7 +185,7 @@ impl<T: PathFileSystem> Shared<T> {
     /// The names in `dir`, each with its inode, sorted by a position that depends on the name alone.
     pub(super) fn list(&self, dir: Node) -> Result<Vec<(u64, PathEntry)>> {
         let _tree = self.tree.read();
-        let path = self.table.lock().path_in(dir, b"")?;
+        let path = self.path_in(dir, b"")?;
         let path = path.strip_suffix(b"/").unwrap_or(&path);
         let mut entries = self.driver.list(path)?;
         entries.retain(|entry| !entry.name.starts_with(HIDDEN));
@@ -170,7 +213,11 @@ impl<T: PathFileSystem> Shared<T> {
 
 impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     fn capabilities(&self) -> Capabilities {
-        self.0.driver.capabilities()
+        Capabilities {
+            // Another process has another table: it finds a node by its path, then compares.
+            transient_nodes: true,
+            ..self.0.driver.capabilities()
+        }
     }
 
     fn root(&self) -> Node {
@@ -181,6 +228,15 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         let _tree = self.0.tree.read();
         let path = self.0.path_in(dir, name)?;
         self.0.found(dir, name, &path)
+    }
+
+    fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
+        // Only the first directory was known before: what others did to it since is looked at once.
+        let lookup = |dir, name: &[u8]| match dir == from {
+            true => self.lookup(caller, dir, name),
+            false => self.0.step(dir, name),
+        };
+        derived::walk(lookup, |node| self.forget(node, 1), from, path)
     }
 
     fn parent(&self, dir: Node) -> Result<Node> {
@@ -315,8 +371,9 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
     }
 
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        self.0
-            .make(dir, name, |path| self.0.driver.mkdir(caller, path, mode))
+        self.0.make(dir, name, FileKind::Directory, |path| {
+            self.0.driver.mkdir(caller, path, mode)
+        })
     }
 
     fn mknod(
@@ -327,13 +384,14 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
         mode: u32,
         rdev: u64,
     ) -> Result<Entry> {
-        self.0.make(dir, name, |path| {
+        let kind = FileKind::of_mode(mode).unwrap_or(FileKind::Regular);
+        self.0.make(dir, name, kind, |path| {
             self.0.driver.mknod(caller, path, mode, rdev)
         })
     }
 
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        self.0.make(dir, name, |path| {
+        self.0.make(dir, name, FileKind::Symlink, |path| {
             self.0.driver.symlink(caller, path, target)
         })
     }
@@ -362,6 +420,16 @@ impl<T: PathFileSystem + 'static> FileSystem for PathAdapter<T> {
 
     fn forget(&self, node: Node, count: u64) {
         self.0.table.lock().forget(node, count);
+    }
+
+    fn hold(&self, node: Node) -> Result<()> {
+        // As an open file: the node stays in the table when its names and references go.
+        self.0.table.lock().get_mut(node)?.opens += 1;
+        Ok(())
+    }
+
+    fn release(&self, node: Node) {
+        self.0.closed(node);
     }
 
     fn finish(&self) {

@@ -49,18 +49,46 @@ impl<T: PathFileSystem> Shared<T> {
         self.attributes(node)
     }
 
-    /// Makes `name` in `dir` with `make`, which fails if it exists.
+    /// Makes `name`, of this `kind`, in `dir` with `make`, which fails if it exists. What another
+    /// process has removed or replaced by the time that it is looked up was made all the same.
     pub(super) fn make(
         &self,
         dir: Node,
         name: &[u8],
+        kind: FileKind,
         make: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<Entry> {
         self.may_change()?;
         let _tree = self.tree.read();
         let path = self.path_in(dir, name)?;
         make(&path)?;
-        self.found(dir, name, &path)
+        match self.found(dir, name, &path) {
+            Ok(entry) if entry.attributes.kind == kind => Ok(entry),
+            Ok(another) => {
+                self.table.lock().forget(another.attributes.node, 1);
+                Ok(self.nameless(&path, Attributes::new(kind, 0)))
+            }
+            Err(error) if error.errno() == Errno::ENOENT => {
+                Ok(self.nameless(&path, Attributes::new(kind, 0)))
+            }
+            failed => failed,
+        }
+    }
+
+    /// The entry of what was made at `path` and has lost its name since.
+    fn nameless(&self, path: &[u8], attributes: Attributes) -> Entry {
+        let node = self.table.lock().nameless(path, attributes);
+        let inode = match attributes.inode {
+            0 => node.0,
+            inode => inode,
+        };
+        let attributes = Attributes {
+            node,
+            inode,
+            links: 0,
+            ..attributes
+        };
+        Entry { attributes }
     }
 
     pub(super) fn create(
@@ -85,9 +113,23 @@ impl<T: PathFileSystem> Shared<T> {
                 Err(_) => None,
                 Ok(handle) => Some(handle),
             };
+            let own = handle
+                .as_ref()
+                .and_then(|handle| shared.driver.handle_attributes(handle))
+                .and_then(Result::ok);
             let entry = match shared.found(dir, name, &path) {
                 // Gone again, by another process: make it after all.
                 Err(error) if error.errno() == Errno::ENOENT && handle.is_none() => continue,
+                Err(error) if error.errno() == Errno::ENOENT => {
+                    let last = own.unwrap_or(Attributes::new(FileKind::Regular, mode));
+                    shared.nameless(&path, last)
+                }
+                // Replaced by another process: what was made is open.
+                Ok(entry) if own.is_some_and(|own| is_another(&own, &entry.attributes)) => {
+                    shared.table.lock().forget(entry.attributes.node, 1);
+                    let last = own.unwrap_or(Attributes::new(FileKind::Regular, mode));
+                    shared.nameless(&path, last)
+                }
                 entry => entry?,
             };
             let node = entry.attributes.node;
@@ -204,14 +246,23 @@ impl<T: PathFileSystem> Shared<T> {
         Ok(())
     }
 
-    /// The last description of a hidden file is closed: now it goes.
-    pub(super) fn closed(&self, node: Node, caller: &Caller<'_>) {
+    /// A description of `node` is closed. With the last one a hidden file goes.
+    pub(super) fn closed(&self, node: Node) {
+        // Removing a hidden file is our own doing, whoever closes it.
+        const NOBODY: &Caller<'static> = &Caller {
+            uid: 0,
+            gid: 0,
+            groups: &[],
+            pid: 0,
+            umask: 0,
+            rights: None,
+        };
         {
             let mut table = self.table.lock();
             let Ok(known) = table.get_mut(node) else {
                 return;
             };
-            known.opens -= 1;
+            known.opens = known.opens.saturating_sub(1);
             if known.opens > 0 || !known.hidden {
                 return table.drop_unused(node);
             }
@@ -229,7 +280,7 @@ impl<T: PathFileSystem> Shared<T> {
         };
         let last = self.driver.attributes(&path).ok();
         // What cannot be removed now stays under its hidden name; there is nobody to tell.
-        let _ = self.driver.unlink(caller, &path);
+        let _ = self.driver.unlink(NOBODY, &path);
         self.table.lock().unbind(dir, &name, last);
     }
 
@@ -317,4 +368,9 @@ impl<T: PathFileSystem> Shared<T> {
             }
         }
     }
+}
+
+/// Whether two answers of a driver that reports inodes are about two files.
+fn is_another(one: &Attributes, other: &Attributes) -> bool {
+    one.inode != 0 && other.inode != 0 && (one.inode, one.kind) != (other.inode, other.kind)
 }

@@ -2,8 +2,8 @@
 
 use super::{PathEntry, PathFileSystem, adapter::Shared};
 use crate::{
-    Attributes, Caller, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Result,
-    SetAttributes, Sink, Source, sync::Mutex,
+    Attributes, Caching, Directory, DirectoryEntry, DirectorySink, Errno, File, Node, Result,
+    SetAttributes, Sink, Source, Whence, sync::Mutex,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 
@@ -106,12 +106,36 @@ impl<T: PathFileSystem> File for PathFile<T> {
         }
     }
 
+    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
+        let driver = &self.shared.driver;
+        driver.allocate(self.handle()?, mode, offset, length)
+    }
+
+    fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
+        let size = self.attributes()?.size;
+        if offset >= size {
+            return Err(Errno::ENXIO.into());
+        }
+        match self.shared.driver.seek(self.handle()?, offset, whence) {
+            Some(found) => found,
+            None if whence == Whence::Data => Ok(offset),
+            None => Ok(size),
+        }
+    }
+
     fn sync(&self, data_only: bool) -> Result<()> {
         self.shared.driver.sync(self.handle()?, data_only)
     }
 
     fn flush(&self) -> Result<()> {
         self.shared.driver.flush(self.handle()?)
+    }
+
+    fn caching(&self) -> Caching {
+        // Without a handle the file is being dropped.
+        self.handle
+            .as_ref()
+            .map_or(Caching::Never, |handle| self.shared.driver.caching(handle))
     }
 
     fn save(&self) -> Result<Vec<u8>> {
@@ -122,16 +146,7 @@ impl<T: PathFileSystem> File for PathFile<T> {
 impl<T: PathFileSystem> Drop for PathFile<T> {
     fn drop(&mut self) {
         self.handle = None;
-        // Removing a hidden file is our own doing, whoever closes it.
-        let nobody = Caller {
-            uid: 0,
-            gid: 0,
-            groups: &[],
-            pid: 0,
-            umask: 0,
-            rights: None,
-        };
-        self.shared.closed(self.node, &nobody);
+        self.shared.closed(self.node);
     }
 }
 

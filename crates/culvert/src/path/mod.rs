@@ -58,8 +58,8 @@ mod table;
 pub use adapter::PathAdapter;
 
 use crate::{
-    Access, Attributes, Caller, Capabilities, Errno, FileKind, OpenFlags, RenameFlags, Result,
-    SetAttributes, StatFs,
+    Access, Attributes, Caching, Caller, Capabilities, Errno, FileKind, OpenFlags, RenameFlags,
+    Result, SetAttributes, StatFs, Whence,
 };
 use alloc::vec::Vec;
 
@@ -159,6 +159,14 @@ pub trait PathFileSystem: Send + Sync {
         false
     }
 
+    /// How a kernel mount may cache the pages of an open file. [`Caching::Never`] is for computed
+    /// files: then every read asks the driver, and the size in the attributes does not matter. By
+    /// default the kernel caches, and reads no further than that size.
+    fn caching(&self, handle: &Self::Handle) -> Caching {
+        let _ = handle;
+        Caching::default()
+    }
+
     /// Creates a regular file that does not exist, and opens it. `EEXIST` when it exists.
     fn create(
         &self,
@@ -180,6 +188,19 @@ pub trait PathFileSystem: Send + Sync {
     /// Appends and returns where, and how many bytes. By default writes at the end, which is atomic among the writers of this process only.
     fn append(&self, handle: &Self::Handle, end: u64, bytes: &[u8]) -> Result<(u64, usize)> {
         Ok((end, self.write(handle, end, bytes)?))
+    }
+
+    /// fallocate(2), as [`File::allocate`](crate::File::allocate). `EOPNOTSUPP` by default.
+    fn allocate(&self, handle: &Self::Handle, mode: u32, offset: u64, length: u64) -> Result<()> {
+        let _ = (handle, mode, offset, length);
+        Err(Errno::EOPNOTSUPP.into())
+    }
+
+    /// lseek(2) with SEEK_DATA or SEEK_HOLE from `offset`, which is not past the end; none by
+    /// default: then the file is taken to have no holes.
+    fn seek(&self, handle: &Self::Handle, offset: u64, whence: Whence) -> Option<Result<u64>> {
+        let _ = (handle, offset, whence);
+        None
     }
 
     /// fsync(2) or fdatasync(2).

@@ -118,6 +118,20 @@ impl Table {
             .is_some_and(|known| known.names.iter().any(other))
     }
 
+    /// Whether the driver reported an inode for `node`.
+    pub(super) fn is_identified(&self, node: Node) -> Result<bool> {
+        Ok(self.get(node)?.inode != 0)
+    }
+
+    /// Compares `node` with what the driver found for it now: `ESTALE` when that is another file.
+    pub(super) fn compare(&self, node: Node, found: &Attributes) -> Result<()> {
+        let known = self.get(node)?;
+        let same = known.inode == 0
+            || found.inode == 0
+            || (known.inode, known.kind) == (found.inode, found.kind);
+        same.then_some(()).ok_or(Errno::ESTALE.into())
+    }
+
     /// What the node was when it lost its last name, if it did.
     pub(super) fn removed(&self, node: Node) -> Result<Option<Attributes>> {
         Ok(self.get(node)?.last)
@@ -159,7 +173,8 @@ impl Table {
         let mut number = Self::number(&path, inode);
         while let Some(known) = self.nodes.get(&number) {
             // Another name of a known file, or the only one of a file whose number is in use again.
-            if inode != 0 && same(known) && !known.hidden {
+            let gone = known.last.is_some_and(|last| last.links == 0);
+            if inode != 0 && same(known) && !known.hidden && !gone {
                 break;
             }
             number = Node(hash(&number.0.to_le_bytes()));
@@ -196,6 +211,29 @@ impl Table {
         Ok(number)
     }
 
+    /// A node, with one reference, for what was made as `attributes` say and has no name by now.
+    pub(super) fn nameless(&mut self, path: &[u8], attributes: Attributes) -> Node {
+        let mut number = Self::number(path, attributes.inode);
+        while number.0 == 0 || self.nodes.contains_key(&number) {
+            number = Node(hash(&number.0.to_le_bytes()));
+        }
+        let known = Known {
+            kind: attributes.kind,
+            inode: attributes.inode,
+            names: Vec::new(),
+            children: BTreeMap::new(),
+            references: 1,
+            opens: 0,
+            hidden: false,
+            last: Some(Attributes {
+                links: 0,
+                ..attributes
+            }),
+        };
+        self.nodes.insert(number, known);
+        number
+    }
+
     /// `name` in `dir` is gone; `last` is what its node was, if that was asked.
     pub(super) fn unbind(&mut self, dir: Node, name: &[u8], last: Option<Attributes>) {
         let Some(parent) = self.nodes.get_mut(&dir) else {
@@ -209,7 +247,14 @@ impl Table {
                 .names
                 .retain(|(holder, held)| (*holder, held.as_slice()) != (dir, name));
             if known.names.is_empty() {
-                known.last = last.map(|last| Attributes { links: 0, ..last });
+                // Names that were never looked up are not known here: the driver's count says
+                // whether there are any.
+                let links = match known.kind {
+                    FileKind::Directory => 0,
+                    _ if known.inode == 0 => 0,
+                    _ => last.map_or(0, |last| last.links.saturating_sub(1)),
+                };
+                known.last = last.map(|last| Attributes { links, ..last });
                 known.hidden = false;
             }
         }

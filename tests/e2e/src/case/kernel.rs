@@ -26,6 +26,7 @@ impl Case {
                 match driver {
                     Driver::Memory => ("memory".to_owned(), ""),
                     Driver::Driven => (plain(&tree), "driven"),
+                    Driver::Paths => (plain(&tree), "paths"),
                     _ => (plain(&tree), "rw"),
                 }
             }
