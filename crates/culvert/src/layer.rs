@@ -2,7 +2,8 @@
 //!
 //! A layer implements [`Layer`], overriding only what it changes; everything else goes straight to [`Layer::inner`]. Wrapped in
 //! [`Layered`] it is a [`FileSystem`] like any other, so layers stack. Where `Inner` is a concrete type the forwarding calls are inlined
-//! away; where it is `dyn FileSystem` each costs one indirect call. [`FileLayer`] does the same for open files.
+//! away; where it is `dyn FileSystem` each costs one indirect call. [`FileLayer`] does the same for open files,
+//! and [`DataLayer`] for those whose bytes the layer changes.
 //!
 //! Two hooks save most overriding: [`Layer::seen`] changes the attributes in everything that returns them, [`Layer::opened`] wraps
 //! every file that is opened, however it is.
@@ -335,5 +336,10 @@ layer_trait! {
     }
 }
 
+mod data;
+#[cfg(test)]
+mod data_tests;
 #[cfg(test)]
 mod tests;
+
+pub use data::{DataFile, DataLayer};

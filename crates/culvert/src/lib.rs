@@ -6,7 +6,7 @@
 //! | to write | implement | see |
 //! |---|---|---|
 //! | a driver | [`FileSystem`], [`File`] | `docs/writing-a-driver.md` |
-//! | a driver that wraps another | [`Layer`], [`FileLayer`] | [`layer`] |
+//! | a driver that wraps another | [`Layer`], [`FileLayer`], [`DataLayer`] | [`layer`] |
 //! | a simple one, by paths | [`path::PathFileSystem`] | [`path`] |
 //! | the proof that it is right | a test that calls the kit | `testing` (feature) |
 //!
@@ -54,5 +54,5 @@ pub use file::{Caching, File, Mapping, Opened, Readiness, Whence};
 pub use filesystem::FileSystem;
 pub use flags::{Capabilities, OpenFlags, RenameFlags, Validity};
 pub use io::{Sink, Source};
-pub use layer::{FileLayer, Layer, Layered, LayeredFile};
+pub use layer::{DataFile, DataLayer, FileLayer, Layer, Layered, LayeredFile};
 pub use lock::{Lock, LockKind, LockOwner, Wait};

@@ -103,6 +103,10 @@ const NOT_BY_PATHS: &[(&str, &str)] = &[
         "::deeper_than_a_path_is_long::",
         "a noted path is at most PATH_MAX long",
     ),
+    (
+        "mapping::holes_and_sparse_files::",
+        "a mapped hole of a terabyte is read byte by byte",
+    ),
     ("mapping::names_and_times::", "O_TMPFILE is EOPNOTSUPP"),
     (
         "::open_flags_and_files_without_names::",

@@ -22,6 +22,7 @@ const PROCESS: &Caller<'static> = &Caller {
     groups: &[],
     pid: 0,
     umask: 0,
+    rights: None,
 };
 
 impl ByPath {

@@ -4,7 +4,7 @@ use crate::tools::{PLACES, Scratch, root};
 use culvert::testing::{Tree, reading, writing};
 use std::sync::Mutex;
 
-const MODES: [&[&str]; 2] = [&[], &["driven"]];
+const MODES: [&[&str]; 3] = [&[], &["driven"], &["paths"]];
 
 #[test]
 fn a_tree_reads_as_it_is() {
@@ -16,7 +16,7 @@ fn a_tree_reads_as_it_is() {
              i=0; while [ $i -lt 300 ]; do echo $i > a/b/c/$i; i=$((i+1)); done",
         );
         let tree = Tree::of_directory(&scratch.0).unwrap();
-        for options in [MODES[0], MODES[1], &["ro"]] {
+        for options in [MODES[0], MODES[1], MODES[2], &["ro"]] {
             reading(&*scratch.open(options), &tree).assert_ok();
         }
     }

@@ -281,3 +281,59 @@ fn a_directory_moved_behind_our_back_is_found_and_forgotten() {
     adapter.forget(node, 2);
     assert_eq!(adapter.0.table.lock().len(), 1);
 }
+
+#[test]
+fn what_another_process_moved_is_not_taken_for_what_it_put_there() {
+    let scratch = Scratch::new();
+    // Two processes, each with an adapter of its own.
+    let one = PathAdapter::new(Mirror::new(&scratch));
+    let other = PathAdapter::new(Mirror::new(&scratch));
+    fill(
+        &one,
+        &Tree::new().directory("d").file("d/f", "old").file("e", ""),
+    )
+    .unwrap();
+    let dir = one.lookup(WHO, ROOT, b"d").unwrap().attributes.node;
+    let file = one.lookup(WHO, dir, b"f").unwrap().attributes.node;
+    // Both know it by the same number.
+    let seen = other.walk(WHO, ROOT, b"d/f").unwrap();
+    assert_eq!(seen.entry.unwrap().attributes.node, file);
+
+    let none = RenameFlags::default();
+    other
+        .rename(WHO, (ROOT, b"d"), (ROOT, b"moved"), none)
+        .unwrap();
+    fill(&other, &Tree::new().directory("d").file("d/f", "new")).unwrap();
+    let stale = |error: crate::Error| assert_eq!(error.errno(), Errno::ESTALE);
+    stale(one.attributes(dir).unwrap_err());
+    stale(one.lookup(WHO, dir, b"f").unwrap_err());
+    match one.create(WHO, dir, b"n", OpenFlags(2), 0o600) {
+        Err(error) => stale(error),
+        Ok(_) => panic!("a file was made elsewhere"),
+    }
+    stale(one.unlink(WHO, dir, b"f").unwrap_err());
+    stale(one.attributes(file).unwrap_err());
+    stale(one.read_directory(dir, 0, &mut |_| true).unwrap_err());
+    match one.open(WHO, file, OpenFlags::READ) {
+        Err(error) => stale(error),
+        Ok(_) => panic!("another file was opened"),
+    }
+    // Found again where it is now.
+    let moved = one.walk(WHO, ROOT, b"moved/f").unwrap();
+    assert_eq!(moved.entry.unwrap().attributes.node, file);
+    assert!(one.attributes(dir).is_ok() && one.open(WHO, file, OpenFlags::READ).is_ok());
+}
+
+#[test]
+fn a_file_that_loses_one_of_its_names_has_the_others() {
+    let scratch = Scratch::new();
+    let adapter = PathAdapter::new(Mirror::new(&scratch));
+    fill(&adapter, &Tree::new().file("a", "x")).unwrap();
+    // A name that the adapter never saw.
+    std::fs::hard_link(scratch.0.join("a"), scratch.0.join("b")).unwrap();
+    let node = adapter.lookup(WHO, ROOT, b"a").unwrap().attributes.node;
+    adapter.hold(node).unwrap();
+    adapter.unlink(WHO, ROOT, b"a").unwrap();
+    assert_eq!(adapter.attributes(node).unwrap().links, 1);
+    adapter.release(node);
+}

@@ -1,0 +1,183 @@
+//! Layers that change what files hold: encryption, compression of blocks, checksums.
+
+use crate::{
+    Attributes, Caching, Errno, File, Lock, LockKind, LockOwner, Readiness, Result, SetAttributes,
+    Sink, Source, Wait, Whence, sync::Mutex,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::task::Waker;
+
+/// An open file whose bytes are other bytes in the file that it wraps.
+///
+/// [`FileLayer`](crate::FileLayer) hands every operation on, so that one which overrides only reads
+/// and writes shows the inner bytes through append, copies and mappings. Here all of these are made
+/// of [`read_at`](DataLayer::read_at) and [`write_at`](DataLayer::write_at) by [`DataFile`], or
+/// refused in a way that makes the transport read and write instead:
+///
+/// | operation | what [`DataFile`] does |
+/// |---|---|
+/// | append | finds the end by [`attributes`](DataLayer::attributes), and writes there |
+/// | a write behind the end, a larger size | writes zeroes up to there first |
+/// | copy_range, allocate, SEEK_HOLE | not offered: the transport reads and writes; no holes |
+/// | mapping, the kernel's file, descriptor | not offered: the transport maps its own copy |
+/// | ioctl | `ENOTTY`: a request could be about the inner bytes |
+///
+/// The layer around it changes sizes by path too: its
+/// [`set_attributes`](crate::Layer::set_attributes) opens the file and asks [`DataFile`].
+pub trait DataLayer: Send + Sync {
+    /// What this layer wraps, `dyn` or concrete.
+    type Inner: File + ?Sized;
+
+    /// The file that holds the changed bytes.
+    fn inner(&self) -> &Self::Inner;
+
+    /// As [`File::read_at`], in this layer's bytes.
+    fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize>;
+
+    /// As [`File::write_at`], in this layer's bytes. `offset` is never behind the end.
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize>;
+
+    /// As [`File::attributes`], with the size of this layer's bytes; that of the inner file by
+    /// default.
+    fn attributes(&self) -> Result<Attributes> {
+        self.inner().attributes()
+    }
+
+    /// Cuts the file to `size` bytes of this layer, which is not larger than what it has.
+    fn cut(&self, size: u64) -> Result<()> {
+        let changes = SetAttributes {
+            size: Some(size),
+            ..SetAttributes::default()
+        };
+        self.inner().set_attributes(&changes).map(drop)
+    }
+}
+
+/// A [`DataLayer`] as a [`File`].
+pub struct DataFile<L> {
+    layer: L,
+    /// Held from finding the end of a file to writing there: one for each mount, so that it is one
+    /// for all opens of a file.
+    growing: Arc<Mutex<()>>,
+}
+
+impl<L: DataLayer> DataFile<L> {
+    /// `layer` as a file. `growing` is the mount's, the same for each of its files.
+    pub const fn new(layer: L, growing: Arc<Mutex<()>>) -> Self {
+        Self { layer, growing }
+    }
+
+    /// Writes zeroes from the end, `size`, up to `to`. The file must be held for growing.
+    fn fill(&self, mut size: u64, to: u64) -> Result<()> {
+        const ZEROES: [u8; 4096] = [0; 4096];
+        while size < to {
+            let count = ZEROES.len().min((to - size) as usize);
+            match self.layer.write_at(size, &mut &ZEROES[..count])? {
+                0 => return Err(Errno::EIO.into()),
+                written => size += written as u64,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<L: DataLayer> File for DataFile<L> {
+    fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
+        self.layer.read_at(offset, out)
+    }
+
+    fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
+        if from.remaining() == 0 {
+            return Ok(0);
+        }
+        if offset > self.layer.attributes()?.size {
+            let _growing = self.growing.lock();
+            self.fill(self.layer.attributes()?.size, offset)?;
+            return self.layer.write_at(offset, from);
+        }
+        self.layer.write_at(offset, from)
+    }
+
+    fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
+        let _growing = self.growing.lock();
+        let end = self.layer.attributes()?.size;
+        Ok((end, self.layer.write_at(end, from)?))
+    }
+
+    fn attributes(&self) -> Result<Attributes> {
+        self.layer.attributes()
+    }
+
+    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
+        if let Some(size) = changes.size {
+            let _growing = self.growing.lock();
+            let end = self.layer.attributes()?.size;
+            match size > end {
+                true => self.fill(end, size)?,
+                false => self.layer.cut(size)?,
+            }
+        }
+        let rest = SetAttributes {
+            size: None,
+            ..*changes
+        };
+        // No change at all is a chown(2) with -1 twice.
+        if changes.size.is_none() || rest != SetAttributes::default() {
+            self.layer.inner().set_attributes(&rest)?;
+        }
+        self.layer.attributes()
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        self.layer.inner().sync(data_only)
+    }
+
+    fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
+        let size = self.layer.attributes()?.size;
+        match whence {
+            _ if offset >= size => Err(Errno::ENXIO.into()),
+            Whence::Data => Ok(offset),
+            Whence::Hole => Ok(size),
+        }
+    }
+
+    fn caching(&self) -> Caching {
+        self.layer.inner().caching()
+    }
+
+    fn shared(&self) {
+        self.layer.inner().shared();
+    }
+
+    fn confined(&self) {
+        self.layer.inner().confined();
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.layer.inner().flush()
+    }
+
+    fn reports_at_close(&self) -> bool {
+        self.layer.inner().reports_at_close()
+    }
+
+    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
+        self.layer.inner().poll(waker)
+    }
+
+    fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
+        self.layer.inner().get_lock(owner, lock)
+    }
+
+    fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
+        self.layer.inner().set_lock(owner, lock, wait)
+    }
+
+    fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
+        self.layer.inner().flock(owner, kind, wait)
+    }
+
+    fn save(&self) -> Result<Vec<u8>> {
+        self.layer.inner().save()
+    }
+}

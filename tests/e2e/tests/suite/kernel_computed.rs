@@ -1,0 +1,33 @@
+//! Kernel mounts of a driver by paths whose files have no size before they are read
+//! (`tests/e2e/src/bin/computed.rs`).
+
+use crate::kernel_mount::{Mounted, possible};
+use culvert_e2e::world;
+use std::process::Command;
+
+#[test]
+fn computed_files_are_read_to_their_end() {
+    if !possible() {
+        return;
+    }
+    let place = Mounted::place("computed");
+    // The driver ends with its input, which the shell holds open until it has looked.
+    let script = r#"
+        coproc driver { "$0" "$1"; }
+        read -r said <&"${driver[0]}"; echo "$said"
+        stat -c %s "$1/lines"
+        cmp "$1/lines" <(seq 1 20000) && tail -n 1 "$1/lines"
+        dd if="$1/lines" bs=1000 skip=3 count=1 status=none | cmp - <(seq 1 20000 | tail -c +3001 | head -c 1000) && echo part
+        cat "$1/count" "$1/count"
+        cp "$1/lines" copy && cmp copy "$1/lines" && rm copy && echo copied
+    "#;
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "bash", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_computed"))
+        .arg(place.text("target"))
+        .current_dir(world().path("work"));
+    let done = culvert_e2e::run(command, &[]);
+    let want = "mounted\n0\n20000\npart\n0\n1\ncopied\n";
+    assert_eq!(done.text(), want, "{}", done.report());
+}
