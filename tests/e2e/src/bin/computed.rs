@@ -3,7 +3,7 @@
 
 use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
 use culvert::{Attributes, Caching, Caller, Errno, FileKind, OpenFlags, Result};
-use culvert_server::mounting::{self, Mounting};
+use culvert_server::mounting::{self, Mounting, place::Place};
 use culvert_server::{DeviceFuse, Ended, Session, Settings};
 use std::io::Read;
 use std::path::Path;
@@ -60,10 +60,12 @@ impl PathFileSystem for Computed {
 }
 
 fn serve(target: &Path) -> std::result::Result<(), String> {
-    let device = mounting::mount(&Mounting {
+    let target = target.canonicalize().map_err(|error| error.to_string())?;
+    let place = Place::open(&target).map_err(|error| error.to_string())?;
+    let (device, which) = mounting::mount(&Mounting {
         source: "computed",
         subtype: "computed",
-        target,
+        target: &place,
         allow_other: false,
         read_only: true,
         set_id: false,
@@ -77,10 +79,9 @@ fn serve(target: &Path) -> std::result::Result<(), String> {
     let session = Session::negotiate(driver, Settings::default(), &*transport);
     let session = session.map_err(|error| error.to_string())?;
     println!("mounted");
-    let place = target.to_owned();
     std::thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        if let Err(failed) = mounting::unmount(&place, true) {
+        if let Err(failed) = mounting::unmount(&which, true) {
             eprintln!("computed: {failed}");
         }
     });
