@@ -1,6 +1,8 @@
 //! From a call's number to who answers it, by [`crate::table`].
 
 use crate::calls;
+use crate::descriptors::{with_more, with_more_for_one};
+use crate::memory;
 use crate::process;
 use crate::table::{Row, TABLE, Treatment};
 use culvert::Errno;
@@ -47,6 +49,7 @@ pub fn dispatch(call: &mut Call) -> Outcome {
         Some(Treatment::Handled(interest, function)) => match names_hidden(*interest, call) {
             false => match function(call) {
                 Outcome::Return(STALE) => again(call, *function),
+                Outcome::Return(NO_NUMBER) => with_room(call, *function),
                 outcome => outcome,
             },
             true => without_hidden(*interest, call),
@@ -74,6 +77,47 @@ fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
         }
     }
     calls::done(Err(Errno::ESTALE))
+}
+
+const NO_NUMBER: isize = Errno::EMFILE.negated();
+
+/// There was no number for a descriptor. What Culvert holds makes room; a call that gives the program none may use more than the program may.
+/// Not a call that makes a name: a driver may have made it before it missed a descriptor for it.
+#[cold]
+fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
+    let excludes = |flags: usize| flags & 0o300 == 0o300; // O_CREAT | O_EXCL
+    let makes_name = match call.number {
+        nr::OPEN => excludes(call.args[1]),
+        nr::OPENAT => excludes(call.args[2]),
+        nr::OPENAT2 => memory::get(call.args[2]).is_ok_and(excludes),
+        nr::MKDIR | nr::MKDIRAT | nr::MKNOD | nr::MKNODAT | nr::SYMLINK | nr::SYMLINKAT => true,
+        nr::LINK | nr::LINKAT | nr::RENAME | nr::RENAMEAT | nr::RENAMEAT2 | nr::BIND => true,
+        _ => false,
+    };
+    if makes_name {
+        process::get().table.make_room();
+        return Outcome::Return(NO_NUMBER);
+    }
+    // A driver may open several things for a call.
+    const TRIES: usize = 16;
+    for _ in 0..TRIES {
+        if !process::get().table.make_room() {
+            break;
+        }
+        match function(call) {
+            Outcome::Return(NO_NUMBER) => {}
+            outcome => return outcome,
+        }
+    }
+    let outcome = match call.number {
+        nr::OPEN | nr::CREAT | nr::OPENAT | nr::OPENAT2 => with_more_for_one(|| function(call)),
+        nr::DUP | nr::DUP2 | nr::DUP3 | nr::FCNTL => None,
+        nr::RECVMSG | nr::RECVMMSG | nr::PIDFD_GETFD => None,
+        // The program that is executed would keep the limit.
+        nr::EXECVE | nr::EXECVEAT => None,
+        _ => with_more(|| function(call)),
+    };
+    outcome.unwrap_or(Outcome::Return(NO_NUMBER))
 }
 
 /// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.

@@ -1,18 +1,22 @@
 //! FIFOs of mounts. One of the run's own stands for each, the same for all its processes: its bytes are the kernel's. What it *is*, mode, owner, times and number, the
 //! driver knows: its descriptors are of descriptions that are always direct ([`Object::Fifo`](crate::description::Object)).
 
-use crate::calls::{Answer, RESTART};
+use crate::calls::path::AT_FDCWD;
+use crate::calls::{self, Answer, RESTART};
 use crate::description::Description;
 use crate::descriptors::{kernel_flags, walk_to_node};
 use crate::process;
 use crate::resolver::{Hold, Inside, MountId, References};
-use crate::run::{ShadowName, descriptor_path, read_link};
+use crate::run::{ShadowName, descriptor_path, read_link, stat_descriptor};
+use crate::shadow;
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::{Attributes, Errno, FileKind, Node};
 use culvert_sys::raw::general::stat;
 use culvert_sys::{nr, syscall};
 
 const O_CREAT: u32 = 0o100;
+const O_EXCL: u32 = 0o200;
 const O_TRUNC: u32 = 0o1000;
 const O_CLOEXEC: u32 = 0o2000000;
 /// The folder of the run directory, and what the link beside a FIFO is called by which other processes find its node.
@@ -27,28 +31,120 @@ fn name_of(mount: MountId, inode: u64) -> ShadowName {
     }
 }
 
-/// The link whose text is the path of the FIFO of `name` below its mount's root, NUL-terminated.
-fn path_link(name: ShadowName) -> Vec<u8> {
-    let fifo = process::get().run.fifo(name);
-    [&fifo[..fifo.len() - 1], PATH].concat()
+/// Where the descriptor of the folder stands, of a process that may be another user by now; null: it goes by its path.
+static FOLDER_OPEN: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The stand-in of `name`, as calls with a directory take it: descriptor, and path, NUL-terminated.
+fn stand_in(name: ShadowName) -> (i32, Vec<u8>) {
+    let path = process::get().run.fifo(name);
+    // SAFETY: null, or a place that stays.
+    match unsafe { FOLDER_OPEN.load(Acquire).as_ref() } {
+        Some(place) => {
+            let start = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+            (place.load(Relaxed), path[start..].to_vec())
+        }
+        None => (AT_FDCWD, path),
+    }
+}
+
+/// The link whose text is the path of the FIFO of `name` below its mount's root, as [`stand_in`].
+fn path_link(name: ShadowName) -> (i32, Vec<u8>) {
+    let (directory, fifo) = stand_in(name);
+    (directory, [&fifo[..fifo.len() - 1], PATH].concat())
+}
+
+/// This process may become another user, who cannot enter the run directory: what he needs of it for FIFOs is open from here on.
+///
+/// He may make what is not there yet, so the folder is like /tmp to who has its descriptor; the kernel judges by the stand-ins' own modes and owners.
+pub fn prepare() {
+    let process = process::get();
+    // SAFETY: geteuid has no arguments.
+    let is_root = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } == 0;
+    let known = !FOLDER_OPEN.load(Acquire).is_null();
+    if known || !is_root || process::vfork_child().is_some() || process.mounts.is_empty() {
+        return;
+    }
+    let folder = process.run.file("fifos");
+    let _ = crate::run::make_directory(&folder);
+    const O_PATH_DIRECTORY_NOFOLLOW: usize = 0o10000000 | 0o200000 | 0o400000;
+    let Ok(opened) = shadow::open(&folder, O_PATH_DIRECTORY_NOFOLLOW, 0) else {
+        return;
+    };
+    // SAFETY: the path ends in NUL, and is that of a directory of ours.
+    let _ = unsafe { syscall::call(nr::CHMOD, [folder.as_ptr() as usize, 0o1777]) };
+    match process.table.adopt_internal(opened.0) {
+        // Moved, and closed where it was.
+        Some(place) => {
+            opened.release();
+            FOLDER_OPEN.store(core::ptr::from_ref(place).cast_mut(), Release);
+        }
+        None => drop(opened),
+    }
+}
+
+/// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the mode of what it stands for.
+fn make(directory: i32, path: &[u8], attributes: &Attributes) {
+    const EXISTING: usize = 0x100; // AT_SYMLINK_NOFOLLOW
+    let caller = process::caller();
+    let (uid, gid) = (attributes.uid as usize, attributes.gid as usize);
+    let bits = attributes.permissions & 0o777;
+    let mode = match FOLDER_OPEN.load(Acquire).is_null() {
+        _ if caller.uid == 0 || caller.uid == attributes.uid => bits,
+        // Nobody else can come here.
+        true => 0o600,
+        // Whose it will be is not whose the FIFO is: the owner may what he may by the FIFO's mode, all others what strangers may.
+        false => {
+            let own = [4, 2]
+                .into_iter()
+                .filter(|&it| calls::permits(&caller, attributes, it));
+            own.sum::<u32>() << 6 | (bits & 7) << 3 | bits & 7
+        }
+    } as usize;
+    let (base, name) = (directory as usize, path.as_ptr() as usize);
+    // SAFETY: the path ends in NUL; what exists already is fine.
+    unsafe {
+        let made = syscall::call(nr::MKNODAT, [base, name, 0o010600, 0]).is_ok();
+        if caller.uid == 0 {
+            let _ = syscall::call(nr::FCHOWNAT, [base, name, uid, gid, EXISTING]);
+        }
+        if made && mode != 0o600 || caller.uid == 0 {
+            let _ = syscall::call(nr::FCHMODAT2, [base, name, mode, EXISTING]);
+        }
+    }
 }
 
 /// open(2) of a FIFO. Waits for the other end, unless a signal comes first.
 pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answer {
     let process = process::get();
     let name = name_of(found.mount, attributes.inode);
-    let path = process.run.fifo(name);
+    let (directory, path) = stand_in(name);
     // Its number must not become another one's while the other end is waited for.
     let _hold = Hold::of(found.mount, attributes.node);
-    let _ = crate::run::make_directory(&process.run.file("fifos"));
-    // SAFETY: the paths end in NUL; what exists already is fine.
-    let opened = unsafe {
-        let _ = syscall::call(nr::MKNOD, [path.as_ptr() as usize, 0o010600, 0]);
-        let flags = (flags & !(O_CREAT | O_TRUNC)) as usize;
-        let arguments = [path.as_ptr() as usize, flags, 0, 0, 0, 0];
-        culvert_intercept::wait::interruptible(nr::OPEN, arguments)
-    };
-    let fd = Errno::check(opened.map_err(|_| RESTART)?)? as i32;
+    if directory == AT_FDCWD {
+        let _ = crate::run::make_directory(&process.run.file("fifos"));
+    }
+    make(directory, &path, attributes);
+    // Another user may have put something else there.
+    const RESOLVE_NO_SYMLINKS: u64 = 4;
+    let how = [
+        u64::from(flags & !(O_CREAT | O_EXCL | O_TRUNC)),
+        0,
+        RESOLVE_NO_SYMLINKS,
+    ];
+    let (base, how) = (directory as usize, how.as_ptr() as usize);
+    let arguments = [base, path.as_ptr() as usize, how, 24, 0, 0];
+    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
+    let opened = unsafe { culvert_intercept::wait::interruptible(nr::OPENAT2, arguments) };
+    let opened = Errno::check(opened.map_err(|_| RESTART)?).map_err(|errno| match errno {
+        Errno::ELOOP => Errno::EIO,
+        errno => errno,
+    })?;
+    let opened = shadow::Descriptor(opened as i32);
+    let kind = FileKind::of_mode(stat_descriptor(opened.0)?.st_mode);
+    if kind != Some(FileKind::Fifo) {
+        return Err(Errno::EIO);
+    }
+    let fd = opened.release();
     note(name, attributes.node);
     let fd = process.table.opened_by_kernel(fd, flags & O_CLOEXEC != 0);
     let mut description = Description::fifo(found.mount, attributes.node, flags, true);
@@ -62,24 +158,22 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
 
 /// Notes where `node` is, for processes that get a descriptor of it. What has no path any more is a FIFO of the run's to them.
 fn note(name: ShadowName, node: Node) {
-    let link = path_link(name);
+    let (directory, link) = path_link(name);
     let path = process::file_system(MountId(name.mount))
         .ok()
         .and_then(|file_system| file_system.path_of(node).ok());
     let Some(mut path) = path else {
         return;
     };
-    if read_link(&link).is_ok_and(|noted| noted == path) {
+    if directory == AT_FDCWD && read_link(&link).is_ok_and(|noted| noted == path) {
         return;
     }
     path.push(0);
     // SAFETY: both strings end in NUL. Without the link the bytes are right all the same.
     unsafe {
-        let _ = syscall::call(nr::UNLINK, [link.as_ptr() as usize]);
-        let _ = syscall::call(
-            nr::SYMLINK,
-            [path.as_ptr() as usize, link.as_ptr() as usize],
-        );
+        let (base, name) = (directory as usize, link.as_ptr() as usize);
+        let _ = syscall::call(nr::UNLINKAT, [base, name, 0]);
+        let _ = syscall::call(nr::SYMLINKAT, [path.as_ptr() as usize, base, name]);
     }
 }
 
@@ -95,7 +189,9 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let name = ShadowName::of_text(below.strip_prefix(FOLDER)?)?;
     let (mount, inode) = (MountId(name.mount), name.node.0);
     let file_system = process::file_system(mount).ok()?;
-    let node = walk_to_node(file_system, &read_link(&path_link(name)).ok()?).ok()?;
+    let fifo = process.run.fifo(name);
+    let noted = [&fifo[..fifo.len() - 1], PATH].concat();
+    let node = walk_to_node(file_system, &read_link(&noted).ok()?).ok()?;
     let same = file_system
         .attributes(node)
         .is_ok_and(|it| it.inode == inode && it.kind == FileKind::Fifo);

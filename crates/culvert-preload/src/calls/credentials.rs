@@ -41,6 +41,7 @@ fn prepare(number: usize) {
     ) {
         return;
     }
+    crate::fifos::prepare();
     let ready = process
         .table
         .promote_all(true)

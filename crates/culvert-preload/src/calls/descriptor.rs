@@ -58,6 +58,10 @@ fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let _changes = table.changing();
     let description = table.reference(fd).ok_or(Errno::EBADF)?;
     let new = dup_from(fd, from, close_on_exec)?;
+    let new = match from {
+        0 => table.settle(new, close_on_exec),
+        _ => new,
+    };
     table.install(new, description);
     Ok(new as usize)
 }

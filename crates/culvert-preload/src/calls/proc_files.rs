@@ -1,9 +1,11 @@
 //! The files in which the kernel lists mounts: ours are added.
 
 use super::Answer;
+use crate::description::{Held, Object};
 use crate::process;
 use crate::resolver::MountId;
 use alloc::{format, string::String, vec::Vec};
+use culvert::Errno;
 use culvert_drivers::passthrough::is_bound;
 use culvert_sys::{nr, syscall};
 
@@ -58,12 +60,14 @@ fn escaped(text: &[u8]) -> Vec<u8> {
 /// Whether `path` is the directory of this process's descriptors.
 fn is_descriptor_listing(path: &[u8]) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
-    if path == b"/dev/fd" {
-        return true;
-    }
+    path == b"/dev/fd" || is_own(path, b"/fd")
+}
+
+/// Whether `path` is this process's directory in proc(5) with `below` behind it.
+fn is_own(path: &[u8], below: &[u8]) -> bool {
     let Some(rest) = path
         .strip_prefix(b"/proc/")
-        .and_then(|rest| rest.strip_suffix(b"/fd"))
+        .and_then(|rest| rest.strip_suffix(below))
     else {
         return false;
     };
@@ -79,11 +83,57 @@ pub fn descriptor_link(path: &[u8]) -> Option<i32> {
         return None;
     }
     let slash = path.iter().rposition(|&b| b == b'/')?;
-    let number = core::str::from_utf8(&path[slash + 1..])
-        .ok()?
-        .parse()
-        .ok()?;
-    is_descriptor_listing(&path[..slash]).then_some(number)
+    is_descriptor_listing(&path[..slash])
+        .then(|| number_in(&path[slash + 1..]))
+        .flatten()
+}
+
+/// The descriptor whose name in this process's directory `below` of proc(5) `path` is.
+fn descriptor_named(path: &[u8], below: &[u8]) -> Option<i32> {
+    let slash = path.iter().rposition(|&b| b == b'/')?;
+    is_own(&path[..slash], below)
+        .then(|| number_in(&path[slash + 1..]))
+        .flatten()
+}
+
+fn number_in(name: &[u8]) -> Option<i32> {
+    core::str::from_utf8(name).ok()?.parse().ok()
+}
+
+/// What proc_pid_fdinfo(5) says of `fd`, a descriptor of ours, where the kernel says it of what stands for it.
+fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno> {
+    const O_CLOEXEC: u32 = 0o2000000;
+    const SEEK_CUR: usize = 1;
+    let kernel = crate::run::read_file(&crate::memory::c_string(path))?;
+    let on_exec = match crate::descriptors::close_on_exec(fd)? {
+        true => O_CLOEXEC,
+        false => 0,
+    };
+    let position = match held.object {
+        // The kernel's own.
+        _ if held.is_direct() => crate::description::kernel_seek(fd, 0, SEEK_CUR).unwrap_or(0),
+        Object::File(_) | Object::Directory => held.at_offset(fd, |offset| *offset)?,
+        _ => 0,
+    };
+    let inode = super::stat::described(held)?.inode;
+    let status = match held.is_direct() {
+        true => crate::descriptors::kernel_flags(fd)?,
+        false => held.flags(fd)?,
+    };
+    let mut text = format!(
+        "pos:\t{position}\nflags:\t0{:o}\nmnt_id:\t{}\nino:\t{inode}\n",
+        status | on_exec,
+        mount_number(held.mount),
+    )
+    .into_bytes();
+    let ours = [&b"pos:"[..], b"flags:", b"mnt_id:", b"ino:"];
+    // Its locks, which the kernel keeps.
+    for line in kernel.split_inclusive(|&b| b == b'\n') {
+        if !ours.iter().any(|name| line.starts_with(name)) {
+            text.extend_from_slice(line);
+        }
+    }
+    Ok(text)
 }
 
 /// Opens one of the lists with our mounts in it; none for any other path, or one opened for writing.
@@ -93,8 +143,12 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
     {
         return None;
     }
-    let table = table(path)?;
     let process = process::get();
+    if let Some(fd) = descriptor_named(path, b"/fdinfo") {
+        let held = process.table.get(fd)?;
+        return Some(about_descriptor(path, &held, fd).and_then(|it| memory_file(&it, flags)));
+    }
+    let table = table(path)?;
     if process.has_left() || process.mounts.is_empty() {
         return None;
     }

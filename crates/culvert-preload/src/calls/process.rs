@@ -4,6 +4,7 @@ use super::backed::Backed;
 use super::path::{Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
 use super::{Answer, credentials, descriptor, done, granted, permits};
+use crate::descriptors::with_more;
 use crate::exec::{self, Program};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
@@ -51,7 +52,17 @@ fn before(flags: CloneFlags) {
         process::limits::umask_is_shared();
     }
     // The child shares open file descriptions, so the kernel must keep them from here on.
-    if let Err(error) = process.table.promote_all(false) {
+    let promoted = match process.table.promote_all(false) {
+        // A full table is no reason to lose what a child inherits.
+        Err(Errno::EMFILE) => {
+            let promote = || process.table.promote_all(false);
+            with_more(promote)
+                .or_else(|| process.table.without_placeholder(promote))
+                .unwrap_or(Err(Errno::EMFILE))
+        }
+        promoted => promoted,
+    };
+    if let Err(error) = promoted {
         crate::log!("fork: some descriptors of mounts will not be shared with the child: {error}");
     }
     // One table for two memories, or one memory for two tables.

@@ -17,8 +17,18 @@ static NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Table {
     /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands where the program expects the next number.
-    pub(super) fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
+    pub fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
         let mut fd = fd;
+        // All of them at once, above the limit: else the next number would be that of the next one.
+        if fd > 3
+            && self.is_internal(fd - 1)
+            && self.make_room()
+            && let Ok(lowest) = dup_from(fd, 0, close_on_exec).map(Descriptor)
+            && lowest.0 < fd
+        {
+            drop(Descriptor(fd));
+            return lowest.release();
+        }
         while fd > 3 && self.is_internal(fd - 1) && self.move_internal(fd - 1).is_ok() {
             let flag = if close_on_exec { 0o2000000 } else { 0 };
             // SAFETY: both numbers are the program's to use: one just made, one just freed.
@@ -58,6 +68,20 @@ impl Table {
             Object::Path => stand(&self.path_placeholder, path).or(Ok(writable)),
             _ => Ok(writable),
         }
+    }
+
+    /// Runs `run`, which needs a number for a moment, when there is none: the placeholder's, which is made anew when it is needed. None: another thread may be using it.
+    #[cold]
+    pub fn without_placeholder<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+        if culvert_intercept::multi_threaded() || process::vfork_child_with_table().is_some() {
+            return None;
+        }
+        let given_up = self.placeholder.swap(-1, AcqRel);
+        if given_up >= 0 {
+            classes::set(given_up, classes::UNKNOWN);
+            drop(Descriptor(given_up));
+        }
+        Some(run())
     }
 
     /// Makes what would need unusual system calls later, before the program forbids them to itself.
@@ -100,7 +124,11 @@ impl Table {
             classes::set(fd, INTERNAL);
             return Some(self.adopted.add(fd));
         }
-        let place = self.take_high(fd)?;
+        let place = match self.take_high(fd) {
+            // The table is full: above the limit.
+            None => with_more(|| self.take_high(fd)).flatten(),
+            place => place,
+        }?;
         drop(Descriptor(fd));
         Some(place)
     }
@@ -156,21 +184,49 @@ impl Table {
         }
         match culvert_intercept::multi_threaded() {
             // Others are not to wait for what cannot be done: a child of vfork would stop its parent's threads, and not let them go on if it is killed.
-            true if process::tables_differ() => self.move_held(fd, false),
+            true if process::tables_differ() => self.move_held(fd, false, dup_away),
             // A driver of another thread may be about to use the old number.
-            true => culvert_intercept::if_alone(|| self.move_held(fd, true))
+            true => culvert_intercept::if_alone(|| self.move_held(fd, true, dup_away))
                 .unwrap_or(Err(Errno::EBUSY)),
-            false => self.move_held(fd, true),
+            false => self.move_held(fd, true, dup_away),
         }
+    }
+
+    /// Gives the program all numbers that its limit allows: what Culvert holds goes above the limit, where the kernel lets it. Whether a number has become free.
+    ///
+    /// The limit is what [`with_more`] makes of it meanwhile.
+    #[cold]
+    pub fn make_room(&self) -> bool {
+        let Some(limit) = soft_limit().filter(|_| process::vfork_child_with_table().is_none())
+        else {
+            return false;
+        };
+        let mut ours = self.internal();
+        ours.retain(|&fd| fd < limit);
+        if ours.is_empty() {
+            return false;
+        }
+        let alone = !culvert_intercept::multi_threaded();
+        let move_all = || {
+            let to = |fd: i32, close_on_exec: bool| dup_from(fd, limit, close_on_exec);
+            let moved = |fd: &&i32| self.move_held(**fd, alone, to).is_ok();
+            ours.iter().filter(moved).count() > 0
+        };
+        with_more(move_all).unwrap_or(false)
     }
 
     /// The same where others may be in hooks; EBUSY also when a driver has it and there are other threads.
     fn move_internal(&self, fd: i32) -> Result<(), Errno> {
-        self.move_held(fd, !culvert_intercept::multi_threaded())
+        self.move_held(fd, !culvert_intercept::multi_threaded(), dup_away)
     }
 
-    /// `alone`: no other thread is in a hook.
-    fn move_held(&self, fd: i32, alone: bool) -> Result<(), Errno> {
+    /// `alone`: no other thread is in a hook. `to` makes a dup at the new number.
+    fn move_held(
+        &self,
+        fd: i32,
+        alone: bool,
+        to: impl Fn(i32, bool) -> Result<i32, Errno>,
+    ) -> Result<(), Errno> {
         if tables::are_asked_for() && PosixLocks::is_left_over(fd) {
             classes::set(fd, classes::UNKNOWN);
             return Ok(());
@@ -191,7 +247,7 @@ impl Table {
         {
             if holder.load(Relaxed) == fd {
                 let _numbers = NUMBERS.lock();
-                let moved = dup_away(fd, close_on_exec)?;
+                let moved = to(fd, close_on_exec)?;
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
@@ -215,22 +271,55 @@ fn kept_in_child() -> Vec<i32> {
     process::vfork_child_with_table().map_or_else(Vec::new, VforkChild::kept_descriptors)
 }
 
+/// `RLIMIT_NOFILE`, soft and hard; sets it first where `new` is given.
+fn limits(new: Option<[u64; 2]>) -> Result<[u64; 2], Errno> {
+    const RLIMIT_NOFILE: usize = 7;
+    let mut old = [0u64; 2];
+    let given = new.as_ref().map_or(0, |new| new.as_ptr() as usize);
+    let arguments = [0, RLIMIT_NOFILE, given, old.as_mut_ptr() as usize];
+    // SAFETY: prlimit64 of this process reads and writes two words.
+    unsafe { syscall::call(nr::PRLIMIT64, arguments) }.map(|_| old)
+}
+
+/// How many numbers the program may use; none where those above are not for descriptors of ours: classes are kept of 65,536.
+fn soft_limit() -> Option<i32> {
+    let [soft, _] = limits(None).ok()?;
+    (soft < 0x8000).then_some(soft as i32)
+}
+
+/// Runs `run` while the process may use more numbers than its limit allows, those above it, for each that Culvert holds and some. None: it may not be raised, by a hard
+/// limit or a filter.
+///
+/// What `run` opens is Culvert's own, or gone when it ends.
+#[cold]
+pub fn with_more<R>(run: impl FnOnce() -> R) -> Option<R> {
+    const ROOM: u64 = 64;
+    let process = process::get();
+    if process.is_confined() {
+        return None;
+    }
+    let [soft, hard] = limits(None).ok()?;
+    let raised = soft.checked_add(process.table.internal().len() as u64 + ROOM)?;
+    limits(Some([raised, hard.max(raised)])).ok()?;
+    let result = run();
+    let _ = limits(Some([soft, hard]));
+    Some(result)
+}
+
+/// The same for what gives the program a number: only where it has one left.
+#[cold]
+pub fn with_more_for_one<R>(run: impl FnOnce() -> R) -> Option<R> {
+    let placeholder = process::get().table.placeholder().ok()?;
+    dup_from(placeholder, 0, true)
+        .map(Descriptor)
+        .ok()
+        .map(drop)?;
+    with_more(run)
+}
+
 /// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.
 pub fn internal_floor() -> i32 {
-    let mut limits = [0u64; 2];
-    const RLIMIT_NOFILE: usize = 7;
-    // SAFETY: prlimit64 of this process writes two words.
-    let asked = unsafe {
-        syscall::call(
-            nr::PRLIMIT64,
-            [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize],
-        )
-    };
-    let limit = if asked.is_ok() {
-        limits[0].min(1024) as i32
-    } else {
-        1024
-    };
+    let limit = limits(None).map_or(1024, |[soft, _]| soft.min(1024) as i32);
     (limit - 8).max(3)
 }
 

@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
-pub use internal::{dup_high, lowest_internal, open_high};
+pub use internal::{dup_high, lowest_internal, open_high, with_more, with_more_for_one};
 pub use node_paths::{
     find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
 };
@@ -213,7 +213,11 @@ impl Table {
         from: i32,
         close_on_exec: bool,
     ) -> Result<i32, Errno> {
-        let fd = dup_from(self.placeholder_of(&description)?, from, close_on_exec)?;
+        let dup = || dup_from(self.placeholder_of(&description)?, from, close_on_exec);
+        let fd = match dup() {
+            Err(Errno::EMFILE) if self.make_room() => dup()?,
+            other => other?,
+        };
         let fd = if from == 0 {
             self.settle(fd, close_on_exec)
         } else {

@@ -1,6 +1,6 @@
 //! Descriptors that came from another process: what do they stand for?
 
-use super::{Table, node_paths};
+use super::{Table, node_paths, with_more};
 use crate::calls::unbuffered::O_DIRECT;
 use crate::description::{Description, Held, Object};
 use crate::exec::handed;
@@ -81,7 +81,14 @@ impl Table {
                 Looked::Ours(Arc::new(description))
             });
         };
-        match self.adopt(fd, name, found) {
+        let adopted = match self.adopt(fd, name, found) {
+            // A full table is no reason not to read what was inherited.
+            Err(error) if error.errno() == Errno::EMFILE => {
+                with_more(|| self.adopt(fd, name, found)).unwrap_or(Err(error))
+            }
+            adopted => adopted,
+        };
+        match adopted {
             Ok(description) => Looked::Ours(Arc::new(description)),
             Err(error) => {
                 crate::log!(

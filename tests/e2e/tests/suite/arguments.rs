@@ -18,6 +18,21 @@ on_each_driver! {
         case.good(&format!("cd $M && exec {program} sockets"));
     };
 
+    descriptors_say_what_they_are_in_proc |case| {
+        let program = case.program("arguments");
+        case.good(&format!("cd $M && exec {program} fdinfo"));
+    };
+
+    as_many_descriptors_as_natively_and_what_works_when_they_are_open |case| {
+        let program = case.program("full_table");
+        case.good(&format!("cd $M && {program} 64 4096 && exec {program} 1024 4096"));
+    };
+
+    a_child_reads_what_it_inherits_when_all_descriptors_are_open |case| {
+        let program = case.program("full_table");
+        case.good(&format!("cd $M && {program} 64 64 | grep -E 'read|lseek|limit'"));
+    };
+
     small_things_are_as_natively |case| {
         let program = case.program("arguments");
         case.good(&format!("cd $M && exec {program} small"));
@@ -55,5 +70,18 @@ fn directory_notification() {
         let script = format!("cd $M && exec {program} dnotify");
         let done = case.through_culvert(&["bash", "-c", &script]);
         assert!(done.text().ends_with("= -1 EINVAL\n"), "{}", done.report());
+    }
+}
+
+/// Root's programs open FIFOs after they have become other users, who may what the FIFOs' modes say, whoever opens one first.
+#[test]
+fn fifos_are_for_other_users_too() {
+    if !world().is_root() {
+        return;
+    }
+    for driver in Driver::ALL {
+        let case = Case::new(&format!("arguments-fifos-{driver:?}"), User::Me).directory(driver);
+        let program = case.program("fifo_users.py");
+        case.good(&format!("cd $M && exec python3 {program}"));
     }
 }
