@@ -13,7 +13,7 @@ use crate::{
     verdict::{self, Kind, Refusal, Verdict},
 };
 use culvert::mount::Mount;
-use culvert_preload::notice;
+use culvert_preload::{exec::limits, notice};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
@@ -44,6 +44,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     // Where we are intercepted ourselves, exec adds the library.
     let mut carrier = (!inherited.intercepted).then_some(Carrier::Audit);
     let mut joins = true;
+    let mut file = None;
     let (program, arguments) = match find(name, mounts)? {
         Some((found, verdict)) => {
             if matches!(verdict, Ok((_, Kind::Preloaded))) && carrier.is_some() {
@@ -51,6 +52,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
             }
             // Who has more rights than we is not told what to see, nor is what it starts.
             joins = !verdict.as_ref().is_err_and(verdict::is_privileged);
+            file = verdict.as_ref().ok().cloned();
             refusal = refused(verdict.err(), run.strict)?;
             (found, run.command)
         }
@@ -59,6 +61,15 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     };
     // What is not intercepted itself stands in no mount.
     let outside = !inherited.intercepted;
+    if let Some((file, _)) = &file
+        && let Some(why) =
+            limits::shortage(file.as_os_str().as_bytes(), library.as_os_str().as_bytes())
+    {
+        let name = shown(&program);
+        return Err(Failure::new(format!(
+            "{name} is not started, for it would not see its mounts: {why}"
+        )));
+    }
     let flags = u8::from(run.strict) | u8::from(run.no_patch) << 1 | u8::from(outside) << 2;
     let matters = !added.is_empty() || !inherited.mounts.is_empty();
     let ignored = (file_size_signal::Ignored::new(), OwnerRights::new());
@@ -267,7 +278,7 @@ pub fn library() -> Result<PathBuf, Failure> {
     ];
     for place in &places {
         if let Ok(found) = std::fs::canonicalize(place) {
-            return Ok(found);
+            return check_library(&found).map(|()| found);
         }
     }
     Err(Failure::new(format!(
@@ -276,6 +287,26 @@ pub fn library() -> Result<PathBuf, Failure> {
         shown(&places[1])
     ))
     .advice("install it beside the culvert command, or build both: cargo build --release"))
+}
+
+/// Refuses a library that ld.so could not map: it would say so, and start the program without.
+fn check_library(library: &Path) -> Result<(), Failure> {
+    let failed = |why: &str, advice: &str| {
+        Failure::new(format!("{} cannot be loaded: {why}", shown(library))).advice(advice)
+    };
+    let file = std::fs::File::open(library).map_err(|error| {
+        let why = crate::failure::reason(&error);
+        failed(&why, "every user who runs programs must be able to read it")
+    })?;
+    let system = rustix::fs::fstatvfs(&file);
+    let noexec = rustix::fs::StatVfsMountFlags::NOEXEC;
+    match system.is_ok_and(|system| system.f_flag.contains(noexec)) {
+        true => Err(failed(
+            "it lies on a file system that is mounted noexec",
+            "install culvert elsewhere, or remount that with exec",
+        )),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const SCRIPT_DEPTH: usize = 5;
 const HEAD: u64 = 256;
 
 /// How a program file is started.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// By glibc's ld.so: libculvert.so is its auditor.
     Glibc,

@@ -78,6 +78,22 @@ pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
     }
 }
 
+/// Ends this process with status 125: it is, or was to become, `program`, which was promised mounts and would run without them. What `why` says, reason and remedy, is
+/// said each time.
+pub fn end_without_mounts(program: &[u8], why: &str) -> ! {
+    let name = shown(program);
+    let line = format!("culvert: {name} is not started, for it would not see its mounts: {why}\n");
+    let shadow = |path: Vec<u8>| path.windows(9).any(|part| part == b"/shadows/");
+    // A shadow is no place for it: nobody would bring the line to its file.
+    if !descriptor_path(STDERR).is_ok_and(shadow) {
+        let _ = write(line.as_bytes());
+    }
+    loop {
+        // SAFETY: ends the process.
+        unsafe { syscall::raw(nr::EXIT_GROUP, [125, 0, 0, 0, 0, 0]) };
+    }
+}
+
 /// `name` for a terminal: control characters and what is no UTF-8 are escaped, and a long one is cut.
 fn shown(name: &[u8]) -> String {
     let mut text = String::new();

@@ -37,7 +37,7 @@ use crate::memory::c_string;
 use alloc::{format, vec::Vec};
 use core::ffi::CStr;
 use culvert::Node;
-use culvert_sys::trust::{self, Why};
+use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, raw::general::stat, syscall};
 
 /// The environment variable that carries a run over exec: the run directory's path.
@@ -237,18 +237,22 @@ pub(crate) fn positions(directory: &crate::shadow::Descriptor) -> Vec<(Vec<u8>, 
 }
 
 impl Run {
-    /// The run directory at `path`, if it is trusted ([`trust::directory`]), and the content of its `mounts`.
-    pub fn open(path: &[u8]) -> Result<(Self, Vec<u8>), Why> {
+    /// The run directory at `path`, if it is trusted ([`trust::directory`]), and a descriptor of it.
+    pub fn open(path: &[u8]) -> Result<(Self, Opened), Why> {
         let name = c_string(path);
         let name = CStr::from_bytes_with_nul(&name).map_err(|_| Why::Failed(Errno::EINVAL))?;
         let opened = trust::directory(name, trust::user())?;
-        let mounts = trust::file(&opened, c"mounts", 0)?;
-        let mounts = read_all(mounts.number()).map_err(Why::Failed)?;
         let run = Self {
             path: path.to_vec(),
             device: opened.stat().st_dev,
         };
-        Ok((run, mounts))
+        Ok((run, opened))
+    }
+
+    /// The content of the `mounts` file of the run whose directory `opened` is.
+    pub fn mounts(opened: &Opened) -> Result<Vec<u8>, Why> {
+        let mounts = trust::file(opened, c"mounts", 0)?;
+        read_all(mounts.number()).map_err(Why::Failed)
     }
 
     /// Where the engine keeps what it knows of programs and libraries: beside the run directories, for all runs of the user.

@@ -18,6 +18,7 @@ use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::sync::atomic::AtomicI32;
 use culvert::Errno;
 use culvert_intercept::Config;
+use culvert_sys::trust::{self, Why as Distrust};
 use culvert_sys::{nr, syscall};
 
 /// What `CULVERT_RUN` says.
@@ -148,8 +149,8 @@ impl Environment {
     }
 }
 
-/// Joins the run that the environment names, if any: reads its mounts and starts the engine. Whatever goes wrong, the program goes on,
-/// without mounts; the log says why.
+/// Joins the run that the environment names, if any: reads its mounts and starts the engine. A program that was promised them and cannot have them ends here, with
+/// status 125; one that was not goes on without, and its user is told.
 ///
 /// # Safety
 /// Once per process, by its only thread, before the program's own code runs.
@@ -196,12 +197,87 @@ pub unsafe fn start(mut environment: Environment) {
     // SAFETY: the caller's promise.
     match unsafe { join(&carried, library) } {
         Ok(()) => static_tls::begin(environment.0 as usize, given),
-        Err(reason) => {
+        Err(lost) if lost.is_promised(&carried) => {
+            crate::log!("not started: {}", lost.reason);
+            let own = crate::run::read_link(b"/proc/self/exe\0");
+            let program = own.as_deref().unwrap_or(b"this program");
+            notice::end_without_mounts(program, &format!("{}; {}", lost.reason, lost.remedy()));
+        }
+        Err(lost) => {
             let (lock, flags) = (carried.lock_descriptor, carried.flags);
             if let Some(errno) = other_user::start_again(lock, flags, &environment) {
                 crate::log!("it cannot be started again for its own user: {errno}");
             }
-            lose_mounts(Some(&carried), &reason, NO_RUN);
+            lose_mounts(Some(&carried), &lost.reason, NO_RUN);
+        }
+    }
+}
+
+/// Whether the file that is open in `fd`, with this `struct stat`, has a name here: so its directory was moved.
+fn is_reachable(fd: i32, found: &culvert_sys::raw::general::stat) -> bool {
+    let named = crate::run::descriptor_path(fd).and_then(|path| stat_path(&c_string(&path)));
+    named.is_ok_and(|named| (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino))
+}
+
+const MOUNTS: &str = "the file that says what is mounted";
+
+/// Why a program does not join its run.
+struct Lost {
+    /// In words.
+    reason: String,
+    /// What the kernel says, where it is the kernel.
+    errno: Option<Errno>,
+    /// That the run's directory is not to be believed, or not to be found.
+    distrust: Option<Distrust>,
+}
+
+impl Lost {
+    fn because(what: &str, errno: Errno) -> Self {
+        Self {
+            reason: format!("{what}: {errno}"),
+            errno: Some(errno),
+            distrust: None,
+        }
+    }
+
+    fn directory(why: Distrust) -> Self {
+        Self {
+            reason: format!("the run directory cannot be used: {why}"),
+            errno: Some(why.errno()),
+            distrust: Some(why),
+        }
+    }
+
+    /// Whether the program was promised the mounts of `carried`, so that it must not run without them: unless the run is another user's, or its directory is
+    /// there and not to be found from here, in a sandbox or below another root. The descriptor of its lock, which was inherited, tells.
+    fn is_promised(&self, carried: &Carried<'_>) -> bool {
+        const S_IFREG: u32 = 0o100000;
+        let Some(why) = self.distrust else {
+            return true;
+        };
+        let lock = match crate::run::stat_descriptor(carried.lock_descriptor) {
+            Ok(lock) => lock,
+            // A filter keeps us from looking.
+            Err(errno) => return errno != Errno::EBADF,
+        };
+        // A filter may keep the user from us.
+        let user = [lock.st_uid, u32::MAX].contains(&trust::user());
+        let ours = lock.st_mode & 0o170000 == S_IFREG && user;
+        let elsewhere = matches!(
+            why,
+            Distrust::Failed(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES)
+        );
+        ours && !(elsewhere && lock.st_nlink != 0 && !is_reachable(carried.lock_descriptor, &lock))
+    }
+
+    /// What the user can do.
+    fn remedy(&self) -> &'static str {
+        match self.errno {
+            Some(Errno::EMFILE) => "let it open more files (ulimit -n)",
+            Some(Errno::ENFILE) => "let the system open more files (fs.file-max)",
+            Some(Errno::ENOMEM) => "let it have more memory (ulimit -v, ulimit -d)",
+            Some(Errno::ENOENT) => "start it again with `culvert run`",
+            _ => "`culvert doctor` says what is needed",
         }
     }
 }
@@ -241,7 +317,7 @@ fn refuse_to_read_nothing(reason: &str) {
 
 /// # Safety
 /// As [`start`].
-unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
+unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
     let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     process::set(enter(carried, library, interrupted)?);
     process::get().table.hide_internal();
@@ -256,7 +332,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), String> {
     };
     // SAFETY: the caller's promise.
     unsafe { culvert_intercept::install(config) }
-        .map_err(|error| format!("{}: {}", error.what, error.errno))
+        .map_err(|error| Lost::because(error.what, error.errno))
 }
 
 /// Makes this process, which is not intercepted, one that can use the mounts of the run of `directory` by calls of [`crate::paging`]: to write back what
@@ -270,7 +346,7 @@ pub fn outside(directory: &[u8]) -> Result<(), String> {
         log: None,
     };
     // No signal is looked for: no hook's state says what came.
-    process::set(enter(&carried, Vec::new(), None)?);
+    process::set(enter(&carried, Vec::new(), None).map_err(|lost| lost.reason)?);
     process::get().table.hide_internal();
     Ok(())
 }
@@ -280,11 +356,19 @@ fn enter(
     carried: &Carried<'_>,
     library: Vec<u8>,
     interrupted: Option<fn() -> bool>,
-) -> Result<Process, String> {
-    let (run, content) = Run::open(carried.directory)
-        .map_err(|why| format!("the run directory cannot be used: {why}"))?;
-    let specifications = culvert::mount::decode(&content)
-        .map_err(|error| format!("the mounts cannot be read: {error}"))?;
+) -> Result<Process, Lost> {
+    let (run, opened) = Run::open(carried.directory).map_err(Lost::directory)?;
+    let content = Run::mounts(&opened).map_err(|why| match why {
+        Distrust::Failed(errno) => Lost::because(MOUNTS, errno),
+        why => Lost {
+            reason: format!("{MOUNTS}: {why}"),
+            errno: None,
+            distrust: Some(why),
+        },
+    })?;
+    drop(opened);
+    let specifications =
+        culvert::mount::decode(&content).map_err(|_| Lost::because(MOUNTS, Errno::EINVAL))?;
     let mut mounts = MountTable::new();
     let mut targets = process::Targets::default();
     for (index, specification) in specifications.iter().enumerate() {
@@ -320,7 +404,7 @@ fn enter(
         });
         mounts
             .add(specification.target.clone(), identity, open)
-            .map_err(|error| format!("a mount cannot be added: {error}"))?;
+            .map_err(|error| Lost::because("a mount cannot be added", error.errno()))?;
     }
     Ok(Process::new(
         run,

@@ -65,7 +65,7 @@ impl fmt::Display for Why {
                 )
             }
             Self::Owner(owner, user) => write!(f, "it belongs to user {owner}, not to {user}"),
-            Self::Mode(mode) => write!(f, "its mode {mode:04o} lets others in, not 0700"),
+            Self::Mode(mode) => write!(f, "its mode {mode:04o} lets others in"),
         }
     }
 }
@@ -141,10 +141,47 @@ pub fn directory(path: &CStr, owner: u32) -> Result<Opened, Why> {
         size_of_val(&how),
     ];
     // SAFETY: the path ends in NUL, the structure is given with its size.
-    match unsafe { syscall::call(nr::OPENAT2, arguments) } {
+    let opened = match unsafe { syscall::call(nr::OPENAT2, arguments) } {
+        // A filter that does not know the call, or what it says of O_NOATIME.
+        Err(Errno::ENOSYS | Errno::EPERM) => step_by_step(path, flags),
+        other => other,
+    };
+    match opened {
         Ok(number) => private(Opened::new(number)?, owner),
         Err(errno) => Err(refusal(AT_FDCWD, path, owner, errno)),
     }
+}
+
+/// openat2(2) with RESOLVE_NO_SYMLINKS of the absolute directory `path`, one component after the other.
+fn step_by_step(path: &CStr, flags: usize) -> Result<usize, Errno> {
+    const NAME_MAX: usize = 255;
+    let open = |parent: i32, name: &CStr, flags: usize| {
+        let at = [parent as usize, name.as_ptr() as usize, flags];
+        // SAFETY: the path ends in NUL.
+        unsafe { syscall::call(nr::OPENAT, at) }
+    };
+    let way = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    let mut names = path.to_bytes().split(|&byte| byte == b'/');
+    if names.next() != Some(b"") {
+        return Err(Errno::EINVAL);
+    }
+    let mut at = open(AT_FDCWD, c"/", way)?;
+    for name in names.filter(|name| !name.is_empty()) {
+        let mut with_nul = [0; NAME_MAX + 1];
+        let next = match with_nul.get_mut(..name.len()) {
+            Some(place) if name.len() <= NAME_MAX => {
+                place.copy_from_slice(name);
+                CStr::from_bytes_until_nul(&with_nul).map_err(|_| Errno::EINVAL)
+            }
+            _ => Err(Errno::ENAMETOOLONG),
+        };
+        let next = next.and_then(|name| open(at as i32, name, way));
+        close(at as i32);
+        at = next?;
+    }
+    let last = open(at as i32, c".", flags);
+    close(at as i32);
+    last
 }
 
 /// Whether the directory that is open in `number`, which this process has inherited, is trusted. The descriptor stays the caller's.
@@ -195,6 +232,26 @@ pub fn file(directory: &Opened, name: &CStr, flags: usize) -> Result<Opened, Why
         () if found.st_mode & 0o170_000 != 0o100_000 => Err(Why::Kind),
         () if found.st_uid != owner => Err(Why::Owner(found.st_uid, owner)),
         () => Ok(opened),
+    }
+}
+
+/// The `struct stat` of the regular file that is open in `number`, a description of this process's own, if it is one of this user's or of root's that only they
+/// may write: so are caches, which everybody may read.
+pub fn kept(number: i32) -> Result<stat, Why> {
+    const F_SETFL: usize = 4;
+    /// DEFAULT_OVERFLOWUID (include/linux/highuid.h).
+    const OVERFLOW: u32 = 65534;
+    let found = status(number).map_err(Why::Failed)?;
+    let user = user();
+    // SAFETY: takes no memory; the file is only read.
+    let compared =
+        || unsafe { syscall::call(nr::FCNTL, [number as usize, F_SETFL, O_NOATIME]).is_ok() };
+    match () {
+        () if found.st_mode & 0o170_000 != 0o100_000 => Err(Why::Kind),
+        () if found.st_uid != ROOT && found.st_uid != user => Err(Why::Owner(found.st_uid, user)),
+        () if found.st_uid == OVERFLOW && !compared() => Err(Why::Owner(found.st_uid, user)),
+        () if found.st_mode & 0o022 != 0 => Err(Why::Mode(found.st_mode & 0o7777)),
+        () => Ok(found),
     }
 }
 
@@ -260,7 +317,7 @@ fn is_private(found: &stat, owner: u32) -> Result<(), Why> {
     match () {
         () if found.st_mode & 0o170_000 != 0o040_000 => Err(Why::Kind),
         () if found.st_uid != owner => Err(Why::Owner(found.st_uid, owner)),
-        () if found.st_mode & 0o777 != 0o700 => Err(Why::Mode(found.st_mode & 0o7777)),
+        () if found.st_mode & 0o077 != 0 => Err(Why::Mode(found.st_mode & 0o7777)),
         () => Ok(()),
     }
 }

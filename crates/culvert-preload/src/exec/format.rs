@@ -122,6 +122,26 @@ impl Elf {
         Some(self.table.saturating_add(index as u64 * 56))
     }
 
+    /// How much address space its segments take, from the first to the last, and how much of it can be written, bytes.
+    pub fn extent(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> (u64, u64) {
+        const PT_LOAD: u32 = 1;
+        const PF_W: u8 = 2;
+        let mut table = vec![0u8; usize::from(self.count) * 56];
+        let got = read_at(self.table, &mut table).min(table.len());
+        let (mut first, mut end, mut writable) = (u64::MAX, 0, 0u64);
+        for header in table[..got].chunks_exact(56) {
+            if header[..4] == PT_LOAD.to_le_bytes() {
+                let (address, size) = (u64_at(header, 16), u64_at(header, 40));
+                first = first.min(address);
+                end = end.max(address.saturating_add(size));
+                if header[4] & PF_W != 0 {
+                    writable = writable.saturating_add(size);
+                }
+            }
+        }
+        (end.saturating_sub(first), writable)
+    }
+
     /// Whether Go's linker made the file: a note of its name holds the build's identity (cmd/link, `-buildid`).
     fn is_made_by_go(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> bool {
         const PT_NOTE: u32 = 4;

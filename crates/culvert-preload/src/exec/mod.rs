@@ -14,6 +14,7 @@ pub mod handed;
 mod heritage;
 mod interpreter;
 pub mod library_names;
+pub mod limits;
 mod loader;
 mod look;
 mod materialise;
@@ -34,7 +35,7 @@ use crate::resolver::References;
 use crate::run::ShadowName;
 use crate::shadow::Descriptor;
 use crate::start::STRICT;
-use alloc::{boxed::Box, vec, vec::Vec};
+use alloc::{boxed::Box, string::String, vec, vec::Vec};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 use environment::pointers;
@@ -54,6 +55,8 @@ struct Image {
     nested: bool,
     /// What the environment says is there.
     handed: Vec<(u16, Descriptor)>,
+    /// Why the program would start without its mounts, and what to do: then it does not start.
+    hindrance: Option<String>,
 }
 
 /// What a program is given beside its environment and the run, and does not see.
@@ -139,7 +142,10 @@ fn assemble(
         shadow: None,
         nested: false,
         handed: Vec::new(),
+        hindrance: None,
     });
+    let limits = limits::Limits::now();
+    let hindrance = |look: &Look| limits.as_ref()?.shortage(look, &process::get().library);
     let mut name = path.to_vec();
     // What /proc/self/exe is to show, where the kernel shows another name of the file.
     let mut shown = None;
@@ -233,6 +239,7 @@ fn assemble(
                 if loader == Loader::Glibc {
                     room = static_tls::wanted(&look);
                 }
+                image.hindrance = hindrance(&look);
                 break loader;
             }
             Format::Elf {
@@ -260,6 +267,7 @@ fn assemble(
                 if loader == Loader::Glibc {
                     room = static_tls::wanted(&look);
                 }
+                image.hindrance = hindrance(&look);
                 break loader;
             }
             Format::Other => break Loader::None(Why::UnknownFormat),
@@ -338,6 +346,13 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
         },
         _ => directories::Replaced::default(),
     };
+    // Instead of the program: nothing of this one would have been left either.
+    if let Some(hindrance) = &image.hindrance
+        && !matches!(loader, Loader::None(_))
+        && look::is_executable(&image.path)
+    {
+        notice::end_without_mounts(name, hindrance);
+    }
     // In a vfork child the memory is the parent's: it frees what a successful exec leaves behind.
     let kept = match process::vfork_child() {
         Some(child) => {

@@ -61,6 +61,7 @@ mod paths;
 mod permissions;
 mod programs;
 mod programs_on_mount;
+mod promises;
 mod races;
 mod reading;
 mod removed;

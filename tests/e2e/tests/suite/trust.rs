@@ -5,7 +5,7 @@ use culvert_e2e::{Case, Finished, User, installed, not_tested, world};
 /// A script as root in a mount namespace of its own, with an empty /dev/shm. In it `$culvert` is the command and `$lib` its library; `as UID COMMAND...` runs
 /// it as that user; `$real` is an empty directory and `$evil` one with the file `f`, both open to all; `$look` is a program that shows what is in `$real`; `forged DIRECTORY` fills a directory
 /// of the user 65534 as a run directory that shows `$evil` at `$real`.
-fn shell(name: &str, script: &str) -> Option<Finished> {
+pub fn shell(name: &str, script: &str) -> Option<Finished> {
     if !world().is_root() || world().only_native || !installed("setpriv") {
         not_tested("other users: the tests do not run as root");
         return None;

@@ -9,6 +9,7 @@ use super::host::{self, Mapped};
 use super::warning::Warnings;
 use alloc::{format as text, sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Result};
+use culvert_sys::trust;
 use format::{ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section};
 
 /// Where the bytes of an index lie.
@@ -85,18 +86,13 @@ impl Index {
     /// The index file `path`, mapped. Refused with `EACCES` unless it belongs to us or root and nobody else may write to it.
     pub fn open(path: &[u8]) -> Result<Self> {
         let file = host::open_read(path)?;
-        let status = host::status(&file)?;
-        let ours = status.uid == host::effective_user() || status.uid == 0;
-        if !status.is_regular() || !ours || status.mode & 0o022 != 0 {
-            return Err(Error::because(
-                Errno::EACCES,
-                "the index is not trusted: not a file of this user or of root that only they may write",
-            ));
-        }
-        if status.size < HEADER as u64 {
+        let found = trust::kept(file.raw())
+            .map_err(|why| Error::because(why.errno(), text!("the index is not trusted: {why}")))?;
+        let size = found.st_size as u64;
+        if size < HEADER as u64 {
             return Err(broken("length"));
         }
-        Self::new(Image::Mapped(Mapped::new(&file, status.size)?))
+        Self::new(Image::Mapped(Mapped::new(&file, size)?))
     }
 
     /// The header.
