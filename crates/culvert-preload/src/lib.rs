@@ -26,6 +26,7 @@ pub mod notice;
 pub mod paging;
 pub mod process;
 pub mod resolver;
+pub mod rings;
 pub mod run;
 pub mod shadow;
 pub mod start;

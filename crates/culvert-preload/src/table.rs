@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::calls::path::At;
 use crate::resolver::LastStep;
+use crate::rings;
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_sys::nr;
@@ -70,7 +71,7 @@ table! {
     RT_SIGACTION rt_sigaction => Engine("signals are virtualised; forwarded with the real mask");
     RT_SIGPROCMASK rt_sigprocmask => Engine("signals are virtualised; forwarded with the real mask");
     RT_SIGRETURN rt_sigreturn => Engine("signals are virtualised; forwarded with the real mask");
-    IOCTL ioctl => Handled(Interest::Descriptor0, calls::file::ioctl);
+    IOCTL ioctl => Handled(Interest::Always, calls::descriptor_arguments::ioctl);
     PREAD64 pread64 => Handled(Interest::Descriptor0, calls::io::pread64);
     PWRITE64 pwrite64 => Handled(Interest::Descriptor0, calls::io::pwrite64);
     READV readv => Handled(Interest::Descriptor0, calls::io::readv);
@@ -211,7 +212,7 @@ table! {
     MODIFY_LDT modify_ldt => Forwarded("processes, threads and signals are the kernel's");
     PIVOT_ROOT pivot_root => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "a root in a mount cannot be had");
     SYSCTL _sysctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
-    PRCTL prctl => Handled(Interest::Always, calls::process::confine);
+    PRCTL prctl => Handled(Interest::Always, calls::descriptor_arguments::prctl);
     ARCH_PRCTL arch_prctl => Engine("the GS base is ours while a call is answered");
     ADJTIMEX adjtimex => Forwarded("reads credentials, limits, times or the system's state");
     SETRLIMIT setrlimit => Handled(Interest::Always, calls::process::limits);
@@ -358,7 +359,7 @@ table! {
     FANOTIFY_MARK fanotify_mark => RefusedInside(At::below(3, LastStep::Follow).turned_by(1, FAN_MARK_DONT_FOLLOW), Errno::EOPNOTSUPP, "events of a mount do not reach the kernel");
     PRLIMIT64 prlimit64 => Handled(Interest::Always, calls::process::limits);
     NAME_TO_HANDLE_AT name_to_handle_at => Handled(Interest::Always, calls::stat::name_to_handle_at);
-    OPEN_BY_HANDLE_AT open_by_handle_at => Forwarded("makes a descriptor of the kernel's own");
+    OPEN_BY_HANDLE_AT open_by_handle_at => RefusedOn(Errno::ESTALE, "handles are none of a mount's");
     CLOCK_ADJTIME clock_adjtime => Forwarded("reads credentials, limits, times or the system's state");
     SYNCFS syncfs => Handled(Interest::Descriptor0, calls::file::sync);
     SENDMMSG sendmmsg => Handled(Interest::Always, calls::socket::sendmmsg);
@@ -374,7 +375,7 @@ table! {
     SECCOMP seccomp => Handled(Interest::Always, calls::process::confine);
     GETRANDOM getrandom => Forwarded("reads credentials, limits, times or the system's state");
     MEMFD_CREATE memfd_create => Forwarded("makes a descriptor of the kernel's own");
-    KEXEC_FILE_LOAD kexec_file_load => Forwarded("kernel keys, modules and images");
+    KEXEC_FILE_LOAD kexec_file_load => Handled(Interest::Descriptors01, calls::descriptor_arguments::kexec_file_load);
     BPF bpf => Forwarded("makes a descriptor of the kernel's own");
     EXECVEAT execveat => Handled(Interest::Always, calls::process::execveat);
     USERFAULTFD userfaultfd => Forwarded("makes a descriptor of the kernel's own");
@@ -390,13 +391,13 @@ table! {
     IO_PGETEVENTS io_pgetevents => Forwarded("asynchronous I/O contexts without files");
     RSEQ rseq => Forwarded("processes, threads and signals are the kernel's");
     PIDFD_SEND_SIGNAL pidfd_send_signal => Forwarded("processes, threads and signals are the kernel's");
-    IO_URING_SETUP io_uring_setup => Refused(Errno::ENOSYS, "its requests would go round every hook; programs know how to do without");
-    IO_URING_ENTER io_uring_enter => Forwarded("asynchronous I/O contexts without files");
-    IO_URING_REGISTER io_uring_register => Forwarded("asynchronous I/O contexts without files");
+    IO_URING_SETUP io_uring_setup => Handled(Interest::Always, rings::setup);
+    IO_URING_ENTER io_uring_enter => Handled(Interest::Always, rings::enter);
+    IO_URING_REGISTER io_uring_register => Handled(Interest::Always, rings::register);
     OPEN_TREE open_tree => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to clone");
     MOVE_MOUNT move_mount => RefusedInside(At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
     FSOPEN fsopen => Forwarded("makes a descriptor of the kernel's own");
-    FSCONFIG fsconfig => Forwarded("whole file systems of the kernel; a mount has nothing of its own to write back");
+    FSCONFIG fsconfig => Handled(Interest::Always, calls::descriptor_arguments::fsconfig);
     FSMOUNT fsmount => Forwarded("makes a descriptor of the kernel's own");
     FSPICK fspick => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, FSPICK_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to configure");
     PIDFD_OPEN pidfd_open => Forwarded("makes a descriptor of the kernel's own");

@@ -57,7 +57,7 @@ fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let table = &process::get().table;
     let _changes = table.changing();
     let description = table.reference(fd).ok_or(Errno::EBADF)?;
-    let new = dup_from(fd, from, close_on_exec)?;
+    let new = crate::descriptors::not_awaited(dup_from(fd, from, close_on_exec)?)?;
     let new = match from {
         0 => table.settle(new, close_on_exec),
         _ => new,
@@ -102,6 +102,9 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
     if old == new {
         return Outcome::Forward;
+    }
+    if source.is_some() && crate::rings::is_awaited(new) {
+        return done(Err(Errno::EBUSY));
     }
     // Another thread's driver may have got the number since it was looked at.
     let make = |call: &Call| table.unless_internal(new, || super::path::native(call));

@@ -10,6 +10,7 @@ pub mod changes;
 pub mod credentials;
 pub mod cwd;
 pub mod descriptor;
+pub mod descriptor_arguments;
 pub mod directory;
 pub mod file;
 mod hidden;

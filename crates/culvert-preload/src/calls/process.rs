@@ -489,8 +489,3 @@ pub fn exit_group(_: &mut Call) -> Outcome {
     crate::paging::ends();
     Outcome::Forward
 }
-
-/// io_uring_setup(2): its requests would go round every hook; ENOSYS makes programs fall back (liburing, libuv, tokio).
-pub fn io_uring_setup(_: &mut Call) -> Outcome {
-    done(Err(Errno::ENOSYS))
-}

@@ -54,18 +54,22 @@ fn each_descriptor(
     Ok(())
 }
 
-fn hand_over(header: usize) -> Result<(), Errno> {
-    each_descriptor(header, &mut |fd| {
-        let table = &process::get().table;
-        if table.is_internal(fd) {
-            return Err(Errno::EBADF);
-        }
-        table.promote(fd)?;
-        if let Some(held) = table.get(fd) {
-            crate::gone::hand_over(&held);
-        }
-        Ok(())
-    })
+/// Makes what goes out by SCM_RIGHTS known to the kernel: EBADF for a descriptor of Culvert's own.
+pub fn hand_over(header: usize) -> Result<(), Errno> {
+    each_descriptor(header, &mut hand_over_one)
+}
+
+/// The same of one descriptor, however it goes.
+pub fn hand_over_one(fd: i32) -> Result<(), Errno> {
+    let table = &process::get().table;
+    if table.is_internal(fd) {
+        return Err(Errno::EBADF);
+    }
+    table.promote(fd)?;
+    if let Some(held) = table.get(fd) {
+        crate::gone::hand_over(&held);
+    }
+    Ok(())
 }
 
 /// sendmsg(2)

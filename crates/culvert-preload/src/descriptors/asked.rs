@@ -177,7 +177,7 @@ impl Table {
                     }
                     own
                 }
-                false => dup_from(own, from, close_on_exec)?,
+                false => super::not_awaited(dup_from(own, from, close_on_exec)?)?,
             };
             self.settled(fd);
             let _ = description.hand_over(|_| Ok(Kept::Directly));

@@ -32,6 +32,10 @@ fn narrow(fd: i32) -> bool {
     (0..SIZE as i32).contains(&fd)
 }
 
+fn is_ring(fd: i32) -> bool {
+    narrow(fd) && classes::get(fd) == super::RING
+}
+
 impl Table {
     /// Whether the engine's table says that `fd` is a directory of a backing tree.
     pub fn is_backed_directory(&self, fd: i32) -> bool {
@@ -55,7 +59,12 @@ impl Table {
 
     #[cold]
     fn find_backed(&self, fd: i32, class: u8) -> Option<MountId> {
-        if fd < 0 || matches!(class, super::INTERNAL | super::OURS | super::UNBUFFERED) {
+        if fd < 0
+            || matches!(
+                class,
+                super::INTERNAL | super::OURS | super::UNBUFFERED | super::RING
+            )
+        {
             return None;
         }
         if class == classes::FOREIGN && self.opened_through(fd).is_none() {
@@ -143,14 +152,20 @@ impl Table {
 
     /// Whether dups of the foreign descriptor `fd`, and its end, are to be recorded.
     pub fn has_class(&self, fd: i32) -> bool {
-        self.is_backed_directory(fd) || self.is_unbuffered(fd)
+        self.is_backed_directory(fd) || self.is_unbuffered(fd) || is_ring(fd)
     }
 
-    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree or open with O_DIRECT, and whether it is.
+    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, open with O_DIRECT, or a ring, and whether it is.
     pub fn duplicated(&self, old: i32, new: i32) -> bool {
         if self.is_unbuffered(old) {
             self.remove(new);
             self.note_unbuffered(new);
+            return true;
+        }
+        if is_ring(old) {
+            self.remove(new);
+            crate::rings::duplicated(old, new);
+            self.note_ring(new);
             return true;
         }
         let Some(mount) = self.backed(old) else {

@@ -14,6 +14,7 @@ mod recognise;
 
 use crate::description::{Description, Held};
 use crate::process::{self, tables};
+use crate::shadow;
 use adopted::Adopted;
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
@@ -34,6 +35,8 @@ pub const OURS: u8 = 2;
 pub const INTERNAL: u8 = 3;
 /// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are looked at ([`crate::calls::unbuffered`]).
 pub const UNBUFFERED: u8 = 5;
+/// The class of a foreign descriptor that is a ring made here ([`crate::rings`]).
+pub const RING: u8 = 6;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
@@ -128,7 +131,7 @@ impl Table {
 
     fn find(&self, fd: i32) -> Option<Held> {
         self.known(fd).or_else(|| match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | UNBUFFERED | backed::BACKED.. => None,
+            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | backed::BACKED.. => None,
             _ if fd < 0 => None,
             _ => self.recognise(fd),
         })
@@ -172,6 +175,9 @@ impl Table {
     }
 
     fn set_class(&self, fd: i32, class: u8) {
+        if classes::get(fd) == RING {
+            crate::rings::forget(fd);
+        }
         // The engine's table has one class for all numbers with the same low 16 bits: a high one that is foreign says nothing of a low one.
         let shared = fd > 0xffff || self.wide.load(Relaxed) || process::tables_differ();
         if class == classes::FOREIGN && shared {
@@ -218,6 +224,7 @@ impl Table {
             Err(Errno::EMFILE) if self.make_room() => dup()?,
             other => other?,
         };
+        let fd = not_awaited(fd)?;
         let fd = if from == 0 {
             self.settle(fd, close_on_exec)
         } else {
@@ -296,6 +303,14 @@ impl Table {
     pub fn note_unbuffered(&self, fd: i32) {
         if classes::get(fd) == classes::FOREIGN && fd <= 0xffff {
             classes::set(fd, UNBUFFERED);
+        }
+    }
+
+    /// Records that the kernel's own descriptor `fd` is a ring.
+    pub fn note_ring(&self, fd: i32) {
+        if fd <= 0xffff && !process::tables_differ() && !tables::are_asked_for() {
+            self.end.fetch_max(fd + 1, Relaxed);
+            classes::set(fd, RING);
         }
     }
 
@@ -381,6 +396,16 @@ fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
     const F_SETFD: usize = 2;
     // SAFETY: sets the flag .
     unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(on)]) }.map(|_| ())
+}
+
+/// The same descriptor at the next number that no request of a ring is about to look at.
+pub fn not_awaited(fd: i32) -> Result<i32, Errno> {
+    let mut fd = shadow::Descriptor(fd);
+    while crate::rings::is_awaited(fd.0) {
+        let next = dup_from(fd.0, fd.0.saturating_add(1), close_on_exec(fd.0)?)?;
+        fd = shadow::Descriptor(next);
+    }
+    Ok(fd.release())
 }
 
 /// A dup of `fd` at the lowest free number from `from` on.

@@ -65,6 +65,7 @@ mod promises;
 mod races;
 mod reading;
 mod removed;
+mod rings;
 mod saying;
 mod sharing;
 mod sockets;

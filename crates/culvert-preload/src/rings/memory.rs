@@ -1,0 +1,211 @@
+//! The memory that kernel and program share for a ring (io_uring(7), include/uapi/linux/io_uring.h), as the hook sees it.
+
+use super::entry::{Entry, UNUSED};
+use super::{SETUP_CQE32, SETUP_NO_SQARRAY, SETUP_SQE128};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use culvert::Errno;
+use culvert_sys::{nr, place, syscall};
+
+/// `IORING_OFF_SQES`: where the requests are mapped.
+pub const REQUESTS: usize = 0x1000_0000;
+const PAGE: usize = 4096;
+
+/// `struct io_uring_params`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Parameters {
+    pub sq_entries: u32,
+    pub cq_entries: u32,
+    pub flags: u32,
+    thread: [u32; 2],
+    pub features: u32,
+    rest: [u32; 4],
+    /// `struct io_sqring_offsets`: head, tail, mask, entries, flags, dropped, array, then nothing of interest.
+    sq: [u32; 10],
+    /// `struct io_cqring_offsets`: the sixth is where completions are.
+    cq: [u32; 10],
+}
+
+const _: () = assert!(size_of::<Parameters>() == 120);
+
+impl Parameters {
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: plain numbers without padding.
+        unsafe { core::slice::from_raw_parts(core::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and every bit pattern is one.
+        unsafe {
+            core::slice::from_raw_parts_mut(core::ptr::from_mut(self).cast(), size_of::<Self>())
+        }
+    }
+
+    pub fn address(&mut self) -> usize {
+        core::ptr::from_mut(self) as usize
+    }
+}
+
+/// Memory of the ring, unmapped with its owner. It keeps the ring alive, as the program's own mappings do.
+struct Mapping {
+    start: usize,
+    length: usize,
+}
+
+impl Mapping {
+    /// Of a ring's memory at `offset`; of memory that nobody else has, where there is no descriptor.
+    fn new(fd: Option<i32>, length: usize, offset: usize) -> Result<Self, Errno> {
+        const READ_WRITE: usize = 3;
+        const MAP_SHARED_POPULATE: usize = 0x8001;
+        const MAP_SHARED_ANONYMOUS: usize = 0x21;
+        let length = length.next_multiple_of(PAGE);
+        let (hint, flags, fd) = match fd {
+            // The kernel chooses where it is, or maps nothing (`io_uring_get_unmapped_area`, io_uring/memmap.c).
+            Some(fd) => (0, MAP_SHARED_POPULATE, fd as usize),
+            None => (place::hint(length), MAP_SHARED_ANONYMOUS, usize::MAX),
+        };
+        let arguments = [hint, length, READ_WRITE, flags, fd, offset];
+        // SAFETY: new memory.
+        let start = unsafe { syscall::call(nr::MMAP, arguments) }?;
+        Ok(Self { start, length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, and its only user ends.
+        let _ = unsafe { syscall::call(nr::MUNMAP, [self.start, self.length]) };
+    }
+}
+
+/// The queue's words, which the program writes too, and the requests that the kernel reads, which only the hook writes.
+pub struct RingMemory {
+    queue: Mapping,
+    requests: Mapping,
+    /// What the program has as the requests. It is mapped here too, for the program may unmap its own.
+    originals: Mapping,
+    head: usize,
+    tail: usize,
+    array: Option<usize>,
+    /// A power of two.
+    pub entries: u32,
+    stride: usize,
+}
+
+impl RingMemory {
+    /// Of mmap(2).
+    pub fn map(fd: i32, parameters: &Parameters) -> Result<Self, Errno> {
+        let entries = parameters.sq_entries;
+        let stride = match parameters.flags & SETUP_SQE128 {
+            0 => 64,
+            _ => 128,
+        };
+        let completion = match parameters.flags & SETUP_CQE32 {
+            0 => 16,
+            _ => 32,
+        };
+        let [head, tail, _, _, _, _, array, ..] = parameters.sq.map(|offset| offset as usize);
+        let has_array = parameters.flags & SETUP_NO_SQARRAY == 0;
+        let end_of_array = if has_array {
+            array + 4 * entries as usize
+        } else {
+            0
+        };
+        let completions = parameters.cq[5] as usize + completion * parameters.cq_entries as usize;
+        let memory = Self {
+            queue: Mapping::new(Some(fd), end_of_array.max(completions), 0)?,
+            requests: Mapping::new(Some(fd), entries as usize * stride, REQUESTS)?,
+            originals: Mapping::new(None, entries as usize * stride, 0)?,
+            head,
+            tail,
+            array: has_array.then_some(array),
+            entries,
+            stride,
+        };
+        for index in 0..entries {
+            memory.operation(index).store(UNUSED, Relaxed);
+        }
+        Ok(memory)
+    }
+
+    /// The bytes of all requests.
+    pub fn length(&self) -> usize {
+        self.entries as usize * self.stride
+    }
+
+    /// Where the program's requests are, in shared memory.
+    pub fn originals(&self) -> usize {
+        self.originals.start
+    }
+
+    fn offset(&self, index: u32) -> usize {
+        (index % self.entries) as usize * self.stride
+    }
+
+    /// A copy of the program's request `index`, with its second half where it has one (`IORING_SETUP_SQE128`).
+    pub fn original(&self, index: u32) -> (Entry, [u8; 64]) {
+        let at = self.originals.start + self.offset(index);
+        // SAFETY: within the mapping; the program may be writing there, and any bytes are a request.
+        unsafe {
+            let first = core::ptr::read_volatile(at as *const Entry);
+            match self.stride {
+                128 => (
+                    first,
+                    core::ptr::read_volatile((at + 64) as *const [u8; 64]),
+                ),
+                _ => (first, [0; 64]),
+            }
+        }
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset + 4 <= self.queue.length);
+        // SAFETY: within the mapping by the kernel's own offsets, and aligned; whoever else touches it does so as an atomic, or is the program, which
+        // can only spoil its own numbers.
+        unsafe { &*((self.queue.start + offset) as *const AtomicU32) }
+    }
+
+    fn operation(&self, index: u32) -> &AtomicU8 {
+        let at = self.requests.start + self.offset(index);
+        // SAFETY: within the mapping, which lives as long as this.
+        unsafe { &*(at as *const AtomicU8) }
+    }
+
+    /// The positions that the kernel takes next, and how many there are.
+    pub fn queued(&self) -> (u32, u32) {
+        let head = self.word(self.head).load(Acquire);
+        let count = self.word(self.tail).load(Acquire).wrapping_sub(head);
+        (head, count.min(self.entries))
+    }
+
+    /// Which request stands at `position` in the queue. The kernel drops one that does not exist.
+    pub fn index(&self, position: u32) -> u32 {
+        let at = position & (self.entries - 1);
+        match self.array {
+            Some(array) => self.word(array + 4 * at as usize).load(Relaxed),
+            None => at,
+        }
+    }
+
+    /// Whether the kernel's request `index` says nothing.
+    pub fn is_unused(&self, index: u32) -> bool {
+        self.operation(index).load(Relaxed) == UNUSED
+    }
+
+    /// Lets the kernel's request `index` say this. `second`: the half that only the program writes, of `IORING_SETUP_SQE128`.
+    pub fn fill(&self, index: u32, entry: &Entry, second: &[u8; 64]) {
+        let at = self.requests.start + self.offset(index);
+        // SAFETY: within the mapping, which only the holder of the ring's lock writes; the kernel reads it in calls that he makes.
+        unsafe {
+            core::ptr::write_volatile(at as *mut Entry, *entry);
+            if self.stride == 128 {
+                core::ptr::write_volatile((at + 64) as *mut [u8; 64], *second);
+            }
+        }
+    }
+
+    /// Takes back what the kernel's request `index` says.
+    pub fn clear(&self, index: u32) {
+        self.operation(index).store(UNUSED, Release);
+    }
+}

@@ -1,0 +1,205 @@
+//! io_uring_register(2): descriptors that are registered are copied, looked at, and the copies given to the kernel, so that registered files are none of a mount's.
+
+use super::operations::{self, Treatment};
+use super::restrictions::{self, Restrictions};
+use super::submission::domain;
+use super::{Found, find};
+use crate::calls::{Answer, done, transfer};
+use crate::memory;
+use crate::paging::nodes;
+use crate::process;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
+use culvert::Errno;
+use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::{nr, syscall};
+
+// `enum io_uring_register_op`
+const BUFFERS: u32 = 0;
+const FILES: u32 = 2;
+const FILES_UPDATE: u32 = 6;
+const PROBE: u32 = 8;
+const RESTRICTIONS: u32 = 11;
+const ENABLE_RINGS: u32 = 12;
+const FILES2: u32 = 13;
+const FILES_UPDATE2: u32 = 14;
+const BUFFERS2: u32 = 15;
+const BUFFERS_UPDATE: u32 = 16;
+const RING_FDS: u32 = 20;
+const SEND_MSG_RING: u32 = 31;
+const RESIZE_RINGS: u32 = 33;
+/// `IORING_REGISTER_QUERY`, the last that is known (Linux 6.18).
+const LAST: u32 = 35;
+/// `IORING_REGISTER_USE_REGISTERED_RING`
+const REGISTERED_RING: u32 = 1 << 31;
+/// `IORING_MAX_FIXED_FILES`, `IORING_MAX_REG_BUFFERS`
+const MOST: usize = 1 << 20;
+
+/// io_uring_register(2)
+pub fn register(call: &mut Call) -> Outcome {
+    let [fd, operation, argument, count, ..] = call.args;
+    let fd = fd as i32;
+    if operation as u32 & REGISTERED_RING != 0 || process::get().table.is_internal(fd) {
+        return done(Err(Errno::EBADF));
+    }
+    let count = count as u32 as usize;
+    let answer = match operation as u32 {
+        FILES => files(fd, argument, count)
+            .and_then(|mut files| native(call, files.as_mut_ptr() as usize, count)),
+        // `struct io_uring_files_update`: offset, reserved, descriptors.
+        FILES_UPDATE => update(call, 16, 8, count),
+        // `struct io_uring_rsrc_register`: count, flags, reserved, descriptors, tags.
+        FILES2 => match memory::get::<u32>(argument) {
+            Ok(inner) => update(call, 32, 16, inner as usize),
+            Err(errno) => Err(errno),
+        },
+        // `struct io_uring_rsrc_update2`: offset, reserved, descriptors, tags, count, reserved.
+        FILES_UPDATE2 => match memory::get::<u32>(argument.wrapping_add(24)) {
+            Ok(inner) => update(call, 32, 8, inner as usize),
+            Err(errno) => Err(errno),
+        },
+        BUFFERS => buffers(call, argument, count),
+        BUFFERS2 => buffers_of(call, 16, 0),
+        BUFFERS_UPDATE => buffers_of(call, 8, 24),
+        PROBE => probe(call, argument, count),
+        RESTRICTIONS => restrict(call, fd, argument, count),
+        ENABLE_RINGS => enable(call, fd),
+        // What is sent by them, or where the requests are then, nobody could look at.
+        RING_FDS | SEND_MSG_RING | RESIZE_RINGS | LAST.. if operation as u32 != LAST => {
+            crate::log!("io_uring_register: operation {operation} is refused");
+            Err(Errno::EINVAL)
+        }
+        _ => return Outcome::Forward,
+    };
+    done(answer)
+}
+
+fn native(call: &Call, argument: usize, count: usize) -> Answer {
+    let [fd, operation, ..] = call.args;
+    // SAFETY: the program's own call, with memory of ours in its argument's place.
+    unsafe { syscall::call(nr::IO_URING_REGISTER, [fd, operation, argument, count]) }
+}
+
+/// A copy of `count` descriptors, none of which is a mount's; and what is remembered of them.
+///
+/// EBADF: one of them is, as it is for descriptors of rings themselves (io_uring_register(2)).
+fn files(ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
+    if count > MOST {
+        return Err(Errno::EMFILE);
+    }
+    let mut files = vec![0i32; count];
+    // SAFETY: plain numbers, seen as bytes.
+    let bytes = unsafe { core::slice::from_raw_parts_mut(files.as_mut_ptr().cast(), count * 4) };
+    user::copy_in(bytes, at).map_err(|_| Errno::EFAULT)?;
+    let table = &process::get().table;
+    for &fd in files.iter().filter(|&&fd| fd >= 0) {
+        if table.is_internal(fd) {
+            return Err(Errno::EBADF);
+        }
+        if transfer::kernel_has_not(fd as usize).is_some() {
+            crate::log!("io_uring_register: descriptor {fd} of a mount is not registered");
+            return Err(Errno::EBADF);
+        }
+        const AF_UNIX: i32 = 1;
+        if domain(fd) == Some(AF_UNIX)
+            && let Found::Ring(ring) = find(ring)
+        {
+            ring.unix.store(true, Relaxed);
+        }
+    }
+    Ok(files)
+}
+
+/// A structure of `size` bytes that has the address of descriptors at `place`; 0: it has none.
+fn update(call: &Call, size: usize, place: usize, count: usize) -> Answer {
+    let mut bytes = [0u8; 32];
+    user::copy_in(&mut bytes[..size], call.args[2]).map_err(|_| Errno::EFAULT)?;
+    let at = usize::from_ne_bytes(core::array::from_fn(|i| bytes[place + i]));
+    let mut copied = Vec::new();
+    if at != 0 {
+        copied = files(call.args[0] as i32, at, count)?;
+        bytes[place..place + 8].copy_from_slice(&(copied.as_ptr() as usize).to_ne_bytes());
+    }
+    let answer = native(call, bytes.as_ptr() as usize, call.args[3]);
+    // Which slots were chosen (`IORING_FILE_INDEX_ALLOC`), or why one was not.
+    if at != 0 && answer.is_ok() {
+        // SAFETY: plain numbers, seen as bytes.
+        let told = unsafe { core::slice::from_raw_parts(copied.as_ptr().cast(), count * 4) };
+        let _ = user::copy_out(at, told);
+    }
+    answer
+}
+
+/// Buffers in memory in which files of mounts are mapped: what the kernel stores there later, by pages that it holds, nobody would notice ([`crate::calls::unbuffered`]).
+fn buffers(call: &Call, at: usize, count: usize) -> Answer {
+    if nodes::any() && count <= MOST {
+        for i in 0..count {
+            let (Ok(base), Ok(length)) = (
+                memory::get::<usize>(at.wrapping_add(i * 16)),
+                memory::get::<usize>(at.wrapping_add(i * 16 + 8)),
+            ) else {
+                break;
+            };
+            if length != 0 && !nodes::between(base & !4095, length.saturating_add(4096)).is_empty()
+            {
+                crate::log!("io_uring_register: a buffer in a mapped file of a mount is refused");
+                return Err(Errno::EOPNOTSUPP);
+            }
+        }
+    }
+    native(call, call.args[2], call.args[3])
+}
+
+/// The same of a structure that has their address at `place`, and how many there are at `count`.
+fn buffers_of(call: &Call, place: usize, count: usize) -> Answer {
+    let at = memory::get::<usize>(call.args[2].wrapping_add(place));
+    let count = memory::get::<u32>(call.args[2].wrapping_add(count));
+    match (at, count) {
+        (Ok(at), Ok(count)) if at != 0 => buffers(call, at, count as usize),
+        _ => native(call, call.args[2], call.args[3]),
+    }
+}
+
+/// `struct io_uring_probe`: 16 bytes, then 8 for each operation, the third a word of flags: what is refused is not there.
+fn probe(call: &Call, argument: usize, count: usize) -> Answer {
+    let answer = native(call, argument, call.args[3])?;
+    let told: u16 = memory::get::<u32>(argument)? as u16;
+    for i in 0..count.min(usize::from(told >> 8)) {
+        let at = argument + 16 + i * 8;
+        let operation: u32 = memory::get(at)?;
+        if operations::treatment(operation as u8) == Treatment::Refused {
+            memory::put(at, operation & 0xffff)?;
+        }
+    }
+    Ok(answer)
+}
+
+/// The program's own restrictions, and NOPs.
+fn restrict(call: &Call, fd: i32, argument: usize, count: usize) -> Answer {
+    // `IORING_MAX_RESTRICTIONS` is below this.
+    let Found::Ring(ring) = find(fd) else {
+        return native(call, argument, call.args[3]);
+    };
+    if argument == 0 || count > 255 {
+        return native(call, argument, call.args[3]);
+    }
+    let mut list = vec![0u8; count * restrictions::SIZE];
+    user::copy_in(&mut list, argument).map_err(|_| Errno::EFAULT)?;
+    let own = Restrictions::of(&list);
+    list.extend_from_slice(&restrictions::NOPS);
+    let mut state = ring.state.lock();
+    let answer = native(call, list.as_ptr() as usize, count + 1)?;
+    state.restrictions = Some(own);
+    Ok(answer)
+}
+
+fn enable(call: &Call, fd: i32) -> Answer {
+    let answer = native(call, call.args[2], call.args[3])?;
+    if let Found::Ring(ring) = find(fd) {
+        // Where one thread alone may submit it is this one (`io_register_enable_rings`, io_uring/register.c).
+        ring.take();
+        ring.state.lock().disabled = false;
+    }
+    Ok(answer)
+}

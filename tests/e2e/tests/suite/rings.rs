@@ -1,0 +1,133 @@
+//! io_uring (docs/design/io-uring.md): what works as without mounts, what is refused, and that nothing gets past the look at a request.
+
+use culvert_e2e::{Case, Driver, User, installed, not_tested, on_each_driver, world};
+use std::process::Command;
+
+/// Whether the kernel makes rings, and can be told how a request ends (Linux 6.10).
+fn has_rings(case: &Case) -> bool {
+    if world().only_native {
+        return false;
+    }
+    let program = case.program("rings");
+    let made = Command::new(program).arg("none").arg("probe").status();
+    let made = made.is_ok_and(|status| status.code() == Some(2));
+    if !made {
+        not_tested("io_uring: the kernel has none, or one older than Linux 6.10");
+    }
+    made
+}
+
+fn group(case: &Case, name: &str) {
+    if has_rings(case) {
+        let rings = case.program("rings");
+        case.good(&format!(
+            "umask 022; mkdir -p $W/outside; cd $M && OUTSIDE=$W/outside exec {rings} {name}"
+        ));
+    }
+}
+
+on_each_driver! {
+    operations_on_an_open_file |case| group(&case, "alone");
+    operations_on_what_a_child_has_too |case| group(&case, "shared");
+    chains_and_barriers |case| group(&case, "chains");
+    what_concerns_no_mount |case| group(&case, "others");
+    descriptors_of_rings |case| group(&case, "numbers");
+    restrictions_of_a_programs_own |case| group(&case, "restricted");
+    threads_that_share_a_ring |case| group(&case, "threads");
+}
+
+fn outcome(case: &Case, name: &str) -> String {
+    let program = case.program("rings_refused");
+    let script = format!(
+        "umask 022; mkdir -p $W/outside; cd $M && OUTSIDE=$W/outside exec {program} {name}"
+    );
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(done.status, "exit 0", "{}", done.report());
+    done.text()
+}
+
+/// Operations by path, what the kernel would read later, and files of mounts where the kernel would have to move the bytes.
+#[test]
+fn what_is_refused() {
+    for user in [User::Me, User::Nobody] {
+        if user == User::Nobody && !world().is_root() {
+            continue;
+        }
+        for driver in [Driver::Memory, Driver::Driven] {
+            let case =
+                Case::new(&format!("rings-refused-{driver:?}-{user:?}"), user).directory(driver);
+            if !has_rings(&case) {
+                return;
+            }
+            let told = outcome(&case, "calls");
+            let expected = include_str!("rings.txt");
+            match driver {
+                Driver::Memory => assert_eq!(told, expected),
+                // Its files are the kernel's own as soon as anything wants that.
+                _ => {
+                    let begin = |text: &str| text.split("splice out").next().map(str::to_owned);
+                    assert_eq!(begin(&told), begin(expected), "{told}");
+                    for line in [
+                        "splice out: 4",
+                        "behind another's: 0",
+                        "8 sbytents",
+                        "none of all",
+                        "ring_enter(&r, 1, 0): EOPNOTSUPP",
+                    ] {
+                        assert!(told.lines().any(|found| found == line), "{line}:\n{told}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Another thread changes descriptor, operation and order of requests all the time: no zeroes of a shadow, no operation by path.
+#[test]
+fn a_request_that_changes_after_the_look() {
+    for driver in [Driver::Memory, Driver::Driven, Driver::Passthrough] {
+        let case = Case::new(&format!("rings-attack-{driver:?}"), User::Me).directory(driver);
+        if has_rings(&case) {
+            let told = outcome(&case, "attack");
+            assert_eq!(told, "wrong 0, right 1, refused 1, victims 1\ndone\n");
+        }
+    }
+}
+
+/// What is read from an archive by a ring is what is read from its tree.
+#[test]
+fn an_archive_by_a_ring() {
+    let case = Case::new("rings-archive", User::Me).odd();
+    if has_rings(&case) {
+        let rings = case.program("rings");
+        case.good(&format!("exec {rings} reading $M/hello.txt"));
+    }
+}
+
+/// qemu's block layer, fio and node by their own rings.
+#[test]
+fn programs_with_rings() {
+    for driver in [Driver::Memory, Driver::Driven, Driver::Passthrough] {
+        let case = Case::new(&format!("rings-programs-{driver:?}"), User::Me).directory(driver);
+        if !has_rings(&case) {
+            return;
+        }
+        if installed("qemu-io") && installed("qemu-img") {
+            case.good(
+                "cd $M && qemu-img create -q -f qcow2 i 8M && qemu-io -n -i io_uring -f qcow2 -c 'write -P 7 1M 2M' -c 'write -P 9 2M 64k' -c flush i >$W/told && \
+                 qemu-io -n -i io_uring -f qcow2 -c 'read -P 7 1M 1M' -c 'read -P 9 2M 64k' -c 'read -P 7 2112k 900k' -c 'read -P 0 0 1M' i | grep -c -v 'ops; ' && \
+                 qemu-img check -q i && qemu-img bench -q -i io_uring -n -c 200 -w -f qcow2 i && qemu-img check -q i",
+            );
+        }
+        if installed("fio") {
+            case.good(
+                "cd $M && fio --name=a --ioengine=io_uring --rw=randrw --bs=4k --size=1M --iodepth=8 --verify=crc32c --do_verify=1 --filename=f --minimal >$W/fio 2>&1 || { cat $W/fio; exit 1; }; cat f | wc -c",
+            );
+        }
+        if installed("node") {
+            case.good(
+                "cd $M && UV_USE_IO_URING=1 node -e \"const f=require('fs').promises; (async()=>{await f.writeFile('n','x'.repeat(99999)); await f.mkdir('d'); await f.rename('n','d/m'); console.log((await f.stat('d/m')).size,(await f.readFile('d/m')).length,await f.readdir('d'));})()\"",
+            );
+        }
+    }
+}
