@@ -12,6 +12,7 @@ mod command_line;
 mod completion;
 mod confined;
 mod credentials;
+mod descriptor_arguments;
 mod dropped;
 mod durability;
 mod fault;
