@@ -152,6 +152,7 @@ static void chains(void)
         unsigned before = *WORD(&r, r.p.sq_off.head);
         printf("taken %d", ring_enter(&r, 3, 0));
         printf(" and %d", ring_enter(&r, 3 - (*WORD(&r, r.p.sq_off.head) - before), 0));
+        ring_enter(&r, 0, 3);
         struct io_uring_cqe cqe;
         int sum = 0;
         while (ring_take(&r, &cqe))

@@ -11,7 +11,7 @@ use super::{Found, Ring, SETUP_IOPOLL, State, find};
 use crate::calls::{done, socket};
 use crate::dispatch::dispatch;
 use crate::process::{self, tables};
-use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Errno;
@@ -119,7 +119,7 @@ struct Batch<'a> {
     ring: &'a Ring,
     chain: Chain,
     /// Addresses of sockets, which the kernel reads here.
-    addresses: Vec<Box<[u8; LONGEST_ADDRESS]>>,
+    addresses: Vec<Vec<u8>>,
 }
 
 /// Why a request is not given to the kernel now.
@@ -452,7 +452,8 @@ impl Batch<'_> {
 
     /// A copy of the address of a socket, for as long as the kernel reads requests. What is wrong with it the kernel says, of address 0.
     fn keep(&mut self, address: usize, length: usize) -> usize {
-        let mut bytes = Box::new([0; LONGEST_ADDRESS]);
+        // Longer than it says, so that no address ends where memory does.
+        let mut bytes = vec![0; LONGEST_ADDRESS];
         let length = length.min(LONGEST_ADDRESS);
         if user::copy_in(&mut bytes[..length], address).is_err() {
             return 0;
