@@ -72,6 +72,7 @@ fn serve(target: &Path) -> std::result::Result<(), String> {
         devices: false,
         no_exec: false,
         no_symlinks: false,
+        times: 0,
     })
     .map_err(|failed| failed.to_string())?;
     let transport = Box::new(DeviceFuse::new(device));
