@@ -5,9 +5,7 @@ use crate::passthrough::{Target, attributes, change, descriptor_call, duplicate,
 use alloc::{boxed::Box, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;
-use culvert::{
-    Attributes, Errno, File, Mapping, Node, Result, SetAttributes, Sink, Source, Whence,
-};
+use culvert::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall};
 
@@ -277,18 +275,6 @@ impl File for DescriptorFile {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
-    }
-
-    fn mapping(&self, offset: u64) -> Option<Mapping> {
-        // SAFETY: only reads flags.
-        let flags = unsafe { syscall::call(nr::FCNTL, [self.fd(), F_GETFL]) }.ok()?;
-        let readable = flags as u32 & linux::O_ACCMODE != linux::O_WRONLY;
-        let size = status(self.held.raw(), None).ok()?.stx_size;
-        (readable && offset < size && !self.hidden).then(|| Mapping {
-            fd: self.held.raw(),
-            offset,
-            length: size - offset,
-        })
     }
 
     fn descriptor(&self) -> Option<i32> {

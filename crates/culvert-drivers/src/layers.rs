@@ -11,6 +11,7 @@
 use crate::registry::{self, alternatives, check_names_of};
 use crate::{
     DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault, passthrough,
+    trace,
 };
 use alloc::{boxed::Box, format, string::ToString, vec::Vec};
 use culvert::{
@@ -29,11 +30,18 @@ struct Layer {
     open: OpenLayer,
 }
 
-const LAYERS: &[Layer] = &[Layer {
-    info: fault::INFO,
-    prepare: fault::prepare,
-    open: fault::open,
-}];
+const LAYERS: &[Layer] = &[
+    Layer {
+        info: fault::INFO,
+        prepare: fault::prepare,
+        open: fault::open,
+    },
+    Layer {
+        info: trace::INFO,
+        prepare: trace::prepare,
+        open: trace::open,
+    },
+];
 
 /// All layers.
 pub fn list() -> impl ExactSizeIterator<Item = &'static DriverInfo> + Clone {
@@ -173,16 +181,16 @@ mod tests {
         for (options, want) in [
             (
                 "layer=fualt",
-                "there is no layer \"fualt\"; did you mean fault? There are: fault",
+                "there is no layer \"fualt\"; did you mean fault? There are: fault, trace",
             ),
-            ("layer", "there is no layer \"\"; there are: fault"),
+            ("layer", "there is no layer \"\"; there are: fault, trace"),
             (
                 "fault.seed=1,layer=fault",
                 "option fault.seed: no layer=fault stands before it",
             ),
             (
                 "layer=fault,falt.seed=1",
-                "there is no layer \"falt\"; did you mean fault? There are: fault",
+                "there is no layer \"falt\"; did you mean fault? There are: fault, trace",
             ),
             (
                 "layer=fault,fault.sed=1",

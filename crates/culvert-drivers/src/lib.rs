@@ -20,6 +20,7 @@ pub mod memory;
 pub mod passthrough;
 mod proof;
 mod registry;
+pub mod trace;
 
 pub use archive::{Progress, Warning, Warnings};
 pub use descriptor::{Adopt, Descriptor, Held, Keeper, NodeBook, TableNumber, Traces};

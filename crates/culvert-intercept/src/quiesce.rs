@@ -144,6 +144,64 @@ pub fn exclusively<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The process ends: no other thread begins a hook any more, and those inside are waited for, though
+/// not for long (the kernel would not wait at all).
+pub fn stop_others() {
+    if !multi_threaded() {
+        return;
+    }
+    let (own, mut patience) = (thread::current(), SHORT);
+    close(own);
+    for block in thread::all() {
+        is_left(block, own, &mut patience);
+    }
+}
+
+/// Whether the calling thread is the only one of its process.
+pub fn is_last_thread() -> bool {
+    if thread::used() > 1 {
+        return false;
+    }
+    if !multi_threaded() {
+        return true;
+    }
+    // A thread that has never been in a hook has no block: the kernel says how many there are.
+    let mut found = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
+    let path = b"/proc/self/task\0".as_ptr() as usize;
+    // SAFETY: the path ends in NUL; the kernel fills the structure, which is plain data.
+    let links = unsafe {
+        match syscall::call(nr::STAT, [path, found.as_mut_ptr() as usize]) {
+            Ok(_) => found.assume_init().st_nlink,
+            Err(_) => return false,
+        }
+    };
+    // `.`, `..` and one for each (`proc_task_getattr`, fs/proc/base.c). The first counts until the process
+    // ends.
+    links == 3 || links == 4 && first_has_ended()
+}
+
+/// Whether the thread that the process began with has ended by itself: it is a zombie then, until the
+/// last one ends (`/proc/self/stat`, proc(5)).
+fn first_has_ended() -> bool {
+    const O_CLOEXEC: usize = 0o2000000;
+    let path = b"/proc/self/stat\0".as_ptr() as usize;
+    let mut text = [0u8; 128];
+    // SAFETY: the path ends in NUL; the kernel writes at most the length into the array; the descriptor is
+    // closed by who has opened it.
+    let length = unsafe {
+        let Ok(fd) = syscall::call(nr::OPEN, [path, O_CLOEXEC, 0]) else {
+            return false;
+        };
+        let read = syscall::call(nr::READ, [fd, text.as_mut_ptr() as usize, text.len()]);
+        let _ = syscall::call(nr::CLOSE, [fd]);
+        read.unwrap_or(0)
+    };
+    // The name, in brackets, has 15 bytes at most, any among them.
+    let line = text.get(..length).unwrap_or_default();
+    let end = line.iter().rposition(|&byte| byte == b')');
+    end.and_then(|at| line.get(at + 2)) == Some(&b'Z')
+}
+
 /// The same; not run at all (none) where the others do not leave their hooks soon.
 pub fn if_alone<R>(run: impl FnOnce() -> R) -> Option<R> {
     let (own, mut patience) = (thread::current(), SHORT);

@@ -14,6 +14,7 @@ pub mod calls;
 pub mod description;
 pub mod descriptors;
 pub mod dispatch;
+mod ending;
 pub mod exec;
 mod fifos;
 pub mod gone;

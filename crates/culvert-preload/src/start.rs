@@ -3,9 +3,8 @@
 mod emulated;
 pub mod other_user;
 
-use crate::exec::handed;
 use crate::exec::own_file::{self, OwnFile};
-use crate::exec::{NO_RUN, Why, static_tls};
+use crate::exec::{NO_RUN, Why, handed, saved, static_tls};
 use crate::log;
 use crate::memory::c_string;
 use crate::notice;
@@ -27,6 +26,8 @@ struct Carried<'a> {
     lock_descriptor: i32,
     /// Nodes that this program would not find ([`handed`]), with their mounts.
     handed: Vec<(u16, i32)>,
+    /// What open files have saved ([`saved`]).
+    saved: Option<i32>,
     flags: u8,
     log: Option<&'a [u8]>,
 }
@@ -38,21 +39,28 @@ pub const NO_PATCH: u8 = 2;
 /// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if it lies in the source of one.
 pub const OUTSIDE: u8 = 4;
 
-/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...:<flags>[:<log file>]`.
+/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...[,s<descriptor>]:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
     let mut numbers = core::str::from_utf8(parts.next()?).ok()?.split(',');
     let flags = core::str::from_utf8(parts.next()?).ok()?;
+    let lock_descriptor = numbers.next()?.parse().ok()?;
+    let (mut handed, mut saved) = (Vec::new(), None);
+    for one in numbers {
+        match one.strip_prefix('s') {
+            Some(number) => saved = Some(number.parse().ok()?),
+            None => {
+                let (number, mount) = one.split_once('.')?;
+                handed.push((mount.parse().ok()?, number.parse().ok()?));
+            }
+        }
+    }
     Some(Carried {
         directory,
-        lock_descriptor: numbers.next()?.parse().ok()?,
-        handed: numbers
-            .map(|one| {
-                let (number, mount) = one.split_once('.')?;
-                Some((mount.parse().ok()?, number.parse().ok()?))
-            })
-            .collect::<Option<_>>()?,
+        lock_descriptor,
+        handed,
+        saved,
         flags: flags.parse().ok()?,
         log: parts.next(),
     })
@@ -322,6 +330,7 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
     process::set(enter(carried, library, interrupted)?);
     process::get().table.hide_internal();
     carried.handed.iter().copied().for_each(handed::receive);
+    carried.saved.into_iter().for_each(saved::receive);
     let config = Config {
         handler: dispatch::dispatch,
         interest: dispatch::interest,
@@ -342,6 +351,7 @@ pub fn outside(directory: &[u8]) -> Result<(), String> {
         directory,
         lock_descriptor: -1,
         handed: Vec::new(),
+        saved: None,
         flags: 0,
         log: None,
     };
@@ -478,10 +488,15 @@ mod tests {
         assert!(
             carried(b"/run/x:1020,1018.0,7.2:0").is_some_and(|c| c.handed == [(0, 1018), (2, 7)])
         );
+        assert!(
+            carried(b"/run/x:1020,7.2,s9:0")
+                .is_some_and(|c| c.handed == [(2, 7)] && c.saved == Some(9))
+        );
         for bad in [
             &b""[..],
             b"/run/x:1,:0",
             b"/run/x:1,7:0",
+            b"/run/x:1,s:0",
             b"/run/x",
             b"/run/x:",
             b"/run/x:a:0",

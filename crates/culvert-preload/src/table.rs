@@ -115,7 +115,7 @@ table! {
     FORK fork => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
     VFORK vfork => Engine("executed by the engine on the untouched stack; descriptions are promoted before");
     EXECVE execve => Handled(Interest::Always, calls::process::execve);
-    EXIT exit => Engine("frees the thread's block");
+    EXIT exit => Handled(Interest::Always, calls::process::exit);
     WAIT4 wait4 => Forwarded("processes, threads and signals are the kernel's");
     KILL kill => Forwarded("processes, threads and signals are the kernel's");
     UNAME uname => Forwarded("reads credentials, limits, times or the system's state");

@@ -258,7 +258,7 @@ impl Session {
         let mut left = channels.split_off(channels.len().min(threads));
         let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
         let (pool, rings) = (&pool, rings.as_ref());
-        thread::scope(|scope| {
+        let ended = thread::scope(|scope| {
             let (mut room, mut kept) = (MOST_THREADS, None);
             scope.spawn(move || {
                 pool.watch(|| {
@@ -327,7 +327,11 @@ impl Session {
             }
             self.interrupts.close();
             ended
-        })
+        });
+        if matches!(ended, Ended::Unmounted) {
+            self.filesystem.finish();
+        }
+        ended
     }
 
     /// Leaves what is open to the next server: to drop the session would close it, while the estate says that it is open.

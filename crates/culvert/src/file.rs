@@ -15,18 +15,6 @@ pub enum Opened {
     Driven(Box<dyn File>),
 }
 
-/// Bytes of a file that lie in a shareable descriptor: may be mapped, and read, without a copy through the driver.
-#[derive(Clone, Copy, Debug)]
-pub struct Mapping {
-    /// The descriptor, borrowed from the file: valid while the [`File`] lives. Readable, and writable only if stores through a shared
-    /// mapping of it *are* writes to the file.
-    pub fd: i32,
-    /// Where the file's byte `offset` of the request lies in it.
-    pub offset: u64,
-    /// How many bytes from there on are contiguous: at least 1, not beyond the file's end.
-    pub length: u64,
-}
-
 /// lseek's `SEEK_DATA` and `SEEK_HOLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
@@ -66,8 +54,8 @@ impl Readiness {
 ///   refuses larger offsets with `EINVAL`). The description's own offset, its access mode, `O_APPEND` and `RLIMIT_FSIZE` are the
 ///   transport's business: reads come only through descriptions open for reading, changes only through those open for writing.
 /// - The file lives while this value does, whatever happens to its names: [`File::attributes`] then says 0 links.
-/// - The value is dropped when the last descriptor of the description is closed, in every process that has it; nothing
-///   can be reported any more then (see [`File::flush`]). A process that is killed drops nothing.
+/// - The value is dropped when the last descriptor of the description is closed, in every process that has it, by exit at the latest; nothing
+///   can be reported any more then (see [`File::flush`]). A process that is killed, or becomes another program, drops nothing.
 ///
 /// # What the driver owes
 ///
@@ -181,12 +169,6 @@ pub trait File: Send + Sync {
         None
     }
 
-    /// Where the bytes from `offset` on lie in a shareable descriptor, if they do. None past the end.
-    fn mapping(&self, offset: u64) -> Option<Mapping> {
-        let _ = offset;
-        None
-    }
-
     /// A descriptor of the kernel's, borrowed, on the same file with the same access mode, of a description that is this open file's alone and whose
     /// offset and status flags nobody uses: once the description is shared between processes, dups of it stand for it, the transport sets
     /// their offset and flags, and what concerns bytes and locks is the kernel's. So locks are those of
@@ -228,8 +210,8 @@ pub trait File: Send + Sync {
     /// The process is about to forbid itself system calls (seccomp(2)): what reading and writing this file needs is opened now, if it can be.
     fn confined(&self) {}
 
-    /// One descriptor of this description is being closed (FUSE's FLUSH): report delayed errors now. May come several times (dup, fork)
-    /// or never (a killed process): nothing is freed here.
+    /// One descriptor of this description is being closed (FUSE's FLUSH): report delayed errors now. By close, dup2, close_range, exit and exec, of which only
+    /// close hears of errors. May come several times (dup, fork, an exec that fails) or never (a killed process): nothing is freed here.
     ///
     /// - `EIO`, `ENOSPC`, `EDQUOT`: what close(2) shall return; the descriptor is closed all the same.
     fn flush(&self) -> Result<()> {
@@ -270,6 +252,9 @@ pub trait File: Send + Sync {
 
     /// `F_GETLK`: a lock of another owner that stands in the way of `lock`, none if it could be set.
     ///
+    /// This and the next two are called by kernel mounts alone, of drivers that say [`Capabilities::locks`](crate::Capabilities::locks): within a run the kernel keeps
+    /// locks, on the file itself or on its shadow.
+    ///
     /// - `ENOSYS`: the default, of this and the next two: the transport keeps locks itself, for all processes on this machine.
     fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
         let _ = (owner, lock);
@@ -295,8 +280,9 @@ pub trait File: Send + Sync {
         Err(Errno::ENOSYS.into())
     }
 
-    /// What [`FileSystem::restore`](crate::FileSystem::restore) needs, beyond the node and the flags, to continue this open file in another
-    /// process: after exec, or where a descriptor was sent. Up to 4 KiB; nothing by default.
+    /// What [`FileSystem::restore`](crate::FileSystem::restore) needs, beyond the node and the flags, to continue this open file in the program that this
+    /// process is about to execute. The exec may fail: the file goes on here then. Up to 4 KiB, else nothing goes over; nothing by default.
+    /// Not asked of files with a descriptor of the kernel's, whose offset and bytes go on by themselves ([`File::descriptor`]).
     fn save(&self) -> Result<Vec<u8>> {
         Ok(Vec::new())
     }

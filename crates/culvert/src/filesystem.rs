@@ -141,7 +141,8 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Continues in another process an open file whose [`File::save`](crate::File::save) gave `state`: `open` without a new permission check and
-    /// without truncation. The default opens anew. Errors as [`FileSystem::open`].
+    /// without truncation. After exec, when the next program first uses the descriptor. `state` is empty where nothing was saved: by a file that came by a
+    /// socket, and in a server that takes over from one that has died. The default opens anew. Errors as [`FileSystem::open`].
     fn restore(
         &self,
         caller: &Caller<'_>,
@@ -153,7 +154,8 @@ pub trait FileSystem: Send + Sync {
         self.open(caller, node, flags.without(OpenFlags::TRUNCATE))
     }
 
-    /// Opens a directory for listing. The default keeps nothing.
+    /// Opens a directory for listing. The default keeps nothing. A process that inherits the descriptor lists by [`FileSystem::read_directory`], where positions
+    /// mean the same.
     ///
     /// - `ENOTDIR`: no directory (open(2) with `O_DIRECTORY`).
     /// - `ENFILE`, `EMFILE`: the back end has no descriptor left (open(2)).
@@ -514,7 +516,7 @@ pub trait FileSystem: Send + Sync {
         let _ = shared_descriptors;
     }
 
-    /// The mount ends in this process: it exits or execs, or the server unmounts. Open files may still be dropped after. A killed process does
-    /// not come here.
+    /// The mount ends in this process: it exits or execs, or the server unmounts. What the driver delays for its process is due. An exec can fail, other threads
+    /// may be inside, and open files may be dropped after: a driver goes on when it is called again. A killed process does not come here.
     fn finish(&self) {}
 }

@@ -39,9 +39,9 @@
 
 use crate::{
     Access, Attributes, Caching, Caller, Capabilities, DirectoryPlusSink, DirectorySink, Entry,
-    File, FileSystem, Lock, LockKind, LockOwner, Mapping, Node, Observed, Observer, OpenFlags,
-    Opened, OpenedDirectory, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs,
-    Validity, Wait, Walked, Whence, derived,
+    File, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer, OpenFlags, Opened,
+    OpenedDirectory, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity,
+    Wait, Walked, Whence, derived,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -296,9 +296,6 @@ layer_trait! {
     }
     fn as_any(&self) -> Option<&dyn Any> {
         self.inner().as_any()
-    }
-    fn mapping(&self, offset: u64) -> Option<Mapping> {
-        self.inner().mapping(offset)
     }
     fn caching(&self) -> Caching {
         self.inner().caching()

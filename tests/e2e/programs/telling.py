@@ -4,6 +4,7 @@ Everything is believed for ever there, so that each LOOKUP and GETATTR is the co
 waits for the file `sync` is woken after all that was told before. Nothing here depends on time."""
 
 import ctypes
+import fcntl
 import os
 import select
 import struct
@@ -370,6 +371,22 @@ def case_unneeded(driver):
     os.stat(driver.path("unused"))
     assert driver.counts("lookup") == {"lookup:unused": 1}
     os.close(fd)
+
+
+def case_locks(driver):
+    """A driver that keeps locks is asked for each, and told at close."""
+    driver("file a")
+    fd = driver.open("a")
+    driver.counts()
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    assert driver.counts("set_lock") == {"set_lock:a": 1}
+    F_GETLK = 5
+    fcntl.fcntl(fd, F_GETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 1, 0))
+    assert driver.counts("get_lock") == {"get_lock:a": 1}
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    assert driver.counts("flock") == {"flock:a": 1}
+    os.close(fd)
+    assert "set_lock:a" in driver.counts("set_lock")
 
 
 def main():

@@ -5,7 +5,7 @@ use super::rules::{Range, Rules, Selected};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
 use culvert::{
-    Attributes, Errno, File, FileLayer, Lock, LockKind, LockOwner, Mapping, Readiness, Result,
+    Attributes, Errno, File, FileLayer, Lock, LockKind, LockOwner, Readiness, Result,
     SetAttributes, Sink, Source, Wait, Whence,
 };
 
@@ -138,14 +138,6 @@ impl FileLayer for FaultFile {
         match self.watches_data() {
             true => None,
             false => self.inner.as_any(),
-        }
-    }
-
-    /// None where bytes are watched.
-    fn mapping(&self, offset: u64) -> Option<Mapping> {
-        match self.watches_data() {
-            true => None,
-            false => self.inner.mapping(offset),
         }
     }
 

@@ -9,8 +9,8 @@ use crate::Held;
 use alloc::sync::Arc;
 use core::{any::Any, sync::atomic::Ordering::*};
 use culvert::{
-    Attributes, Caller, Errno, File, Mapping, Node, OpenFlags, Result, Rights, SetAttributes, Sink,
-    Source, Whence,
+    Attributes, Caller, Errno, File, Node, OpenFlags, Result, Rights, SetAttributes, Sink, Source,
+    Whence,
 };
 use culvert_sys::{raw::general as linux, sync::OnceCell};
 
@@ -279,24 +279,6 @@ impl File for MemoryFile {
 
     fn as_any(&self) -> Option<&dyn Any> {
         Some(self)
-    }
-
-    fn mapping(&self, offset: u64) -> Option<Mapping> {
-        let of = self.inode();
-        let _held = self.core.lock_exclusive(&of, &|| false).ok()?;
-        if !of.is_external() {
-            return self.core.mapping(&of, offset).ok()?;
-        }
-        let size = of.get(inode::SIZE);
-        if self.core.keeper.table() != 0 || offset >= size {
-            return None;
-        }
-        self.with_own(|_| Ok(())).ok()?;
-        Some(Mapping {
-            fd: self.own.get()?.raw(),
-            offset,
-            length: size - offset,
-        })
     }
 
     fn with_kernel_file(

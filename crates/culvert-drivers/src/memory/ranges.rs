@@ -8,7 +8,7 @@ use super::{
 };
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, Mapping, Result, Whence};
+use culvert::{Errno, Result, Whence};
 
 const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
@@ -192,35 +192,5 @@ impl Core {
             Whence::Data => Err(Errno::ENXIO.into()),
             Whence::Hole => Ok(size),
         }
-    }
-
-    /// Where the bytes from `offset` on lie in the shared file; none in a hole or past the end. The content is locked for writing.
-    pub fn mapping(&self, of: &Inode<'_>, offset: u64) -> Result<Option<Mapping>> {
-        let size = of.get(inode::SIZE);
-        if offset >= size {
-            return Ok(None);
-        }
-        self.spill(of)?;
-        let (root, index) = (of.get(inode::ROOT), offset / BLOCK);
-        let pointer = self.pointer(root, index)?;
-        if pointer == 0 || pointer & UNWRITTEN != 0 {
-            return Ok(None);
-        }
-        let end = size.div_ceil(BLOCK);
-        let mut blocks = 1;
-        while index + blocks < end && self.pointer(root, index + blocks)? == pointer + blocks as u32
-        {
-            blocks += 1;
-        }
-        if index + blocks == end {
-            // A page that is mapped shows zeroes behind the end of the file.
-            self.zero_tail(of, size)?;
-        }
-        let within = offset % BLOCK;
-        Ok(Some(Mapping {
-            fd: self.image.fd(),
-            offset: block_of(pointer) * BLOCK + within,
-            length: (blocks * BLOCK - within).min(size - offset),
-        }))
     }
 }

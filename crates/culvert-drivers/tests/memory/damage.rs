@@ -50,7 +50,6 @@ fn use_file(file: &dyn File) {
     let _ = file.seek(0, culvert::Whence::Hole);
     let _ = file.seek(0, culvert::Whence::Data);
     let _ = file.allocate(3, 0, 50_000);
-    let _ = file.mapping(0);
     let _ = file.set_attributes(&SetAttributes {
         size: Some(100),
         ..SetAttributes::default()

@@ -244,11 +244,17 @@ pub fn close_range(call: &mut Call) -> Outcome {
         .filter(|fd| (first..=last).contains(fd))
         .collect();
     internal.sort_unstable();
-    if flags & CLOSE_RANGE_CLOEXEC == 0 && crate::paging::nodes::any() {
-        for fd in first..=last.min(table.end().max(0) as u32) {
-            table.reference(fd as i32).inspect(|held| {
-                let _ = crate::paging::closing(held);
-            });
+    if flags & CLOSE_RANGE_CLOEXEC == 0 && table.end() > 0 {
+        for fd in first..=last.min(table.end() as u32 - 1) {
+            if table.get_known(fd as i32)
+                && let Some(held) = table.reference(fd as i32)
+            {
+                let _ = crate::paging::closing(&held);
+                // Its errors are lost (close_range(2)).
+                if let Object::File(file) = &held.object {
+                    let _ = file.flush();
+                }
+            }
         }
     }
     let _changes = table.changing();

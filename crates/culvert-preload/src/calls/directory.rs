@@ -131,16 +131,15 @@ fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
             );
         }
         if open && !mount_points::is_position(*offset) {
-            let listed =
-                file_system.read_directory(held.node, *offset - OWN_ENTRIES, &mut |entry| {
-                    records.put(
-                        &DirectoryEntry {
-                            next: (entry.next + OWN_ENTRIES).min(LAST_POSITION),
-                            ..entry
-                        },
-                        offset,
-                    )
-                });
+            let from = *offset - OWN_ENTRIES;
+            let mut sink = |entry: DirectoryEntry<'_>| {
+                let next = (entry.next + OWN_ENTRIES).min(LAST_POSITION);
+                records.put(&DirectoryEntry { next, ..entry }, offset)
+            };
+            let listed = match &held.listing {
+                Some(listing) => listing.read(from, &mut sink),
+                None => file_system.read_directory(held.node, from, &mut sink),
+            };
             if let Err(error) = listed {
                 let errno = match super::io::report(held, "getdents64", &error) {
                     // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).

@@ -58,14 +58,36 @@ pub fn sync(call: &mut Call) -> Outcome {
             .and_then(|()| file.sync(number != nr::FSYNC))
             .map(|()| 0)
             .map_err(|error| report(&held, "fsync", &error)),
-        (Object::Directory, _) => Ok(0),
+        (Object::Directory, nr::SYNC_FILE_RANGE) => Ok(0),
+        (Object::Directory, number) => held
+            .file_system()
+            .and_then(|fs| {
+                let data_only = number == nr::FDATASYNC;
+                let synced = match &held.listing {
+                    Some(listing) => listing.sync(data_only),
+                    None => fs.sync_directory(held.node, data_only),
+                };
+                synced.map_err(|error| report(&held, "fsync", &error))
+            })
+            .map(|()| 0),
         (Object::Fifo | Object::Broken, _) => Err(Errno::EIO),
     })
 }
 
-/// sync(2): what was stored in mappings goes to their drivers, the rest is the kernel's.
+/// sync(2): what was stored in mappings goes to their drivers, and what these delay to where they keep
+/// it; the rest is the kernel's. It tells of no errors.
 pub fn sync_all(_: &mut Call) -> Outcome {
     paging::write_back_all();
+    let mounts = &crate::process::get().mounts;
+    for mount in mounts.ids() {
+        // A tree of the kernel's is written by the call itself.
+        let driver = mounts.driver_if_open(mount);
+        if let Some(driver) = driver.filter(|driver| driver.backing().is_none())
+            && let Err(error) = driver.sync()
+        {
+            crate::log!("sync of mount {}: {error}", mount.0);
+        }
+    }
     Outcome::Forward
 }
 

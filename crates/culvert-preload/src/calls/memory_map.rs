@@ -11,7 +11,7 @@ use crate::paging::{self, dirty};
 use crate::process;
 use crate::run::stat_descriptor;
 use crate::shadow;
-use culvert::Errno;
+use culvert::{Caching, Errno};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -110,6 +110,10 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
         return Err(Errno::EACCES);
     }
     if matches!(held.object, Object::Directory) {
+        return Err(Errno::ENODEV);
+    }
+    // As the kernel mount says (`fuse_file_mmap`, fs/fuse/file.c).
+    if shared && held.file()?.caching() == Caching::Never {
         return Err(Errno::ENODEV);
     }
     if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {

@@ -1,7 +1,7 @@
 //! open and its relatives.
 
 use super::backed::Backed;
-use super::opened::{add, give, give_new};
+use super::opened::{add, add_directory, give, give_new};
 use super::path::{At, Found, find_by_walking, look_again, outside};
 use super::stat::existing;
 use super::{Answer, allowed, backed_open, done, granted};
@@ -359,7 +359,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     }
     match attributes.kind {
         FileKind::Directory if flags & O_DIRECT != 0 => Err(Errno::EINVAL),
-        FileKind::Directory => add(&mut found, attributes, Object::Directory, flags),
+        FileKind::Directory => add_directory(&mut found, attributes, &caller, flags),
         FileKind::Regular => {
             // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be changed is decompressed: there it means nothing.
             if flags & O_DIRECT != 0 && file_system.capabilities().immutable {

@@ -5,7 +5,8 @@ use super::open::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 use crate::description::{Description, O_PATH, Object};
 use crate::process;
 use crate::resolver::{Inside, Last};
-use culvert::{Attributes, FileKind, Opened};
+use alloc::boxed::Box;
+use culvert::{Attributes, Caller, Directory, FileKind, OpenFlags, Opened, OpenedDirectory};
 use culvert_sys::{nr, syscall};
 
 /// [`give`] for what a call has just made: its entry is one more reference.
@@ -39,7 +40,13 @@ fn give_opened(
     created: bool,
 ) -> Answer {
     match opened {
-        Opened::Driven(file) => add_opened(found, attributes, Object::File(file), flags, created),
+        Opened::Driven(file) => {
+            let extra = Extra {
+                created,
+                ..Extra::default()
+            };
+            add_opened(found, attributes, Object::File(file), flags, extra)
+        }
         Opened::Backed(fd) => {
             // The descriptor itself: to close another of this file would drop the record locks that the program holds on it (fcntl(2)).
             let close_on_exec = flags & O_CLOEXEC != 0;
@@ -63,7 +70,41 @@ pub(super) fn add(
     object: Object,
     flags: u32,
 ) -> Answer {
-    add_opened(found, attributes, object, flags, false)
+    add_opened(found, attributes, object, flags, Extra::default())
+}
+
+/// What else is known of what was opened.
+#[derive(Default)]
+struct Extra {
+    /// The call has made it.
+    created: bool,
+    /// What the driver keeps for the open of a directory.
+    listing: Option<Box<dyn Directory>>,
+}
+
+/// A descriptor for a directory, which its driver opens, too.
+pub(super) fn add_directory(
+    found: &mut Inside<'_>,
+    attributes: Attributes,
+    caller: &Caller<'_>,
+    flags: u32,
+) -> Answer {
+    let file_system = process::file_system(found.mount)?;
+    let opened = file_system.open_directory(caller, attributes.node, OpenFlags(flags));
+    let listing = match opened.map_err(|error| error.errno())? {
+        OpenedDirectory::Driven(listing) => Some(listing),
+        // Its listing is the driver's by node: names of mounts are to be seen in it, and `..` is.
+        OpenedDirectory::Backed(fd) => {
+            drop(crate::shadow::Descriptor(fd));
+            None
+        }
+        OpenedDirectory::Stateless => None,
+    };
+    let extra = Extra {
+        listing,
+        ..Extra::default()
+    };
+    add_opened(found, attributes, Object::Directory, flags, extra)
 }
 
 fn add_opened(
@@ -71,7 +112,7 @@ fn add_opened(
     attributes: Attributes,
     object: Object,
     flags: u32,
-    created: bool,
+    extra: Extra,
 ) -> Answer {
     let keep = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | 0o400);
     // F_GETFL shows O_LARGEFILE on x86-64 for every open but O_PATH.
@@ -82,7 +123,8 @@ fn add_opened(
     };
     let mut description =
         Description::new(found.mount, attributes.node, attributes.kind, object, keep);
-    description.created = created;
+    description.created = extra.created;
+    description.listing = extra.listing;
     let mounts = &process::get().mounts;
     let itself = found.references.take(mounts, found.mount, attributes.node);
     description.references.join(itself);

@@ -16,7 +16,7 @@ use culvert::{Errno, FileKind};
 use culvert_intercept::{
     Call, CloneFlags, ForkHooks, Outcome, descriptors as classes, filters::Filter,
 };
-use culvert_sys::{nr, own_descriptors, sync::Mutex};
+use culvert_sys::{nr, own_descriptors, sync::Mutex, syscall};
 
 /// What happens around the making of processes.
 pub const FORK_HOOKS: ForkHooks = ForkHooks {
@@ -36,6 +36,9 @@ pub fn trim_with(trim: fn()) {
 fn before(flags: CloneFlags) {
     let vfork = flags.vm() && flags.vfork();
     let process = process::get();
+    if flags.vm() && !flags.vfork() && !flags.thread() {
+        crate::ending::shares_memory();
+    }
     if !flags.vm()
         && let Some(trim) = *TRIM.lock()
     {
@@ -105,6 +108,7 @@ fn child(flags: CloneFlags) {
     }
     let process = process::get();
     process::forget_pid();
+    crate::ending::forked();
     process.table.posix_locks.forget_all(flags.files());
     let other_table = tables::forked(flags.files());
     if !flags.files() && tables::are_asked_for() {
@@ -480,12 +484,27 @@ pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
     })
 }
 
-/// exit_group(2): what children that were not intercepted have written is not left to chance.
-pub fn exit_group(_: &mut Call) -> Outcome {
+/// exit_group(2): what children that were not intercepted have written is not left to chance, and what
+/// is open is closed.
+pub fn exit_group(call: &mut Call) -> Outcome {
     // A filter that lets a program end may forbid the calls for this.
     if !process::get().is_confined() {
         crate::looked_at::bring_all();
     }
     crate::paging::ends();
+    if crate::ending::exits() {
+        // Here, for no handler of the program's may find its descriptors gone.
+        // SAFETY: the program's own call.
+        unsafe { syscall::raw(call.number, call.args) };
+    }
     Outcome::Forward
+}
+
+/// exit(2): that of the last thread ends the process.
+pub fn exit(call: &mut Call) -> Outcome {
+    let may_ask = process::vfork_child().is_none() && !process::get().is_confined();
+    match may_ask && culvert_intercept::is_last_thread() {
+        true => exit_group(call),
+        false => Outcome::Forward,
+    }
 }

@@ -18,7 +18,7 @@ use crate::run::ShadowName;
 use crate::watch::companions::Companions;
 use alloc::{boxed::Box, sync::Arc};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
-use culvert::{Attributes, Errno, File, FileKind, FileSystem, Node};
+use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
 use flags::NOT_KNOWN;
 use offset::Offset;
 
@@ -49,6 +49,8 @@ pub struct Description {
     pub kind: FileKind,
     /// What it serves.
     pub object: Object,
+    /// What its driver keeps for this open of a directory.
+    pub listing: Option<Box<dyn Directory>>,
     /// Of a file with several names, the one that was opened: directory and name.
     pub opened_as: Option<(Node, Box<[u8]>)>,
     /// The open has made the file (F_CREATED_QUERY).
@@ -152,6 +154,7 @@ impl Description {
             object,
             opened_as: None,
             created: false,
+            listing: None,
             references: References::default(),
             flags: AtomicU32::new(flags),
             offset: Offset::default(),

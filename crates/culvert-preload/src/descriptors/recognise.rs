@@ -3,7 +3,7 @@
 use super::{Table, node_paths, with_more};
 use crate::calls::unbuffered::O_DIRECT;
 use crate::description::{Description, Held, Object};
-use crate::exec::handed;
+use crate::exec::{handed, saved};
 use crate::fifos;
 use crate::gone;
 use crate::process;
@@ -133,7 +133,12 @@ impl Table {
         let object = match kind {
             _ if flags & crate::description::O_PATH != 0 => Object::Path,
             FileKind::Directory => Object::Directory,
-            _ => match file_system.open(&process::caller(), name.node, OpenFlags(flags & 3))? {
+            _ => match file_system.restore(
+                &process::caller(),
+                name.node,
+                OpenFlags(flags & 3),
+                &saved::of(fd, name),
+            )? {
                 Opened::Driven(file) => Object::File(file),
                 Opened::Backed(fd) => {
                     drop(Descriptor(fd));

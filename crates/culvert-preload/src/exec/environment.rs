@@ -1,6 +1,6 @@
 //! The environment of the next program: the program's own entries, and those that carry a run.
 
-use super::{Extras, Image, Loader, Why, handed, static_tls};
+use super::{Extras, Image, Loader, Why, handed, saved, static_tls};
 use crate::memory;
 use crate::process::{self, Process};
 use crate::shadow::Descriptor;
@@ -18,6 +18,7 @@ fn carriers(
     others: &[Vec<u8>; 2],
     nested: Option<Vec<u8>>,
     handed: &[(u16, Descriptor)],
+    saved: Option<&Descriptor>,
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
@@ -37,12 +38,17 @@ fn carriers(
         Loader::Preload => entries.push(list(b"LD_PRELOAD", &others[1])),
         _ => entries.push(list(b"LD_AUDIT", &others[0])),
     }
-    entries.push(nested.unwrap_or_else(|| carrier(process, handed)));
+    entries.push(nested.unwrap_or_else(|| carrier(process, handed, saved)));
     entries
 }
 
-/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...:<flags>[:<log file>]`.
-pub fn carrier(process: &Process, handed: &[(u16, Descriptor)]) -> Vec<u8> {
+/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...[,s<descriptor>]:<flags>[:<log file>]`,
+/// where the last descriptor is what open files have saved ([`saved`]).
+pub fn carrier(
+    process: &Process,
+    handed: &[(u16, Descriptor)],
+    saved: Option<&Descriptor>,
+) -> Vec<u8> {
     let mut entry = crate::run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
@@ -53,6 +59,9 @@ pub fn carrier(process: &Process, handed: &[(u16, Descriptor)]) -> Vec<u8> {
     entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
     for (mount, descriptor) in handed {
         entry.extend_from_slice(alloc::format!(",{}.{mount}", descriptor.0).as_bytes());
+    }
+    if let Some(descriptor) = saved {
+        entry.extend_from_slice(alloc::format!(",s{}", descriptor.0).as_bytes());
     }
     entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
     if let Some(path) = crate::log::path() {
@@ -111,10 +120,18 @@ pub fn extend(
     // A program that is not intercepted would keep them.
     if nested.is_none() && !matches!(loader, Loader::None(_)) {
         image.handed = handed::hand_down();
+        image.saved = saved::hand_down();
     }
     let mut entries = match privileged {
         true => Vec::new(),
-        false => carriers(process::get(), loader, &others, nested, &image.handed),
+        false => carriers(
+            process::get(),
+            loader,
+            &others,
+            nested,
+            &image.handed,
+            image.saved.as_ref(),
+        ),
     };
     entries.extend(
         extras

@@ -20,6 +20,7 @@ mod look;
 mod materialise;
 pub mod own_file;
 mod removed_directory;
+pub mod saved;
 pub mod static_tls;
 mod why;
 
@@ -57,6 +58,8 @@ struct Image {
     handed: Vec<(u16, Descriptor)>,
     /// Why the program would start without its mounts, and what to do: then it does not start.
     hindrance: Option<String>,
+    /// What the drivers of inherited files have saved, which it says as well.
+    saved: Option<Descriptor>,
 }
 
 /// What a program is given beside its environment and the run, and does not see.
@@ -143,6 +146,7 @@ fn assemble(
         nested: false,
         handed: Vec::new(),
         hindrance: None,
+        saved: None,
     });
     let limits = limits::Limits::now();
     let hindrance = |look: &Look| limits.as_ref()?.shortage(look, &process::get().library);
@@ -319,7 +323,7 @@ fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
 /// Starts `image`, the program that the caller calls `name`.
 fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     // Of this process, also where the image is freed by another.
-    let handed = core::mem::take(&mut image.handed);
+    let handed = (core::mem::take(&mut image.handed), image.saved.take());
     if let Err(errno) = heritage::hand_down(process::get(), &loader) {
         return errno;
     }
@@ -329,6 +333,7 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     {
         notice::program(name, why);
     }
+    crate::ending::execs(&loader);
     let call = [
         image.path.as_ptr() as usize,
         image.arguments.as_ptr() as usize,

@@ -229,6 +229,7 @@ fn image(room: u64) -> Result<Box<Image>, Errno> {
         nested: false,
         handed: Vec::new(),
         hindrance: None,
+        saved: None,
     });
     let arguments = image.strings.iter().map(|string| string.as_ptr() as usize);
     image.arguments = arguments.chain([0]).collect();

@@ -380,6 +380,25 @@ pub fn give_up_records() {
     }
 }
 
+/// This process, which has one thread, ends and has written everything back: what it maps keeps no file
+/// open any more. What could not be written back keeps its own.
+pub fn let_go() {
+    let mut gone = Vec::new();
+    {
+        let mut state = STATE.lock();
+        let State { nodes, .. } = &mut *state;
+        nodes.retain(|node| {
+            let paid = node.failed.lock().is_empty() && !node.lent.load(Relaxed);
+            if paid {
+                gone.push(node.clone());
+            }
+            !paid
+        });
+        state.regions = Regions::new();
+    }
+    drop(gone);
+}
+
 /// Whether the program has kept mappings that are known here from its children (madvise(2), MADV_DONTFORK).
 static SOME_STAY: AtomicBool = AtomicBool::new(false);
 

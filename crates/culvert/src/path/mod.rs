@@ -309,7 +309,7 @@ pub trait PathFileSystem: Send + Sync {
         Err(Errno::EOPNOTSUPP.into())
     }
 
-    /// What [`PathFileSystem::restore`] needs beyond the path and the flags.
+    /// What [`PathFileSystem::restore`] needs beyond the path and the flags ([`File::save`](crate::File::save)).
     fn save(&self, handle: &Self::Handle) -> Result<Vec<u8>> {
         let _ = handle;
         Ok(Vec::new())
@@ -327,7 +327,7 @@ pub trait PathFileSystem: Send + Sync {
         self.open(caller, path, flags)
     }
 
-    /// The mount ends in this process.
+    /// The mount ends in this process ([`FileSystem::finish`](crate::FileSystem::finish)).
     fn finish(&self) {}
 }
 

@@ -78,10 +78,6 @@ pub const RULES: &[(&str, &str)] = &[
         "bad memory ends an operation short, or with EFAULT when nothing was done",
     ),
     ("seek", "holes read as zeroes; ENXIO at the end"),
-    (
-        "mapping",
-        "a mapping holds the file's bytes and ends with it",
-    ),
     ("readlink", "a link gives its target, anything else EINVAL"),
     ("statfs", "figures make sense"),
     (

@@ -1,4 +1,4 @@
-//! A driver whose files change, and become ready, when it is told so: `telling [--without CAPABILITY]... [--ring] [--always-ready] TARGET` mounts it and serves until
+//! A driver whose files change, and become ready, when it is told so: `telling [--without CAPABILITY]... [--with CAPABILITY]... [--ring] [--always-ready] TARGET` mounts it and serves until
 //! the mount is gone. Everything is believed for ever, so that the kernel asks again only what it was told of.
 //!
 //! It says `mounted` and the protocol's minor version. Commands come by standard input, a line each, and each is answered by a line:
@@ -18,8 +18,8 @@
 
 use culvert::{
     Attributes, Caller, Capabilities, Change, DirectoryEntry, DirectorySink, Entry, Errno, File,
-    FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, Readiness, Result, Sink,
-    StatFs, Validity,
+    FileKind, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer, OpenFlags, Opened,
+    Readiness, Result, Sink, StatFs, Validity, Wait,
 };
 use culvert_server::{
     DeviceFuse, Ended, Requests, Session, Settings,
@@ -239,6 +239,7 @@ impl FileSystem for Telling {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             polls: self.polls,
+            locks: true,
             ..Capabilities::default()
         }
     }
@@ -365,6 +366,28 @@ impl File for OpenFile {
         drop(self.filesystem.count("poll", self.node));
         Ok(Readiness(ready))
     }
+
+    fn get_lock(&self, _: LockOwner, _: &Lock) -> Result<Option<Lock>> {
+        self.counted("get_lock");
+        Ok(None)
+    }
+
+    fn set_lock(&self, _: LockOwner, _: &Lock, _: Wait<'_>) -> Result<()> {
+        self.counted("set_lock");
+        Ok(())
+    }
+
+    fn flock(&self, _: LockOwner, _: LockKind, _: Wait<'_>) -> Result<()> {
+        self.counted("flock");
+        Ok(())
+    }
+}
+
+/// Locks are counted, and kept by nobody.
+impl OpenFile {
+    fn counted(&self, what: &str) {
+        drop(self.filesystem.count(what, self.node));
+    }
 }
 
 impl Drop for OpenFile {
@@ -384,6 +407,7 @@ fn arguments() -> Option<(PathBuf, Settings, bool)> {
     while let Some(word) = words.next() {
         match word.as_str() {
             "--without" => settings.without.push(words.next()?),
+            "--with" => settings.with.push(words.next()?),
             "--ring" => settings.requests = Requests::Ring,
             "--always-ready" => polls = false,
             _ => target = Some(PathBuf::from(word)),

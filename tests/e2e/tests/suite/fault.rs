@@ -63,6 +63,22 @@ fn syncfs_of_a_fifo_is_its_drivers() {
     );
 }
 
+/// fsync and fdatasync of a directory, and the open of one, reach the driver with its errors.
+#[test]
+fn a_directory_is_opened_and_synced_by_its_driver() {
+    let rules = "fault.rule=sync_directory+path=/dir+errno=EDQUOT,fault.rule=open_directory+path=/real+errno=ENOLINK";
+    let script = "exec 2>&1; cd $M; mkdir -p dir real; sync dir; sync -d dir; sync . && ls real";
+    let want = "sync: error syncing 'dir': Disk quota exceeded\n\
+         sync: error syncing 'dir': Disk quota exceeded\n\
+         ls: cannot open directory 'real': Link has been severed\n";
+    for driver in [Driver::Driven, Driver::Memory] {
+        if !world().only_native {
+            let case = case(&format!("directory-{}", driver.name()), rules).directory(driver);
+            says(Some(case.through_culvert(&["bash", "-c", script])), want);
+        }
+    }
+}
+
 #[test]
 fn any_call_fails_with_any_errno() {
     let script = "exec 2>&1; cd $M; ls hello.txt; cat hello.txt; ls dir >/dev/null; stat -f . >/dev/null; cat lines.txt | wc -l";

@@ -11,6 +11,7 @@ mod changing_bytes;
 mod command_line;
 mod completion;
 mod confined;
+mod contract;
 mod credentials;
 mod descriptor_arguments;
 mod dropped;

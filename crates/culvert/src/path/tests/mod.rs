@@ -1,5 +1,6 @@
 //! The adapter, proved by the kit over a mirror of a directory, and by hand where the kit cannot see.
 
+mod callers;
 mod mirror;
 
 use super::{PathAdapter, table::ROOT};

@@ -1,6 +1,6 @@
 //! The files of a driver that breaks a rule.
 
-use crate::{Errno, Error, File, FileLayer, Mapping, Result, Sink, Source, Whence};
+use crate::{Errno, Error, File, FileLayer, Result, Sink, Source, Whence};
 use std::{
     boxed::Box,
     sync::{
@@ -131,14 +131,6 @@ impl FileLayer for BrokenFile {
             "copy-range" => Ok(length),
             _ => self.inner.copy_range(offset, to, to_offset, length),
         }
-    }
-
-    fn mapping(&self, offset: u64) -> Option<Mapping> {
-        (self.flaw == "mapping").then_some(Mapping {
-            fd: 0,
-            offset,
-            length: u64::MAX,
-        })
     }
 }
 

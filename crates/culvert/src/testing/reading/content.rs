@@ -5,12 +5,7 @@ use crate::{
     Errno, File, FileKind, OpenFlags, Opened, Sink, Whence,
     testing::{Report, sinks},
 };
-use std::{
-    format,
-    os::{fd::BorrowedFd, unix::fs::FileExt},
-    vec,
-    vec::Vec,
-};
+use std::{format, os::unix::fs::FileExt, vec, vec::Vec};
 
 pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
     for found in kit.of_kind(FileKind::Regular) {
@@ -19,7 +14,6 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
         match report.works("open", &found.place, opened) {
             Some(Opened::Driven(file)) => {
                 driven(report, &found, &*file, &want);
-                mapping(report, &found, &*file, &want);
                 if let Some(attributes) = report.works("open", &found.place, file.attributes()) {
                     let said = (attributes.node, attributes.size, attributes.kind);
                     let is = (found.node, want.len() as u64, FileKind::Regular);
@@ -180,36 +174,6 @@ fn seeks(report: &mut Report, found: &Found<'_>, file: &dyn File, want: &[u8]) {
             return;
         }
         at = hole;
-    }
-}
-
-fn mapping(report: &mut Report, found: &Found<'_>, file: &dyn File, want: &[u8]) {
-    let size = want.len();
-    for offset in offsets(size) {
-        let Some(mapping) = file.mapping(offset as u64) else {
-            continue;
-        };
-        let place = format!("{}: mapping of {offset}", found.place);
-        let fits = mapping.length >= 1 && mapping.length <= (size - offset) as u64;
-        report.check("mapping", fits, || {
-            format!("{place}: {} bytes of {size}", mapping.length)
-        });
-        let mut bytes = vec![0; (mapping.length as usize).min(size - offset)];
-        // SAFETY: the contract: valid while the file lives, which is borrowed here.
-        let fd = unsafe { BorrowedFd::borrow_raw(mapping.fd) };
-        let whole = fd.try_clone_to_owned().map(std::fs::File::from);
-        let read = whole.and_then(|file| file.read_exact_at(&mut bytes, mapping.offset));
-        report.check("mapping", read.is_ok(), || format!("{place}: {read:?}"));
-        report.check(
-            "mapping",
-            bytes == want[offset..offset + bytes.len()],
-            || format!("{place}: other bytes"),
-        );
-    }
-    for past in [size as u64, size as u64 + 1, i64::MAX as u64] {
-        report.check("mapping", file.mapping(past).is_none(), || {
-            format!("{}: a mapping of {past}, past the end", found.place)
-        });
     }
 }
 
