@@ -167,7 +167,7 @@ pub fn is_last_thread() -> bool {
     }
     // A thread that has never been in a hook has no block: the kernel says how many there are.
     let mut found = core::mem::MaybeUninit::<culvert_sys::raw::general::stat>::zeroed();
-    let path = b"/proc/self/task\0".as_ptr() as usize;
+    let path = c"/proc/self/task".as_ptr() as usize;
     // SAFETY: the path ends in NUL; the kernel fills the structure, which is plain data.
     let links = unsafe {
         match syscall::call(nr::STAT, [path, found.as_mut_ptr() as usize]) {
@@ -184,7 +184,7 @@ pub fn is_last_thread() -> bool {
 /// last one ends (`/proc/self/stat`, proc(5)).
 fn first_has_ended() -> bool {
     const O_CLOEXEC: usize = 0o2000000;
-    let path = b"/proc/self/stat\0".as_ptr() as usize;
+    let path = c"/proc/self/stat".as_ptr() as usize;
     let mut text = [0u8; 128];
     // SAFETY: the path ends in NUL; the kernel writes at most the length into the array; the descriptor is
     // closed by who has opened it.
