@@ -466,10 +466,9 @@ pub(crate) extern "C" fn adopt() -> usize {
             ],
         );
         let block = if gs_base() == 0 {
-            by_fs_base().or_else(|| {
-                crate::quiesce::before_thread();
-                take()
-            })
+            // Not by its FS base: a thread that found no memory for a block may have its maker's.
+            crate::quiesce::before_thread();
+            take()
         } else {
             own()
         };

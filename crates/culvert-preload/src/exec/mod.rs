@@ -211,12 +211,12 @@ fn assemble(
                 interpreter,
                 argument,
             } => {
+                if !look::is_executable(&host) {
+                    return Err(Errno::EACCES);
+                }
                 *depth += 1;
                 if *depth > 5 {
                     return Err(Errno::ELOOP);
-                }
-                if !look::is_executable(&host) {
-                    return Err(Errno::EACCES);
                 }
                 // The kernel would tell the interpreter another name than the program gave.
                 ourselves |= on_mount || host[..host.len() - 1] != name;
