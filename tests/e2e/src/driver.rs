@@ -125,8 +125,8 @@ const NOT_BY_PATHS: &[(&str, &str)] = &[
         "what another process has open for writing is not known",
     ),
     (
-        "::programs_that_are_not_intercepted_read_and_write_what_they_inherit::",
-        "a file that is open for writing only is not given to a static program (EBADF)",
+        "::small_things_are_as_natively::",
+        "O_TMPFILE is EOPNOTSUPP",
     ),
     (
         "::few_descriptors_for_writers::",

@@ -61,7 +61,24 @@ impl PassthroughFs {
         }
         // The magic link is a link.
         let flags = flags.0 & KEPT & !O_NOFOLLOW | O_NOCTTY;
-        Ok(self.opened(node, kernel::reopen(object.fd(), flags)?))
+        let file = match kernel::reopen(object.fd(), self.readable(flags)) {
+            // The caller may write it, but not read it.
+            Err(error) if error.errno() == Errno::EACCES => kernel::reopen(object.fd(), flags),
+            opened => opened,
+        };
+        Ok(self.opened(node, file?))
+    }
+
+    /// `flags` of a file without a descriptor to offer: what it holds is read, too, when a program
+    /// that is not intercepted inherits a description for writing only.
+    fn readable(&self, flags: u32) -> u32 {
+        const ACCESS_MODE: u32 = 3;
+        const O_WRONLY: u32 = 1;
+        const O_RDWR: u32 = 2;
+        match self.options.no_descriptor && flags & ACCESS_MODE == O_WRONLY {
+            true => flags & !ACCESS_MODE | O_RDWR,
+            false => flags,
+        }
     }
 
     /// `EROFS` on a mount that is to stay as it is.
@@ -85,7 +102,7 @@ impl PassthroughFs {
         let (called, name) = (name, Name::new(name)?);
         loop {
             // O_EXCL follows no link, and O_NOFOLLOW would show in F_GETFL.
-            let new = flags.0 & KEPT | O_CREAT | O_EXCL | O_NOCTTY;
+            let new = self.readable(flags.0 & KEPT) | O_CREAT | O_EXCL | O_NOCTTY;
             let own = [(dir, called, CREATE)];
             match self.doing(&own, || kernel::open_at(object.fd(), &name, new, mode)) {
                 Ok(file) => {
@@ -123,7 +140,7 @@ impl PassthroughFs {
         self.writable()?;
         let object = self.directory(dir)?;
         // O_EXCL keeps it from ever getting one.
-        let flags = flags.0 & (KEPT | O_EXCL) | O_TMPFILE | O_NOCTTY;
+        let flags = self.readable(flags.0 & (KEPT | O_EXCL)) | O_TMPFILE | O_NOCTTY;
         let file = kernel::open_directory(object.fd(), flags, mode)?;
         let place = kernel::reopen(file.raw(), O_PATH)?;
         let entry = self.entry(place, None)?;
