@@ -7,7 +7,7 @@ use crate::description::{Description, Object};
 use crate::descriptors::close_on_exec;
 use crate::exec::Loader;
 use crate::paging::nodes;
-use crate::process::{self, Process};
+use crate::process::{self, Process, tables};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -27,12 +27,15 @@ pub fn forked() {
 /// This process ends: what is open is flushed and let go of, then its mounts are finished. True: there
 /// was something, and nothing of the program may run any more.
 ///
-/// Not where a filter may forbid the calls for it, nor where another process has the same memory.
+/// Not where a filter may forbid the calls for it, nor where another process has the same memory or
+/// the same table of descriptors.
 pub fn exits() -> bool {
     let process = process::get();
     if process.is_confined()
         || process::vfork_child().is_some()
         || MEMORY_IS_SHARED.load(Relaxed)
+        // Another process may have this table of descriptors: to close one drops its record locks.
+        || tables::are_asked_for()
         || !uses_drivers(process)
     {
         return false;
@@ -58,7 +61,7 @@ pub fn exits() -> bool {
 /// who has failed to exec goes on with them.
 pub fn execs(loader: &Loader) {
     let process = process::get();
-    if process.is_confined() || !uses_drivers(process) {
+    if process.is_confined() || tables::are_asked_for() || !uses_drivers(process) {
         return;
     }
     let stranger = matches!(loader, Loader::None(_));
