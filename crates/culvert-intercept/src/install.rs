@@ -93,7 +93,13 @@ fn settings() -> patch::Settings {
 
 fn patch_everything() -> Result<(), Error> {
     // SAFETY: `install` runs in the only thread, in our own code.
-    report(unsafe { patch::all_mapped(&settings()) });
+    let patched = unsafe { patch::all_mapped(&settings()) };
+    if let (0, Some(what)) = (patched.objects, patched.failed) {
+        // No call would be intercepted.
+        let errno = Errno::ENOENT;
+        return Err(Error { errno, what });
+    }
+    report(patched);
     Ok(())
 }
 

@@ -304,6 +304,10 @@ fn refusal(parent: i32, path: &CStr, owner: u32, errno: Errno) -> Why {
         (Errno::ENOTDIR, _) => Why::Kind,
         (Errno::EPERM, Ok(found)) => Why::Owner(found.st_uid, owner),
         (Errno::EACCES, Ok(found)) if found.st_uid != owner => Why::Owner(found.st_uid, owner),
+        // Its owner could open it: somebody else whom this namespace shows by the same number.
+        (Errno::EACCES, Ok(found)) if found.st_mode & 0o500 == 0o500 => {
+            Why::Owner(found.st_uid, owner)
+        }
         (Errno::EACCES, Ok(found)) => Why::Mode(found.st_mode & 0o7777),
         (errno, _) => Why::Failed(errno),
     }

@@ -192,7 +192,7 @@ static void others(void)
     if (strlen(outside) < sizeof name.sun_path)
         strcpy(name.sun_path, outside);
     else
-        strcpy(name.sun_path, "/tmp/culvert-rings-socket");
+        snprintf(name.sun_path, sizeof name.sun_path, "/tmp/culvert-rings-%d", getpid());
     unlink(name.sun_path);
     int listener = socket(AF_UNIX, SOCK_STREAM, 0), client = socket(AF_UNIX, SOCK_STREAM, 0);
     show_result("bind", ring_one(&r, BIND, listener, &name, 0, sizeof name));
