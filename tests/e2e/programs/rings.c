@@ -106,7 +106,7 @@ static int made(const char *name)
 static void chains(void)
 {
     struct ring r = ring_must(32, 0);
-    char a[64] = "", outside[200];
+    char a[64] = "", outside[4096];
     snprintf(outside, sizeof outside, "%s/chained", getenv("OUTSIDE"));
     int fd = made("chained"), other = made(outside);
     ring_add(&r, WRITE, fd, "one", 3, 0)->flags = LINK;
@@ -167,7 +167,7 @@ static void chains(void)
 static void others(void)
 {
     struct ring r = ring_must(8, 0);
-    char a[64] = "", outside[90];
+    char a[64] = "", outside[4096];
     int pair[2], pipes[2];
     socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
     if (pipe(pipes) != 0)
