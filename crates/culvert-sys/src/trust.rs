@@ -7,7 +7,7 @@
 //! - it came as a descriptor that was inherited, and is root's or the effective user's own, mode 0700, and open for reading ([`inherited`]): nobody but its
 //!   owner, or root, can have opened it so, and each process between them was given it.
 //!
-//! Its files are opened below its descriptor, follow no links, wait for nobody, and are regular files of the directory's owner ([`file`]).
+//! Its files are opened below its descriptor, follow no links, wait for nobody, and are regular files of the directory's owner (`file`).
 //!
 //! The numbers of users are not enough: in a user namespace that does not map it, each owner is shown as the overflow user (65534, user_namespaces(7)), and
 //! so is a process. `O_NOATIME` makes the kernel compare the users themselves (open(2); `inode_owner_or_capable` of fs/inode.c).

@@ -6,7 +6,7 @@
 //! 1234 file 7 closed      ... has dropped it
 //! ```
 //!
-//! Open files are numbered. A number goes on in the next program ([`File::save`]), so one sees there
+//! Open files are numbered. A number goes on in the next program (`File::save`), so one sees there
 //! what became of a file.
 
 mod file;

@@ -1,9 +1,9 @@
 //! io_uring(7): rings of the kernel's, whose requests are looked at before the kernel reads them (docs/design/io-uring.md).
 //!
 //! A program writes its requests into memory that the kernel reads, when it likes, without a call that a hook could see. So the memory that a program maps as its
-//! requests ([`mapping`]) is not what the kernel reads: io_uring_enter ([`submission`]) copies each request, decides on the copy, and gives the copy to the kernel. What another
+//! requests (`mapping`) is not what the kernel reads: io_uring_enter (`submission`) copies each request, decides on the copy, and gives the copy to the kernel. What another
 //! thread does to the original meanwhile changes nothing. The kernel's own array holds requests that were looked at in the very call that submits them, and
-//! otherwise only [`entry::UNUSED`] ones, which fail.
+//! otherwise only `entry::UNUSED` ones, which fail.
 
 mod entry;
 mod lasting;
