@@ -39,7 +39,11 @@ impl<T: PathFileSystem> File for PathFile<T> {
             let wanted = out.remaining().min(PIECE);
             let at = offset.saturating_add(total as u64);
             let step = self.shared.driver.read(handle, at, &mut piece[..wanted]);
-            let step = step.and_then(|count| Ok((count, out.put(&piece[..count])?)));
+            let step = step.and_then(|count| {
+                // A driver's count is not taken for more than it was given: no panic in a program.
+                let count = count.min(wanted);
+                Ok((count, out.put(&piece[..count])?))
+            });
             match step {
                 Err(error) if total == 0 => return Err(error),
                 Err(_) | Ok((0, _)) => break,
@@ -62,7 +66,7 @@ impl<T: PathFileSystem> File for PathFile<T> {
             let at = offset.saturating_add(total as u64);
             let step = from.take(&mut piece[..wanted]).and_then(|count| {
                 let written = self.shared.driver.write(handle, at, &piece[..count])?;
-                Ok((count, written))
+                Ok((count, written.min(count)))
             });
             match step {
                 Err(error) if total == 0 => return Err(error),

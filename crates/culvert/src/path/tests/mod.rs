@@ -338,3 +338,50 @@ fn a_file_that_loses_one_of_its_names_has_the_others() {
     assert_eq!(adapter.attributes(node).unwrap().links, 1);
     adapter.release(node);
 }
+
+/// Says that it has read and written more than it was asked.
+struct Boasting;
+
+impl super::PathFileSystem for Boasting {
+    type Handle = ();
+
+    fn capabilities(&self) -> crate::Capabilities {
+        crate::Capabilities::default()
+    }
+
+    fn attributes(&self, path: &[u8]) -> crate::Result<crate::Attributes> {
+        let kind = match path {
+            b"" => crate::FileKind::Directory,
+            _ => crate::FileKind::Regular,
+        };
+        Ok(crate::Attributes::new(kind, 0o777))
+    }
+
+    fn list(&self, _: &[u8]) -> crate::Result<Vec<super::PathEntry>> {
+        Ok(Vec::new())
+    }
+
+    fn open(&self, _: &Caller<'_>, _: &[u8], _: OpenFlags) -> crate::Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, _: &(), _: u64, out: &mut [u8]) -> crate::Result<usize> {
+        Ok(out.len() + 1)
+    }
+
+    fn write(&self, _: &(), _: u64, bytes: &[u8]) -> crate::Result<usize> {
+        Ok(bytes.len() + 1)
+    }
+}
+
+#[test]
+fn a_count_beyond_what_was_given_is_cut() {
+    let fs = PathAdapter::new(Boasting);
+    let node = fs.lookup(WHO, ROOT, b"f").unwrap().attributes.node;
+    let Opened::Driven(file) = fs.open(WHO, node, OpenFlags(2)).unwrap() else {
+        panic!("it is driven");
+    };
+    let mut bytes = [0; 5];
+    assert_eq!(file.read_at(0, &mut &mut bytes[..]).unwrap(), 5);
+    assert_eq!(file.write_at(0, &mut &b"abc"[..]).unwrap(), 3);
+}
