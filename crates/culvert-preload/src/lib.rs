@@ -31,5 +31,6 @@ pub mod rings;
 pub mod run;
 pub mod shadow;
 pub mod start;
+mod strangers;
 pub mod table;
 pub mod watch;

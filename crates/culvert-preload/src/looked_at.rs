@@ -5,6 +5,8 @@
 //! has written has a time of access that is made of its time of modification.
 
 use crate::description::Description;
+use crate::descriptors::dup_high;
+use crate::paging::kept::kept;
 use crate::paging::{bytes, follow};
 use crate::process;
 use crate::resolver::MountId;
@@ -239,7 +241,9 @@ fn mark_of(name: ShadowName) -> Vec<u8> {
 pub fn strangers_have(name: ShadowName) -> bool {
     let mark = mark_of(name);
     // SAFETY: the path ends in NUL.
-    unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok()
+    let marked = unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok();
+    // Below another root the mark is not found.
+    marked || process::get().has_left() && kept(name).is_some()
 }
 
 /// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been brought, and later calls need not look.
@@ -353,7 +357,10 @@ fn bring(name: ShadowName, wait: bool) {
 /// The shadow, if there is one that is kept equal.
 fn open_existing(name: ShadowName) -> Option<Descriptor> {
     let path = process::get().run.shadow(name);
-    let opened = shadow::open(&path, O_RDWR as usize, 0).ok()?;
+    let opened = match shadow::open(&path, O_RDWR as usize, 0) {
+        Ok(opened) => opened,
+        Err(_) => Descriptor(dup_high(kept(name)?.number(), true).ok()?),
+    };
     match stat_descriptor(opened.0) {
         Ok(found) if shadow::is_filled(&found) => Some(opened),
         _ => {

@@ -47,6 +47,8 @@ pub struct Notes {
     pub strangers: AtomicU32,
     /// About how many bytes lie in shadows (paging/room.rs).
     pub filled: AtomicU64,
+    /// Not 0 once what is sent through a socket may come to somebody who reads it without us (strangers.rs).
+    pub outside: AtomicU32,
     /// Changes when a node gets a mirror (watch/mod.rs); 0: none ever had one.
     pub watches: AtomicU32,
 }

@@ -323,6 +323,7 @@ impl Process {
     /// The program is about to install a seccomp filter, under which any call that it does not make itself may be fatal: whatever would need others
     /// later is done now.
     pub fn confine(&self) {
+        crate::strangers::are_there();
         self.table.prepare();
         caller();
         limits::umask();

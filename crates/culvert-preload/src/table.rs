@@ -210,7 +210,7 @@ table! {
     MUNLOCKALL munlockall => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
     VHANGUP vhangup => Forwarded("reads credentials, limits, times or the system's state");
     MODIFY_LDT modify_ldt => Forwarded("processes, threads and signals are the kernel's");
-    PIVOT_ROOT pivot_root => RefusedInside(At::new(0, LastStep::Follow), Errno::EINVAL, "a root in a mount cannot be had");
+    PIVOT_ROOT pivot_root => Handled(Interest::Always, calls::cwd::pivot_root);
     SYSCTL _sysctl => Forwarded("never implemented or removed: the kernel says ENOSYS");
     PRCTL prctl => Handled(Interest::Always, calls::descriptor_arguments::prctl);
     ARCH_PRCTL arch_prctl => Engine("the GS base is ours while a call is answered");

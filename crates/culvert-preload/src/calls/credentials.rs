@@ -3,9 +3,9 @@
 use super::path::native;
 use super::{Answer, done};
 use crate::description::Object;
-use crate::exec;
 use crate::process;
 use crate::run::ShadowName;
+use crate::strangers;
 use alloc::collections::BTreeMap;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
@@ -42,10 +42,12 @@ fn prepare(number: usize) {
         return;
     }
     crate::fifos::prepare();
+    // What the new user executes is in a run of its own.
+    strangers::are_there();
     let ready = process
         .table
         .promote_all(true)
-        .and_then(|()| exec::fill_inherited(process))
+        .and_then(|()| strangers::give_all(process, true))
         .and_then(|()| keep_shadows(process));
     if let Err(error) = ready {
         crate::log!(
@@ -55,7 +57,7 @@ fn prepare(number: usize) {
 }
 
 /// What others store into open files is seen by another user, too, and what that one writes by them.
-fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
+pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
     crate::paging::records::prepare()?;
     if process::vfork_child().is_some() {
         return Ok(());

@@ -197,6 +197,7 @@ fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
 /// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach.
 pub fn chroot(call: &mut Call) -> Outcome {
     let root = root_to_be(call.args[0]);
+    crate::strangers::before_leaving();
     let outcome = super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EOPNOTSUPP);
     if outcome == Outcome::Return(0) {
         let process = process::get();
@@ -229,6 +230,12 @@ pub fn chroot(call: &mut Call) -> Outcome {
         }
     }
     outcome
+}
+
+/// pivot_root(2): likewise, but that the mounts stay where they were.
+pub fn pivot_root(call: &mut Call) -> Outcome {
+    crate::strangers::before_leaving();
+    super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EINVAL)
 }
 
 /// The path of the directory that the program's `address` names, where the kernel sees one.

@@ -94,7 +94,7 @@ fn check_request(request: &Request, argument: usize) -> Result<(), Errno> {
             let count = (at(4).max(0) as usize).min(1 << 16);
             (0..count).try_for_each(|i| check(at(8 + i * 24), refused, "ioctl"))
         }
-        Place::GoesAway(offset) => super::socket::hand_over_one(at(offset)),
+        Place::GoesAway(offset) => super::socket::hand_over_one(at(offset), true),
     }
 }
 

@@ -5,7 +5,7 @@ use super::path::{Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
 use super::{Answer, credentials, descriptor, done, granted, permits};
 use crate::descriptors::with_more;
-use crate::exec::{self, Program};
+use crate::exec::{self, Loader, Program, Why};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, References, Restrictions};
@@ -220,6 +220,14 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
     }
 }
 
+/// execve(2), execveat(2) below another root: the program is the kernel's to find, and does not join.
+fn execute_elsewhere() -> Outcome {
+    match exec::hand_down(process::get(), &Loader::None(Why::NoLibrary)) {
+        Ok(()) => Outcome::Forward,
+        Err(errno) => done(Err(errno)),
+    }
+}
+
 /// execve(2)
 pub fn execve(call: &mut Call) -> Outcome {
     let [path, arguments, environment, ..] = call.args;
@@ -229,7 +237,7 @@ pub fn execve(call: &mut Call) -> Outcome {
         Err(errno) => return done(Err(errno)),
     };
     if process::get().has_left() {
-        return Outcome::Forward;
+        return execute_elsewhere();
     }
     crate::paging::executes();
     done(Err(exec::execute(
@@ -246,10 +254,11 @@ pub fn execveat(call: &mut Call) -> Outcome {
     const AT_EMPTY_PATH: usize = 0x1000;
     const AT_EXECVE_CHECK: usize = 0x10000;
     let [fd, path, arguments, environment, flags, _] = call.args;
-    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0
-        || process::get().has_left()
-    {
+    if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0 {
         return Outcome::Forward;
+    }
+    if process::get().has_left() {
+        return execute_elsewhere();
     }
     let mut path_room = PathBuffer::new();
     let path = match path_room.read(path) {

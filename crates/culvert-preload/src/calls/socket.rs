@@ -2,7 +2,7 @@
 
 use super::{Answer, done};
 use crate::memory;
-use crate::process;
+use crate::{process, strangers};
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
@@ -54,13 +54,19 @@ fn each_descriptor(
     Ok(())
 }
 
-/// Makes what goes out by SCM_RIGHTS known to the kernel: EBADF for a descriptor of Culvert's own.
-pub fn hand_over(header: usize) -> Result<(), Errno> {
-    each_descriptor(header, &mut hand_over_one)
+/// Makes what goes out through `socket` by SCM_RIGHTS known to the kernel: EBADF for a descriptor of Culvert's own.
+pub fn hand_over(socket: i32, header: usize) -> Result<(), Errno> {
+    let mut strangers = None;
+    each_descriptor(header, &mut |fd| {
+        hand_over_one(
+            fd,
+            *strangers.get_or_insert_with(|| strangers::may_receive(socket)),
+        )
+    })
 }
 
-/// The same of one descriptor, however it goes.
-pub fn hand_over_one(fd: i32) -> Result<(), Errno> {
+/// The same of one descriptor, however it goes; `strangers`: it may come to one who reads it without us.
+pub fn hand_over_one(fd: i32, strangers: bool) -> Result<(), Errno> {
     let table = &process::get().table;
     if table.is_internal(fd) {
         return Err(Errno::EBADF);
@@ -68,13 +74,16 @@ pub fn hand_over_one(fd: i32) -> Result<(), Errno> {
     table.promote(fd)?;
     if let Some(held) = table.get(fd) {
         crate::gone::hand_over(&held);
+        if strangers {
+            strangers::give(&held, fd, "sendmsg")?;
+        }
     }
     Ok(())
 }
 
 /// sendmsg(2)
 pub fn sendmsg(call: &mut Call) -> Outcome {
-    match hand_over(call.args[1]) {
+    match hand_over(call.args[0] as i32, call.args[1]) {
         Ok(()) => Outcome::Forward,
         Err(error) => done(Err(error)),
     }
@@ -83,7 +92,7 @@ pub fn sendmsg(call: &mut Call) -> Outcome {
 /// sendmmsg(2)
 pub fn sendmmsg(call: &mut Call) -> Outcome {
     for i in 0..(call.args[2] as u32 as usize).min(1024) {
-        if let Err(error) = hand_over(call.args[1] + i * SIZE_OF_MMSGHDR) {
+        if let Err(error) = hand_over(call.args[0] as i32, call.args[1] + i * SIZE_OF_MMSGHDR) {
             return done(Err(error));
         }
     }
@@ -101,7 +110,10 @@ fn receive(call: &Call) -> Result<Answer, ()> {
 
 fn learn(header: usize) {
     let _ = each_descriptor(header, &mut |fd| {
-        process::get().table.forget(fd);
+        let table = &process::get().table;
+        table.forget(fd);
+        // Now, for the kernel does not say what it is once this process has another root.
+        table.get(fd);
         Ok(())
     });
 }

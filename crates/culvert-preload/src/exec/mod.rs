@@ -25,7 +25,7 @@ pub mod static_tls;
 mod why;
 
 pub use format::{Format, HEAD, Loader, format};
-pub use heritage::{fill_inherited, open_descriptors};
+pub use heritage::{hand_down, open_descriptors};
 pub use materialise::origin;
 pub use why::{NO_RUN, Why};
 

@@ -93,8 +93,12 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
             let open = || shadow::open_path(name, &process::get().run.shadow(name), FLAGS);
             match shadow::parked(name, FLAGS).map_or_else(open, Ok) {
                 Ok(opened) => Opened::Own(name, Some(opened)),
-                Err(Errno::ENOENT) => return Ok(None),
-                Err(error) => Opened::Kept(kept(name).ok_or(error)?),
+                // There is none, or it is not found below another root.
+                Err(error) => match (kept(name), error) {
+                    (Some(kept), _) => Opened::Kept(kept),
+                    (None, Errno::ENOENT) => return Ok(None),
+                    (None, error) => return Err(error),
+                },
             }
         }
     };

@@ -381,7 +381,10 @@ impl Batch<'_> {
                     }
                 }
             },
-            Treatment::SendMessage => match socket::hand_over(entry.address as usize) {
+            Treatment::SendMessage => match socket::hand_over(
+                if registered { -1 } else { entry.fd },
+                entry.address as usize,
+            ) {
                 Ok(()) => Judgement::Kernel,
                 Err(errno) => Judgement::Answer(errno),
             },

@@ -75,6 +75,5 @@ macro_rules! browsers {
 
 browsers! {
     chromium "chromium" [Passthrough, Driven, Memory];
-    // The process that shows a page of `memory` gets its descriptor when it has another root already, and reads nothing.
-    firefox "firefox-esr" [Passthrough, Driven];
+    firefox "firefox-esr" [Passthrough, Driven, Memory];
 }

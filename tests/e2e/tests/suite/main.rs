@@ -17,6 +17,7 @@ mod descriptor_arguments;
 mod dropped;
 mod durability;
 mod fault;
+mod given_away;
 mod heritage;
 mod isolation;
 mod kernel_administered;

@@ -1,0 +1,143 @@
+//! Who may get descriptors and read them without Culvert: programs that are not intercepted, processes outside of the run, and those of the run that have another root or a seccomp filter,
+//! to which the kernel does not say what a descriptor stands for. They are given the files' bytes in shadows, which are filled before the descriptor goes.
+
+use crate::calls::credentials::keep_shadows;
+use crate::description::{Description, Object, given_to_strangers};
+use crate::exec::open_descriptors;
+use crate::process::{self, Process};
+use crate::run::{read_link, stat_descriptor};
+use crate::{looked_at, shadow};
+use alloc::{format, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::*;
+use culvert::Errno;
+use culvert_sys::{nr, syscall};
+
+/// From here on there is such a process in the run, or what another one hands on may come to one.
+pub fn are_there() {
+    let process = process::get();
+    if process.mounts.is_empty() {
+        return;
+    }
+    if let Some(notes) = process.node_locks.notes() {
+        notes.outside.store(1, Release);
+    }
+}
+
+/// Whether what is sent through `socket` may come to one: there is one in the run, or who is at the other end is none of the run.
+pub fn may_receive(socket: i32) -> bool {
+    let Some(notes) = process::get().node_locks.notes() else {
+        return true;
+    };
+    if notes.outside.load(Acquire) != 0 {
+        return true;
+    }
+    let outside = !peer_is_of_run(socket);
+    if outside {
+        // It may hand on what it gets, a socket among it.
+        notes.outside.store(1, Release);
+    }
+    outside
+}
+
+/// Whether who made the other end of `socket` is a process of the run. (Who has it by now may be another one; if it is none of the run, it was given the socket by somebody who saw that.)
+fn peer_is_of_run(socket: i32) -> bool {
+    const SOL_SOCKET: usize = 1;
+    const SO_PEERCRED: usize = 17;
+    // `struct ucred`: process, user, group.
+    let mut peer = [0i32; 3];
+    let mut length = core::mem::size_of_val(&peer) as u32;
+    let arguments = [
+        socket as usize,
+        SOL_SOCKET,
+        SO_PEERCRED,
+        peer.as_mut_ptr() as usize,
+        (&raw mut length) as usize,
+    ];
+    // SAFETY: the kernel writes a `struct ucred`, of the length given.
+    let asked = unsafe { syscall::call(nr::GETSOCKOPT, arguments) };
+    let process = process::get();
+    // SAFETY: getpid has no arguments.
+    let own = unsafe { syscall::raw(nr::GETPID, [0; 6]) };
+    if asked.is_err() || peer[0] <= 0 {
+        return false;
+    }
+    // All of the run hold its lock.
+    let lock = process.lock_descriptor.load(Relaxed);
+    let link = || read_link(format!("/proc/{}/fd/{lock}\0", peer[0]).as_bytes());
+    peer[0] as isize == own
+        || link().is_ok_and(|link| link.strip_suffix(b"/lock") == Some(&process.run.path))
+}
+
+/// Gives the bytes of `description`, of the descriptor `fd`, to strangers: they read, and where it may be written write, its shadow from now on, which follows the file.
+///
+/// Who cannot reach the run directory any more has given what was open when he left.
+pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno> {
+    let Object::File(file) = &description.object else {
+        return Ok(());
+    };
+    if description.is_direct() {
+        return Ok(());
+    }
+    let immutable = description.file_system()?.capabilities().immutable;
+    let is_given = || {
+        let found = stat_descriptor(fd);
+        found.is_ok_and(|it| shadow::is_filled(&it) && (immutable || shadow::is_followed(&it)))
+    };
+    let given = if process::get().has_left() {
+        Err(Errno::ENOENT.into())
+    } else if immutable {
+        shadow::fill(description.name(), &**file)
+    } else {
+        given_to_strangers();
+        match description.writable() {
+            Ok(_) => looked_at::give_to_stranger(description),
+            Err(_) => looked_at::keep_equal(description, false).map(drop),
+        }
+    };
+    match given {
+        Err(error) if !is_given() => Err(crate::calls::io::report(description, call, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Gives all files that are open here and survive exec, or all of them: whoever gets them next reads them without us. The last error.
+pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> {
+    // What this process has inherited and never used is not in the table yet.
+    for fd in open_descriptors() {
+        process.table.get(fd);
+    }
+    let mut given: Vec<(i32, Arc<Description>)> = Vec::new();
+    process.table.each(|fd, description| {
+        if !only_inheritable || !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
+            given.push((fd, description.clone()));
+        }
+    });
+    if let Some(child) = process::vfork_child() {
+        let installed = child.installed().into_iter();
+        given.extend(installed.filter_map(|(fd, description)| Some((fd, description?))));
+    }
+    let mut result = Ok(());
+    for (fd, description) in given {
+        result = result.and(give(&description, fd, "exec"));
+    }
+    result
+}
+
+/// This process is about to change its root, below which the run directory is not found: what it will need of that is opened now. Its programs are strangers.
+pub fn before_leaving() {
+    let process = process::get();
+    if process.mounts.is_empty() || process.has_left() || process.is_confined() {
+        return;
+    }
+    are_there();
+    for mount in process.mounts.ids() {
+        let _ = process::file_system(mount);
+    }
+    let promoted = process.table.promote_all(false);
+    let ready = promoted
+        .and(give_all(process, false))
+        .and_then(|()| keep_shadows(process));
+    if let Err(error) = ready {
+        crate::log!("below another root some open files cannot be read after exec: {error}");
+    }
+}
