@@ -49,6 +49,8 @@ pub struct Notes {
     pub filled: AtomicU64,
     /// Not 0 once what is sent through a socket may come to somebody who reads it without us (strangers.rs).
     pub outside: AtomicU32,
+    /// Not 0 once a socket has got a name in a mount.
+    pub sockets: AtomicU32,
     /// Changes when a node gets a mirror (watch/mod.rs); 0: none ever had one.
     pub watches: AtomicU32,
 }

@@ -98,9 +98,9 @@ table! {
     SENDFILE sendfile => Handled(Interest::Descriptors01, calls::transfer::sendfile);
     SOCKET socket => Forwarded("makes a descriptor of the kernel's own");
     CONNECT connect => Handled(Interest::Always, calls::changes::connect_path);
-    ACCEPT accept => Forwarded("makes a descriptor of the kernel's own");
+    ACCEPT accept => Handled(Interest::Always, calls::unix_sockets::with_peer);
     SENDTO sendto => Handled(Interest::Always, calls::changes::sendto);
-    RECVFROM recvfrom => Forwarded("sockets are the kernel's");
+    RECVFROM recvfrom => Handled(Interest::Always, calls::unix_sockets::with_peer);
     SENDMSG sendmsg => Handled(Interest::Always, calls::socket::sendmsg);
     RECVMSG recvmsg => Handled(Interest::Always, calls::socket::recvmsg);
     SHUTDOWN shutdown => Forwarded("sockets are the kernel's");
@@ -343,7 +343,7 @@ table! {
     FALLOCATE fallocate => Handled(Interest::Descriptor0, calls::file::fallocate);
     TIMERFD_SETTIME timerfd_settime => Forwarded("reads credentials, limits, times or the system's state");
     TIMERFD_GETTIME timerfd_gettime => Forwarded("reads credentials, limits, times or the system's state");
-    ACCEPT4 accept4 => Forwarded("makes a descriptor of the kernel's own");
+    ACCEPT4 accept4 => Handled(Interest::Always, calls::unix_sockets::with_peer);
     SIGNALFD4 signalfd4 => Engine("signals are virtualised; forwarded with the real mask");
     EVENTFD2 eventfd2 => Forwarded("makes a descriptor of the kernel's own");
     EPOLL_CREATE1 epoll_create1 => Forwarded("makes a descriptor of the kernel's own");

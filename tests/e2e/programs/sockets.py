@@ -97,3 +97,78 @@ say("own", lambda: os.read(kept, 10))
 say("closed", lambda: os.close(kept))
 for i in range(MANY):
     os.unlink(f"p{i}")
+
+# Datagrams, by each call that gives or tells a name; the names are those that were given.
+import ctypes, struct
+
+server, client = unix(socket.SOCK_DGRAM), unix(socket.SOCK_DGRAM)
+server.bind(M + "/log")
+client.bind("asker")
+say("named", client.getsockname)
+for path in ["log", M + "/log", M + "/d/../log"]:
+    say("sendmsg", lambda: client.sendmsg([b"one ", b"two"], [], 0, path))
+    say("recvfrom", lambda: server.recvfrom(100))
+    say("sendto", lambda: client.sendto(b"three", path))
+    say("recvmsg", lambda: server.recvmsg(100, 100))
+say("answer", lambda: server.sendto(b"four", "asker"))
+say("answered", lambda: client.recvfrom(100))
+say("nobody", lambda: client.sendmsg([b"x"], [], 0, "nothing"))
+say("a file", lambda: client.sendmsg([b"x"], [], 0, "file"))
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def messages(paths, text=b"several"):
+    """An array of `struct mmsghdr`, and what it points to."""
+    kept, array = [], b""
+    for path in paths:
+        name = ctypes.create_string_buffer(struct.pack("H", 1) + path.encode() + b"\0")
+        bytes_ = ctypes.create_string_buffer(text, 100)
+        part = ctypes.create_string_buffer(struct.pack("PN", ctypes.addressof(bytes_), len(text)))
+        kept += [name, bytes_, part]
+        array += struct.pack("PIxxxxPNPNixxxxIxxxx", ctypes.addressof(name), len(name) - 1, ctypes.addressof(part), 1, 0, 0, 0, 0)
+    return ctypes.create_string_buffer(array, len(array)), kept
+
+
+def sendmmsg(paths):
+    array, kept = messages(paths)
+    sent = libc.sendmmsg(client.fileno(), array, len(paths), 0)
+    if sent < 0:
+        raise OSError(ctypes.get_errno(), "")
+    return sent, [struct.unpack_from("I", array.raw, i * 64 + 56)[0] for i in range(sent)]
+
+
+say("sendmmsg", lambda: sendmmsg(["log", M + "/log", M + "/d/../log"]))
+for _ in range(3):
+    say("recvfrom", lambda: server.recvfrom(100))
+say("sendmmsg", lambda: sendmmsg(["log", "nothing", "log"]))
+say("recvfrom", lambda: server.recvfrom(100))
+say("sendmmsg", lambda: sendmmsg(["nothing", "log"]))
+
+
+def recvmmsg():
+    array, kept = messages(["." * 100] * 2, b"." * 10)
+    got = libc.recvmmsg(server.fileno(), array, 2, 0x40, None)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), "")
+    names = []
+    for i in range(got):
+        length = struct.unpack_from("I", array.raw, i * 64 + 8)[0]
+        names.append((length, ctypes.string_at(ctypes.addressof(kept[i * 3]), length)))
+    return got, names
+
+
+client.sendto(b"1", "log")
+client.sendto(b"2", "log")
+say("recvmmsg", recvmmsg)
+listener, caller = unix(), unix()
+listener.bind("door")
+listener.listen()
+caller.bind(M + "/caller")
+caller.connect("door")
+peer, name = listener.accept()
+print("accepted", name, peer.getpeername(), peer.getsockname())
+short = ctypes.create_string_buffer(6)
+length = ctypes.c_uint(6)
+client.sendto(b"1", "log")
+print("short", libc.recvfrom(server.fileno(), ctypes.create_string_buffer(10), 10, 0, short, ctypes.byref(length)), length.value, short.raw)

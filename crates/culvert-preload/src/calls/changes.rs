@@ -342,6 +342,11 @@ pub fn sendto(call: &mut Call) -> Outcome {
     })
 }
 
+/// sendmsg(2) to a path in a mount.
+pub fn send_message(call: &Call) -> Outcome {
+    on_socket_path(call, 1, LastStep::Follow, reach)
+}
+
 fn reach(call: &Call, found: Inside<'_>, _: &[u8]) -> Answer {
     reach_at(call, 1, &found)
 }
@@ -364,7 +369,7 @@ fn on_socket_path(
     last: LastStep,
     inside: impl FnOnce(&Call, Inside<'_>, &[u8]) -> Answer,
 ) -> Outcome {
-    let (address, length) = (call.args[at], call.args[at + 1]);
+    let (address, length) = unix_sockets::given_address(call, at);
     let mut bytes = [0u8; 110];
     let length = length.min(bytes.len());
     const AF_UNIX: [u8; 2] = [1, 0];

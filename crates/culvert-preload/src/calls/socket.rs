@@ -1,15 +1,17 @@
 //! Descriptors that travel through sockets (SCM_RIGHTS, unix(7)).
 
-use super::{Answer, done};
+use super::unix_sockets::{NAME_LENGTH, SIZE_OF_MSGHDR};
+use super::{Answer, changes, done, unix_sockets};
 use crate::memory;
 use crate::{process, strangers};
-use alloc::vec;
+use alloc::{vec, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::nr;
 
 /// EADDRINUSE, which file systems do not know.
 pub const EADDRINUSE: Errno = Errno::new(98);
-/// `struct mmsghdr`: a `struct msghdr` of 56 bytes and the count received.
+/// `struct mmsghdr`: a `struct msghdr` and the count sent or received.
 const SIZE_OF_MMSGHDR: usize = 64;
 /// More control data than this no kernel takes (`optmem_max` is 128 KiB at most by default).
 const MOST_CONTROL: usize = 1 << 20;
@@ -84,19 +86,47 @@ pub fn hand_over_one(fd: i32, strangers: bool) -> Result<(), Errno> {
 /// sendmsg(2)
 pub fn sendmsg(call: &mut Call) -> Outcome {
     match hand_over(call.args[0] as i32, call.args[1]) {
-        Ok(()) => Outcome::Forward,
+        Ok(()) => changes::send_message(call),
         Err(error) => done(Err(error)),
     }
 }
 
 /// sendmmsg(2)
 pub fn sendmmsg(call: &mut Call) -> Outcome {
-    for i in 0..(call.args[2] as u32 as usize).min(1024) {
-        if let Err(error) = hand_over(call.args[0] as i32, call.args[1] + i * SIZE_OF_MMSGHDR) {
+    let [socket, headers, count, flags, ..] = call.args;
+    let count = (count as u32 as usize).min(1024);
+    let header = |i: usize| headers + i * SIZE_OF_MMSGHDR;
+    let message = |i: usize| Call {
+        number: nr::SENDMSG,
+        args: [socket, header(i), flags, 0, 0, 0],
+    };
+    for i in 0..count {
+        if let Err(error) = hand_over(socket as i32, header(i)) {
             return done(Err(error));
         }
     }
-    Outcome::Forward
+    if !(0..count).any(|i| unix_sockets::is_to_path(header(i))) {
+        return Outcome::Forward;
+    }
+    // Each by itself: some go to another path than the program's.
+    for i in 0..count {
+        let message = message(i);
+        let sent = match changes::send_message(&message) {
+            Outcome::Forward => match receive(&message) {
+                Ok(answer) => done(answer),
+                Err(()) => Outcome::Restart,
+            },
+            sent => sent,
+        };
+        match sent {
+            Outcome::Return(sent) if sent >= 0 => {
+                let _ = memory::put(header(i) + SIZE_OF_MSGHDR, sent as u32);
+            }
+            failed if i == 0 => return failed,
+            _ => return done(Ok(i)),
+        }
+    }
+    done(Ok(count))
 }
 
 /// Does the call here, so that what arrives can be looked at; a signal ends its wait.
@@ -105,6 +135,19 @@ fn receive(call: &Call) -> Result<Answer, ()> {
     match unsafe { culvert_intercept::wait::interruptible(call.number, call.args) } {
         Ok(result) => Ok(Errno::check(result)),
         Err(_) => Err(()),
+    }
+}
+
+/// Where a `struct msghdr` has room for a name, and how much.
+fn room_for_name(header: usize) -> Option<(usize, u32)> {
+    let room = memory::get::<u32>(header + NAME_LENGTH);
+    let (address, room) = memory::get::<usize>(header).ok().zip(room.ok())?;
+    (address != 0 && unix_sockets::are_named()).then_some((address, room))
+}
+
+fn tell_name(header: usize, room: Option<(usize, u32)>) {
+    if let Some((address, room)) = room {
+        unix_sockets::tell_name(address, header + NAME_LENGTH, room);
     }
 }
 
@@ -124,7 +167,8 @@ fn has_room(header: usize) -> bool {
 
 /// recvmsg(2)
 pub fn recvmsg(call: &mut Call) -> Outcome {
-    if !has_room(call.args[1]) {
+    let room = room_for_name(call.args[1]);
+    if room.is_none() && !has_room(call.args[1]) {
         return Outcome::Forward;
     }
     match receive(call) {
@@ -132,6 +176,7 @@ pub fn recvmsg(call: &mut Call) -> Outcome {
         Ok(answer) => {
             if answer.is_ok() {
                 learn(call.args[1]);
+                tell_name(call.args[1], room);
             }
             done(answer)
         }
@@ -141,14 +186,20 @@ pub fn recvmsg(call: &mut Call) -> Outcome {
 /// recvmmsg(2)
 pub fn recvmmsg(call: &mut Call) -> Outcome {
     let count = (call.args[2] as u32 as usize).min(1024);
-    if !(0..count).any(|i| has_room(call.args[1] + i * SIZE_OF_MMSGHDR)) {
+    let header = |i: usize| call.args[1] + i * SIZE_OF_MMSGHDR;
+    let rooms: Vec<_> = match unix_sockets::are_named() {
+        true => (0..count).map(|i| room_for_name(header(i))).collect(),
+        false => Vec::new(),
+    };
+    if rooms.iter().all(Option::is_none) && !(0..count).any(|i| has_room(header(i))) {
         return Outcome::Forward;
     }
     match receive(call) {
         Err(()) => Outcome::Restart,
         Ok(answer) => {
             for i in 0..answer.unwrap_or(0) {
-                learn(call.args[1] + i * SIZE_OF_MMSGHDR);
+                learn(header(i));
+                tell_name(header(i), rooms.get(i).copied().flatten());
             }
             done(answer)
         }

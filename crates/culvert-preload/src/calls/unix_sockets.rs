@@ -8,6 +8,7 @@ use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link};
+use crate::shadow::Descriptor;
 use alloc::{format, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use culvert::{Errno, Node};
@@ -17,6 +18,10 @@ use culvert_sys::{nr, own_descriptors, syscall};
 /// `sun_path` of `struct sockaddr_un`.
 pub const LONGEST: usize = 108;
 const AF_UNIX: [u8; 2] = [1, 0];
+/// `struct msghdr`.
+pub const SIZE_OF_MSGHDR: usize = 56;
+/// The offset of `msg_namelen` in it.
+pub const NAME_LENGTH: usize = 8;
 const O_PATH: u64 = 0o10000000;
 /// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's name.
 const FAR: &str = "far";
@@ -30,15 +35,48 @@ pub fn stand_in(mount: MountId, inode: u64) -> Vec<u8> {
     process::get().run.file(&format!("sockets/{}", name.text()))
 }
 
-/// Does the call with this address in place of the program's, in arguments `at` and `at + 1`; a signal ends its wait.
+/// Address and length of the name that is given to `call`: in arguments `at` and `at + 1`, or in the `struct msghdr` of sendmsg(2).
+pub fn given_address(call: &Call, at: usize) -> (usize, usize) {
+    if call.number != nr::SENDMSG {
+        return (call.args[at], call.args[at + 1]);
+    }
+    let length = memory::get::<u32>(call.args[1] + NAME_LENGTH);
+    match (memory::get::<usize>(call.args[1]), length) {
+        (Ok(address), Ok(length)) => (address, length as usize),
+        _ => (0, 0),
+    }
+}
+
+/// Whether the name in the `struct msghdr` at `header` is a path.
+pub fn is_to_path(header: usize) -> bool {
+    let address = memory::get::<usize>(header).unwrap_or(0);
+    let length = memory::get::<u32>(header + NAME_LENGTH).unwrap_or(0);
+    let mut start = [0u8; 3];
+    length > 2
+        && address != 0
+        && user::copy_in(&mut start, address).is_ok()
+        && start[..2] == AF_UNIX
+        && start[2] != 0
+}
+
+/// Does the call with this address in place of the program's, where [`given_address`] finds it; a signal ends its wait.
 pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
     if path.len() > LONGEST {
         return Err(Errno::ENAMETOOLONG);
     }
     let address = [&AF_UNIX[..], path].concat();
     let mut arguments = call.args;
-    arguments[at] = address.as_ptr() as usize;
-    arguments[at + 1] = address.len();
+    let mut header = [0u8; SIZE_OF_MSGHDR];
+    if call.number == nr::SENDMSG {
+        user::copy_in(&mut header, call.args[1]).map_err(|_| Errno::EFAULT)?;
+        header[..8].copy_from_slice(&(address.as_ptr() as usize).to_ne_bytes());
+        let length = (address.len() as u32).to_ne_bytes();
+        header[NAME_LENGTH..NAME_LENGTH + 4].copy_from_slice(&length);
+        arguments[1] = header.as_ptr() as usize;
+    } else {
+        arguments[at] = address.as_ptr() as usize;
+        arguments[at + 1] = address.len();
+    }
     // SAFETY: the program's own call, with an address of ours of the length given.
     match unsafe { culvert_intercept::wait::interruptible(call.number, arguments) } {
         Ok(result) => Errno::check(result),
@@ -48,6 +86,7 @@ pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
 
 /// bind(2) of a socket whose inode was just made; `given` is the name that the program gave.
 pub fn bind(call: &Call, mount: MountId, inode: u64, given: &[u8]) -> Answer {
+    has_names();
     let path = stand_in(mount, inode);
     let name = name_of(&path);
     let given = c_string(given);
@@ -77,6 +116,9 @@ pub fn by_kernel(
     whole: &[u8],
     (base, path): (i32, Path<'_>),
 ) -> Answer {
+    if call.number == nr::BIND {
+        has_names();
+    }
     match (whole.len() > LONGEST, call.number == nr::BIND) {
         (false, _) => with_address(call, at, whole),
         (true, true) => bind_far(call, given, base, path),
@@ -182,19 +224,82 @@ pub fn socket_name(call: &mut Call) -> Outcome {
     if unsafe { syscall::call(call.number, arguments) }.is_err() {
         return Outcome::Forward;
     }
-    let known = bytes
-        .get(..got as usize)
-        .and_then(|bytes| known_as(bytes.strip_prefix(&AF_UNIX)?));
-    let Some(name) = known else {
+    match renamed(&bytes[..(got as usize).min(bytes.len())]) {
+        None => Outcome::Forward,
+        Some(name) => done(put_name(&name, address, length, room as usize).map(|()| 0)),
+    }
+}
+
+/// The address that the program knows, in place of the kernel's `address`, if that is another one.
+fn renamed(address: &[u8]) -> Option<Vec<u8>> {
+    let name = known_as(address.strip_prefix(&AF_UNIX)?)?;
+    Some([&AF_UNIX[..], &name, b"\0"].concat())
+}
+
+/// Gives the program `name` at `address`, which has `room` bytes, and its length at `length`.
+fn put_name(name: &[u8], address: usize, length: usize, room: usize) -> Result<(), Errno> {
+    user::copy_out(address, &name[..name.len().min(room)]).map_err(|_| Errno::EFAULT)?;
+    memory::put(length, name.len() as u32)
+}
+
+/// Some socket of the run has a name that is not the one that the kernel tells.
+fn has_names() {
+    if let Some(notes) = process::get().node_locks.notes() {
+        notes.sockets.store(1, Relaxed);
+    }
+}
+
+/// Whether a socket of the run may have one.
+pub fn are_named() -> bool {
+    let notes = process::get().node_locks.notes();
+    notes.is_some_and(|notes| notes.sockets.load(Relaxed) != 0)
+}
+
+/// The kernel has written the name of who sent something, or connected, to `address`, which has `room` bytes, and its length to `length`: the program gets the one that it knows.
+pub fn tell_name(address: usize, length: usize, room: u32) {
+    let mut bytes = [0u8; 128];
+    let got = memory::get::<u32>(length).unwrap_or(0);
+    let Some(kernels) = bytes.get_mut(..got as usize).filter(|_| got <= room) else {
+        return;
+    };
+    if user::copy_in(kernels, address).is_ok()
+        && let Some(name) = renamed(kernels)
+    {
+        let _ = put_name(&name, address, length, room as usize);
+    }
+}
+
+/// recvfrom(2), accept(2), accept4(2): the name of the other socket is the one that the program knows.
+pub fn with_peer(call: &mut Call) -> Outcome {
+    let at = if call.number == nr::RECVFROM { 4 } else { 1 };
+    let (address, length) = (call.args[at], call.args[at + 1]);
+    if address == 0 || !are_named() {
+        return Outcome::Forward;
+    }
+    let Some(room) = memory::get::<u32>(length)
+        .ok()
+        .filter(|&room| room <= 1 << 16)
+    else {
         return Outcome::Forward;
     };
-    let answer = [&AF_UNIX[..], &name, b"\0"].concat();
-    done(
-        user::copy_out(address, &answer[..answer.len().min(room as usize)])
-            .map_err(|_| Errno::EFAULT)
-            .and_then(|()| memory::put(length, answer.len() as u32))
-            .map(|()| 0),
-    )
+    let (mut bytes, mut got) = ([0u8; 128], 128u32);
+    let mut arguments = call.args;
+    arguments[at] = bytes.as_mut_ptr() as usize;
+    arguments[at + 1] = (&raw mut got) as usize;
+    // SAFETY: the program's own call, with memory of ours of the length given for the name.
+    match unsafe { culvert_intercept::wait::interruptible(call.number, arguments) } {
+        Err(_) => Outcome::Restart,
+        Ok(result) if result < 0 => Outcome::Return(result),
+        Ok(result) => {
+            let kernels = &bytes[..(got as usize).min(bytes.len())];
+            let name = renamed(kernels).unwrap_or_else(|| kernels.to_vec());
+            let put = put_name(&name, address, length, room as usize);
+            if put.is_err() && call.number != nr::RECVFROM {
+                drop(Descriptor(result as i32));
+            }
+            done(put.map(|()| result as usize))
+        }
+    }
 }
 
 /// What the program calls the socket that the kernel knows at `path`; none for those outside of mounts.

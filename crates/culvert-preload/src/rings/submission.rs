@@ -8,7 +8,7 @@ use super::entry::{ASYNC, BUFFER_SELECT, Entry, FIXED_FILE, IO_DRAIN, IO_HARDLIN
 use super::lasting::await_descriptor;
 use super::operations::{self, Treatment};
 use super::{Found, Ring, SETUP_IOPOLL, State, find};
-use crate::calls::{done, socket};
+use crate::calls::{done, socket, unix_sockets};
 use crate::dispatch::dispatch;
 use crate::process::{self, tables};
 use alloc::vec;
@@ -385,6 +385,9 @@ impl Batch<'_> {
                 if registered { -1 } else { entry.fd },
                 entry.address as usize,
             ) {
+                Ok(()) if unix_sockets::is_to_path(entry.address as usize) => {
+                    Judgement::Answer(Errno::EOPNOTSUPP)
+                }
                 Ok(()) => Judgement::Kernel,
                 Err(errno) => Judgement::Answer(errno),
             },
