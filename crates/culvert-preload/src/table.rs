@@ -62,7 +62,7 @@ table! {
     STAT stat => Handled(Interest::Always, calls::stat::stat);
     FSTAT fstat => Handled(Interest::Always, calls::stat::fstat);
     LSTAT lstat => Handled(Interest::Always, calls::stat::lstat);
-    POLL poll => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    POLL poll => Handled(Interest::Always, calls::mount_tables::poll);
     LSEEK lseek => Handled(Interest::Descriptor0, calls::seek::lseek);
     MMAP mmap => Handled(Interest::Always, calls::memory_map::mmap);
     MPROTECT mprotect => Handled(Interest::Always, calls::mappings::mprotect);
@@ -288,7 +288,7 @@ table! {
     CLOCK_NANOSLEEP clock_nanosleep => Forwarded("reads credentials, limits, times or the system's state");
     EXIT_GROUP exit_group => Handled(Interest::Always, calls::process::exit_group);
     EPOLL_WAIT epoll_wait => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
-    EPOLL_CTL epoll_ctl => Forwarded("a private descriptor is a regular memfd, a shared one its shadow: both poll as regular files do");
+    EPOLL_CTL epoll_ctl => Handled(Interest::Always, calls::mount_tables::epoll_ctl);
     TGKILL tgkill => Forwarded("processes, threads and signals are the kernel's");
     UTIMES utimes => Handled(Interest::Always, calls::attributes::old_times);
     VSERVER vserver => Forwarded("never implemented or removed: the kernel says ENOSYS");

@@ -21,6 +21,7 @@ pub mod locks;
 pub mod mappings;
 pub mod memory_map;
 mod mount_points;
+pub mod mount_tables;
 pub mod mounting;
 pub mod open;
 mod opened;

@@ -1,6 +1,6 @@
 //! The files in which the kernel lists mounts: ours are added.
 
-use super::Answer;
+use super::{Answer, mount_tables};
 use crate::description::{Held, Object};
 use crate::process;
 use crate::resolver::MountId;
@@ -152,6 +152,24 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
     if process.has_left() || process.mounts.is_empty() {
         return None;
     }
+    let kernel = match table {
+        Table::MountStats => None,
+        Table::MountInfo | Table::Mounts => mount_tables::open_kernels(path),
+    };
+    let content = content(path)?;
+    let made = memory_file(&content, flags);
+    if let (Some(kernel), Ok(fd)) = (kernel, made) {
+        mount_tables::note(fd as i32, path, kernel);
+    }
+    Some(made)
+}
+
+/// What the list at `path` says, with our mounts in it.
+pub fn content(path: &[u8]) -> Option<Vec<u8>> {
+    let (table, process) = (table(path)?, process::get());
+    if process.has_left() || process.mounts.is_empty() {
+        return None;
+    }
     let mut content = crate::run::read_file(&crate::memory::c_string(path)).ok()?;
     // What covers a target in the kernel's view is not what is seen there.
     let point = if table == Table::MountInfo { 4 } else { 1 };
@@ -224,7 +242,7 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
             ]),
         });
     }
-    Some(memory_file(&content, flags))
+    Some(content)
 }
 
 /// Major and minor number in an `st_dev` (`new_encode_dev`, include/linux/kdev_t.h).
@@ -259,6 +277,18 @@ fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
     best.1
 }
 
+/// Writes `content` to the start of `fd`.
+pub fn write(fd: i32, content: &[u8]) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < content.len() {
+        let rest = &content[done..];
+        let arguments = [fd as usize, rest.as_ptr() as usize, rest.len(), done];
+        // SAFETY: the content is given with its length.
+        done += unsafe { syscall::call(nr::PWRITE64, arguments) }?;
+    }
+    Ok(())
+}
+
 /// A descriptor that reads `content`.
 fn memory_file(content: &[u8], flags: u32) -> Answer {
     const MFD_CLOEXEC: usize = 1;
@@ -268,24 +298,13 @@ fn memory_file(content: &[u8], flags: u32) -> Answer {
     } else {
         0
     };
-    // SAFETY: the name ends in NUL; the content is given with its length; the descriptor is new.
+    // SAFETY: the name ends in NUL; the descriptor is new.
     unsafe {
         let fd = crate::shadow::Descriptor(syscall::call(
             nr::MEMFD_CREATE,
             [name.as_ptr() as usize, flag],
         )? as i32);
-        let mut done = 0;
-        while done < content.len() {
-            done += syscall::call(
-                nr::PWRITE64,
-                [
-                    fd.0 as usize,
-                    content[done..].as_ptr() as usize,
-                    content.len() - done,
-                    done,
-                ],
-            )?;
-        }
+        write(fd.0, content)?;
         Ok(process::get()
             .table
             .opened_by_kernel(fd.release(), flags & 0o2000000 != 0) as usize)

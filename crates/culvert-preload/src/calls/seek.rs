@@ -10,6 +10,9 @@ use culvert_intercept::{Call, Outcome};
 pub fn lseek(call: &mut Call) -> Outcome {
     let [fd, offset, whence, ..] = call.args;
     let Some(held) = driven(fd) else {
+        if (offset, whence as u32) == (0, 0) {
+            super::mount_tables::renew(fd as i32);
+        }
         return Outcome::Forward;
     };
     done(seek(&held, fd as i32, offset as i64, whence as u32))

@@ -36,6 +36,10 @@ fn is_ring(fd: i32) -> bool {
     narrow(fd) && classes::get(fd) == super::RING
 }
 
+fn is_mounts(fd: i32) -> bool {
+    narrow(fd) && classes::get(fd) == super::MOUNTS
+}
+
 impl Table {
     /// Whether the engine's table says that `fd` is a directory of a backing tree.
     pub fn is_backed_directory(&self, fd: i32) -> bool {
@@ -62,7 +66,7 @@ impl Table {
         if fd < 0
             || matches!(
                 class,
-                super::INTERNAL | super::OURS | super::UNBUFFERED | super::RING
+                super::INTERNAL | super::OURS | super::UNBUFFERED | super::RING | super::MOUNTS
             )
         {
             return None;
@@ -152,10 +156,10 @@ impl Table {
 
     /// Whether dups of the foreign descriptor `fd`, and its end, are to be recorded.
     pub fn has_class(&self, fd: i32) -> bool {
-        self.is_backed_directory(fd) || self.is_unbuffered(fd) || is_ring(fd)
+        self.is_backed_directory(fd) || self.is_unbuffered(fd) || is_ring(fd) || is_mounts(fd)
     }
 
-    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, open with O_DIRECT, or a ring, and whether it is.
+    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, open with O_DIRECT, a ring, or a table of mounts, and whether it is.
     pub fn duplicated(&self, old: i32, new: i32) -> bool {
         if self.is_unbuffered(old) {
             self.remove(new);
@@ -166,6 +170,11 @@ impl Table {
             self.remove(new);
             crate::rings::duplicated(old, new);
             self.note_ring(new);
+            return true;
+        }
+        if is_mounts(old) {
+            self.remove(new);
+            crate::calls::mount_tables::duplicated(old, new);
             return true;
         }
         let Some(mount) = self.backed(old) else {

@@ -37,6 +37,8 @@ pub const INTERNAL: u8 = 3;
 pub const UNBUFFERED: u8 = 5;
 /// The class of a foreign descriptor that is a ring made here ([`crate::rings`]).
 pub const RING: u8 = 6;
+/// The class of a foreign descriptor that is a table of mounts ([`crate::calls::mount_tables`]).
+pub const MOUNTS: u8 = 7;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
@@ -131,7 +133,7 @@ impl Table {
 
     fn find(&self, fd: i32) -> Option<Held> {
         self.known(fd).or_else(|| match classes::get(fd) {
-            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | backed::BACKED.. => None,
+            classes::FOREIGN | INTERNAL | UNBUFFERED | RING | MOUNTS | backed::BACKED.. => None,
             _ if fd < 0 => None,
             _ => self.recognise(fd),
         })
@@ -177,6 +179,9 @@ impl Table {
     fn set_class(&self, fd: i32, class: u8) {
         if classes::get(fd) == RING {
             crate::rings::forget(fd);
+        }
+        if classes::get(fd) == MOUNTS {
+            crate::calls::mount_tables::forget(fd);
         }
         // The engine's table has one class for all numbers with the same low 16 bits: a high one that is foreign says nothing of a low one.
         let shared = fd > 0xffff || self.wide.load(Relaxed) || process::tables_differ();
@@ -312,6 +317,12 @@ impl Table {
             self.end.fetch_max(fd + 1, Relaxed);
             classes::set(fd, RING);
         }
+    }
+
+    /// Records that `fd` is a table of mounts.
+    pub fn note_mounts(&self, fd: i32) {
+        self.end.fetch_max(fd + 1, Relaxed);
+        classes::set(fd, MOUNTS);
     }
 
     /// Whether it is known that `fd` is one of the kernel's own, open with O_DIRECT.

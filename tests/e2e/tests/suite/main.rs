@@ -57,6 +57,7 @@ mod mapped_threads;
 mod mapping;
 mod matrix;
 mod mount_points;
+mod mount_tables;
 mod musl;
 mod nameless;
 mod passthrough_paths;

@@ -1,0 +1,10 @@
+//! The tables of mounts, which are files of Culvert's own.
+
+use culvert_e2e::on_each_driver;
+
+on_each_driver! {
+    changes_of_the_mount_table_are_told |case| {
+        let program = case.program("mount_tables.py");
+        case.good(&format!("exec python3 {program}"));
+    };
+}
