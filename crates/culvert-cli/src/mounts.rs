@@ -26,7 +26,13 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
             .iter()
             .map(|mount| path(&mount.target))
             .chain(others.map(|(_, target)| target.as_path()));
-        let target = target(&typed[index], covering.collect::<Vec<_>>().as_slice())?;
+        let (target, missing) = target(&typed[index], covering.collect::<Vec<_>>().as_slice())?;
+        for directory in missing {
+            let directory = directory.into_os_string().into_encoded_bytes();
+            if !mounts.iter().any(|other| other.target == directory) {
+                mounts.push(empty_directory(directory));
+            }
+        }
         let (source, driver) = source(&request)?;
         let mut mount = request.into_mount(driver);
         mount.source = source.into_os_string().into_encoded_bytes();
@@ -50,6 +56,16 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
         mounts.push(mount);
     }
     Ok(mounts)
+}
+
+/// What stands for a directory that a target lies in and that does not exist: nothing is in it but that.
+fn empty_directory(target: Vec<u8>) -> Mount {
+    Mount {
+        driver: "memory".to_owned(),
+        source: b"memory".to_vec(),
+        target,
+        options: vec![("ro".to_owned(), Vec::new())],
+    }
 }
 
 /// The one of `mounts` that the source of `mount` lies on, the innermost.
@@ -154,8 +170,8 @@ pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     }
 }
 
-/// `target`, canonical: an empty directory, or a name that does not exist in a directory that does, or anything below one of `covering`.
-fn target(typed: &Path, covering: &[&Path]) -> Result<PathBuf, Failure> {
+/// `target`, canonical: an empty directory, or a name that does not exist, or anything below one of `covering`; and the directories above it that do not exist either.
+fn target(typed: &Path, covering: &[&Path]) -> Result<(PathBuf, Vec<PathBuf>), Failure> {
     let wrong = |why: String| Failure::new(format!("target {}: {why}", shown(typed)));
     let (mut existing, mut rest) = (typed.to_path_buf(), Vec::new());
     let canonical = loop {
@@ -191,23 +207,23 @@ fn target(typed: &Path, covering: &[&Path]) -> Result<PathBuf, Failure> {
         .iter()
         .any(|outer| target.starts_with(outer) && target != *outer);
     if inside {
-        return Ok(target);
+        return Ok((target, Vec::new()));
     }
     match rest.len() {
         0 => {
             let mut entries = fs::read_dir(&canonical).map_err(|error| wrong(reason(&error)))?;
             match entries.next() {
-                None => Ok(target),
+                None => Ok((target, Vec::new())),
                 Some(_) => Err(wrong("the directory is not empty".into())
                     .advice("give an empty directory or a name that does not exist yet")),
             }
         }
-        1 => Ok(target),
-        _ => Err(wrong(format!(
-            "the directory {} does not exist",
-            shown(target.parent().unwrap_or(&target))
-        ))
-        .advice("only the last component may be missing; make the others with mkdir -p")),
+        missing => {
+            let mut above: Vec<_> = target.ancestors().skip(1).take(missing - 1).collect();
+            above.reverse();
+            let above = above.into_iter().map(Path::to_path_buf).collect();
+            Ok((target, above))
+        }
     }
 }
 
@@ -265,13 +281,45 @@ mod tests {
     }
 
     #[test]
+    fn directories_that_do_not_exist_are_empty_ones() {
+        let place = Place::new("missing");
+        let asked = [
+            place.ask("a.tar", "x/y/z"),
+            place.ask("full", "x/y/other"),
+            place.ask("full", "x/y"),
+        ];
+        let targets = |asked: &[Request]| -> Vec<_> {
+            let mounts = resolve(asked.to_vec(), &[]).unwrap();
+            let of = |mount: &Mount| {
+                path(&mount.target)
+                    .strip_prefix(&place.0)
+                    .unwrap()
+                    .to_owned()
+            };
+            mounts
+                .iter()
+                .map(|mount| (of(mount), mount.driver.clone()))
+                .collect()
+        };
+        let want = |list: &[(&str, &str)]| -> Vec<_> {
+            list.iter()
+                .map(|(target, driver)| (PathBuf::from(target), driver.to_string()))
+                .collect()
+        };
+        let above = [("x", "memory"), ("x/y", "memory")];
+        let both = [("x/y/z", "archive"), ("x/y/other", "passthrough")];
+        assert_eq!(targets(&asked[..2]), want(&[above, both].concat()));
+        let covered = [both[0], both[1], above[0], ("x/y", "passthrough")];
+        assert_eq!(targets(&asked), want(&covered));
+    }
+
+    #[test]
     fn bad_mounts_say_why() {
         let place = Place::new("bad");
         for (source, target, want) in [
             ("a.tar", "full", "the directory is not empty"),
             ("a.tar", "a.tar", "is not a directory"),
             ("a.tar", "dangling", "a link that leads nowhere"),
-            ("a.tar", "x/y", "does not exist"),
             ("a.tar", "x/../y", "\"..\" below a directory"),
             ("a.tar", "full/file/x", "Not a directory"),
             ("missing.tar", "new", "No such file or directory"),

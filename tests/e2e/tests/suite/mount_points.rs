@@ -86,3 +86,53 @@ listed! {
     a_tree_in_a_driver ":driven" "";
     drivers_only ":driven,descriptor=no" ":driven";
 }
+
+/// Directories above a target that do not exist are there, hold the target alone, and cannot be changed.
+fn parents_appear(user: User, options: &str) {
+    if !world().is_root() {
+        return;
+    }
+    let name = format!("mount-points-parents-{user:?}{options}");
+    let case = Case::new(&name.replace([':', ','], ""), user);
+    let base =
+        Path::new("/var/tmp").join(format!("culvert-parents-{}-{user:?}", std::process::id()));
+    let at = base.display();
+    let script = format!(
+        "cd {at}; find host | sort; echo host/* host/a/b/*; stat -c %F host/a host/a/b; cd host/a/b/c; pwd; cat f; ls ..; cd ../..; pwd; ls -d */*/f; mkdir -p {at}/host/a/b/c; mkdir b; cat b/d/g
+         LC_ALL=C touch b/new; sh -c 'cd b && ls'"
+    );
+    layout(&base, false);
+    fs::create_dir_all(base.join("host/a/b/c")).expect("the directory is ours");
+    fs::create_dir_all(base.join("host/a/b/d")).expect("the directory is ours");
+    let native = case.alone(&[
+        "unshare",
+        "-m",
+        "bash",
+        "-c",
+        &format!("exec 2>&1; mount --bind -o ro {at}/host/a {at}/host/a; mount --bind {at}/first {at}/host/a/b/c; mount --bind {at}/second {at}/host/a/b/d; {script}"),
+    ]);
+    layout(&base, false);
+    let (one, two) = (
+        format!("{at}/first:{at}/host/a/b/c{options}"),
+        format!("{at}/second:{at}/host/a/b/d{options}"),
+    );
+    let script = format!("exec 2>&1; {script}");
+    for pure in [true, false] {
+        let mut words = vec!["run", "-v", &one, "-v", &two];
+        if pure {
+            words.push("--no-private");
+        }
+        words.extend(["--", "bash", "-c", &script]);
+        let ours = case.culvert(&words);
+        assert_eq!(ours.text(), native.text(), "{words:?}\n{}", ours.report());
+    }
+    assert!(!base.join("host/a").exists());
+    fs::remove_dir_all(&base).expect("the directory is ours");
+}
+
+#[test]
+fn directories_above_a_target_appear() {
+    for options in ["", ":driven"] {
+        parents_appear(User::Me, options);
+    }
+}
