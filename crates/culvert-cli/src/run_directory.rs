@@ -239,9 +239,28 @@ pub fn is_held(directory: impl AsFd, lock: &Path) -> bool {
         Mode::empty(),
     );
     match lock {
-        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
+        Ok(lock) => {
+            flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() || is_open(&lock)
+        }
         Err(error) => error != rustix::io::Errno::NOENT,
     }
+}
+
+/// Whether anybody else has the file open. A process that has become another user has the descriptor that all processes of the run inherit, and could give up
+/// their lock by it; what others have open it cannot close. The kernel grants a lease for writing only where nobody has (fcntl(2)); where it grants none, the lock counts.
+fn is_open(lock: &OwnedFd) -> bool {
+    const F_SETSIG: usize = 10;
+    const F_SETLEASE: usize = 1024;
+    const F_WRLCK: usize = 1;
+    // Who opens it now waits until it is closed here, and this process is sent a signal: one that is ignored.
+    const SIGURG: usize = 23;
+    let call = |command, argument| {
+        let arguments = [lock.as_raw_fd() as usize, command, argument];
+        // SAFETY: without pointers, on a descriptor of ours.
+        unsafe { culvert_sys::syscall::call(culvert_sys::nr::FCNTL, arguments) }
+    };
+    let lease = call(F_SETSIG, SIGURG).and_then(|_| call(F_SETLEASE, F_WRLCK));
+    lease == Err(culvert_sys::Errno::EAGAIN)
 }
 
 /// Removes `directory` and at most `files` files; the lock goes last, so that what is left is found again.
@@ -296,13 +315,20 @@ mod tests {
         for name in names {
             fs::create_dir_all(place.join(name).join("shadows")).unwrap();
             fs::write(place.join(name).join("shadows/0.1"), b"x").unwrap();
-            if name == names[0] || name == names[1] {
-                locks.push(fs::File::create(place.join(name).join("lock")).unwrap());
+            let lock = place.join(name).join("lock");
+            match name == names[0] {
+                true => locks.push(fs::File::create(lock).unwrap()),
+                false if name == names[1] => drop(fs::File::create(lock).unwrap()),
+                false => {}
             }
         }
         flock(&locks[0], FlockOperation::LockShared).unwrap();
         sweep(&place, &gate);
         let left = |name: &&&str| place.join(name).exists();
+        assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
+        // Given up by one of many who have it open.
+        flock(&locks[0], FlockOperation::Unlock).unwrap();
+        sweep(&place, &gate);
         assert!(names.iter().filter(left).eq([&names[0], &names[3]]));
         drop(locks);
         sweep(&place, &gate);

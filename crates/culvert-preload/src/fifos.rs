@@ -7,7 +7,7 @@ use crate::description::Description;
 use crate::descriptors::{kernel_flags, walk_to_node};
 use crate::process;
 use crate::resolver::{Hold, Inside, MountId, References};
-use crate::run::{ShadowName, descriptor_path, read_link, stat_descriptor};
+use crate::run::{ShadowName, descriptor_path, read_link, stat_descriptor, stat_path};
 use crate::shadow;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
@@ -82,9 +82,12 @@ pub fn prepare() {
     }
 }
 
-/// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the mode of what it stands for.
-fn make(directory: i32, path: &[u8], attributes: &Attributes) {
-    const EXISTING: usize = 0x100; // AT_SYMLINK_NOFOLLOW
+/// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the mode of what it stands for. To root it says which one that is,
+/// by device and inode.
+fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(u64, u64)>, Errno> {
+    const NOFOLLOW: usize = 0x100; // AT_SYMLINK_NOFOLLOW
+    const AT_EMPTY_PATH: usize = 0x1000;
+    const O_PATH_NOFOLLOW: usize = 0o12400000; // and O_CLOEXEC
     let caller = process::caller();
     let (uid, gid) = (attributes.uid as usize, attributes.gid as usize);
     let bits = attributes.permissions & 0o777;
@@ -101,16 +104,41 @@ fn make(directory: i32, path: &[u8], attributes: &Attributes) {
         }
     } as usize;
     let (base, name) = (directory as usize, path.as_ptr() as usize);
-    // SAFETY: the path ends in NUL; what exists already is fine.
-    unsafe {
-        let made = syscall::call(nr::MKNODAT, [base, name, 0o010600, 0]).is_ok();
-        if caller.uid == 0 {
-            let _ = syscall::call(nr::FCHOWNAT, [base, name, uid, gid, EXISTING]);
+    // SAFETY: the path ends in NUL; what exists already is looked at.
+    let made = unsafe { syscall::call(nr::MKNODAT, [base, name, 0o010600, 0]) }.is_ok();
+    if caller.uid != 0 {
+        if made && mode != 0o600 {
+            // SAFETY: as above.
+            let _ = unsafe { syscall::call(nr::FCHMODAT2, [base, name, mode, NOFOLLOW]) };
         }
-        if made && mode != 0o600 || caller.uid == 0 {
-            let _ = syscall::call(nr::FCHMODAT2, [base, name, mode, EXISTING]);
-        }
+        return Ok(None);
     }
+    // What is there is held, since who has made it may put something else in its place.
+    let at = [base, name, O_PATH_NOFOLLOW];
+    // SAFETY: as above.
+    let there = unsafe { syscall::call(nr::OPENAT, at) }.map(|fd| shadow::Descriptor(fd as i32))?;
+    let found = stat_descriptor(there.0)?;
+    if !made && !may_stand_in(&found, attributes) {
+        return Err(Errno::EIO);
+    }
+    let (it, empty) = (there.0 as usize, c"".as_ptr() as usize);
+    // SAFETY: the path ends in NUL.
+    unsafe {
+        let _ = syscall::call(nr::FCHOWNAT, [it, empty, uid, gid, AT_EMPTY_PATH]);
+        let _ = syscall::call(nr::FCHMODAT2, [it, empty, mode, AT_EMPTY_PATH]);
+    }
+    Ok(Some((found.st_dev, found.st_ino)))
+}
+
+/// Whether root may use what somebody has put there, and give it to the owner of the FIFO that it stands for: a FIFO with no other name, of root's, of that
+/// owner's, or of one who may have opened it himself. Anybody else would read what is written to a FIFO that is closed to him.
+fn may_stand_in(found: &stat, attributes: &Attributes) -> bool {
+    const GROUP_OR_OTHERS: u32 = 0o066;
+    FileKind::of_mode(found.st_mode) == Some(FileKind::Fifo)
+        && found.st_nlink == 1
+        && (found.st_uid == 0
+            || found.st_uid == attributes.uid
+            || attributes.permissions & GROUP_OR_OTHERS != 0)
 }
 
 /// open(2) of a FIFO. Waits for the other end, unless a signal comes first.
@@ -123,7 +151,7 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
     if directory == AT_FDCWD {
         let _ = crate::run::make_directory(&process.run.file("fifos"));
     }
-    make(directory, &path, attributes);
+    let made = make(directory, &path, attributes)?;
     // Another user may have put something else there.
     const RESOLVE_NO_SYMLINKS: u64 = 4;
     let how = [
@@ -140,8 +168,9 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
         errno => errno,
     })?;
     let opened = shadow::Descriptor(opened as i32);
-    let kind = FileKind::of_mode(stat_descriptor(opened.0)?.st_mode);
-    if kind != Some(FileKind::Fifo) {
+    let now = stat_descriptor(opened.0)?;
+    let other = made.is_some_and(|made| made != (now.st_dev, now.st_ino));
+    if FileKind::of_mode(now.st_mode) != Some(FileKind::Fifo) || other {
         return Err(Errno::EIO);
     }
     let fd = opened.release();
@@ -190,6 +219,10 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let (mount, inode) = (MountId(name.mount), name.node.0);
     let file_system = process::file_system(mount).ok()?;
     let fifo = process.run.fifo(name);
+    // Another user's FIFO can have any path (`Run::name_of`).
+    if stat_path(&fifo).is_ok_and(|it| (it.st_dev, it.st_ino) != (found.st_dev, found.st_ino)) {
+        return None;
+    }
     let noted = [&fifo[..fifo.len() - 1], PATH].concat();
     let node = walk_to_node(file_system, &read_link(&noted).ok()?).ok()?;
     let same = file_system

@@ -36,6 +36,7 @@
 use crate::memory::c_string;
 use alloc::{format, vec::Vec};
 use core::ffi::CStr;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert::Node;
 use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, raw::general::stat, syscall};
@@ -49,6 +50,8 @@ pub struct Run {
     pub path: Vec<u8>,
     /// `st_dev` of the file system it lies on: one comparison tells most foreign descriptors from shadows.
     pub device: u64,
+    /// Its owner, as this process saw him when it joined.
+    pub owner: u32,
 }
 
 /// Which node of which mount a shadow or working directory stands for.
@@ -245,6 +248,7 @@ impl Run {
         let run = Self {
             path: path.to_vec(),
             device: opened.stat().st_dev,
+            owner: opened.stat().st_uid,
         };
         Ok((run, opened))
     }
@@ -404,6 +408,41 @@ impl Run {
         u16::from_str_radix(core::str::from_utf8(&number).ok()?, 16).ok()
     }
 
+    /// Which node the descriptor `fd`, of which the kernel says `found`, stands for, if it is of a shadow or a working directory.
+    ///
+    /// A path alone says nothing: another user's descriptor of a file of his, or of one that he may only name, has any path that he likes, made in a mount namespace
+    /// of his own, where it is bound there. So it must be what is found at that path from here; or, where nothing is found because the shadow has lost its name
+    /// or this process its way to it, be open for more than its path, and of a mode that lets only the run's user open it so.
+    pub fn name_of(&self, fd: i32, found: &stat) -> Option<ShadowName> {
+        const DELETED: &[u8] = b" (deleted)";
+        if found.st_dev != self.device {
+            return None;
+        }
+        let path = descriptor_path(fd).ok()?;
+        let name = self.parse(&path)?;
+        let there = match path.ends_with(DELETED) {
+            true => Err(Errno::ENOENT),
+            false => stat_path(&c_string(&path)),
+        };
+        let is_it = match there {
+            Ok(there) => (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino),
+            Err(_) => self.is_of_its_user(fd, found),
+        };
+        is_it.then_some(name)
+    }
+
+    /// Whether only the run's user can have opened `fd`: its owner and mode say so.
+    fn is_of_its_user(&self, fd: i32, found: &stat) -> bool {
+        /// What a mode must not give: of the group's rights only the first is a mark of ours (`shadow::FOLLOWED`).
+        const OTHERS: u32 = 0o037;
+        let opened = crate::descriptors::kernel_flags(fd)
+            .is_ok_and(|flags| flags & crate::description::O_PATH == 0);
+        // In a user namespace it has another number: that of the lock, which is the same user's.
+        let lock = crate::process::get().lock_descriptor.load(Relaxed);
+        let owner = stat_descriptor(lock).map_or(self.owner, |lock| lock.st_uid);
+        opened && found.st_uid == owner && found.st_mode & OTHERS == 0
+    }
+
     /// Which node the path `path` (of a shadow or working directory, of this run or of one that it is nested in) stands for.
     pub fn parse(&self, path: &[u8]) -> Option<ShadowName> {
         let base = &self.path[..self.path.iter().rposition(|&b| b == b'/')? + 1];
@@ -425,6 +464,7 @@ mod tests {
         Run {
             path: b"/dev/shm/culvert-0/abc".to_vec(),
             device: 1,
+            owner: 0,
         }
     }
 
@@ -455,6 +495,7 @@ mod tests {
         let run = Run {
             path: path.as_os_str().as_encoded_bytes().to_vec(),
             device: 1,
+            owner: 0,
         };
         let name = ShadowName {
             mount: 3,

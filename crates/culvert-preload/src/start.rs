@@ -298,16 +298,22 @@ fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
     let run = carried.map(|carried| carried.directory);
     // Nothing is made in a directory that is not ours.
     let run = run.filter(|run| Run::open(run).is_ok());
-    refuse_to_read_nothing(reason);
+    if let Some(carried) = carried {
+        refuse_to_read_nothing(carried.directory, reason);
+    }
     notice::say(run, program, reason, remedy);
 }
 
 /// Ends the program with status 125 when it has inherited a file of a mount that it could only read as an empty one: without the
 /// engine a shadow that was not filled says nothing, and a wrong answer is worse than none.
-fn refuse_to_read_nothing(reason: &str) {
+fn refuse_to_read_nothing(run: &[u8], reason: &str) {
+    let base = &run[..run.iter().rposition(|&byte| byte == b'/').unwrap_or(0)];
     let unreadable = |fd: &i32| {
-        let shadow = crate::run::descriptor_path(*fd)
-            .is_ok_and(|path| path.windows(9).any(|part| part == b"/shadows/"));
+        let below = |path: &[u8]| {
+            path.strip_prefix(base)
+                .is_some_and(|rest| rest.windows(9).any(|part| part == b"/shadows/"))
+        };
+        let shadow = crate::run::descriptor_path(*fd).is_ok_and(|path| below(&path));
         shadow && crate::run::stat_descriptor(*fd).is_ok_and(|found| !shadow::is_filled(&found))
     };
     let Some(fd) = crate::exec::open_descriptors().into_iter().find(unreadable) else {

@@ -29,7 +29,8 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
     // Keeps the run directory while there are pages in it that must still be brought to files.
     let held = std::fs::File::open(directory.join("lock"));
     let lock = held.as_ref().map_or(-1, |lock| {
-        let _ = rustix::fs::flock(lock, rustix::fs::FlockOperation::LockShared);
+        // Not waited for: a process that has become another user may hold it alone. That it is open is enough.
+        let _ = rustix::fs::flock(lock, rustix::fs::FlockOperation::NonBlockingLockShared);
         lock.as_raw_fd()
     });
     kernel::set_nonblocking(LISTENING);

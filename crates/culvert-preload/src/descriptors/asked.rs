@@ -10,7 +10,7 @@ use super::recognise::{Looked, kernel_flags};
 use super::{INTERNAL, Table, counted, dup_from, node_paths, set_close_on_exec};
 use crate::description::{Description, Held, Kept, Object};
 use crate::process::{self, tables};
-use crate::run::{descriptor_path, stat_descriptor};
+use crate::run::stat_descriptor;
 use crate::shadow;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
@@ -118,7 +118,7 @@ impl Table {
         // Shadows stay for as long as the run, so that an inode says which.
         match description.shadow.load(Relaxed) {
             0 => {
-                let name = process::get().run.parse(&descriptor_path(fd).ok()?)?;
+                let name = process::get().run.name_of(fd, found)?;
                 if name != description.name() {
                     return None;
                 }

@@ -204,9 +204,7 @@ impl PosixLocks {
     pub(super) fn is_left_over(fd: i32) -> bool {
         let found = stat_descriptor(fd);
         let run = &crate::process::get().run;
-        found.is_ok_and(|found| found.st_dev == run.device)
-            && crate::run::descriptor_path(fd).is_ok_and(|path| run.parse(&path).is_some())
-            && !has_locks(fd)
+        found.is_ok_and(|found| run.name_of(fd, &found).is_some()) && !has_locks(fd)
     }
 
     /// The program closes a descriptor of `description`: its locks on the file are gone, unless that was only a path (`filp_flush`, fs/open.c).

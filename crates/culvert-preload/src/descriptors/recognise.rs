@@ -8,7 +8,7 @@ use crate::fifos;
 use crate::gone;
 use crate::process;
 use crate::resolver::{MountId, References};
-use crate::run::{ShadowName, descriptor_path, stat_descriptor};
+use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
@@ -67,7 +67,7 @@ impl Table {
         let name = (found.st_dev == run.device)
             .then(|| match gone::is_gone(found) {
                 true => gone::name_of(found),
-                false => run.parse(&descriptor_path(fd).ok()?),
+                false => run.name_of(fd, found),
             })
             .flatten();
         let Some(name) = name else {

@@ -163,3 +163,44 @@ fn root_uses_no_foreign_runtime_directory() {
     let expected = "evil\ntheirs ours\nevil\ntheirs/ours\nevil\nours culvert\n";
     assert_eq!(done.text(), expected, "{}", done.report());
 }
+
+/// A descriptor that another user sends, of a file of his that has the path of a shadow in his mount namespace, stands for no file of the run.
+#[test]
+fn a_path_that_another_user_made_stands_for_nothing() {
+    let script = format!(
+        "cp {} $W/sends; chmod 755 $W/sends
+         inside=\"umask 077; echo secret > $real/f; sh -c 'cd /dev/shm/culvert-0; ls */shadows' < $real/f > $W/name; $W/sends listen $W/socket; cat $real/f\"
+         for way in file path fifo; do
+             rm -f $W/socket $W/name /dev/shm/of-mine
+             timeout 60 $culvert run --no-private -v memory:$real -- bash -c \"$inside\" &
+             until [ -S $W/socket ] || ! kill -0 $! 2>/dev/null; do :; done
+             as 65533 $W/sends send /dev/shm/culvert-0/x/shadows/$(cat $W/name) $W/socket $way
+             wait $!; echo $way $?
+         done",
+        world().program("borrowed").display()
+    );
+    let Some(done) = shell("trust-sent", &script) else {
+        return;
+    };
+    let own = |way| format!("of user 65533: written\nsecret\n{way} 0\n");
+    let expected = [own("file"), own("path"), own("fifo")].concat();
+    assert_eq!(done.text(), expected, "{}", done.report());
+}
+
+/// A process that has become another user cannot end root's run: it gives up the lock that all of them share, and the next run sweeps nothing that is used.
+#[test]
+fn another_user_cannot_give_up_the_lock_of_the_run() {
+    let script = format!(
+        "cp {} $W/borrowed; chmod 755 $W/borrowed
+         $culvert run --no-private -v memory:$real -- bash -c \"echo kept > $real/f
+             setpriv --reuid=65533 --regid=65533 --clear-groups $W/borrowed unlock 2> /dev/null
+             env -i $culvert run true; cat $real/f; ls /dev/shm/culvert-0 | grep -vc sites\"
+         $culvert run true; ls /dev/shm/culvert-0 | grep -vc sites",
+        world().program("borrowed-static").display()
+    );
+    let Some(done) = shell("trust-unlocked", &script) else {
+        return;
+    };
+    // The run itself and the one inside; then the last alone.
+    assert_eq!(done.text(), "kept\n2\n1\n", "{}", done.report());
+}
