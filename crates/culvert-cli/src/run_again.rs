@@ -14,6 +14,7 @@ use std::{
     ffi::OsString,
     fs::File,
     os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd},
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
 };
 
@@ -59,6 +60,12 @@ fn joined(again: &Again) -> Result<(program::Environment, Held), Failure> {
         _ => run::Carrier::Audit,
     };
     let directory = run_directory::create()?;
+    if is_in_a_mount(again.descriptor) {
+        culvert_preload::notice::say_also(
+            again.program.as_os_str().as_bytes(),
+            "is not in its working directory, which is on a mount, for another user has started it; let it go there by its path",
+        );
+    }
     let made = serve(again, &directory, mounts)
         .and_then(|()| run::environment(&directory, &library, again.flags, Some(carrier)));
     match made {
@@ -81,6 +88,17 @@ fn inherited(descriptor: RawFd) -> Result<Vec<Mount>, Failure> {
     carried
         .and_then(|carried| culvert::mount::decode(&carried.mounts).ok())
         .ok_or_else(|| Failure::new("what is mounted cannot be read"))
+}
+
+/// Whether the working directory is what stands for one on a mount in the run whose lock is `descriptor`.
+fn is_in_a_mount(descriptor: RawFd) -> bool {
+    let lock = std::fs::read_link(format!("/proc/self/fd/{descriptor}"));
+    let here = std::fs::read_link("/proc/self/cwd");
+    let (Ok(lock), Ok(here)) = (lock, here) else {
+        return false;
+    };
+    lock.parent()
+        .is_some_and(|run| here.starts_with(run.join("cwd")))
 }
 
 /// Makes the mounts ready for this user. What he may not open stays mounted: who looks there gets EIO, and not what lies below.
@@ -138,7 +156,6 @@ fn may_open(mount: &Mount) -> Result<Mount, Failure> {
 }
 
 fn tell(again: &Again, why: &str) {
-    use std::os::unix::ffi::OsStrExt;
     let uid = rustix::process::geteuid().as_raw();
     let why = why.replace('\n', " ");
     culvert_preload::notice::say(

@@ -78,6 +78,14 @@ pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
     }
 }
 
+/// Tells the user one more thing about `program`, which sees the mounts: `what` goes on with its name.
+pub fn say_also(program: &[u8], what: &str) {
+    if may_be_written(None) {
+        let line = format!("culvert: warning: {} {what}\n", shown(program));
+        let _ = write(line.as_bytes());
+    }
+}
+
 /// Ends this process with status 125: it is, or was to become, `program`, which was promised mounts and would run without them. What `why` says, reason and remedy, is
 /// said each time.
 pub fn end_without_mounts(program: &[u8], why: &str) -> ! {

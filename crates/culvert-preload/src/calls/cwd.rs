@@ -194,12 +194,13 @@ fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
     )
 }
 
-/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach.
+/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root that the process has already changes nothing.
 pub fn chroot(call: &mut Call) -> Outcome {
     let root = root_to_be(call.args[0]);
     crate::strangers::before_leaving();
+    let before = root_now();
     let outcome = super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EOPNOTSUPP);
-    if outcome == Outcome::Return(0) {
+    if outcome == Outcome::Return(0) && (before.is_none() || before != root_now()) {
         let process = process::get();
         process.leave();
         let reason = "it has changed its root directory, and is out of their reach from here on";
@@ -236,6 +237,23 @@ pub fn chroot(call: &mut Call) -> Outcome {
 pub fn pivot_root(call: &mut Call) -> Outcome {
     crate::strangers::before_leaving();
     super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EINVAL)
+}
+
+/// Which directory is the root, on which mount; none where the kernel does not say.
+fn root_now() -> Option<[u64; 3]> {
+    const STATX_INO: u32 = 0x100;
+    const STATX_MNT_ID: u32 = 0x1000;
+    const WANTED: u32 = STATX_INO | STATX_MNT_ID;
+    if process::get().is_confined() {
+        return None;
+    }
+    // `struct statx`: the mask of what is known at byte 0, the inode at 32, the device at 136, the mount at 144.
+    let mut found = [0u64; 32];
+    let (path, buffer) = (c"/".as_ptr() as usize, found.as_mut_ptr() as usize);
+    let arguments = [0, path, 0, WANTED as usize, buffer];
+    // SAFETY: the path is absolute and ends in NUL, the buffer has the size of the structure.
+    unsafe { syscall::call(nr::STATX, arguments) }.ok()?;
+    (found[0] as u32 & WANTED == WANTED).then_some([found[4], found[17], found[18]])
 }
 
 /// The path of the directory that the program's `address` names, where the kernel sees one.
