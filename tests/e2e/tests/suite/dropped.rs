@@ -144,3 +144,64 @@ os.wait()";
         }
     }
 }
+
+/// PostgreSQL as Debian starts it: by root, who gives up his rights first, or goes through su.
+#[test]
+fn postgresql_that_root_starts() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    if !installed("../lib/postgresql") || !installed("runuser") {
+        return not_tested("PostgreSQL is not installed");
+    }
+    for (way, driver) in [
+        ("su postgres -s /bin/sh -c", Driver::Driven),
+        ("runuser -u postgres -- sh -c", Driver::Bound),
+        ("runuser -u postgres -- sh -c", Driver::Memory),
+    ] {
+        let case = Case::new(&format!("postgres-{driver:?}"), User::Me).directory(driver);
+        let script = format!(
+            "cd /; umask 022; export B=$(ls -d /usr/lib/postgresql/*/bin | tail -1) S=$(mktemp -d /tmp/culvert-pg.XXXXXX) D=$M/data PGOPTIONS=
+             chown postgres $S; chmod 755 $M; mkdir $D; chown postgres:postgres $D; chmod 700 $D
+             {way} '$B/initdb -D $D -A trust > $S/init 2>&1; echo $?'
+             {way} '$B/pg_ctl -w -D $D -l $S/log -o \"-k $S -c listen_addresses=\" start > $S/start 2>&1; echo $?'
+             {way} 'psql -XAtq -h $S postgres -c \"create table t as select generate_series(1, 1000) a\" -c checkpoint -c \"select sum(a) from t\"; $B/pg_ctl -w -D $D -m fast stop > $S/stop 2>&1; echo $?'
+             stat -c %U $D/PG_VERSION; grep -ic 'panic\\|fatal' $S/log; rm -rf $S"
+        );
+        let done = case.through_culvert(&["bash", "-c", &script]);
+        match driver {
+            // Said, and an error: never an empty data directory.
+            Driver::Memory => {
+                assert!(done.text().starts_with("1\n1\n"), "{}", done.report());
+                assert!(
+                    done.errors().contains("files in memory are kept"),
+                    "{}",
+                    done.report()
+                );
+            }
+            _ => assert_eq!(
+                done.text(),
+                "0\n0\n500500\n0\npostgres\n0\n",
+                "{}",
+                done.report()
+            ),
+        }
+    }
+}
+
+/// A working directory on a mount, of a process that becomes another user and executes a program: that is told that it is not there.
+#[test]
+fn a_working_directory_that_stays_behind_is_told() {
+    if !world().is_root() || world().only_native {
+        return;
+    }
+    let case = Case::new("dropped-directory", User::Me).directory(Driver::Driven);
+    let script = format!(
+        "umask 022; chmod 755 $M; mkdir $M/sub; echo text > $M/sub/f; cd $M/sub; {NOBODY} sh -c 'cat f; cd $M/sub; cat f'"
+    );
+    let done = case.through_culvert(&["bash", "-c", &script]);
+    assert_eq!(done.text(), "text\n", "{}", done.report());
+    let errors = done.errors();
+    let told = errors.matches("is not in its working directory").count();
+    assert_eq!(told, 1, "{}", done.report());
+}

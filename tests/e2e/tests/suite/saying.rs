@@ -195,7 +195,7 @@ fn sandboxes_and_roots_that_lose_the_mounts() {
     let case = Case::new("saying-sandboxes", User::Me).directory(Driver::Driven);
     says(
         &case,
-        "chroot / true; chroot / true",
+        "python3 -c \"import os; os.chroot(os.path.dirname(os.environ['M']))\"",
         &["changed its root", "culvert mount"],
     );
     silent(
@@ -214,6 +214,51 @@ fn sandboxes_and_roots_that_lose_the_mounts() {
             "bwrap --dev-bind / / ls $M; bwrap --ro-bind / / --dev /dev --bind /dev/shm /dev/shm ls $M",
         );
     }
+}
+
+/// The root that a process has already, by any path, changes nothing.
+#[test]
+fn chroot_to_the_same_root_keeps_the_mounts() {
+    if !world().is_root() {
+        return;
+    }
+    let case = Case::new("saying-same-root", User::Me).directory(Driver::Driven);
+    let python = "import os
+os.chdir(os.environ['M'])
+for root in ['/', '/proc/self/root', '..' + '/..' * 20]:
+    os.chroot(root)
+    print(os.getcwd() == os.environ['M'], open('f').read(), sorted(os.listdir('.')))
+try: os.chroot('/none')
+except OSError as error: print(error)
+os.chroot('/usr')
+print(os.path.exists(os.environ['M']))";
+    case.script(&format!(
+        "echo text > $M/f; cat $M/f; chroot / cat $M/f; chroot / chroot /proc/self/root sh -c 'cat $M/f; cd $M && cat f'; python3 -c \"{python}\""
+    ));
+}
+
+/// A program with file capabilities, which an ordinary user starts.
+#[test]
+fn programs_with_file_capabilities_are_told_of() {
+    if !installed("setcap") {
+        return not_tested("setcap is not installed");
+    }
+    let script = "
+        cp $(command -v cat) $W/capable; setcap cap_net_raw+ep $W/capable || exit 77
+        as 65533 $culvert run --no-private -v $evil:$real -- bash -c \"$W/capable $real/f; $W/capable $real/f; cat $real/f\" 2>&1
+        as 65533 $culvert run --strict --no-private -v $evil:$real -- bash -c \"$W/capable $real/f; echo \\$?\" 2>&1";
+    let Some(done) = crate::trust::shell("saying-capabilities", script) else {
+        return;
+    };
+    let what = "/dev/shm/work/capable";
+    let missing = format!("{what}: /dev/shm/work/real/f: No such file or directory\n");
+    let line = format!(
+        "culvert: warning: {what} does not see the mounts: it has file capabilities, so that the dynamic loader loads no library of ours; "
+    );
+    let expected = format!(
+        "{line}`culvert mount --allow-other` shows the same files to it\n{missing}{missing}evil\n{line}so --strict does not let it start\nbash: line 1: {what}: Permission denied\n126\n"
+    );
+    assert_eq!(done.text(), expected, "{}", done.report());
 }
 
 /// With `--strict` it says why the program did not start.
