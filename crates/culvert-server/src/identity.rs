@@ -35,6 +35,8 @@ pub struct Identity {
     may_more: bool,
     /// [`Identity::lose_set_id`] has taken CAP_FSETID from root.
     may_less: bool,
+    /// [`Identity::lose_special_rights`] has taken `SPECIAL_RIGHTS` from root.
+    is_plain: bool,
 }
 
 impl Identity {
@@ -59,6 +61,7 @@ impl Identity {
             umask: own.is_err().then_some(u32::MAX),
             may_more: false,
             may_less: false,
+            is_plain: false,
         }
     }
 
@@ -67,7 +70,7 @@ impl Identity {
         if !self.switches {
             return Ok(());
         }
-        if !self.groups_are_fixed {
+        if !self.groups_are_fixed && !self.is_plain {
             groups::set(&self.server_groups)?;
         }
         self.become_user(self.server.0, self.server.1)
@@ -120,12 +123,35 @@ impl Identity {
         self.become_user(uid, gid)
     }
 
-    /// Acts as whoever it is now if that is not root, else as `NOBODY`: without root's rights over files.
-    pub fn anybody_but_root(&mut self) -> Result<()> {
-        match self.current.0 {
-            0 => self.user(NOBODY, NOBODY),
-            _ => Ok(()),
+    /// Acts as whoever it is now, but for root without the rights to leave set-user-ID to what is
+    /// written and to use what is reserved, and in no file's group; until
+    /// [`Identity::take_back_rights`]. That is not the next request: most need none of it, since
+    /// root may open everything, and each change of a thread's credentials costs as much as several
+    /// system calls.
+    pub fn lose_special_rights(&mut self) -> Result<()> {
+        if self.switches && self.current.0 == 0 && !self.is_plain {
+            if !self.groups_are_fixed {
+                groups::set(&[])?;
+            }
+            if self.current.1 != NOBODY {
+                set_and_check(nr::SETFSGID, NOBODY)?;
+                self.current.1 = NOBODY;
+            }
+            set_effective(SPECIAL_RIGHTS, false)?;
+            self.is_plain = true;
+            self.may_less = false;
         }
+        Ok(())
+    }
+
+    /// Has again what [`Identity::lose_special_rights`] has taken; its groups when it next acts as
+    /// somebody.
+    pub fn take_back_rights(&mut self) -> Result<()> {
+        if self.is_plain {
+            set_effective(SPECIAL_RIGHTS, true)?;
+            self.is_plain = false;
+        }
+        Ok(())
     }
 
     /// Acts as the server itself, whom no file's group counts for.
@@ -141,7 +167,7 @@ impl Identity {
     /// root changes then loses set-user-ID, as if anybody had changed it
     /// (`setattr_should_drop_suidgid`, fs/attr.c). All others are without it anyway.
     pub fn lose_set_id(&mut self) -> Result<()> {
-        if self.switches && self.current.0 == 0 && !self.may_less {
+        if self.switches && self.current.0 == 0 && !self.may_less && !self.is_plain {
             set_effective(CAP_FSETID, false)?;
             self.may_less = true;
         }
@@ -156,7 +182,7 @@ impl Identity {
         if std::mem::take(&mut self.may_more) {
             set_effective(DAC_RIGHTS, false)?;
         }
-        if self.current.1 != gid {
+        if self.current.1 != gid && !(self.is_plain && uid == 0) {
             set_and_check(nr::SETFSGID, gid)?;
             self.current.1 = gid;
         }
@@ -164,6 +190,8 @@ impl Identity {
             set_and_check(nr::SETFSUID, uid)?;
             let was_root = self.current.0 == 0;
             self.current.0 = uid;
+            // Who becomes root again gets both.
+            self.is_plain = false;
             if was_root != (uid == 0) {
                 set_effective(CAP_SYS_RESOURCE, uid == 0)?;
             }
@@ -191,6 +219,8 @@ const CAP_FSETID: u32 = 1 << 4;
 /// The right to use blocks that a file system reserves, and to go beyond quotas: root's right over files that setfsuid(2) neither takes nor gives back
 /// (`CAP_FS_MASK`, include/linux/capability.h).
 const CAP_SYS_RESOURCE: u32 = 1 << 24;
+/// What the kernel must not have when it writes for anybody who has a file open.
+const SPECIAL_RIGHTS: u32 = CAP_FSETID | CAP_SYS_RESOURCE;
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`.
 const DAC_RIGHTS: u32 = 1 << 1 | 1 << 2;
 

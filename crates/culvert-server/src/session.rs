@@ -256,7 +256,10 @@ impl Session {
         channels.push(transport);
         // Those of threads that an earlier server has added.
         let mut left = channels.split_off(channels.len().min(threads));
-        let pool = Pool::new(!self.settings.without(capabilities::STAY_AWAKE));
+        // By the device come only FORGET and INTERRUPT where there are rings: nobody waits for them,
+        // and a thread that stays awake would take the processor from those who do wait.
+        let stays_awake = rings.is_none() && !self.settings.without(capabilities::STAY_AWAKE);
+        let pool = Pool::new(stays_awake);
         let (pool, rings) = (&pool, rings.as_ref());
         let ended = thread::scope(|scope| {
             let (mut room, mut kept) = (MOST_THREADS, None);

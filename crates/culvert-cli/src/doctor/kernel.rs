@@ -38,11 +38,11 @@ fn device() -> Check {
     }
 }
 
-/// Whether requests may come by io_uring. Nothing is missed where they may not: it is chosen by the user alone.
+/// Whether requests may come by io_uring. Nothing is missed where they may not but time.
 fn ring() -> Check {
     const NAME: &str = "FUSE over io_uring";
     let found = match culvert_server::ring::available() {
-        Ok(()) => format!("offered; {}", culvert_server::ring::SLOWER),
+        Ok(()) => "offered: mounts use it where they can (transport=auto)".to_owned(),
         Err(reason) => reason,
     };
     check(NAME, "", found)

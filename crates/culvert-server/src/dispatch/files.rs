@@ -270,7 +270,8 @@ impl Session {
     /// The number of the backing file by which the kernel is to serve this open.
     ///
     /// It then writes with the rights of the thread that registered the file: one without CAP_FSETID, so that a write clears set-user-ID for everybody (root's
-    /// writes natively do not: too much is cleared rather than too little).
+    /// writes natively do not: too much is cleared rather than too little), and without
+    /// CAP_SYS_RESOURCE, so that nobody's writes go beyond quotas.
     fn backing(
         &self,
         context: &mut Context<'_>,
@@ -283,8 +284,8 @@ impl Session {
         let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
         // SAFETY: the descriptor is the file's, which outlives this call.
         let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
-        // None is registered by root; but the open counts, and is served as others of its node that overlap with it.
-        let fd = fd.filter(|_| context.identity.anybody_but_root().is_ok());
+        // None is registered with root's rights; but the open counts, and is served as others of its node that overlap with it.
+        let fd = fd.filter(|_| context.identity.lose_special_rights().is_ok());
         let stores = flags.read() && flags.write();
         self.backings.open(node, fd, stores, context.transport)
     }

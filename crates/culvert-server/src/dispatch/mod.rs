@@ -16,7 +16,7 @@ use crate::{
     attributes,
     session::{Context, Session},
 };
-use culvert::{Access, Caller, Entry, Errno, Error, Node, Result};
+use culvert::{Access, Caller, Entry, Errno, Error, Node, OpenFlags, Result};
 use culvert_wire::{
     Answer, Extension, Operation, Request,
     structures::{InHeader, StatfsOut, StatxOut},
@@ -45,6 +45,9 @@ impl Session {
             }
         }
         check_names(&request.operation)?;
+        if needs_all_rights(&request.operation) {
+            context.identity.take_back_rights()?;
+        }
         let fs = &*self.filesystem;
         match &request.operation {
             Operation::Forget { forget } => {
@@ -88,6 +91,8 @@ impl Session {
             Operation::Poll { poll } => return self.poll(node, poll),
             Operation::Fsyncdir { fsync } => return self.fsyncdir(context, node, fsync),
             Operation::Destroy {} => return DONE,
+            // It brings nothing: see `Entry::call_those_that_wait`.
+            Operation::NotifyReply { .. } => return DONE,
             _ => {}
         }
         self.act_for(context, header)?;
@@ -271,6 +276,35 @@ impl Session {
         Answer::Attributes {
             attributes: self.attr_out(found),
         }
+    }
+}
+
+/// Whether root's CAP_FSETID and CAP_SYS_RESOURCE may matter in this operation: it changes
+/// attributes, makes something, or takes space.
+const fn needs_all_rights(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Open { open } => OpenFlags(open.flags).truncate(),
+        Operation::Lookup { .. }
+        | Operation::Forget { .. }
+        | Operation::BatchForget { .. }
+        | Operation::Getattr { .. }
+        | Operation::Statx { .. }
+        | Operation::Readlink {}
+        | Operation::Unlink { .. }
+        | Operation::Rmdir { .. }
+        | Operation::Statfs {}
+        | Operation::Read { .. }
+        | Operation::Flush { .. }
+        | Operation::Release { .. }
+        | Operation::Getxattr { .. }
+        | Operation::Listxattr { .. }
+        | Operation::Opendir { .. }
+        | Operation::Readdir { .. }
+        | Operation::Readdirplus { .. }
+        | Operation::Releasedir { .. }
+        | Operation::NotifyReply { .. }
+        | Operation::Access { .. } => false,
+        _ => true,
     }
 }
 

@@ -3,18 +3,20 @@
 use super::uring::{Command, Uring};
 use crate::transport::{Channel, DeviceFuse};
 use culvert_wire::{
-    Message, Plain,
-    structures::{InHeader, OutHeader},
+    Message, Notification, Plain, Protocol,
+    structures::{InHeader, NotifyRetrieveOut, OutHeader},
 };
 use rustix::{
     io::Errno,
-    mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
+    mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
 };
 use std::{
     cell::Cell,
     io::{self, IoSlice},
     os::fd::BorrowedFd,
     ptr, slice,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
 };
 
 /// `enum fuse_uring_cmd`.
@@ -23,12 +25,19 @@ const COMMIT_AND_FETCH: u32 = 2;
 
 /// `FUSE_READ`, `FUSE_READDIR`, `FUSE_READDIRPLUS`: their answers are nothing but data, and their requests nothing but structures.
 const READ: u32 = 15;
+/// `FUSE_OPEN`: of regular files only.
+const OPEN: u32 = 14;
 const READDIR: u32 = 28;
 const READDIRPLUS: u32 = 44;
 
 /// `FUSE_URING_IN_OUT_HEADER_SZ`, `FUSE_URING_OP_IN_OUT_SZ`.
 const PART: usize = 128;
 const PAGE: usize = 4096;
+
+/// Memory beyond so many bytes of a payload is given back after a pause.
+const KEPT: usize = 16 * PAGE;
+/// The pause: no request in so long.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// `struct fuse_uring_req_header`.
 #[repr(C)]
@@ -81,6 +90,16 @@ impl Memory {
         // SAFETY: within the mapping.
         unsafe { self.payload().add(self.payload) }
     }
+
+    /// Gives back what large requests and answers have used. What was there is zero then.
+    fn give_back(&self) {
+        let most = self.payload.saturating_sub(KEPT);
+        for place in [self.payload(), self.spare()] {
+            // SAFETY: within the mapping, and nobody has a reference into it. A refusal leaves
+            // everything as it was.
+            let _ = unsafe { madvise(place.add(KEPT).cast(), most, Advice::LinuxDontNeed) };
+        }
+    }
 }
 
 impl Drop for Memory {
@@ -100,6 +119,8 @@ pub struct Entry {
     queue: u16,
     /// Whether the request in hand was answered.
     answered: Cell<bool>,
+    /// Whether more than [`KEPT`] bytes of a payload were used.
+    large: Cell<bool>,
     taken: u64,
 }
 
@@ -111,6 +132,14 @@ pub struct Taken<'a> {
     pub out: &'a mut [u8],
     /// Where the answer goes.
     pub channel: Reply<'a>,
+}
+
+impl Taken<'_> {
+    /// The regular file that the request opens.
+    pub fn opened(&self) -> Option<u64> {
+        let header = InHeader::from_prefix(self.request);
+        (header.opcode == OPEN).then_some(header.nodeid)
+    }
 }
 
 impl Entry {
@@ -125,6 +154,7 @@ impl Entry {
             device,
             queue,
             answered: Cell::new(true),
+            large: Cell::new(false),
             taken: 0,
         };
         // SAFETY: both lie in the mapping, and are looked at by the kernel alone while the command is under way.
@@ -151,6 +181,30 @@ impl Entry {
         Ok(entry)
     }
 
+    /// Has the requests come that have waited in the queue since before this entry was registered.
+    ///
+    /// An entry that is registered is given the next request that comes, not one that waits; but
+    /// with the answer to it, it takes those that wait (`fuse_uring_do_register`,
+    /// `fuse_uring_commit_fetch`, fs/fuse/dev_uring.c, Linux 6.18). So the kernel is asked for a
+    /// request: nothing of what it has cached of `file`, a regular file. The request goes to the queue
+    /// of the processor that this runs on. Where the kernel does not know the file any more, those
+    /// that wait go on waiting until another request is answered.
+    ///
+    /// # Errors
+    /// The kernel does not take the notification.
+    pub fn call_those_that_wait(&self, file: u64, protocol: &Protocol) -> io::Result<()> {
+        /// The number of such a request is the server's to choose. The kernel counts its own from 0.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 62);
+        let retrieve = NotifyRetrieveOut {
+            notify_unique: NEXT.fetch_add(2, Relaxed),
+            nodeid: file,
+            ..NotifyRetrieveOut::default()
+        };
+        let notification = Notification::Retrieve { retrieve }.encode(protocol);
+        let notification = notification.map_err(|_| io::ErrorKind::InvalidData)?;
+        self.device.notify(&notification).map(|_| ())
+    }
+
     /// Waits for a request; none: the connection has ended.
     ///
     /// # Errors
@@ -159,6 +213,14 @@ impl Entry {
         if self.taken != 0 && !self.answered.get() {
             // One that wants no answer; its entry wants one.
             self.commit(&OutHeader::default(), 0);
+        }
+        if self.large.get() {
+            if let Some(result) = self.uring.wait_for(IDLE)? {
+                return self.take(result);
+            }
+            // The kernel reads and writes it only while this thread waits.
+            self.memory.give_back();
+            self.large.set(false);
         }
         let result = self.uring.wait()?;
         self.take(result)
@@ -188,6 +250,7 @@ impl Entry {
         };
         self.taken = headers.commit_id;
         self.answered.set(false);
+        self.use_bytes(payload);
         let only_data = matches!(header.opcode, READ | READDIR | READDIRPLUS) && payload == 0;
         let out = match only_data {
             true => self.memory.payload(),
@@ -211,6 +274,13 @@ impl Entry {
             out,
             channel: Reply(self),
         }))
+    }
+
+    /// Notes that a payload has, or had, so many bytes.
+    fn use_bytes(&self, count: usize) {
+        if count > KEPT {
+            self.large.set(true);
+        }
     }
 
     /// Gives the entry back, with a reply whose `length` bytes are in the payload.
@@ -268,6 +338,7 @@ impl Channel for Reply<'_> {
             }
             length += part.len();
         }
+        entry.use_bytes(length);
         entry.commit(&header, length);
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::{
     capabilities::LOCKS,
     report::report,
     retry::Retry,
+    room,
     session::{Requests, Session, Settings, Worker},
     transport::{Channel, DeviceFuse},
 };
@@ -20,13 +21,14 @@ use entry::Entry;
 use rustix::thread::CpuSet;
 use std::{
     fmt, fs, io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Mutex, OnceLock, PoisonError, RwLock,
         atomic::{
             AtomicBool, AtomicU64, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
+        mpsc,
     },
     thread::{self, Scope, Thread},
     time::{Duration, Instant},
@@ -36,14 +38,12 @@ use std::{
 const MOST_QUEUES: usize = 64;
 /// Threads that a queue begins with: one is in hand, one waits.
 const FIRST_THREADS: usize = 2;
+/// Descriptors that a server needs besides: for its channels of the device, and for some files.
+const OTHERS: usize = 32;
 /// Threads that a queue may have: so many of its requests may wait for others.
 const MOST_THREADS: usize = 64;
 /// How often the steward looks while there is something to do.
 const TICK: Duration = Duration::from_millis(1);
-
-/// Why a ring is not chosen by itself, as measured (docs/kernel-mount.md).
-pub const SLOWER: &str =
-    "/dev/fuse is faster while a processor is idle; transport=ring where all of them are busy";
 
 /// Why a mount whose server is started again is served by /dev/fuse: `fuse_uring_send_in_task` with `IO_URING_F_TASK_DEAD`, `fuse_resend`, fs/fuse.
 const RESTART: &str = "not with restart: a request that is on its way into a ring when the server dies is not sent again, and its caller would wait for ever";
@@ -71,17 +71,16 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Whether a session of `settings` is to be served so; if not, why.
+/// Whether a session of `settings` is to be served so; if not, why. Where the user has not chosen it
+/// is wherever it can be: by its medians it was nowhere slower (docs/performance.md).
 ///
 /// # Errors
 /// The reason.
 ///
 /// Not with locks that are the server's ([`LOCKS`]).
 pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
-    match settings.requests {
-        Requests::Ring => {}
-        Requests::Device => return Err("transport=device".into()),
-        Requests::Auto => return Err(SLOWER.into()),
+    if settings.requests == Requests::Device {
+        return Err("transport=device".into());
     }
     if settings.estate.is_some() {
         return Err(RESTART.into());
@@ -92,7 +91,41 @@ pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
     {
         return Err("requests that wait for locks would keep the places of a ring".into());
     }
-    available()
+    available()?;
+    if settings.requests == Requests::Auto {
+        beginning().map_err(|error| format!("not enough for its threads: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Makes what all queues need at first, and gives it back: once INIT is answered a queue without a
+/// thread would end the mount, where /dev/fuse does with fewer.
+fn beginning() -> io::Result<()> {
+    room::keep_together();
+    let count = queues()? * FIRST_THREADS;
+    let others = (0..OTHERS).map(|_| io::stderr().as_fd().try_clone_to_owned());
+    let _others: Vec<_> = others.collect::<io::Result<_>>()?;
+    let (told, all) = mpsc::channel::<io::Result<()>>();
+    let gate = RwLock::new(());
+    // Each keeps what it has made until all have made theirs.
+    let closed = gate.write().unwrap_or_else(PoisonError::into_inner);
+    thread::scope(|scope| {
+        let started = (0..count).try_for_each(|_| {
+            let (told, gate) = (told.clone(), &gate);
+            let make = move || {
+                let made = uring::Uring::new();
+                // A second descriptor in place of the device's.
+                let made = made.and_then(|ring| ring.duplicate().map(|other| (ring, other)));
+                let result = made.as_ref().map(|_| ());
+                let _ = told.send(result.map_err(|error| error.kind().into()));
+                drop(gate.read());
+            };
+            thread::Builder::new().spawn_scoped(scope, make).map(|_| ())
+        });
+        let made = started.and_then(|()| all.iter().take(count).collect());
+        drop(closed);
+        made
+    })
 }
 
 /// As many queues as the kernel makes: one for each possible processor (`fuse_uring_create`, fs/fuse/dev_uring.c).
@@ -120,6 +153,8 @@ pub struct Rings {
     device: OwnedFd,
     /// Bytes of an entry's payload.
     payload: usize,
+    /// The regular file that was opened last, by the kernel's number; 0: none.
+    file: AtomicU64,
     steward: OnceLock<Thread>,
     steward_sleeps: AtomicBool,
     /// When a queue may get another thread, after one could not be made.
@@ -137,6 +172,7 @@ impl Rings {
             queues: (0..queues()?).map(|_| Queue::default()).collect(),
             device,
             payload,
+            file: AtomicU64::new(0),
             steward: OnceLock::new(),
             steward_sleeps: AtomicBool::new(false),
             retry: Mutex::default(),
@@ -148,15 +184,17 @@ impl Rings {
     pub fn start<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
         for number in 0..self.queues.len() {
             for _ in 0..FIRST_THREADS {
-                self.add(number, session, scope);
+                self.add(number, false, session, scope);
             }
         }
         scope.spawn(|| self.watch(session, scope));
     }
 
+    /// Starts a thread for queue `number`, where requests wait if it `is_full`.
     fn add<'scope>(
         &'scope self,
         number: usize,
+        is_full: bool,
         session: &'scope Session,
         scope: &'scope Scope<'scope, '_>,
     ) {
@@ -164,7 +202,7 @@ impl Rings {
         queue.threads.fetch_add(1, SeqCst);
         let thread = thread::Builder::new().name(format!("queue {number}"));
         let started = thread.spawn_scoped(scope, move || {
-            let outcome = self.serve(number, session);
+            let outcome = self.serve(number, is_full, session);
             let last = queue.threads.fetch_sub(1, SeqCst) == 1;
             match outcome {
                 Ok(()) => self.end(),
@@ -200,7 +238,7 @@ impl Rings {
     }
 
     /// One thread's life.
-    fn serve(&self, number: usize, session: &Session) -> io::Result<()> {
+    fn serve(&self, number: usize, is_full: bool, session: &Session) -> io::Result<()> {
         let mut processor = CpuSet::new();
         processor.set(number);
         // Elsewhere it serves as well, if more slowly: where the processor is not online, or not allowed.
@@ -208,10 +246,22 @@ impl Rings {
         let device = DeviceFuse::new(self.device.try_clone()?);
         let mut entry = Entry::register(device, number as u16, self.payload)?;
         self.retry().worked();
+        if is_full {
+            let file = self.file.load(Relaxed);
+            if let Err(error) = entry.call_those_that_wait(file, &session.protocol) {
+                self.retry().failed(
+                    Instant::now(),
+                    format_args!("requests of queue {number} wait: {error}"),
+                );
+            }
+        }
         let mut worker = Worker::new(session, None);
         let queue = &self.queues[number];
         while let Some(taken) = entry.next()? {
             queue.taken.fetch_add(1, Relaxed);
+            if let Some(file) = taken.opened() {
+                self.file.store(file, Relaxed);
+            }
             queue.busy.fetch_add(1, SeqCst);
             // It sleeps only after it has seen that no queue is full.
             if self.steward_sleeps.load(SeqCst) && self.is_full(queue) {
@@ -256,7 +306,7 @@ impl Rings {
                 any = true;
                 let now = queue.taken.load(Relaxed);
                 match before == Some(now) && self.retry().wait(Instant::now()).is_zero() {
-                    true => self.add(number, session, scope),
+                    true => self.add(number, true, session, scope),
                     false => full[number] = Some(now),
                 }
             }

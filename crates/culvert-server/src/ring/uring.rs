@@ -7,8 +7,8 @@ use rustix::{
     io::Errno,
     io_uring::{
         IORING_OFF_SQ_RING, IORING_OFF_SQES, IoringEnterFlags, IoringFeatureFlags, IoringOp,
-        IoringSetupFlags, io_uring_cqe, io_uring_enter, io_uring_params, io_uring_setup,
-        io_uring_sqe, off_or_addr2_union,
+        IoringSetupFlags, Timespec, io_uring_cqe, io_uring_enter, io_uring_enter_arg,
+        io_uring_getevents_arg, io_uring_params, io_uring_setup, io_uring_sqe, off_or_addr2_union,
     },
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
@@ -21,6 +21,7 @@ use std::{
         AtomicU32,
         Ordering::{Acquire, Relaxed, Release},
     },
+    time::{Duration, Instant},
 };
 
 /// `struct io_uring_sqe` with `IORING_SETUP_SQE128`: the command's own 80 bytes begin at the last 16 of the first half.
@@ -116,6 +117,14 @@ impl Uring {
         })
     }
 
+    /// Another descriptor of it.
+    ///
+    /// # Errors
+    /// Of fcntl(2).
+    pub fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.ring.try_clone()
+    }
+
     /// Queues a command to `device`, which goes to the kernel with the next wait. `buffers` are its memory, where it is to know it.
     ///
     /// # Safety
@@ -160,6 +169,32 @@ impl Uring {
         tail.store(number.wrapping_add(1), Release);
     }
 
+    /// As [`Uring::wait`], but for at most about so long; none: it is not completed yet.
+    ///
+    /// # Errors
+    /// Of io_uring_enter(2).
+    pub fn wait_for(&self, longest: Duration) -> io::Result<Option<i32>> {
+        let end = Instant::now() + longest;
+        loop {
+            if let Some(result) = self.completed() {
+                return Ok(Some(result));
+            }
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Ok(None);
+            }
+            let rest = Timespec {
+                tv_sec: rest.as_secs() as i64,
+                tv_nsec: rest.subsec_nanos().into(),
+            };
+            let argument = io_uring_getevents_arg {
+                ts: (&raw const rest).cast_mut().cast::<c_void>().into(),
+                ..io_uring_getevents_arg::default()
+            };
+            self.enter_with(1, Some(&argument))?;
+        }
+    }
+
     /// What the command in hand was completed with, when it is: 0, or a negated errno.
     ///
     /// # Errors
@@ -182,12 +217,25 @@ impl Uring {
     }
 
     fn enter(&self, least: u32) -> io::Result<()> {
+        self.enter_with(least, None)
+    }
+
+    fn enter_with(&self, least: u32, argument: Option<&io_uring_getevents_arg>) -> io::Result<()> {
         let offsets = &self.parameters.sq_off;
         let tail = self.rings.word(offsets.tail).load(Relaxed);
         let queued = tail.wrapping_sub(self.rings.word(offsets.head).load(Acquire));
-        // SAFETY: the commands' memory lives long enough, see `Uring::command`.
-        match unsafe { io_uring_enter(&self.ring, queued, least, IoringEnterFlags::GETEVENTS) } {
-            Ok(_) | Err(Errno::INTR | Errno::AGAIN) => Ok(()),
+        let flags = IoringEnterFlags::GETEVENTS;
+        let limited = flags | IoringEnterFlags::EXT_ARG;
+        // SAFETY: the commands' memory lives long enough, see `Uring::command`; the argument, and
+        // the time that it refers to, outlive the call.
+        let done = unsafe {
+            match argument {
+                None => io_uring_enter(&self.ring, queued, least, flags),
+                Some(_) => io_uring_enter_arg(&self.ring, queued, least, limited, argument),
+            }
+        };
+        match done {
+            Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::TIME) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -32,12 +32,14 @@ impl Session {
         }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
         let validity = belief::chosen(&*filesystem, &settings);
-        let ring = ring::chosen(&settings);
+        // Whoever plays the kernel (tests, fuzzing) has no device for rings.
+        let device = || transport.device().map_err(|error| error.to_string());
+        let ring = ring::chosen(&settings).and_then(|()| device().map(drop));
         if let (Requests::Ring, Err(reason)) = (settings.requests, &ring) {
             let text = format!("transport=ring: {reason}");
             return Err(Error::because(Errno::EOPNOTSUPP, text));
         }
-        if settings.trace || ring.is_ok() {
+        if settings.trace || settings.requests == Requests::Ring {
             report(format_args!(
                 "requests come by {}",
                 match &ring {

@@ -73,8 +73,8 @@ fn a_file_servers_clients() {
     load("dbench", 2000);
 }
 
-/// How many descriptors the server has beside its channels, of which it opens more when many ask at once.
-const HELD: &str = "ls -l /proc/$server/fd | grep -vc /dev/fuse";
+/// How many descriptors the server has beside its channels and rings, of which it opens more when many ask at once.
+const HELD: &str = "ls -l /proc/$server/fd | grep -vc -e /dev/fuse -e io_uring";
 
 /// The server's descriptors but its channels, and KiB of memory that is its alone.
 fn held(server: &str) -> (usize, usize) {

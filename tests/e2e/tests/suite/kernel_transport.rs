@@ -1,8 +1,11 @@
 //! Both ways by which requests come, /dev/fuse and io_uring: the same answers; requests that wait hold up nobody, and end when their callers are interrupted.
 //!
-//! Whether the kernel offers io_uring is a switch for the whole machine, off at first: it is switched on here, and stays on. No mount uses it unasked.
+//! Whether the kernel offers io_uring is a switch for the whole machine, off at first: it is switched on here, and stays on. From then on mounts use it unasked.
 
-use crate::kernel_mount::{Mounted, culvert, pjdfstest, possible, shell};
+use crate::{
+    kernel_life::privately,
+    kernel_mount::{Mounted, culvert, pjdfstest, possible, shell},
+};
 use culvert_e2e::{Case, Driver, User, not_tested, world};
 use std::{fs, sync::OnceLock};
 
@@ -150,6 +153,75 @@ fn a_ring_that_cannot_be_had_is_said() {
     }
 }
 
+/// The ring where the kernel offers it and the mount can use it, else the device: who has chosen neither sees no difference, and no line of it but with `--trace`.
+#[test]
+fn the_ring_is_taken_where_it_can_be() {
+    if !possible() || ring().is_none() {
+        return;
+    }
+    let script = r#"
+switch=/sys/module/fuse/parameters/enable_uring
+echo N > $D/off; echo content > $S/f
+tried() {
+    "$@" $S $T 2> $D/said || { echo refused; return; }
+    server=$(pgrep -of "culvert mount.*$T\$")
+    cat /proc/$server/task/*/comm | grep -q "^queue" && echo ring || echo device
+    cat $T/f > /dev/null; $C umount $T; tail --pid=$server -f /dev/null; grep -c io_uring $D/said
+}
+tried $C mount; tried $C mount -o driven,valid=0; tried $C mount --with writeback-cache
+echo except; tried $C mount --restart; tried $C mount --with posix-locks; tried $C mount -o transport=device
+echo few; few() { (ulimit -n 32; "$@"); }; tried few $C mount
+mount --bind $D/off $switch
+echo off; tried $C mount; tried $C mount -o transport=ring; grep -o "switched off (root: echo 1 > $switch)" $D/said
+umount $switch
+"#;
+    let done = privately("transport-auto", User::Me, script);
+    let (ring, device) = (
+        "ring
+0
+",
+        "device
+0
+",
+    );
+    let off = "refused\nswitched off (root: echo 1 > /sys/module/fuse/parameters/enable_uring)\n";
+    assert_eq!(
+        done.text(),
+        format!(
+            "{}except\n{}few\n{device}off\n{device}{}",
+            ring.repeat(3),
+            device.repeat(3),
+            off
+        ),
+        "{}",
+        done.report()
+    );
+}
+
+/// The thread that has registered a file for the kernel, without root's rights, has them again for what needs them.
+#[test]
+fn root_has_all_rights_after_an_open() {
+    if !possible() {
+        return;
+    }
+    for transport in transports() {
+        let name = format!("rights-{}", &transport[10..]);
+        let mount = Mounted::new(&name, &["-o", transport]);
+        let done = shell(&format!(
+            "cd {} && taskset -c 0 bash -c '
+                 umask 022; for i in 1 2 3 4 5 6; do echo $i > f; cat f f > /dev/null; chgrp 1234 f; chmod 2755 f; stat -c %a f
+                 cat f > /dev/null; echo x >> f; stat -c %a f; rm f; done' | sort | uniq -c",
+            mount.text("target")
+        ));
+        assert_eq!(
+            done.text(),
+            "     12 2755\n",
+            "{transport}: {}",
+            done.report()
+        );
+    }
+}
+
 /// A source with the files `slow` and `fast`, and a mount where `operation` on whatever is called slow waits for an hour.
 fn slow(name: &str, transport: &str, operation: &str) -> Mounted {
     slow_with(name, transport, operation, &[])
@@ -241,24 +313,26 @@ fn a_read_of_pages_is_not_interrupted() {
     }
 }
 
-/// By /dev/fuse. More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
+/// More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
 #[test]
 fn requests_that_wait_hold_up_nobody() {
-    flood("flood", &[]);
+    for transport in transports() {
+        flood(&format!("flood-{}", &transport[10..]), transport, &[]);
+    }
 }
 
 /// Nor where a keeper would start the server again: its channels, of which there are more now, are the next server's, too.
 #[test]
 fn requests_that_wait_hold_up_nobody_with_a_keeper() {
-    flood("flood-kept", &["--restart"]);
+    flood("flood-kept", "transport=device", &["--restart"]);
 }
 
-fn flood(name: &str, words: &[&str]) {
+fn flood(name: &str, transport: &str, words: &[&str]) {
     if !possible() {
         return;
     }
     let program = Case::new(&format!("transport-{name}"), User::Me).program("interrupted");
-    let mount = slow_with(name, "transport=device", "open", words);
+    let mount = slow_with(name, transport, "open", words);
     let (target, kept) = (mount.text("target"), !words.is_empty());
     let done = shell(&format!(
         "cd {target} && for i in $(seq 20); do cp fast slow$i; done
@@ -277,7 +351,7 @@ fn flood(name: &str, words: &[&str]) {
     assert_eq!(
         done.text(),
         format!("content\n{interrupted}left\n{again}content\nended\n"),
-        "{}",
+        "{transport}: {}",
         done.report()
     );
 }
