@@ -106,6 +106,12 @@ static void group_refused(void)
         WORKS(fanotify_mark(fan, FAN_MARK_ADD, 0, AT_FDCWD, "file"));
         WORKS(fanotify_mark(fan, 0x10000000, FAN_OPEN, AT_FDCWD, "file"));
         WORKS(fanotify_mark(-1, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, "file"));
+        /* Without a path it is the descriptor that is marked, and acct(2) ends. */
+        int root = open("/", O_RDONLY | O_DIRECTORY);
+        WORKS(fanotify_mark(fan, FAN_MARK_ADD, FAN_OPEN, root, NULL));
+        WORKS(fanotify_mark(fan, FAN_MARK_ADD, FAN_OPEN, 999, NULL));
+        WORKS(fanotify_mark(fan, FAN_MARK_ADD, FAN_OPEN, AT_FDCWD, NULL));
+        WORKS(acct(NULL));
     }
     WORKS(syscall(SYS_open_tree, AT_FDCWD, "link", O_CLOEXEC));
     WORKS(syscall(SYS_open_tree, AT_FDCWD, "file", 0x40000000));

@@ -84,6 +84,58 @@ static void operations(int shared)
     unlink("file");
 }
 
+/* What no request of the kernel's may have: it is not done as if it were not there. */
+static void malformed(void)
+{
+    static const struct { const char *name; int operation; } all[] = {
+        { "read", READ }, { "write", WRITE }, { "fsync", FSYNC }, { "sync_file_range", SYNC_RANGE }, { "fallocate", FALLOCATE },
+        { "ftruncate", FTRUNCATE }, { "fadvise", FADVISE }, { "fgetxattr", FGETXATTR }, { "close", CLOSE },
+    };
+    static const char *const fields[] = { "priority", "buffer", "file index", "flags", "length", "address", "offset", "address3", "attributes", "flag" };
+    struct ring r = ring_must(8, 0);
+    char byte[16] = "w";
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {
+            int operation = all[i].operation, fd = open("file", O_RDWR | O_CREAT | O_TRUNC, 0644);
+            if (write(fd, text, 26) != 26)
+                die("file");
+            struct io_uring_sqe *sqe = ring_add(&r, operation, fd, NULL, 0, 0);
+            if (operation == READ || operation == WRITE)
+                sqe->addr = (uintptr_t)byte, sqe->len = 1;
+            if (operation == FALLOCATE)
+                sqe->addr = 40;
+            if (operation == FGETXATTR)
+                sqe->addr = (uintptr_t)"user.none", sqe->len = 16, sqe->off = (uintptr_t)byte;
+            switch (k) {
+            case 0: sqe->ioprio = 1; break;
+            case 1: sqe->buf_index = 1; break;
+            case 2: sqe->splice_fd_in = 1; break;
+            case 3: sqe->rw_flags = 1 << 20; break;
+            case 4: sqe->len += sqe->len ? 0 : 4; break;
+            case 5: sqe->addr += sqe->addr ? 0 : 4; break;
+            case 6: sqe->off += sqe->off ? 0 : 4; break;
+            case 7: sqe->addr3 = 4; break;
+            case 8: ((uint64_t *)sqe)[7] = 1 << 20; break;
+            case 9: sqe->flags = 0x80; break;
+            }
+            char what[80];
+            snprintf(what, sizeof what, "%s with %s", all[i].name, fields[k]);
+            ring_run(&r, what);
+            struct stat status;
+            if (stat("file", &status) != 0 || status.st_size < 26)
+                printf("%s: the file has %lld bytes\n", what, (long long)status.st_size);
+            printf("%s\n", fcntl(fd, F_GETFD) < 0 ? "closed" : "open");
+            close(fd);
+        }
+    /* Of a file's length what is not the request's is not taken either. */
+    int fd = open("file", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    struct io_uring_sqe *sqe = ring_add(&r, READ, fd, byte, 1, 0);
+    sqe->ioprio = 2 << 13 | 4;
+    ring_run(&r, "with a priority");
+    WORKS(syscall(SYS_io_uring_enter, -1, 0, 0, -1, NULL, 0));
+    unlink("file");
+}
+
 static void alone(void)
 {
     operations(0);
@@ -173,6 +225,14 @@ static void others(void)
     if (pipe(pipes) != 0)
         die("pipe");
     show_result("send", ring_one(&r, SEND, pair[0], text, 10, 0));
+    /* To an address that cannot be read, and to none. */
+    ring_add(&r, SEND, pair[0], text, 1, 8)->splice_fd_in = 16;
+    ring_run(&r, "send to nowhere");
+    ring_add(&r, SEND, pair[1], text, 1, 0)->splice_fd_in = 16;
+    ring_run(&r, "send to no address");
+    ring_add(&r, SEND, pair[1], text, 1, (uintptr_t)text)->splice_fd_in = 1000;
+    ring_run(&r, "send to too long an address");
+    show_result("connect to nowhere", ring_one(&r, CONNECT, pair[0], (void *)8, 0, 16));
     show_result("recv", ring_one(&r, RECV, pair[1], a, 20, 0));
     printf("%s\n", a);
     struct __kernel_timespec soon = { 0, 1000 };
@@ -379,7 +439,7 @@ static void reading(const char *name)
 }
 
 static const struct group groups[] = {
-    { "alone", alone }, { "shared", shared }, { "chains", chains }, { "others", others }, { "numbers", numbers }, { "restricted", restricted }, { "threads", threads },
+    { "alone", alone }, { "shared", shared }, { "chains", chains }, { "malformed", malformed }, { "others", others }, { "numbers", numbers }, { "restricted", restricted }, { "threads", threads },
 };
 
 int main(int argc, char **argv)

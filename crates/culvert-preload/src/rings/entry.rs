@@ -12,6 +12,8 @@ pub const IO_LINK: u8 = 1 << 2;
 pub const IO_HARDLINK: u8 = 1 << 3;
 pub const ASYNC: u8 = 1 << 4;
 pub const BUFFER_SELECT: u8 = 1 << 5;
+/// The one that means nothing: the kernel takes no request with it.
+pub const NO_FLAG: u8 = 1 << 7;
 
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -33,7 +35,8 @@ pub struct Entry {
     /// Also `splice_fd_in`; the lower half also `addr_len`.
     pub file_index: u32,
     pub address3: u64,
-    pad: u64,
+    /// Which attributes a transfer has, that stand at `address3` (`attr_type_mask`, Linux 6.14).
+    pub attributes: u64,
 }
 
 const _: () = assert!(size_of::<Entry>() == 64);

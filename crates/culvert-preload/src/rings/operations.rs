@@ -1,6 +1,6 @@
 //! What is done with each operation of a ring.
 
-use super::entry::Entry;
+use super::entry::{Entry, NO_FLAG};
 use crate::memory::spans;
 use crate::paging::nodes;
 use culvert_intercept::Call;
@@ -115,6 +115,9 @@ operations! {
     62 _PIPE Kernel;
 }
 
+/// `IORING_FSYNC_DATASYNC`
+const DATASYNC: u32 = 1;
+
 /// What is done with `operation`. What is not known is refused.
 pub fn treatment(operation: u8) -> Treatment {
     TREATMENTS
@@ -160,6 +163,53 @@ pub fn is_of_mapped_file(entry: &Entry) -> bool {
     nodes::any() && !nodes::between(start, (length as usize).saturating_add(PAGE)).is_empty()
 }
 
+/// Whether the kernel takes no such request, of whatever file: a call of the same name has no place
+/// for what stands in it (`io_init_req`, and each operation's `prep`, io_uring/opdef.c).
+pub fn is_malformed(entry: &Entry) -> bool {
+    let Entry {
+        offset,
+        address,
+        length,
+        own_flags,
+        ..
+    } = *entry;
+    let other_file = entry.file_index != 0;
+    // Of no operation here but those of registered buffers the field says anything.
+    let buffer = entry.buffer != 0;
+    let transfers = matches!(entry.operation, READ | WRITE | READV | WRITEV);
+    let has_more = match entry.operation {
+        READ | WRITE | READV | WRITEV => entry.attributes != 0,
+        FSYNC => buffer || other_file || address != 0 || own_flags & !DATASYNC != 0,
+        SYNC_FILE_RANGE => buffer || other_file || address != 0,
+        FALLOCATE => buffer || other_file || own_flags != 0,
+        FTRUNCATE => {
+            let more = own_flags != 0 || length != 0 || entry.address3 != 0;
+            buffer || other_file || more || address != 0
+        }
+        FADVISE | MADVISE | EPOLL_CTL => buffer || other_file,
+        FGETXATTR => own_flags != 0,
+        CLOSE => buffer || offset != 0 || address != 0 || length != 0 || own_flags != 0,
+        CONNECT | BIND => buffer || other_file || length != 0 || own_flags != 0,
+        _ => false,
+    };
+    let priority = match transfers {
+        true => is_no_priority(entry.priority),
+        false => entry.priority != 0,
+    };
+    has_more || priority || entry.has(NO_FLAG)
+}
+
+/// Whether `priority` is none of a transfer's (`ioprio_check_cap`, block/ioprio.c); the real-time
+/// class, which asks for a right, is among them.
+fn is_no_priority(priority: u16) -> bool {
+    const LEVEL: u16 = 7;
+    match priority >> 13 {
+        0 => priority & LEVEL != 0,
+        2 | 3 => false,
+        _ => true,
+    }
+}
+
 /// Whether it is CLOSE.
 pub fn is_close(operation: u8) -> bool {
     operation == CLOSE
@@ -182,7 +232,6 @@ pub fn closes_registered(entry: &Entry) -> bool {
 ///
 /// None: no call does. What a registered buffer is, only the kernel knows.
 pub fn as_call(entry: &Entry, vector: &mut [usize; 2]) -> Option<Call> {
-    const DATASYNC: u32 = 1;
     let (fd, address, length) = (
         entry.fd as usize,
         entry.address as usize,

@@ -20,6 +20,8 @@ use culvert_sys::{nr, syscall};
 
 const GETEVENTS: usize = 1 << 0;
 const REGISTERED_RING: usize = 1 << 4;
+/// All `IORING_ENTER_*` of Linux 6.18.
+const KNOWN_FLAGS: u32 = 0xff;
 const AF_UNIX: i32 = 1;
 /// `sizeof(struct sockaddr_storage)`: a longer address is none.
 const LONGEST_ADDRESS: usize = 128;
@@ -27,6 +29,10 @@ const LONGEST_ADDRESS: usize = 128;
 /// io_uring_enter(2)
 pub fn enter(call: &mut Call) -> Outcome {
     let fd = call.args[0] as i32;
+    // What is not known is refused before anybody looks at the descriptor.
+    if call.args[3] as u32 & !KNOWN_FLAGS != 0 {
+        return done(Err(Errno::EINVAL));
+    }
     // None is ever registered ([`super::registration`]).
     if call.args[3] & REGISTERED_RING != 0 || process::get().table.is_internal(fd) {
         return done(Err(Errno::EBADF));
@@ -191,7 +197,16 @@ impl Batch<'_> {
             entry.end_with(Errno::ECANCELED.negated() as i32);
             return Ok(());
         }
-        match self.judge(entry) {
+        let judgement = match self.judge(entry) {
+            Judgement::Call if operations::is_malformed(entry) => {
+                match self.concerns_driver(entry) {
+                    true => self.unknown(entry),
+                    false => Judgement::Kernel,
+                }
+            }
+            judgement => judgement,
+        };
+        match judgement {
             Judgement::Kernel => {
                 self.give(state, entry);
                 Ok(())
@@ -273,6 +288,7 @@ impl Batch<'_> {
         let refused = match () {
             () if self.ring.setup & SETUP_IOPOLL != 0 => Some("a driver cannot be polled"),
             () if entry.has(BUFFER_SELECT) => Some("the kernel chooses the buffer"),
+            () if entry.personality != 0 => Some("it is to be done with registered credentials"),
             () if operations::only_syncs(entry.operation) && self.chain != Chain::Kernel => None,
             () if self.chain == Chain::Kernel => Some("it waits for a request of the kernel's"),
             () if state.drains || entry.has(IO_DRAIN) => {
@@ -347,11 +363,7 @@ impl Batch<'_> {
             Treatment::Kernel | Treatment::KernelOnFile => Judgement::Kernel,
             Treatment::Refused => {
                 crate::log!("io_uring: operation {} is refused", entry.operation);
-                match self.chain == Chain::None && !entry.is_linked() {
-                    true => Judgement::Unknown,
-                    // With it the kernel would break off the whole chain, of which something is done.
-                    false => Judgement::Answer(Errno::EINVAL),
-                }
+                self.unknown(entry)
             }
             Treatment::AsCall if of_memory => match operations::is_of_mapped_file(entry) {
                 true => Judgement::Call,
@@ -373,13 +385,14 @@ impl Batch<'_> {
             Treatment::Address => self.judge_address(entry, registered),
             Treatment::Send => match (entry.file_index & 0xffff) as usize {
                 0 => Judgement::Kernel,
-                length => {
-                    entry.offset = self.keep(entry.offset as usize, length) as u64;
-                    match is_path(entry.offset as usize, length) {
-                        true => Judgement::Answer(Errno::EOPNOTSUPP),
-                        false => Judgement::Kernel,
+                length => match self.keep(entry.offset as usize, length) {
+                    Err(errno) => Judgement::Answer(errno),
+                    Ok(kept) if is_path(kept, length) => Judgement::Answer(Errno::EOPNOTSUPP),
+                    Ok(kept) => {
+                        entry.offset = kept as u64;
+                        Judgement::Kernel
                     }
-                }
+                },
             },
             Treatment::SendMessage => match socket::hand_over(
                 if registered { -1 } else { entry.fd },
@@ -411,6 +424,15 @@ impl Batch<'_> {
         }
     }
 
+    /// The kernel takes no such request.
+    fn unknown(&self, entry: &Entry) -> Judgement {
+        match self.chain == Chain::None && !entry.is_linked() {
+            true => Judgement::Unknown,
+            // With it the kernel would break off the whole chain, of which something is done.
+            false => Judgement::Answer(Errno::EINVAL),
+        }
+    }
+
     /// splice(2) of a file that a driver serves may wait for a pipe: it is refused, and EINVAL sends programs another way.
     fn judge_splice(&self, entry: &Entry, foreign: bool) -> Judgement {
         const FD_IN_FIXED: u32 = 1 << 31;
@@ -428,8 +450,12 @@ impl Batch<'_> {
 
     /// connect(2) and bind(2): the kernel reads a copy of the address, and of a path the hook decides.
     fn judge_address(&mut self, entry: &mut Entry, registered: bool) -> Judgement {
-        let length = entry.offset as usize;
-        entry.address = self.keep(entry.address as usize, length) as u64;
+        // The kernel has an int for it (`io_connect_prep`, io_uring/net.c).
+        let length = entry.offset as i32 as usize;
+        match self.keep(entry.address as usize, length) {
+            Ok(kept) => entry.address = kept as u64,
+            Err(errno) => return Judgement::Answer(errno),
+        }
         match is_path(entry.address as usize, length) {
             true if registered => Judgement::Answer(Errno::EOPNOTSUPP),
             true => Judgement::Call,
@@ -456,17 +482,20 @@ impl Batch<'_> {
         }
     }
 
-    /// A copy of the address of a socket, for as long as the kernel reads requests. What is wrong with it the kernel says, of address 0.
-    fn keep(&mut self, address: usize, length: usize) -> usize {
+    /// A copy of the address of a socket, for as long as the kernel reads requests; 0 for address 0,
+    /// which means that a send has none. That it is too long the kernel says.
+    fn keep(&mut self, address: usize, length: usize) -> Result<usize, Errno> {
+        if address == 0 {
+            return Ok(0);
+        }
         // Longer than it says, so that no address ends where memory does.
         let mut bytes = vec![0; LONGEST_ADDRESS];
-        let length = length.min(LONGEST_ADDRESS);
-        if user::copy_in(&mut bytes[..length], address).is_err() {
-            return 0;
+        if length <= LONGEST_ADDRESS {
+            user::copy_in(&mut bytes[..length], address).map_err(|_| Errno::EFAULT)?;
         }
         let kept = bytes.as_ptr() as usize;
         self.addresses.push(bytes);
-        kept
+        Ok(kept)
     }
 }
 

@@ -30,6 +30,7 @@ on_each_driver! {
     operations_on_an_open_file |case| group(&case, "alone");
     operations_on_what_a_child_has_too |case| group(&case, "shared");
     chains_and_barriers |case| group(&case, "chains");
+    requests_that_nobody_takes |case| group(&case, "malformed");
     what_concerns_no_mount |case| group(&case, "others");
     descriptors_of_rings |case| group(&case, "numbers");
     restrictions_of_a_programs_own |case| group(&case, "restricted");
