@@ -58,11 +58,8 @@ pub fn follow<R>(
 }
 
 /// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the same size and time of modification, and was not changed since a
-/// second before the shadow was, is taken as it is; so is one that strangers have, which follows its file anyway.
+/// second before the shadow was, is taken as it is. What strangers wrote to it counts.
 pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
-    if strangers_have(name) {
-        return Ok(());
-    }
     // Open for writing under the lock only: while it is, nobody can execute it (exec/busy.rs).
     let _lock = process::get()
         .node_locks
@@ -71,7 +68,11 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     let Some(writable) = open_existing(name) else {
         return Ok(());
     };
-    let renewed = renew_opened(name, file, &writable);
+    let taken = match strangers_have(name) {
+        true => take_changes(name, writable.0),
+        false => Ok(()),
+    };
+    let renewed = taken.and_then(|()| renew_opened(name, file, &writable));
     process::get().table.posix_locks.close(name, writable);
     renewed
 }
@@ -274,6 +275,29 @@ fn forget_strangers(name: ShadowName) {
         && let Some(notes) = process::get().node_locks.notes()
     {
         notes.strangers.fetch_sub(1, AcqRel);
+    }
+}
+
+/// The file of `name` is none any more: what is given its number is another one, of which nobody was
+/// given anything. Under the node's lock.
+pub fn disown(name: ShadowName) {
+    if !any_strangers() {
+        return;
+    }
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+    if gone.is_ok()
+        && let Some(notes) = process::get().node_locks.notes()
+    {
+        notes.strangers.fetch_sub(1, AcqRel);
+    }
+}
+
+/// Before a name of the file goes: what strangers wrote comes to it while it can be found.
+pub fn before_losing(name: ShadowName) {
+    if any_strangers() {
+        bring(name, true);
     }
 }
 

@@ -338,6 +338,20 @@ fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errn
     unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode]) }.map(|_| ())
 }
 
+/// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was not
+/// executable yet, or was another one with the same number. Whether the program may is not its matter.
+pub fn make_executable(name: ShadowName, fd: i32) -> Result<(), Errno> {
+    if stat_descriptor(fd)?.st_mode & 0o100 != 0 {
+        return Ok(());
+    }
+    let mount = crate::resolver::MountId(name.mount);
+    // The mode is read and written: others mark it under the lock, too.
+    let _lock = process::get().node_locks.lock(mount, name.node);
+    let mode = stat_descriptor(fd)?.st_mode & 0o7777 | 0o100;
+    // SAFETY: sets the mode of our own file.
+    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+}
+
 /// Writes all of `bytes` at `offset` of a shadow.
 pub fn write_all(fd: i32, offset: u64, bytes: &[u8]) -> culvert::Result<()> {
     let mut sink = ToDescriptor {

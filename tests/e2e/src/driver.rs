@@ -76,10 +76,6 @@ impl Driver {
 /// section 1), and the test that would ask for it.
 const NOT_BY_PATHS: &[(&str, &str)] = &[
     (
-        "::programs_of_both_libraries_execute_each_other::",
-        "a program whose inode number a removed file had before may be EACCES",
-    ),
-    (
         "::a_directory_is_followed_when_others_rename_it::",
         "what another process moved is ESTALE",
     ),

@@ -61,6 +61,10 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
         Ok(()) | Err(Errno::ETXTBSY) => {}
         Err(error) => return Err(error),
     }
+    // Where that is not done the kernel refuses to execute it.
+    if let Ok(kept) = &kept {
+        let _ = shadow::make_executable(name, kept.0);
+    }
     let named = name_in(b"exe", path, &process.run.shadow(name));
     if let Ok(kept) = kept {
         process.table.posix_locks.close(name, kept);

@@ -19,7 +19,10 @@ const O_CREAT: usize = 0o100;
 /// A name of a file is about to go.
 pub struct Losing {
     name: ShadowName,
-    file: Box<dyn File>,
+    /// None: the caller may not read it.
+    file: Option<Box<dyn File>>,
+    /// It is the last one, as far as is known.
+    last: bool,
 }
 
 /// A name of `node` is about to be removed or replaced: none where no other process can have a shadow of it.
@@ -36,18 +39,27 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
     if process::get().is_confined() {
         return None;
     }
-    let file = looked_at::opened(name, 0).ok()?;
-    Some(Losing { name, file })
+    looked_at::before_losing(name);
+    let file = looked_at::opened(name, 0).ok();
+    let last = found.links <= 1;
+    Some(Losing { name, file, last })
 }
 
 impl Losing {
-    /// The name is gone. If it was the last one, and somebody has the shadow, who may not know the driver's file, that is the file from now on.
+    /// The name is gone. If it was the last one, and somebody has the shadow, who may not know the driver's file, that is the file from now on;
+    /// a shadow that nobody has is emptied, for its number may be another file's next.
     pub fn lost(self) {
-        let (name, file) = (self.name, &*self.file);
-        let nameless = file.attributes().is_ok_and(|it| it.links == 0);
-        if !nameless || !crate::holders::is_held(name.mount, name.node) {
+        let name = self.name;
+        let nameless = match &self.file {
+            Some(file) => file.attributes().is_ok_and(|it| it.links == 0),
+            None => self.last,
+        };
+        if !nameless || room::discard(name) || !crate::holders::is_held(name.mount, name.node) {
             return;
         }
+        let Some(file) = self.file.as_deref() else {
+            return;
+        };
         let made = shadow::open_shadow(name, O_RDWR as u32).map_err(culvert::Error::from);
         let result = made.and_then(|writable| {
             let locks = &process::get().node_locks;
@@ -196,6 +208,7 @@ fn take_over(
     unlink(&first);
     shadow::set_times(writable, &now);
     shadow::mark_gone(fd, &now)?;
+    looked_at::disown(name);
     let marked = stat_descriptor(fd)?;
     kept.since = Timespec {
         seconds: marked.st_ctime as i64,

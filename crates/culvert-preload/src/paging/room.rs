@@ -9,8 +9,8 @@ use crate::holders;
 use crate::looked_at;
 use crate::process;
 use crate::resolver::MountId;
-use crate::run::{ShadowName, list, stat_path};
-use crate::shadow;
+use crate::run::{ShadowName, list, stat_descriptor, stat_path};
+use crate::shadow::{self, Descriptor};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -130,7 +130,6 @@ pub fn empty_unused(wanted: u64) {
 
 /// Empties a shadow, unless somebody has it; whether that was done.
 fn empty(name: ShadowName) -> Result<bool, Errno> {
-    const FRESH: usize = 0o600;
     let locks = &process::get().node_locks;
     let Some(_lock) = locks.try_lock(MountId(name.mount), name.node) else {
         return Ok(false);
@@ -142,12 +141,56 @@ fn empty(name: ShadowName) -> Result<bool, Errno> {
     if kept || !marked {
         return Ok(false);
     }
+    reset(name, holders::alone(name)?).map(|()| true)
+}
+
+/// Makes a shadow that nobody else has as it was made. Under the node's lock.
+fn reset(name: ShadowName, alone: Descriptor) -> Result<(), Errno> {
+    const FRESH: usize = 0o600;
     // Who opens it from here on waits until it is no longer marked, and then for the lock.
-    let alone = holders::alone(name)?;
     // SAFETY: a call on a file of our own that nobody has mapped.
     let unmarked = unsafe { syscall::call(nr::FCHMOD, [alone.0 as usize, FRESH]) };
     holders::end_lease(&alone);
     let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.0, 0));
     process::get().table.posix_locks.close(name, alone);
-    emptied.map(|()| true)
+    emptied
+}
+
+/// The file of `name` is none any more. Where nobody has its shadow nothing is left of what was known
+/// of it: the number may be another file's next. False: somebody has it, or may have.
+pub fn discard(name: ShadowName) -> bool {
+    let locks = &process::get().node_locks;
+    let _lock = locks.lock(MountId(name.mount), name.node);
+    // What a process that was killed had stored is still to come to the file.
+    if records::any(name) {
+        return false;
+    }
+    let path = process::get().run.shadow(name);
+    let alone = match holders::alone(name) {
+        Ok(alone) => alone,
+        Err(Errno::ENOENT) => {
+            looked_at::disown(name);
+            return true;
+        }
+        Err(_) => return false,
+    };
+    let Ok(found) = stat_descriptor(alone.0) else {
+        process::get().table.posix_locks.close(name, alone);
+        return false;
+    };
+    let discarded = match found.st_nlink {
+        1 => reset(name, alone),
+        // It is a program by its other name, and somebody may be about to execute that.
+        _ => {
+            // SAFETY: the path ends in NUL.
+            let gone = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+            process::get().table.posix_locks.close(name, alone);
+            gone.map(|_| ())
+        }
+    };
+    if discarded.is_ok() {
+        changed(0, found.st_blocks as u64 * 512);
+        looked_at::disown(name);
+    }
+    discarded.is_ok()
 }
