@@ -5,7 +5,7 @@
 mod explore;
 
 use culvert_drivers::archive::Bytes;
-use culvert_drivers::archive::index::format::{HEADER, Header, Identity, SECTIONS};
+use culvert_drivers::archive::format::{HEADER, Header, Identity, SECTIONS};
 use libfuzzer_sys::fuzz_target;
 use std::sync::Arc;
 

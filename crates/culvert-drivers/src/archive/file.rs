@@ -2,7 +2,7 @@
 
 use super::codec::Member;
 use super::filesystem::Archive;
-use super::index::format::{NodeRecord, Storage};
+use super::format::{NodeRecord, Storage};
 use super::zip;
 use alloc::sync::Arc;
 use culvert::{Attributes, Errno, Error, File, Node, Result, Sink, Whence};

@@ -3,9 +3,9 @@
 use super::bytes::Bytes;
 use super::codec::{Checkpoints, Stream};
 use super::file::ArchiveFile;
+use super::format::{NONE, NodeRecord, Section, Storage};
 use super::index::Index;
 use super::index::build::Kind;
-use super::index::format::{NONE, NodeRecord, Section, Storage};
 use super::options::{Options, Owner};
 use super::warning::printable;
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};

@@ -9,6 +9,7 @@ pub mod bytes;
 pub mod codec;
 mod file;
 mod filesystem;
+pub mod format;
 mod hash;
 pub mod host;
 pub mod index;

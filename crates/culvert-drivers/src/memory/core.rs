@@ -32,7 +32,7 @@ pub struct Core {
     /// The run, for a file system that several runs may use.
     pub run: Option<Vec<u8>>,
     /// Where files have their own files.
-    pub files: Option<super::external::Directory>,
+    pub files: Option<super::kernel_files::Directory>,
     /// Number of the run.
     pub run_number: AtomicU32,
     /// See [`crate::Environment::in_use`].

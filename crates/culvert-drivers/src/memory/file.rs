@@ -2,7 +2,7 @@
 
 use super::{
     core::{Core, Inode, split, unpack_time},
-    external::is_scarce,
+    kernel_files::is_scarce,
     layout::{flag, inode},
 };
 use crate::Held;

@@ -18,6 +18,7 @@ mod filesystem;
 mod host;
 mod image;
 mod inodes;
+mod kernel_files;
 mod layout;
 mod lock;
 mod map;

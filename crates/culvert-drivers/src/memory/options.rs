@@ -137,7 +137,7 @@ pub fn name_of(source: &[u8]) -> Result<Option<&[u8]>> {
             b"" => invalid("memory: has no name behind the colon"),
             b"." | b".." => invalid("a memory file system cannot be called . or .."),
             name if name.len() > 249 => invalid("the name is longer than 249 bytes"),
-            name if name.ends_with(super::external::SUFFIX) => {
+            name if name.ends_with(super::kernel_files::SUFFIX) => {
                 invalid("the name of a memory file system does not end in .files")
             }
             name if name.contains(&b'/') || name.contains(&0) => {

@@ -3,8 +3,9 @@
 use super::{
     MemoryFs,
     core::{Core, join},
-    external, host,
+    host,
     image::{Image, damaged},
+    kernel_files,
     layout::{self, BLOCK, header},
     options::{self, Options},
 };
@@ -36,7 +37,7 @@ pub fn prepare(
             // The run directory is what keeps others out. A process that has changed its user must be able to open the file anew after a fork.
             let formatted = host::change_mode(fd.raw(), 0o666)
                 .map_err(Error::from)
-                .and_then(|()| external::make_directory(&path, 0o777))
+                .and_then(|()| kernel_files::make_directory(&path, 0o777))
                 .and_then(|()| format(&fd, &options));
             if let Err(error) = formatted {
                 let _ = files::unlink(&path);
@@ -112,7 +113,7 @@ fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
 /// Makes the file system of `fd` as large as the options want; what they say of its root counts only for a new one.
 fn adjust(fd: Descriptor, path: &[u8], options: &Options) -> Result<()> {
     private(&fd, false)?;
-    external::make_directory(path, 0o700)?;
+    kernel_files::make_directory(path, 0o700)?;
     let core = join_core(fd, path, &Environment::default())?;
     core.remove_dangling()?;
     let mut change = core.change()?;
@@ -224,7 +225,7 @@ fn join_core(fd: Descriptor, path: &[u8], environment: &Environment<'_>) -> Resu
 
 fn core_of(fd: Descriptor, path: Option<&[u8]>, environment: &Environment<'_>) -> Result<Core> {
     let files = match path {
-        Some(path) => external::Directory::open(path, fd.raw(), environment.keeper)?,
+        Some(path) => kernel_files::Directory::open(path, fd.raw(), environment.keeper)?,
         None => None,
     };
     Ok(Core {

@@ -1,16 +1,9 @@
 //! Attributes as the kernel tells and takes them.
 
-use super::kernel::{self, Link};
-use super::nodes::kind;
+use super::kernel::{self, Link, device, kind};
 use culvert::{Attributes, Errno, Node, Result, SetAttributes, Timespec};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall};
-
-/// A device number as `st_dev` and `st_rdev` have it (`new_encode_dev`, include/linux/kdev_t.h; makedev(3)).
-pub(super) fn device(major: u32, minor: u32) -> u64 {
-    let (major, minor) = (u64::from(major), u64::from(minor));
-    (major & 0xffff_f000) << 32 | (minor & 0xffff_ff00) << 12 | (major & 0xfff) << 8 | minor & 0xff
-}
 
 /// The attributes of `node`, which `status` describes. `inode` is the node's number: on other devices than the root's the inode alone would
 /// make hard links of strangers.

@@ -4,7 +4,7 @@ use super::attributes::attributes;
 use super::filesystem::PassthroughFs;
 use super::inotify::{CREATE, DELETE, MOVED_FROM, MOVED_TO};
 use super::kernel::{self, Name, O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_PATH, O_TMPFILE};
-use super::nodes::Object;
+use super::object::Object;
 use culvert::{
     Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result, Timespec,
 };
@@ -255,7 +255,7 @@ impl PassthroughFs {
     fn is_one(&self, left: (&Object, &Name), right: (&Object, &Name)) -> bool {
         let identity = |(dir, name): (&Object, &Name)| {
             let status = kernel::status(dir.fd(), Some(name)).ok()?;
-            Some(super::nodes::identity(&status))
+            Some(super::kernel::identity(&status))
         };
         let left = identity(left);
         left.is_some() && left == identity(right)
@@ -266,6 +266,6 @@ impl PassthroughFs {
         let root = self.nodes.root().1.fd();
         kernel::open_below(root, path)
             .and_then(|found| kernel::status(found.raw(), None))
-            .is_ok_and(|status| super::nodes::identity(&status) == object.identity)
+            .is_ok_and(|status| super::kernel::identity(&status) == object.identity)
     }
 }

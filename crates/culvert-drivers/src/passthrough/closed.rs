@@ -4,8 +4,8 @@
 //! not used for the longest time are closed. They are opened again by their file handle (`name_to_handle_at(2)`), where that is allowed, which leads to
 //! the same inode or nowhere; else by the last name that they were seen with, if that still leads to the same inode.
 
-use super::kernel::{self, Name};
-use super::nodes::{Object, identity};
+use super::kernel::{self, Name, identity};
+use super::object::Object;
 use crate::descriptor::{Descriptor, NodeBook, Traces};
 use culvert::{Errno, FileKind, Node, Result};
 use culvert_sys::raw::general::{self as linux, statx};

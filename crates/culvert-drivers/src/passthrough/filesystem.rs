@@ -3,7 +3,8 @@
 use super::attributes::{self, Target, attributes};
 use super::holds::Holds;
 use super::kernel::{self, Name};
-use super::nodes::{Nodes, Object, Place};
+use super::nodes::{Nodes, Place};
+use super::object::Object;
 use super::options::Options;
 use super::watch::{WATCHED, Watch};
 use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};

@@ -6,7 +6,7 @@
 use crate::descriptor::Descriptor;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
-use culvert::{Errno, Error, Result};
+use culvert::{Errno, Error, FileKind, Result};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, own_descriptors, syscall};
 
@@ -208,10 +208,28 @@ fn status_with(fd: i32, name: Option<&Name>, mask: u32) -> Result<linux::statx> 
     }
 }
 
+/// A device number as `st_dev` and `st_rdev` have it (`new_encode_dev`, include/linux/kdev_t.h; makedev(3)).
+pub(super) fn device(major: u32, minor: u32) -> u64 {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    (major & 0xffff_f000) << 32 | (minor & 0xffff_ff00) << 12 | (major & 0xfff) << 8 | minor & 0xff
+}
+
+/// `st_dev` and `st_ino` of `status`.
+pub(super) fn identity(status: &linux::statx) -> (u64, u64) {
+    let device = device(status.stx_dev_major, status.stx_dev_minor);
+    (device, status.stx_ino)
+}
+
+/// The type of what `status` describes.
+pub(super) fn kind(status: &linux::statx) -> Result<FileKind> {
+    FileKind::of_mode(u32::from(status.stx_mode))
+        .ok_or_else(|| Error::because(Errno::EIO, "a file of no known type"))
+}
+
 /// Which directory `fd` is, and on which mount it is seen: device, inode and the mount's number (zero before Linux 5.8).
 pub(super) fn place(fd: i32) -> Result<(u64, u64, u64)> {
     let status = status_with(fd, None, linux::STATX_BASIC_STATS | linux::STATX_MNT_ID)?;
-    let (device, inode) = super::nodes::identity(&status);
+    let (device, inode) = identity(&status);
     Ok((device, inode, status.stx_mnt_id))
 }
 

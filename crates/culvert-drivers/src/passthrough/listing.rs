@@ -1,8 +1,9 @@
 //! Directories listed by the driver itself, for those who do not have the kernel's descriptor on them.
 
 use super::filesystem::PassthroughFs;
+use super::kernel::kind;
 use super::kernel::{self, Name};
-use super::nodes::{Object, kind};
+use super::object::Object;
 use alloc::vec::Vec;
 use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
 

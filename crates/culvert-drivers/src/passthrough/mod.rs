@@ -19,6 +19,7 @@ mod inotify;
 mod kernel;
 mod listing;
 mod nodes;
+mod object;
 mod options;
 mod prepare;
 mod search;

@@ -9,56 +9,14 @@
 //! use where its copy of the table has it, which is looked at each time.
 
 use super::closed::{Closed, Closing, birth};
-use super::kernel::{self, Name};
+use super::kernel::{self, Name, identity, kind};
+use super::object::Object;
 use super::table::{Key, Known, State, Table};
-use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
+use crate::descriptor::{Descriptor, Keeper, NodeBook};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
 use culvert_sys::raw::general::statx;
-
-/// What a node is.
-pub(super) struct Object {
-    held: Held,
-    book: Option<&'static dyn NodeBook>,
-    /// `st_dev` and `st_ino`.
-    pub identity: (u64, u64),
-    /// Its type, which no inode changes.
-    pub kind: FileKind,
-}
-
-impl Object {
-    /// The `O_PATH` descriptor, as it is now.
-    pub fn fd(&self) -> i32 {
-        self.held.raw()
-    }
-
-    /// For tests of the table: there is no such file.
-    #[cfg(test)]
-    pub(super) fn fake(identity: (u64, u64)) -> Arc<Self> {
-        Arc::new(Self {
-            held: Keeper::default().borrow(-1),
-            book: None,
-            identity,
-            kind: FileKind::Regular,
-        })
-    }
-
-    /// Writes down that it is `node`, on which the transport has `references`.
-    pub(super) fn note(&self, node: Node, references: u64) {
-        if let Some(book) = self.book {
-            book.note(self.fd(), node.0, references);
-        }
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        if let Some(book) = self.book {
-            book.erase(self.fd());
-        }
-    }
-}
 
 /// A moment in the life of the table ([`Nodes::now`]).
 #[derive(Clone, Copy)]
@@ -462,18 +420,6 @@ fn same(one: (u64, u64), other: (u64, u64)) -> Result<()> {
         one.1, one.0, other.1, other.0
     );
     Err(Error::because(Errno::EIO, cause))
-}
-
-/// `st_dev` and `st_ino` of `status`.
-pub(super) fn identity(status: &statx) -> (u64, u64) {
-    let device = super::attributes::device(status.stx_dev_major, status.stx_dev_minor);
-    (device, status.stx_ino)
-}
-
-/// The type of what `status` describes.
-pub(super) fn kind(status: &statx) -> Result<FileKind> {
-    FileKind::of_mode(u32::from(status.stx_mode))
-        .ok_or_else(|| Error::because(Errno::EIO, "a file of no known type"))
 }
 
 /// The finaliser of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).

@@ -76,7 +76,7 @@ impl Options {
         Self::travelled(mount)
     }
 
-    /// The options of a mount that [`prepare`](super::prepare) returned.
+    /// The options of a mount that `prepare` returned.
     pub fn travelled(mount: &Mount) -> Result<Self> {
         let mut options = Self {
             read_only: mount.read_only(),

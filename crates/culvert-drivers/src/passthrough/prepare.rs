@@ -3,7 +3,7 @@
 use super::by_path::ByPath;
 use super::filesystem::PassthroughFs;
 use super::kernel;
-use super::nodes::identity;
+use super::kernel::identity;
 use super::options::{self, Options};
 use crate::descriptor::Descriptor;
 use crate::{Environment, Prepared, Progress, Warnings};

@@ -6,9 +6,10 @@
 
 use super::changes::GONE;
 use super::filesystem::PassthroughFs;
+use super::kernel::identity;
 use super::kernel::{self, Name};
 use super::listing::entries;
-use super::nodes::{Object, identity};
+use super::object::Object;
 use crate::descriptor::Descriptor;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Node, Result};

@@ -1,7 +1,7 @@
 //! The table of nodes: what is known, what keeps it, and which of it is open.
 
 use super::closed::{Closed, Closing};
-use super::nodes::Object;
+use super::object::Object;
 use crate::descriptor::NodeBook;
 use alloc::{
     boxed::Box,

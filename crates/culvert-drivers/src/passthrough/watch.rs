@@ -12,7 +12,7 @@ use super::inotify::{
     self, ATTRIB, CREATE, DELETE, DELETE_SELF, MODIFY, MOVE_SELF, MOVED_FROM, MOVED_TO,
 };
 use super::kernel::{self, Name};
-use super::nodes::Object;
+use super::object::Object;
 use crate::descriptor::Descriptor;
 use alloc::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,8 @@
 //! Making an index: find out what the file is, go through it once, seal the tree.
 
-use super::format::{Header, Identity, Parts, SECTIONS};
 use crate::archive::bytes::{Bytes, FileBytes};
 use crate::archive::codec::{self, Checkpoints, Format};
+use crate::archive::format::{Header, Identity, Parts, SECTIONS};
 use crate::archive::tree::{Sealed, Tree};
 use crate::archive::{hash, host, tar, zip};
 use alloc::{format as text, sync::Arc, vec, vec::Vec};

@@ -2,8 +2,8 @@
 
 use super::Index;
 use super::build::{self, Progress};
-use super::format::{Identity, Parts, VERSION};
 use crate::archive::bytes::FileBytes;
+use crate::archive::format::{Identity, Parts, VERSION};
 use crate::archive::{hash, host};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Result};
@@ -78,10 +78,10 @@ fn check_replaceable(path: &[u8]) -> Result<()> {
         Err(Errno::ENOENT) => return Ok(()),
         Err(errno) => return Err(Error::from(errno).within("the index file")),
     };
-    let mut magic = [0; super::format::MAGIC.len()];
+    let mut magic = [0; crate::archive::format::MAGIC.len()];
     match host::read_at(&file, 0, &mut magic) {
         Ok(0) => Ok(()),
-        Ok(_) if magic == super::format::MAGIC => Ok(()),
+        Ok(_) if magic == crate::archive::format::MAGIC => Ok(()),
         _ => Err(Error::because(
             Errno::EEXIST,
             "option index: the file is there already and is no index; it is left alone",

@@ -2,15 +2,16 @@
 
 pub mod build;
 pub mod cache;
-pub mod format;
 
 use super::bytes::Bytes;
+use super::format::{
+    self, ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section,
+};
 use super::host::{self, Mapped};
 use super::warning::Warnings;
 use alloc::{format as text, sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Result};
 use culvert_sys::trust;
-use format::{ENTRY, EntryRecord, HEADER, Header, NODE, NONE, NodeRecord, SLOT, Section};
 
 /// Where the bytes of an index lie.
 pub enum Image {

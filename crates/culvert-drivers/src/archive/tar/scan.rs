@@ -3,7 +3,7 @@
 use super::header::{self, BLOCK, Block, Header};
 use super::pax::{Extended, Outcome};
 use super::sparse::{self, LineMap};
-use crate::archive::index::format::{NONE, NodeRecord, Storage};
+use crate::archive::format::{NONE, NodeRecord, Storage};
 use crate::archive::tree::Tree;
 use crate::archive::warning::printable;
 use alloc::{borrow::Cow, format, string::String, vec::Vec};

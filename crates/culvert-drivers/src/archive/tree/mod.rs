@@ -6,7 +6,7 @@ mod seal;
 
 pub use seal::Sealed;
 
-use super::index::format::{self, EntryRecord, NONE, NodeRecord, Storage};
+use super::format::{self, EntryRecord, NONE, NodeRecord, Storage};
 use super::warning::Warnings;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, Error, FileKind, Result, Timespec};

@@ -1,7 +1,7 @@
 //! From the tree under construction to the sections of an index.
 
 use super::{ROOT, Tree};
-use crate::archive::index::format::{self, EntryRecord, NODE, NONE, NodeRecord};
+use crate::archive::format::{self, EntryRecord, NODE, NONE, NodeRecord};
 use crate::archive::warning::Warnings;
 use alloc::{vec, vec::Vec};
 use culvert::FileKind;

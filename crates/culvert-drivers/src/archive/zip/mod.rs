@@ -8,7 +8,7 @@ mod extra;
 
 use super::bytes::Bytes;
 use super::codec::Member;
-use super::index::format::{NONE, NodeRecord, Storage};
+use super::format::{NONE, NodeRecord, Storage};
 use super::tree::{TARGET_MAX, Tree};
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use culvert::{Errno, Error, FileKind, Result};

@@ -9,7 +9,7 @@ use super::super::{
     host as files,
     layout::{BLOCK, inode},
 };
-use super::host::{self, KEEP_SIZE, PUNCH_HOLE};
+use crate::memory::kernel_files::{self as host, KEEP_SIZE, PUNCH_HOLE};
 use culvert::{Errno, Result, Sink, Source, Whence};
 use culvert_sys::raw::general as linux;
 

@@ -5,87 +5,30 @@
 //! and generation, so that no other file ever has it.
 
 mod content;
-mod host;
 mod moving;
 
 use super::{
     core::{Core, Inode},
     host as files,
     image::damaged,
+    kernel_files::{self as host, Directory, open_at},
     layout::{flag, header, inode},
     transaction::Transaction,
 };
-use crate::{Descriptor, Held, Keeper};
+use crate::Descriptor;
 use alloc::{format, string::String, vec::Vec};
-use culvert::{Attributes, Errno, Error, Result};
+use culvert::{Attributes, Errno, Result};
 use culvert_sys::raw::general as linux;
 
-pub use host::{is_held, is_scarce, open_at};
-
-/// What the name of the directory has more than that of the image. Names of file systems do not end so.
-pub const SUFFIX: &[u8] = b".files";
-
-/// The directory of the files of their own.
-pub struct Directory {
-    held: Held,
-    /// Permission bits of new ones: the image's.
-    mode: u32,
-}
-
 impl Directory {
-    /// The directory beside the image `path`, open as `image`: none where there is none. `EACCES` for one that others might have made.
-    pub fn open(path: &[u8], image: i32, keeper: Keeper) -> Result<Option<Self>> {
-        let found = match files::open_directory(&[path, SUFFIX].concat()) {
-            Ok(found) => found,
-            Err(Errno::ENOENT) => return Ok(None),
-            Err(Errno::ENOTDIR | Errno::ELOOP) => return Err(not_ours("no directory")),
-            Err(errno) => return Err(errno.into()),
-        };
-        let (image, status) = (host::status(image)?, host::status(found.raw())?);
-        if status.uid != image.uid {
-            return Err(not_ours("another user's"));
-        }
-        if image.mode & 0o077 == 0 && status.mode & 0o077 != 0 {
-            return Err(not_ours("open to others (its mode must be 0700)"));
-        }
-        Ok(Some(Self {
-            held: keeper.keep(found),
-            mode: image.mode & 0o666,
-        }))
-    }
-
-    fn fd(&self) -> i32 {
-        self.held.raw()
-    }
-
     /// An empty file for `of`, in place of what a killed process may have left.
     fn create(&self, of: &Inode<'_>) -> Result<Descriptor> {
         let name = name_of(of);
         host::remove_at(self.fd(), name.as_bytes())?;
         let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL;
         let made = open_at(self.fd(), name.as_bytes(), flags)?;
-        files::change_mode(made.raw(), self.mode)?;
+        files::change_mode(made.raw(), self.mode())?;
         Ok(made)
-    }
-}
-
-fn not_ours(what: &str) -> Error {
-    Error::because(
-        Errno::EACCES,
-        format!("the directory of its mapped files is {what}"),
-    )
-}
-
-/// Makes the directory beside the image `path`; one that is there is left for [`Directory::open`] to judge.
-pub fn make_directory(path: &[u8], mode: u32) -> Result<()> {
-    let path = [path, SUFFIX].concat();
-    match files::make_directory(&path) {
-        Ok(()) if mode != 0o700 => {
-            let made = files::open_directory(&path)?;
-            Ok(files::change_mode(made.raw(), mode)?)
-        }
-        Ok(()) | Err(Errno::EEXIST) => Ok(()),
-        Err(errno) => Err(errno.into()),
     }
 }
 
@@ -159,7 +102,7 @@ impl Core {
     pub fn is_mapped(&self, of: &Inode<'_>) -> bool {
         // Another process may be looking, too: then somebody has it.
         match self.open_external(of, linux::O_RDONLY | linux::O_NONBLOCK) {
-            Ok(file) => is_held(file),
+            Ok(file) => host::is_held(file),
             Err(error) => error.errno() != Errno::EIO,
         }
     }

@@ -9,7 +9,7 @@ use super::super::{
     layout::{BLOCK, UNWRITTEN, flag, inode},
     map::{block_of, reach},
 };
-use super::host::{self, KEEP_SIZE};
+use crate::memory::kernel_files::{self as host, KEEP_SIZE};
 use culvert::{Errno, Error, Result};
 
 /// Holes of this many blocks are filled when a mapping is made through which somebody may store: 64 MiB. The kernel answers a store that it has no page for with SIGBUS; larger holes are

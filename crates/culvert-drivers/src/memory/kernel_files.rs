@@ -1,8 +1,10 @@
 //! The system calls on files of their own and on the directory that holds them.
 
-use super::super::host::terminated;
-use crate::Descriptor;
-use culvert::{Errno, Timespec};
+use super::host as files;
+use super::host::terminated;
+use crate::{Descriptor, Held, Keeper};
+use alloc::format;
+use culvert::{Errno, Error, Timespec};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall};
 
@@ -20,7 +22,7 @@ pub struct Status {
     pub uid: u32,
     /// Bytes.
     pub size: u64,
-    /// Blocks of [`BLOCK`](super::super::layout::BLOCK) bytes.
+    /// Blocks of [`BLOCK`](super::layout::BLOCK) bytes.
     pub blocks: u64,
     /// `st_mtim`.
     pub mtime: Timespec,
@@ -231,5 +233,68 @@ pub fn list(directory: i32) -> Result<alloc::vec::Vec<alloc::vec::Vec<u8>>, Errn
             names.push(name[..end.unwrap_or(name.len())].to_vec());
             at += length;
         }
+    }
+}
+
+/// What the name of the directory has more than that of the image. Names of file systems do not end so.
+pub const SUFFIX: &[u8] = b".files";
+
+/// The directory of the files of their own.
+pub struct Directory {
+    held: Held,
+    /// Permission bits of new ones: the image's.
+    mode: u32,
+}
+
+impl Directory {
+    /// The directory beside the image `path`, open as `image`: none where there is none. `EACCES` for one that others might have made.
+    pub fn open(path: &[u8], image: i32, keeper: Keeper) -> culvert::Result<Option<Self>> {
+        let found = match files::open_directory(&[path, SUFFIX].concat()) {
+            Ok(found) => found,
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ENOTDIR | Errno::ELOOP) => return Err(not_ours("no directory")),
+            Err(errno) => return Err(errno.into()),
+        };
+        let (image, found_status) = (status(image)?, status(found.raw())?);
+        if found_status.uid != image.uid {
+            return Err(not_ours("another user's"));
+        }
+        if image.mode & 0o077 == 0 && found_status.mode & 0o077 != 0 {
+            return Err(not_ours("open to others (its mode must be 0700)"));
+        }
+        Ok(Some(Self {
+            held: keeper.keep(found),
+            mode: image.mode & 0o666,
+        }))
+    }
+
+    /// Its descriptor.
+    pub fn fd(&self) -> i32 {
+        self.held.raw()
+    }
+
+    /// Permission bits of new files.
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+}
+
+fn not_ours(what: &str) -> Error {
+    Error::because(
+        Errno::EACCES,
+        format!("the directory of its mapped files is {what}"),
+    )
+}
+
+/// Makes the directory beside the image `path`; one that is there is left for [`Directory::open`] to judge.
+pub fn make_directory(path: &[u8], mode: u32) -> culvert::Result<()> {
+    let path = [path, SUFFIX].concat();
+    match files::make_directory(&path) {
+        Ok(()) if mode != 0o700 => {
+            let made = files::open_directory(&path)?;
+            Ok(files::change_mode(made.raw(), mode)?)
+        }
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
     }
 }
