@@ -1,6 +1,6 @@
 //! The speed of Culvert, as ratios to native in one run.
 //!
-//! `bench/run` measures and writes `bench/results/`; `bench/report` puts the table into the README. Native and culvert
+//! `bench/run` measures and writes `bench/results/`; `bench/report` puts the table into `docs/figures.md`. Native and culvert
 //! runs of one figure follow each other in turn, so that a busy machine troubles both; medians are shown.
 
 #![forbid(unsafe_code)]
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Some("report") => publish::into_readme(&root),
+        Some("report") => publish::into_figures(&root),
         _ => {
             eprintln!(
                 "usage: bench/run [GROUP]... | bench/report\ngroups: {}",

@@ -1,4 +1,4 @@
-//! The table, the file of figures, and the README.
+//! The table, the file of figures, and the page of figures.
 
 use crate::figure::{Figure, Judged, Rounded};
 use crate::plot;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// The markers in the README between which the table goes.
+/// The markers in `docs/figures.md` between which the table goes.
 const MARKERS: [&str; 2] = ["<!-- bench:begin -->", "<!-- bench:end -->"];
 
 /// The figures as tables in markdown: one of single figures, then one for each group with columns.
@@ -199,21 +199,21 @@ pub fn write_part(directory: &Path, name: &str, figures: &[Figure]) {
     fs::write(file, page(figures)).expect("the checkout can be written");
 }
 
-/// Puts the last table into the README.
-pub fn into_readme(root: &Path) -> ExitCode {
-    let (table, readme) = (root.join("bench/results/table.md"), root.join("README.md"));
-    let (Ok(table), Ok(text)) = (fs::read_to_string(&table), fs::read_to_string(&readme)) else {
+/// Puts the last table into `docs/figures.md`.
+pub fn into_figures(root: &Path) -> ExitCode {
+    let (table, figures) = (root.join("bench/results/table.md"), root.join("docs/figures.md"));
+    let (Ok(table), Ok(text)) = (fs::read_to_string(&table), fs::read_to_string(&figures)) else {
         eprintln!(
             "bench: {} or {} is missing: run bench/run first",
             table.display(),
-            readme.display()
+            figures.display()
         );
         return ExitCode::FAILURE;
     };
     let (Some(begin), Some(end)) = (text.find(MARKERS[0]), text.find(MARKERS[1])) else {
         eprintln!(
             "bench: {} has no place between {} and {}",
-            readme.display(),
+            figures.display(),
             MARKERS[0],
             MARKERS[1]
         );
@@ -226,6 +226,6 @@ pub fn into_readme(root: &Path) -> ExitCode {
         table,
         &text[end..]
     );
-    fs::write(&readme, new).expect("the checkout can be written");
+    fs::write(&figures, new).expect("the checkout can be written");
     ExitCode::SUCCESS
 }
