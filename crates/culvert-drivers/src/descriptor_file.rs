@@ -7,7 +7,7 @@ use core::any::Any;
 use culvert::sync::Mutex;
 use culvert::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
 use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, syscall, waits};
 
 /// A [`File`] over a kernel descriptor: reads and writes by pread(2) and pwrite(2) on it, all else by the call of the same name.
 ///
@@ -69,7 +69,7 @@ impl DescriptorFile {
             let (address, length) = (buffer.as_mut_ptr() as usize, buffer.len());
             let arguments = [self.fd(), address, length, offset as usize];
             // SAFETY: the kernel writes at most `length` bytes into the buffer.
-            match unsafe { syscall::call(nr::PREAD64, arguments) } {
+            match unsafe { waits::call(nr::PREAD64, arguments) } {
                 Err(Errno::EINTR) if !waiting() => {}
                 answer => return Ok(answer?),
             }
@@ -113,7 +113,7 @@ impl DescriptorFile {
             let (address, length) = (bytes.as_ptr() as usize, bytes.len());
             let arguments = [self.fd(), address, length, offset as usize];
             // SAFETY: the kernel reads at most `length` bytes from the slice.
-            match unsafe { syscall::call(nr::PWRITE64, arguments) } {
+            match unsafe { waits::call(nr::PWRITE64, arguments) } {
                 Err(Errno::EINTR) if !from.interrupted() => {}
                 answer => return Ok(answer?),
             }
@@ -130,7 +130,7 @@ impl DescriptorFile {
         loop {
             // At the description's offset, which the kernel leaves at the end of what it wrote: so it tells where that was.
             // SAFETY: the kernel reads at most `length` bytes from the slice, by a vector that outlives the call.
-            match unsafe { syscall::call(nr::PWRITEV2, arguments) } {
+            match unsafe { waits::call(nr::PWRITEV2, arguments) } {
                 Err(Errno::EINTR) if !from.interrupted() => {}
                 // Before Linux 4.16.
                 Err(Errno::ENOSYS | Errno::EOPNOTSUPP) => {
@@ -233,7 +233,7 @@ impl File for DescriptorFile {
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
         let arguments = [self.fd(), mode as usize, offset as usize, length as usize];
         // SAFETY: touches no memory of ours.
-        unsafe { syscall::call(nr::FALLOCATE, arguments) }?;
+        unsafe { waits::call(nr::FALLOCATE, arguments) }?;
         Ok(())
     }
 
@@ -261,7 +261,7 @@ impl File for DescriptorFile {
                 0,
             ];
             // SAFETY: the kernel reads and writes the two offsets, which are ours.
-            match unsafe { syscall::call(nr::COPY_FILE_RANGE, arguments) } {
+            match unsafe { waits::call(nr::COPY_FILE_RANGE, arguments) } {
                 Ok(0) => break,
                 Ok(count) => done += count as u64,
                 Err(_) if done > 0 => break,

@@ -12,7 +12,7 @@ use crate::{
     Call, Outcome,
     dispatch::{self, Verdict, config},
     filters::{self, Filter},
-    quiesce,
+    quiesce::{self, Others},
     signal::{
         actions::{self, Actions},
         deliver::Restart,
@@ -153,14 +153,16 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     let exclusive = !flags.vm();
     frame.child = from_ref(block) as usize;
     if exclusive {
-        quiesce::begin(block);
+        // What threads share that have one table of descriptors, or one working directory, changes with such a process.
+        let alone = flags.files() || flags.fs();
+        quiesce::begin(block, if alone { Others::Outside } else { Others::Away });
     }
     if flags.is_told() {
         (config().fork.before)(flags);
     }
     // After that: its block says that it is inside, and whoever wants to be alone would wait for it.
     if flags.vm() && !flags.vfork() {
-        quiesce::before_thread();
+        quiesce::before_thread(true);
         match thread::take() {
             Some(new) => {
                 inherit(block, new, frame, flags);
@@ -284,6 +286,9 @@ fn bring_back(block: &ThreadBlock, frame: &mut Frame, progress: &mut InProgress)
     }
     progress.spare = kept;
     block.vforks.fetch_sub(1, Relaxed);
+    // As the child has left them, which may have been killed anywhere.
+    block.holds.store(0, Relaxed);
+    block.away.store(0, Relaxed);
     quiesce::come_back(block);
 }
 

@@ -229,6 +229,9 @@ fn arch_prctl(block: &ThreadBlock, call: &Call) -> Verdict {
     let done = match call.args[0] as u32 as usize {
         ARCH_SET_GS if call.args[1] >= LIMIT => Err(Errno::EPERM),
         ARCH_SET_GS => {
+            if call.args[1] != 0 {
+                culvert_sys::waits::end();
+            }
             frame.program_gs = call.args[1];
             Ok(())
         }

@@ -55,7 +55,9 @@ pub use clone::CloneFlags;
 pub use install::{
     Config, Error, ForkHooks, Handler, before_exec, code_mapped, exec_failed, install,
 };
-pub use quiesce::{exclusively, if_alone, is_last_thread, multi_threaded, stop_others};
+pub use quiesce::{
+    exclusively, forked_beside_others, if_alone, is_last_thread, multi_threaded, stop_others,
+};
 pub use site::SiteRecord;
 pub use thread::{ThreadBlock, current};
 

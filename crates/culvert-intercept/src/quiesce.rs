@@ -1,12 +1,17 @@
-//! No other thread is inside a hook while the process forks, so no lock of the engine or the embedder is ever copied held.
+//! No other thread is inside a hook while the process forks, so no lock of the engine or the embedder is ever copied held. Those count as outside that wait in there with
+//! nothing held (`wait`, `culvert_sys::waits`).
 //!
 //! Entering a hook costs nothing for this but one load: the thread sets its state, then looks whether somebody forks. The one who forks makes all
 //! processors order these two (membarrier(2)) and looks at every thread's state.
 
 use crate::dispatch;
 use crate::thread::{self, INSIDE, ThreadBlock};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
-use culvert_sys::{nr, sync, syscall};
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
+use culvert_sys::{
+    nr, sync, syscall,
+    waits::{self, Seam},
+};
 
 const MEMBARRIER_CMD_GLOBAL: usize = 1;
 const MEMBARRIER_CMD_PRIVATE_EXPEDITED: usize = 8;
@@ -17,8 +22,21 @@ const PATIENCE: u64 = 10_000_000_000;
 /// How long others wait, who can do without, for all threads together: the rest of the program stands still meanwhile, and would again each time that it tries anew.
 const SHORT: u64 = 1_000_000_000;
 
-/// 1 while a thread forks.
+/// Which threads are in nobody's way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Others {
+    /// Those outside, and those that are away (`ThreadBlock::away`): what they will use when they come back stays as it is.
+    Away = 1,
+    /// Those outside: who is away knows numbers of descriptors.
+    Outside = 2,
+}
+
+/// Not 0 while a thread forks, or must be alone: the [`Others`] that it does not wait for.
 static FORKING: AtomicU32 = AtomicU32::new(0);
+
+/// Whether some thread was in a hook all the same when this process last forked, or was forked.
+static BESIDE: AtomicBool = AtomicBool::new(false);
 
 /// 1 once there was a second thread.
 static THREADED: AtomicBool = AtomicBool::new(false);
@@ -40,11 +58,46 @@ pub(crate) fn wait(block: &ThreadBlock) {
 pub(crate) fn come_back(block: &ThreadBlock) {
     loop {
         block.waits.store(0, SeqCst);
-        if FORKING.load(SeqCst) == 0 {
+        let forking = FORKING.load(SeqCst);
+        if forking == 0 {
             return;
         }
         block.waits.store(1, SeqCst);
-        sync::futex_wait(&FORKING, 1);
+        sync::futex_wait(&FORKING, forking);
+    }
+}
+
+/// What threads do around calls of drivers that may wait.
+static SEAM: Seam = Seam {
+    leave,
+    come_back: come_home,
+};
+
+/// The calling thread waits from here on. Not while there is one thread only, outside hooks, and with something held.
+fn leave() -> bool {
+    let block = thread::current();
+    let may = multi_threaded()
+        && block.holds.load(Relaxed) == 0
+        && block.state().load(Relaxed) == INSIDE
+        && block.waits.load(Relaxed) == 0;
+    if may {
+        block.away.store(1, Release);
+    }
+    may
+}
+
+/// The end of that. As at the beginning of a hook, whoever forks makes processors order the store and the load. Who must be alone waits for this thread, which goes on then.
+fn come_home() {
+    const AWAY: u32 = Others::Away as u32;
+    let block = thread::current();
+    loop {
+        block.away.store(0, Release);
+        compiler_fence(SeqCst);
+        if FORKING.load(Acquire) != AWAY {
+            return;
+        }
+        block.away.store(1, SeqCst);
+        sync::futex_wait(&FORKING, AWAY);
     }
 }
 
@@ -60,12 +113,21 @@ pub(crate) fn alone() {
     THREADED.store(false, Relaxed);
 }
 
-/// Before the first further thread is made: registering is cheap only while there is one.
-pub(crate) fn before_thread() {
-    THREADED.store(true, Relaxed);
+/// Before the first further thread is made: registering is cheap only while there is one. `by_clone`: by this one, with nothing held.
+pub(crate) fn before_thread(by_clone: bool) {
+    let first = !THREADED.swap(true, Relaxed);
     if thread::used() == 1 {
         let _ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+        if first && by_clone {
+            // SAFETY: the GS base is a block, or nobody's: what a program does with it ends the counting (`thread::adopt`, arch_prctl(2)).
+            unsafe { waits::begin(&SEAM, offset_of!(ThreadBlock, holds)) };
+        }
     }
+}
+
+/// Whether, when this process was forked, another thread of its parent's was in a hook: what it had begun there nobody goes on with.
+pub fn forked_beside_others() -> bool {
+    BESIDE.load(Relaxed)
 }
 
 fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
@@ -73,25 +135,34 @@ fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
     unsafe { syscall::call(nr::MEMBARRIER, [command, 0, 0]) }
 }
 
-/// Returns when the calling thread is the only one inside a hook; others wait from now on at the beginning of theirs. A thread that does not leave its hook is waited
+/// Returns when the calling thread is the only one inside a hook but for `others`; these wait from now on at the beginning of theirs. A thread that does not leave its hook is waited
 /// for patiently, then no longer.
-pub(crate) fn begin(own: &ThreadBlock) {
-    close(own);
+pub(crate) fn begin(own: &ThreadBlock, others: Others) {
+    close(own, others);
+    let mut beside = false;
     for block in thread::all() {
-        if !is_left(block, own, &mut { PATIENCE }) {
+        let left = is_left(block, own, others, &mut { PATIENCE });
+        beside |= !left || block.is_used() && block.away.load(Relaxed) != 0;
+        if !left {
             // A process that shared our memory may have been killed inside a hook; nothing will ever clear its state.
             (dispatch::config().log)(
                 b"a thread has been inside a hook for 10 s: forking beside it",
             );
         }
     }
+    BESIDE.store(beside, Relaxed);
 }
 
 /// From here on the others wait at the beginning of hooks, and who is inside one is seen to be.
-fn close(own: &ThreadBlock) {
-    while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+fn close(own: &ThreadBlock, others: Others) {
+    while FORKING
+        .compare_exchange(0, others as u32, SeqCst, SeqCst)
+        .is_err()
+    {
         wait(own);
     }
+    // It does not wait for itself when it comes back from somewhere.
+    own.holds.fetch_add(1, Relaxed);
     if thread::used() <= 1 {
         return;
     }
@@ -105,13 +176,14 @@ fn close(own: &ThreadBlock) {
     }
 }
 
-/// Waits until the thread of `block` is in no hook, or is the `own` one; false: it is in one still, and nothing is left of the `patience`, nanoseconds.
-fn is_left(block: &ThreadBlock, own: &ThreadBlock, patience: &mut u64) -> bool {
+/// Waits until the thread of `block` is in no hook, or is one of the `others`, or the `own` one; false: it is in one still, and nothing is left of the `patience`, nanoseconds.
+fn is_left(block: &ThreadBlock, own: &ThreadBlock, others: Others, patience: &mut u64) -> bool {
     let mut nanoseconds = 0;
     while !core::ptr::eq(block, own)
         && block.is_used()
         && block.state().load(Acquire) == INSIDE
         && block.waits.load(Acquire) == 0
+        && (others == Others::Outside || block.away.load(Acquire) == 0)
     {
         if *patience == 0 {
             return false;
@@ -132,13 +204,14 @@ fn pause(nanoseconds: u64) {
 
 /// Lets the others go on.
 pub(crate) fn end() {
+    thread::current().holds.fetch_sub(1, Relaxed);
     FORKING.store(0, SeqCst);
     sync::futex_wake(&FORKING, i32::MAX as usize);
 }
 
 /// Runs `run`, in a hook, while no other thread is inside one.
 pub fn exclusively<R>(run: impl FnOnce() -> R) -> R {
-    begin(thread::current());
+    begin(thread::current(), Others::Outside);
     let result = run();
     end();
     result
@@ -151,9 +224,10 @@ pub fn stop_others() {
         return;
     }
     let (own, mut patience) = (thread::current(), SHORT);
-    close(own);
+    // Who is away never comes back.
+    close(own, Others::Away);
     for block in thread::all() {
-        is_left(block, own, &mut patience);
+        is_left(block, own, Others::Away, &mut patience);
     }
 }
 
@@ -205,8 +279,8 @@ fn first_has_ended() -> bool {
 /// The same; not run at all (none) where the others do not leave their hooks soon.
 pub fn if_alone<R>(run: impl FnOnce() -> R) -> Option<R> {
     let (own, mut patience) = (thread::current(), SHORT);
-    close(own);
-    let alone = thread::all().all(|block| is_left(block, own, &mut patience));
+    close(own, Others::Outside);
+    let alone = thread::all().all(|block| is_left(block, own, Others::Outside, &mut patience));
     if !alone {
         (dispatch::config().log)(b"another thread stays inside a hook: a number is not moved away");
     }
@@ -225,14 +299,25 @@ mod tests {
         const ALL: u64 = 1_000_000;
         let [own, stuck, other] = [(); 3].map(|()| ThreadBlock::inside());
         let mut patience = ALL;
-        assert!(is_left(&own, &own, &mut patience));
+        assert!(is_left(&own, &own, Others::Away, &mut patience));
         assert_eq!(patience, ALL);
-        assert!(!is_left(&stuck, &own, &mut patience));
+        assert!(!is_left(&stuck, &own, Others::Away, &mut patience));
         assert_eq!(patience, 0);
-        assert!(!is_left(&other, &own, &mut patience));
+        assert!(!is_left(&other, &own, Others::Away, &mut patience));
         // Who waits where a fork may go on, or has left, is not waited for.
         stuck.waits.store(1, SeqCst);
         other.state().store(OUTSIDE, SeqCst);
-        assert!(is_left(&stuck, &own, &mut patience) && is_left(&other, &own, &mut patience));
+        for others in [Others::Away, Others::Outside] {
+            assert!(is_left(&stuck, &own, others, &mut patience));
+            assert!(is_left(&other, &own, others, &mut patience));
+        }
+    }
+
+    #[test]
+    fn who_is_away_is_in_the_way_of_descriptors_only() {
+        let [own, away] = [(); 2].map(|()| ThreadBlock::inside());
+        away.away.store(1, SeqCst);
+        assert!(is_left(&away, &own, Others::Away, &mut 0));
+        assert!(!is_left(&away, &own, Others::Outside, &mut 0));
     }
 }

@@ -98,6 +98,10 @@ pub struct ThreadBlock {
     pub(crate) frame: UnsafeCell<Frame>,
     /// Nonzero while the thread, though inside a hook, waits where a fork may go on (`wait`, `quiesce`).
     pub(crate) waits: AtomicU32,
+    /// Nonzero while the thread waits in a call with nothing held (`culvert_sys::waits`): a fork may go on, whoever moves descriptors may not.
+    pub(crate) away: AtomicU32,
+    /// What it holds (`culvert_sys::waits`).
+    pub(crate) holds: AtomicU32,
     /// How often vfork was called without its child having gone yet: nonzero means that the child is running.
     pub(crate) vforks: AtomicU32,
     /// Signal actions as this process set them: the process's own table, or that of a child that shares memory only.
@@ -171,6 +175,8 @@ impl ThreadBlock {
                 refused: 0,
             }),
             waits: AtomicU32::new(0),
+            away: AtomicU32::new(0),
+            holds: AtomicU32::new(0),
             vforks: AtomicU32::new(0),
             actions: AtomicPtr::new(null_mut()),
             needed: Needed::new(),
@@ -237,6 +243,8 @@ impl ThreadBlock {
         self.pending().store(0, Relaxed);
         self.fs.store(0, Relaxed);
         self.waits.store(0, Relaxed);
+        self.away.store(0, Relaxed);
+        self.holds.store(0, Relaxed);
         self.vforks.store(0, Relaxed);
         self.actions.store(signal::actions::of_process(), Relaxed);
         self.filters.store(filters::common(), Relaxed);
@@ -447,6 +455,8 @@ pub(crate) extern "C" fn adopt() -> usize {
         let Some(block) = by_fs_base() else {
             return 0;
         };
+        // Locks of ours outside hooks would be counted in the program's memory.
+        culvert_sys::waits::end();
         // SAFETY: the thread's own block. A signal handler that comes in between finds a consistent one, too: its first hook gives the base back.
         unsafe { (*block.frame.get()).claimed_gs = base };
         set_gs_base(core::ptr::from_ref(block) as usize);
@@ -467,7 +477,7 @@ pub(crate) extern "C" fn adopt() -> usize {
         );
         let block = if gs_base() == 0 {
             // Not by its FS base: a thread that found no memory for a block may have its maker's.
-            crate::quiesce::before_thread();
+            crate::quiesce::before_thread(false);
             take()
         } else {
             own()

@@ -10,9 +10,12 @@ use crate::process;
 use crate::resolver::MountId;
 use crate::run::Run;
 use crate::shadow;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_drivers::Proof;
+use culvert_sys::waits::{self, Holding};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
@@ -84,7 +87,18 @@ pub struct NodeLocks {
 /// A held lock.
 pub struct NodeLock<'a> {
     word: &'a AtomicU32,
+    /// None: it may be held where others fork. To the child it is its parent's, which lives.
+    _holding: Option<Holding>,
 }
+
+/// One that stands for the turns of threads at the offsets of descriptions that the kernel keeps since.
+pub type Lent = Arc<LentLock>;
+
+/// As [`NodeLock`], but any thread may release it.
+pub struct LentLock(&'static AtomicU32);
+
+/// Those that are held, each with its group.
+static LENT: Mutex<Vec<(usize, Weak<LentLock>)>> = Mutex::new(Vec::new());
 
 impl NodeLocks {
     /// Not mapped yet.
@@ -190,10 +204,65 @@ impl NodeLocks {
     pub fn lock(&self, mount: MountId, node: Node) -> NodeLock<'_> {
         let word = self.word(mount, node);
         let me = self.owner();
+        let _holding = Some(Holding::new());
         if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
-            self.wait(word, me, 0);
+            self.wait(word, me, 0, &|| false);
         }
-        NodeLock { word }
+        NodeLock { word, _holding }
+    }
+
+    /// The same; other threads may fork while this one waits for it, and in calls of drivers that wait while it has it.
+    #[inline]
+    pub fn lock_beside_forks(&self, mount: MountId, node: Node) -> NodeLock<'_> {
+        let Some(address) = self.address() else {
+            return self.lock(mount, node);
+        };
+        let (word, me) = (&Self::words(address)[group(mount, node)], self.owner());
+        if word.compare_exchange(0, me, Acquire, Relaxed).is_err() {
+            self.wait(word, me, 0, &|| false);
+        }
+        NodeLock {
+            word,
+            _holding: None,
+        }
+    }
+
+    /// Locks the word of `node` for other threads of this process, which may be several. None where it cannot be had soon.
+    pub fn lend(&self, mount: MountId, node: Node) -> Option<Lent> {
+        let (address, group) = (self.address()?, group(mount, node));
+        let mut lent = LENT.lock();
+        lent.retain(|(_, lock)| lock.strong_count() != 0);
+        let known = lent.iter().find(|(of, _)| *of == group);
+        if let Some(known) = known.and_then(|(_, lock)| lock.upgrade()) {
+            return Some(known);
+        }
+        let (word, me) = (&Self::words(address)[group], self.owner());
+        // Not for a thread of this process: it may wait for us.
+        let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
+        let lock =
+            (taken || self.wait(word, me, me, &|| false)).then(|| Arc::new(LentLock(word)))?;
+        lent.push((group, Arc::downgrade(&lock)));
+        Some(lock)
+    }
+
+    /// In a forked child: they are the parent's.
+    pub fn forget_lent() {
+        LENT.lock().clear();
+    }
+
+    /// Locks the word of `node`, unless it `is_lent` to this thread.
+    #[inline]
+    pub fn lock_but(
+        &self,
+        mount: MountId,
+        node: Node,
+        is_lent: &dyn Fn() -> bool,
+    ) -> Option<NodeLock<'_>> {
+        let word = self.word(mount, node);
+        let me = self.owner();
+        let _holding = Some(Holding::new());
+        let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
+        (taken || self.wait(word, me, 0, is_lent)).then(|| NodeLock { word, _holding })
     }
 
     /// Locks the word of `node`, unless `other` has it, or whoever has it keeps it for a second (it may wait for us): None then.
@@ -201,14 +270,18 @@ impl NodeLocks {
         let word = self.word(mount, node);
         let me = self.owner();
         let taken = word.compare_exchange(0, me, Acquire, Relaxed).is_ok();
-        (taken || self.wait(word, me, other)).then(|| NodeLock { word })
+        let _holding = Some(Holding::new());
+        (taken || self.wait(word, me, other, &|| false)).then(|| NodeLock { word, _holding })
     }
 
     /// Locks the word of `node` unless it is held.
     pub fn try_lock(&self, mount: MountId, node: Node) -> Option<NodeLock<'_>> {
         let word = self.word(mount, node);
         let taken = word.compare_exchange(0, self.owner(), Acquire, Relaxed);
-        taken.is_ok().then(|| NodeLock { word })
+        taken.is_ok().then(|| NodeLock {
+            word,
+            _holding: Some(Holding::new()),
+        })
     }
 
     /// Takes a word that is held, or that somebody waits for.
@@ -217,15 +290,15 @@ impl NodeLocks {
     /// the owner cannot take the word again and again before the sleeper has run. The mark of one that was killed meanwhile is
     /// harmless: whoever sleeps out his patience may take a free word.
     ///
-    /// False: `other`, not 0, has it, or the wait has lasted [`LONG`] times [`PATIENCE`].
+    /// False: `other`, not 0, has it, or the wait has lasted [`LONG`] times [`PATIENCE`]; or it has `ended`.
     #[cold]
-    fn wait(&self, word: &AtomicU32, me: u32, other: u32) -> bool {
+    fn wait(&self, word: &AtomicU32, me: u32, other: u32, ended: &dyn Fn() -> bool) -> bool {
         let mut slept = false;
         let mut waits = 0;
         loop {
             let now = word.load(Relaxed);
             let owner = now & OWNER_MASK;
-            if other != 0 && (owner == other || waits > LONG) {
+            if other != 0 && (owner == other || waits > LONG) || ended() {
                 return false;
             }
             if owner == 0 && (slept || now & STARVING == 0) {
@@ -250,7 +323,7 @@ impl NodeLocks {
             const FUTEX_WAIT: usize = 0;
             // SAFETY: the word and the time limit outlive the call.
             let woken = unsafe {
-                syscall::call(
+                waits::call(
                     nr::FUTEX,
                     [
                         word.as_ptr() as usize,
@@ -409,9 +482,20 @@ impl Default for NodeLocks {
 impl Drop for NodeLock<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.word.fetch_and(STARVING, Release) & WAITERS != 0 {
-            wake(self.word);
-        }
+        release(self.word);
+    }
+}
+
+impl Drop for LentLock {
+    fn drop(&mut self) {
+        release(self.0);
+    }
+}
+
+#[inline]
+fn release(word: &AtomicU32) {
+    if word.fetch_and(STARVING, Release) & WAITERS != 0 {
+        wake(word);
     }
 }
 

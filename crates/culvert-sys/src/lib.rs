@@ -13,6 +13,7 @@ pub mod place;
 pub mod sync;
 pub mod syscall;
 pub mod trust;
+pub mod waits;
 
 pub use abort::abort;
 pub use errno::Errno;

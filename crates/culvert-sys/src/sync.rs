@@ -1,9 +1,9 @@
 //! Futex locks for code inside hooks: no poisoning, no thread-local state, no libc (futex(2)).
 //!
 //! They are process-private. Fork is made safe by the interception engine, which lets no other thread be inside a hook while the
-//! process forks, so no lock is ever copied held.
+//! process forks, but those that wait there with no lock held ([`waits`]): so no lock is ever copied held.
 
-use crate::{nr, syscall};
+use crate::{nr, syscall, waits};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
 /// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky", mutex 2).
@@ -43,10 +43,12 @@ pub fn futex_wake(word: &AtomicU32, count: usize) {
 unsafe impl lock_api::RawMutex for RawFutex {
     #[allow(clippy::declare_interior_mutable_const)] // lock_api's way to name the initial value
     const INIT: Self = Self(AtomicU32::new(0));
-    type GuardMarker = lock_api::GuardSend;
+    // A thread counts what it holds, so that it must be the one that releases it.
+    type GuardMarker = lock_api::GuardNoSend;
 
     #[inline]
     fn lock(&self) {
+        waits::add(1);
         if self.0.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             while self.0.swap(2, Acquire) != 0 {
                 futex_wait(&self.0, 2);
@@ -56,7 +58,11 @@ unsafe impl lock_api::RawMutex for RawFutex {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.0.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        let taken = self.0.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+        if taken {
+            waits::add(1);
+        }
+        taken
     }
 
     #[inline]
@@ -64,7 +70,19 @@ unsafe impl lock_api::RawMutex for RawFutex {
         if self.0.swap(0, Release) == 2 {
             futex_wake(&self.0, 1);
         }
+        waits::add(-1);
     }
+}
+
+/// Releases a lock that a thread has taken which is not there any more: the process is a forked child.
+///
+/// # Safety
+/// The lock is held, and nobody will use or release what its holder had.
+pub unsafe fn release_of_another<T>(lock: &Mutex<T>) {
+    // It was another thread that has counted it.
+    waits::add(1);
+    // SAFETY: the caller's promise.
+    unsafe { lock.force_unlock() };
 }
 
 /// A mutual-exclusion lock for use inside hooks.

@@ -35,7 +35,7 @@ pub const INFO: DriverInfo = DriverInfo {
             name: "rule",
             value: "WORD+WORD...",
             summary: "operations (read, write, lookup, ..., any), path=GLOB, offset=BYTES; after=N, every=N, times=N, probability=P; \
-                      errno=NAME, delay=TIME, short=BYTES|random, action=crash|panic|abort|loop; may be given again",
+                      errno=NAME, delay=TIME, until=FIFO, short=BYTES|random, action=crash|panic|abort|loop; may be given again",
         },
         OptionInfo {
             name: "seed",

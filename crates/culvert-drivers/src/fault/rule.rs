@@ -24,6 +24,7 @@ const KEYS: &[&str] = &[
     "probability",
     "errno",
     "delay",
+    "until",
     "short",
     "action",
 ];
@@ -54,6 +55,8 @@ pub struct Rule {
 pub struct Effect {
     /// Waits, in nanoseconds.
     pub delay: u64,
+    /// Waits until somebody writes to this FIFO; the path ends in NUL.
+    pub until: Option<Vec<u8>>,
     /// Moves this many bytes at most.
     pub short: Option<Short>,
     /// Does not do it, but this.
@@ -160,6 +163,10 @@ impl Rule {
                     wrong("a time up to an hour with its unit (10ms; ns, us, ms, s)")
                 })?;
             }
+            "until" if value.starts_with(b"/") && !value.contains(&0) => {
+                self.effect.until = Some([value, b"\0"].concat());
+            }
+            "until" => return Err(wrong("the absolute path of a FIFO")),
             "short" if value == b"random" => self.effect.short = Some(Short::Random),
             "short" => self.effect.short = Some(Short::Bytes(from_one()? as usize)),
             _ => {
@@ -183,7 +190,7 @@ impl Rule {
         }
         if self.effect == Effect::default() {
             return Err(
-                "nothing is to happen (errno=, delay=, short= or action= is needed)".into(),
+                "nothing is to happen (errno=, delay=, until=, short= or action= is needed)".into(),
             );
         }
         for (key, given) in [
@@ -303,6 +310,7 @@ mod tests {
             ("read+errno=0", "errno=0: the name of an errno"),
             ("read+errno=4096", "errno=4096"),
             ("read+errno=EIO+action=crash", "one errno or one action"),
+            ("read+until=x", "until=x: the absolute path of a FIFO"),
             ("read+delay=10", "delay=10: a time"),
             ("read+delay=0s", "delay=0s: a time"),
             ("read+delay=99999999999999999999s", "a time"),

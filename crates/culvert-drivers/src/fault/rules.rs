@@ -107,6 +107,7 @@ impl Rules {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<usize> {
         let (mut delay, mut room, mut end) = (0u64, range.wanted, None);
+        let mut until = None;
         for (number, rule) in self.among(selected) {
             if !rule.is_about(operation) {
                 continue;
@@ -126,6 +127,7 @@ impl Rules {
                 continue;
             };
             delay = delay.saturating_add(rule.effect.delay);
+            until = until.or(rule.effect.until.as_deref());
             match rule.effect.short {
                 Some(Short::Bytes(most)) => room = room.min(most),
                 Some(Short::Random) if range.wanted > 0 => {
@@ -139,6 +141,9 @@ impl Rules {
             }
         }
         effect::wait(delay, interrupted)?;
+        if let Some(fifo) = until {
+            effect::until(fifo, interrupted)?;
+        }
         match end {
             None => Ok(room),
             Some((_, End::Action(action))) => action.run(),

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use culvert::{Errno, Error, FileKind, Result};
 use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, own_descriptors, syscall};
+use culvert_sys::{nr, own_descriptors, syscall, waits};
 
 pub(super) use linux::{
     AT_EMPTY_PATH, AT_REMOVEDIR, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, O_CLOEXEC, O_CREAT,
@@ -194,7 +194,7 @@ fn status_with(fd: i32, name: Option<&Name>, mask: u32) -> Result<linux::statx> 
     };
     // SAFETY: the path is NUL-terminated; the kernel fills the struct that we own, plain data for which zero is a value.
     unsafe {
-        syscall::call(
+        waits::call(
             nr::STATX,
             [
                 fd as usize,
@@ -336,7 +336,7 @@ pub(super) fn list(fd: i32, into: &mut Vec<u8>) -> Result<()> {
     let arguments = [fd as usize, into.as_mut_ptr() as usize, into.capacity()];
     // SAFETY: the kernel writes at most the capacity, and says how much, which is then initialised.
     unsafe {
-        let length = syscall::call(nr::GETDENTS64, arguments)?;
+        let length = waits::call(nr::GETDENTS64, arguments)?;
         into.set_len(length.min(into.capacity()));
     }
     Ok(())
@@ -354,8 +354,15 @@ pub(super) fn statfs(fd: i32) -> Result<linux::statfs> {
 
 /// A call on a descriptor alone: fsync, fdatasync, syncfs.
 pub(crate) fn descriptor_call(number: usize, fd: i32) -> Result<()> {
+    let arguments = [fd as usize];
     // SAFETY: touches no memory of ours.
-    unsafe { syscall::call(number, [fd as usize]) }?;
+    unsafe {
+        match number {
+            // A child would have what is not closed yet.
+            nr::CLOSE => syscall::call(number, arguments),
+            _ => waits::call(number, arguments),
+        }
+    }?;
     Ok(())
 }
 

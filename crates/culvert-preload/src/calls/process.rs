@@ -109,6 +109,12 @@ fn child(flags: CloneFlags) {
     let process = process::get();
     process::forget_pid();
     crate::ending::forked();
+    if culvert_intercept::forked_beside_others() {
+        crate::node_locks::NodeLocks::forget_lent();
+        process
+            .table
+            .each(|_, description| description.forget_turn());
+    }
     process.table.posix_locks.forget_all(flags.files());
     let other_table = tables::forked(flags.files());
     if !flags.files() && tables::are_asked_for() {

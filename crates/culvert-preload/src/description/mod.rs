@@ -7,6 +7,7 @@
 
 mod flags;
 mod offset;
+mod turns;
 
 pub use flags::{given_to_strangers, may_read, may_write};
 pub use offset::kernel_seek;
@@ -356,10 +357,10 @@ impl Description {
     }
 
     /// Makes the kernel the keeper: `replace` is given the offset and makes the description's descriptors ones of a file, while no other thread
-    /// reads or writes through them; it says whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
+    /// begins to read or write at it; it says whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
     pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<Kept, Errno>) -> Result<(), Errno> {
-        self.privately(|offset| {
-            let kept = replace(*offset)?;
+        self.from_private(|offset| {
+            let kept = replace(offset)?;
             self.tell_shared();
             self.flags_known.store(NOT_KNOWN, Relaxed);
             self.set_state(match kept {

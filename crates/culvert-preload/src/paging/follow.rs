@@ -60,13 +60,17 @@ impl Drop for Opened {
     }
 }
 
-/// The lock of the node of `description`, where its file may have a shadow that follows.
+/// The lock of the node of `description`, where its file may have a shadow that follows; none also where it stands for the turn that this thread has at its offset.
 #[inline]
 pub fn lock(description: &Description) -> Option<NodeLock<'static>> {
-    description.changes.then(|| {
-        let locks = &process::get().node_locks;
-        locks.lock(description.mount, description.node)
-    })
+    let locks = &process::get().node_locks;
+    match description.changes {
+        // It may have come to stand for this thread's turn, which only its end releases.
+        true => locks.lock_but(description.mount, description.node, &|| {
+            description.is_lent_to_us()
+        }),
+        false => None,
+    }
 }
 
 /// Of a group's word: some of its shadows follow their files. The other bits count ([`crate::gone`]).

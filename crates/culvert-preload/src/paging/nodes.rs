@@ -459,7 +459,7 @@ pub fn forked() {
     for lock in [&CHANGES, &FLUSHING] {
         if lock.is_locked() {
             // SAFETY: whoever has it is in the parent: it was in a hook for longer than a fork waits, for the pager or a driver.
-            unsafe { lock.force_unlock() };
+            unsafe { culvert_sys::sync::release_of_another(lock) };
         }
     }
     if SOME_STAY.load(Relaxed) {

@@ -4,6 +4,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use culvert_sys::sync::{futex_wait, futex_wake};
+use culvert_sys::waits::Holding;
 
 /// Set while a writer is inside.
 const WRITER: u32 = 1 << 30;
@@ -21,26 +22,28 @@ pub(super) struct TreeLock {
 }
 
 /// Inside the lock until dropped.
-pub(super) struct Inside<'a>(&'a TreeLock);
+pub(super) struct Inside<'a>(&'a TreeLock, #[allow(dead_code)] Holding);
 
 impl TreeLock {
     pub(super) fn read(&self) -> Inside<'_> {
+        let holding = Holding::new();
         loop {
             let inside = self.inside.load(SeqCst);
             if inside & (WRITER | WANTED) != 0 {
                 self.sleep(inside);
             } else if self.step(inside, inside + 1) {
-                return Inside(self);
+                return Inside(self, holding);
             }
         }
     }
 
     pub(super) fn write(&self) -> Inside<'_> {
+        let holding = Holding::new();
         loop {
             let inside = self.inside.load(SeqCst);
             if inside & (WRITER | READERS) == 0 {
                 if self.step(inside, WRITER) {
-                    return Inside(self);
+                    return Inside(self, holding);
                 }
             } else if inside & WANTED != 0 || self.step(inside, inside | WANTED) {
                 self.sleep(inside | WANTED);

@@ -72,6 +72,7 @@ mod removed;
 mod rings;
 mod saying;
 mod sharing;
+mod slow_drivers;
 mod sockets;
 mod static_directories;
 mod static_tls;

@@ -61,7 +61,7 @@ fn state_by_force() -> MutexGuard<'static, State> {
         return state;
     }
     // SAFETY: whoever had it is in another process.
-    unsafe { STATE.force_unlock() };
+    unsafe { culvert_sys::sync::release_of_another(&STATE) };
     STATE.lock()
 }
 
