@@ -201,7 +201,10 @@ pub fn write_part(directory: &Path, name: &str, figures: &[Figure]) {
 
 /// Puts the last table into `docs/figures.md`.
 pub fn into_figures(root: &Path) -> ExitCode {
-    let (table, figures) = (root.join("bench/results/table.md"), root.join("docs/figures.md"));
+    let (table, figures) = (
+        root.join("bench/results/table.md"),
+        root.join("docs/figures.md"),
+    );
     let (Ok(table), Ok(text)) = (fs::read_to_string(&table), fs::read_to_string(&figures)) else {
         eprintln!(
             "bench: {} or {} is missing: run bench/run first",

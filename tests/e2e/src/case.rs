@@ -2,11 +2,13 @@
 
 mod difference;
 mod kernel;
+mod parting;
 
 use crate::driver::Driver;
 use crate::process::{Finished, LIMIT, run_within};
 use crate::world::{Native, World, world};
 use difference::{difference, shown, without_our_lines};
+use parting::{parting, traced};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
@@ -241,24 +243,44 @@ impl Case {
     pub fn same(&self, argv: &[&str]) -> Finished {
         let native = self.natively(argv);
         let ours = self.through_culvert(argv);
-        self.compare(native, ours, argv)
+        self.compare(native, ours, argv, |argv| self.through_culvert(argv))
     }
 
+    /// Demands the same result of both sides. `again` runs a command on the side of culvert.
     #[track_caller]
-    fn compare(&self, native: Finished, ours: Finished, argv: &[&str]) -> Finished {
+    fn compare(
+        &self,
+        native: Finished,
+        ours: Finished,
+        argv: &[&str],
+        again: impl FnOnce(&[&str]) -> Finished,
+    ) -> Finished {
         let compared = if self.strict {
             ours.clone()
         } else {
             without_our_lines(ours.clone())
         };
-        assert!(
-            native == compared,
-            "{}\n====== native {}\n====== culvert {}\n====== differences\n{}",
-            shown(argv),
-            native.report(),
-            ours.report(),
-            difference(&native, &compared)
-        );
+        if native != compared {
+            let line = match argv {
+                ["bash", "-c", script] => {
+                    let traced = traced(script);
+                    let words: Vec<&str> = traced.iter().map(String::as_str).collect();
+                    parting(
+                        &self.natively(&words),
+                        &without_our_lines(again(&words)),
+                        script,
+                    )
+                }
+                _ => String::new(),
+            };
+            panic!(
+                "{}\n====== native {}\n====== culvert {}\n====== differences\n{}\n{line}",
+                shown(argv),
+                native.report(),
+                ours.report(),
+                difference(&native, &compared)
+            );
+        }
         native
     }
 

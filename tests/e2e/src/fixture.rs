@@ -187,19 +187,13 @@ fn odd(tree: &Path, base: &Path) {
         put(tree, format!("times/{name}"), "");
     }
     settle_times(tree);
-    shell(
-        &tree.join("times"),
-        "touch -d @0 epoch; touch -d @-86400 before; touch -d @4102444800 future; touch -d @1600000000.123456789 ns",
-    );
+    shell(&tree.join("times"), script!("fixture/odd.sh"));
     set_id_modes(tree);
 }
 
 /// Modes of `odd/modes`, last of all, for they keep their maker out too.
 fn set_id_modes(tree: &Path) {
-    shell(
-        &tree.join("modes"),
-        "for f in 600 644 755 000 444 4755 2755 111; do chmod $f $f; done; for d in d700 d555 d1777 d000; do chmod ${d#d} $d; done",
-    );
+    shell(&tree.join("modes"), script!("fixture/set_id_modes.sh"));
 }
 
 /// Links of every kind.
@@ -298,17 +292,7 @@ fn real(tree: &Path) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
     shell(
         tree,
-        &format!(
-            "mkdir include doc src
-             cp -a /usr/include/linux include/ 2>/dev/null || :
-             cp -a /usr/include/*.h include/
-             (cd /usr/share/doc; find . -maxdepth 1 -type d | sort | head -n 80 | tail -n +2) | while read -r d; do cp -a /usr/share/doc/$d doc/ 2>/dev/null || :; done
-             cp -a {} src/ || :
-             for c in $(ls -d ${{CARGO_HOME:-$HOME/.cargo}}/registry/src/*/* 2>/dev/null | head -n 4); do cp -a $c src/; done
-             find . -type f -size +2M -delete
-             chmod -R u+rwX,go+rX .",
-            sources.display()
-        ),
+        &script!("fixture/real.sh", sources = sources.display()),
     );
     settle_times(tree);
 }
@@ -377,23 +361,7 @@ fn programs(tree: &Path) {
         "config.sh",
         "SETTING=value\ngreet() { echo \"greetings, $1\"; }\n",
     );
-    shell(
-        tree,
-        "cc -Iinc -o bin/hello hello.c
-         cc -static -Iinc -o bin/hello-static hello.c
-         mkdir lib; cc -shared -fPIC -o lib/libanswer.so lib.c
-         cc -o bin/linked use.c -Llib -lanswer -Wl,-rpath,'$ORIGIN/../lib'
-         chmod 755 bin/*; chmod 644 bin/not-executable
-         printf 'words and numbers\\n%s\\n' $(seq 1 500) > words; sqlite3 data.db 'create table t (n integer primary key, s text); with recursive c(n) as (select 1 union all select n+1 from c where n < 5000) insert into t select n, \"row \" || n from c; create index i on t (s);' || rm -f data.db
-         export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
-         export GIT_AUTHOR_DATE='2020-01-01T00:00:00Z' GIT_COMMITTER_DATE='2020-01-01T00:00:00Z'
-         git init -q -b main work; cd work
-         for i in 1 2 3 4 5; do seq 1 $((i * 300)) > numbers; mkdir -p d$i; echo $i > d$i/file; git add .; git commit -q -m \"commit $i\"; done
-         git tag -a -m tagged v1; cd ..
-         git clone -q --bare work repo.git; git -C repo.git repack -qad
-         if command -v javac >/dev/null; then mkdir classes; javac -d classes Hello.java; jar cfe hello.jar Hello -C classes . ; fi
-         chmod -R go+rX .",
-    );
+    shell(tree, script!("fixture/programs.sh"));
     settle_times(tree);
     // git compares the index of the work tree with the times of its files.
     shell(

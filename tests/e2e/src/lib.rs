@@ -12,6 +12,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod script;
+
 mod case;
 mod driver;
 mod environments;
@@ -25,6 +28,7 @@ pub use driver::Driver;
 pub use environments::can_be_made;
 pub use fixture::Tree;
 pub use process::{Finished, run, run_within};
+pub use script::filled;
 pub use suites::{sources, suite};
 pub use world::{Native, World, open_to_all, world};
 

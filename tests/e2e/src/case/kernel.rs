@@ -72,6 +72,6 @@ impl Case {
     pub fn same_on_kernel_mount_with(&self, words: &[&str], argv: &[&str]) -> Finished {
         let native = self.natively(argv);
         let ours = self.through_kernel(words, argv);
-        self.compare(native, ours, argv)
+        self.compare(native, ours, argv, |argv| self.through_kernel(words, argv))
     }
 }

@@ -3,10 +3,10 @@
 use culvert_e2e::{Case, User};
 
 /// Names, types, modes, owners, sizes, times, link targets and contents of everything.
-const EVERYTHING: &str = "cd $M; find . -type d -printf '%P d %m %U %G %T@\\n' -o -printf '%P %y %m %n %U %G %s %T@ %l\\n' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum";
+const EVERYTHING: &str = script!("archives/everything.sh");
 
 /// The same without owners and counts of hard links, which not every kind keeps.
-const CONTENTS: &str = "cd $M; find . -mindepth 1 -type d -printf '%P d %m %T@\\n' -o -printf '%P %y %m %s %T@ %l\\n' | LC_ALL=C sort; find . -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum";
+const CONTENTS: &str = script!("archives/contents.sh");
 
 fn compare(tree: &str, kind: &str, script: &str) {
     Case::new(&format!("archive-{tree}-{kind}"), User::Me)
@@ -39,15 +39,7 @@ kinds! {
 /// Reads at random places, small and large, of a member of a compressed archive, and again after the index is cached.
 fn random_reads(kind: &str) {
     let case = Case::new(&format!("random-{kind}"), User::Me).mount("odd", kind, "mnt");
-    let script = r#"cd $M; python3 -c '
-import hashlib, os, random
-random.seed(7)
-for name in ["big.txt", "data.bin", "sparse.bin"]:
-    f = os.open(name, os.O_RDONLY); size = os.fstat(f).st_size; h = hashlib.md5()
-    for _ in range(300):
-        at = random.randrange(size); h.update(os.pread(f, random.choice([1, 100, 4096, 70000]), at))
-    print(name, size, h.hexdigest())
-'"#;
+    let script = script!("archives/random_reads.sh");
     case.good(script);
     case.good(script);
 }

@@ -226,7 +226,10 @@ fn a_target_in_its_source() {
         }
         let done = place.run(
             &mounts,
-            &format!("S={}; cat $S/inner/file && ls $S/inner && echo more > $S/inner/more && cat $S/more && rm $S/inner/more && ls $S/inner/inner", place.source),
+            &script!(
+                "bad_directories/a_target_in_its_source.sh",
+                source = place.source
+            ),
         );
         // Bound, the second `inner` is the directory below the mount. The pure bypass knows that directory by its identity, also where
         // the source shows it: there the mount is seen again.
@@ -258,7 +261,8 @@ fn a_source_on_another_mount_and_a_target_in_another() {
         if private == "--private" && !world().is_root() {
             continue;
         }
-        let script = "cat $T/file $T/below/deep $T/again/deep && echo x > $T/again/new && cat $T/below/new && rm $T/below/new && ls $T/again";
+        let script =
+            script!("bad_directories/a_source_on_another_mount_and_a_target_in_another.sh");
         let done = place.run(&[private, "-v", &outer, "-v", &inner], script);
         assert_eq!(
             (done.status.as_str(), done.text().as_str()),
@@ -282,7 +286,7 @@ fn a_directory_that_cannot_be_written() {
     let place = Place::new("not-writable", User::Nobody);
     fs::set_permissions(&place.source, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let mount = format!("{}:{}", place.source, place.target);
-    let script = "cat $T/file; echo x > $T/new; echo x >> $T/file; rm -f $T/file; mkdir $T/d; mv $T/file $T/other; chmod 600 $T/file; ln -s a $T/l";
+    let script = script!("bad_directories/a_directory_that_cannot_be_written.sh");
     for (options, word, times) in [
         ("", "Permission denied", 6),
         (":driven", "Permission denied", 6),
@@ -404,9 +408,12 @@ fn a_full_shared_memory_is_enomem_where_files_are_mapped() {
         let place = Place::new(&format!("full-mapped-{user}"), User::Me);
         let (culvert, target) = (world().culvert.display(), &place.target);
         let program = place.case.program("full_memory.py");
-        let script = format!(
-            "mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm && cd / && setpriv --reuid={user} --regid={user} --clear-groups \\
-             {culvert} run --no-private --mount type=memory,size=1g,target={target} -- python3 {program} {target}"
+        let script = script!(
+            "bad_directories/a_full_shared_memory_is_enomem_where_files_are_mapped.sh",
+            user,
+            culvert,
+            target,
+            program
         );
         let done = outside(&place.case, &script);
         let expected = "small ok\nsparse ENOMEM\nwrite ENOSPC True\nmoved ENOMEM\nsmall ok b'x\\x07x'\nread True b'y'\nagain ok b'\\x07z'\n";
@@ -424,15 +431,12 @@ fn a_full_shared_memory_is_enospc() {
     let culvert = world().culvert.display();
     let target = &place.target;
     // More is asked for than there is, in three ways: write, a hole written through a mapping's twin, fallocate.
-    let inside = "cd $T
-        dd if=/dev/zero of=big bs=1M count=200; echo dd $?
-        echo more > small || echo small $?
-        test $(stat -c %s big) -gt 30000000 && test $(stat -c %s big) -lt 67108864 && echo filled
-        tail -c 10 big | od -An -c | head -n 1
-        rm big && fallocate -l 200M huge || echo fallocate $?
-        rm -f huge; dd if=/dev/zero of=again bs=1M count=20 2>/dev/null && echo again; stat -c %s again";
-    let script = format!(
-        "mount -t tmpfs -o size=64m tmpfs /dev/shm && {{ {culvert} run --no-private --mount type=memory,size=1g,target={target} -- bash -c 'T={target}; {inside}'; echo status $?; }}"
+    let inside = script!("bad_directories/a_full_shared_memory_is_enospc-inside.sh");
+    let script = script!(
+        "bad_directories/a_full_shared_memory_is_enospc.sh",
+        culvert,
+        target,
+        inside
     );
     let done = outside(&place.case, &script);
     let said = done.text();
@@ -450,8 +454,10 @@ fn a_full_shared_memory_is_enospc() {
     );
 
     // Nothing is left before the run begins: another place is found, or the reason is told.
-    let script = format!(
-        "mount -t tmpfs -o size=64m tmpfs /dev/shm && dd if=/dev/zero of=/dev/shm/full bs=1M 2>/dev/null; {culvert} run --no-private --mount type=memory,target={target} -- bash -c 'echo x > {target}/x && cat {target}/x'; echo status $?"
+    let script = script!(
+        "bad_directories/a_full_shared_memory_is_enospc-2.sh",
+        culvert,
+        target
     );
     let done = outside(&place.case, &script);
     let said = done.text();
@@ -480,17 +486,16 @@ on_each_driver! {
     };
 
     file_size_limit |case| {
-        case.good("cd $M && { (ulimit -f 8; head -c 20000 /dev/zero > big; echo $?; trap \"\" XFSZ; head -c 20000 /dev/zero > big2; echo $?; echo x >> big2; truncate -s 10000 big3; echo $?); stat -c %s big big2; } 2>&1 | sed 's/line 1: *[0-9]*/line 1/'");
+        case.good(script!("bad_directories/file_size_limit.sh"));
     };
 
     few_descriptors_for_writers |case| {
         // Each file that is driven by a descriptor of the kernel's costs two.
         let many = if case.driver() == Some(Driver::Driven) { "exec 5>a 9>e" } else { "exec 5>a 6>b 7>c 8>d 9>e" };
-        case.good(&format!("cd $M && mkdir d && (ulimit -n 16; for i in 1 2 3 4 5 6 7 8; do echo $i > d/$i; done; cat d/*; cp -r d e; ls e; rm -r d e; exec 9>f 10<f; echo x >&9; cat <&10)
-            (ulimit -n 16; {many}; echo five >&5; echo nine >&9; cat a e); ls"));
+        case.good(&script!("bad_directories/few_descriptors_for_writers.sh", many));
     };
 
     little_address_space_for_writers |case| {
-        case.good("cd $M && (ulimit -v 120000; head -c 3000000 /dev/zero > big; stat -c %s big; cp big copy; cmp big copy && echo same; mkdir d; mv copy d; ls -R; rm -r d big)");
+        case.good(script!("bad_directories/little_address_space_for_writers.sh"));
     };
 }

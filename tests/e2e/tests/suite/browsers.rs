@@ -24,23 +24,14 @@ fn looks_the_same(browser: &str, name: &str, driver: Driver, page: &str, profile
     // Nothing that would look for a network.
     let run = match browser {
         "chromium" => {
-            "chromium --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync \
-             --disable-breakpad --user-data-dir=$F --window-size=400,300 --screenshot=$W/shot.png file://$D/page.html"
+            script!("browsers/chromium.sh")
         }
         _ => {
-            "for p in app.update.enabled app.normandy.enabled network.captive-portal-service.enabled network.connectivity-service.enabled \
-               toolkit.telemetry.enabled datareporting.policy.dataSubmissionEnabled browser.safebrowsing.malware.enabled \
-               browser.safebrowsing.phishing.enabled extensions.systemAddon.update.enabled browser.shell.checkDefaultBrowser; do
-               echo \"user_pref(\\\"$p\\\", false);\"; done > $F/user.js; echo 'user_pref(\"services.settings.server\", \"data:,\");' >> $F/user.js
-             MOZ_CRASHREPORTER_DISABLE=1 firefox-esr --headless --no-remote --profile $F --window-size 400,300 --screenshot $W/shot.png file://$D/page.html"
+            script!("browsers/looks_the_same.sh")
         }
     };
     // Both leave locks and sockets in their profile; what is in it differs from run to run.
-    let script = format!(
-        "export HOME=$W/home XDG_RUNTIME_DIR=$W/run; mkdir -p -m 700 $HOME $XDG_RUNTIME_DIR; D={page}/pages; F={profile}/profile; mkdir -p $D $F
-         printf %s \"$PAGE\" > $D/page.html; printf %s \"$STYLE\" > $D/style.css; printf %s \"$SCRIPT\" > $D/script.js
-         {run} > $W/said 2>&1; echo $?; md5sum < $W/shot.png || cat $W/said; ls $D; test -n \"$(ls $F)\" && echo a profile"
-    );
+    let script = script!("browsers/looks_the_same-2.sh", page, profile, run);
     let case = case
         .variable("PAGE", PAGE)
         .variable("STYLE", STYLE)

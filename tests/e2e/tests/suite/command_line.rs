@@ -197,9 +197,10 @@ fn nested_runs_add_mounts() {
     }
     let case = case("nested").odd();
     let culvert = world().culvert.display().to_string();
-    let script = format!(
-        "cat $M/hello.txt; '{culvert}' run -v {} -- bash -c 'cat $M/hello.txt $B/other/a; cd $M; cat $B/other/a; exec 3<$B/other/a; '{culvert}' run -- cat $M/dir/a.txt $B/other/a <&3'; cat $B/other/a",
-        good_mount()
+    let script = script!(
+        "command_line/nested_runs_add_mounts.sh",
+        culvert,
+        good_mount = good_mount()
     );
     let done = case.through_culvert(&["bash", "-c", &script]);
     assert_eq!(
@@ -215,8 +216,7 @@ fn nested_runs_add_mounts() {
         done.report()
     );
     // An archive in a mount is a source, too.
-    let pack = "mkdir in; echo innermost > in/file; tar cf inner.tar in; tar cf outer.tar inner.tar; \
-        exec $B/bin/culvert run -v outer.tar:$B/other -- $B/bin/culvert run -v $B/other/inner.tar:$B/mnt2 -- cat $B/mnt2/in/file";
+    let pack = script!("command_line/nested_runs_add_mounts-pack.sh");
     let done = case.natively(&["bash", "-c", pack]);
     assert_eq!(done.text(), "innermost\n", "{}", done.report());
 }
@@ -268,7 +268,11 @@ fn both_ways_of_naming_a_mount() {
         );
     }
     // Without `--`; with relative names; onto a target that does not exist.
-    let done = case.natively(&["bash", "-c", &format!("cp {source} x.tar; $B/bin/culvert run -v x.tar:here cat here/a && $B/bin/culvert run -v ./x.tar:$W/new -- sh -c 'cat new/a; ls new'; find . -type d")]);
+    let done = case.natively(&[
+        "bash",
+        "-c",
+        &script!("command_line/both_ways_of_naming_a_mount.sh", source),
+    ]);
     assert_eq!(done.status, "exit 0", "{}", done.report());
     assert!(
         done.text().starts_with("good a\ngood a\na\nd\n"),
@@ -313,13 +317,7 @@ fn the_index_is_built_once_and_follows_the_content() {
         return;
     }
     let case = case("index");
-    let script = "export XDG_CACHE_HOME=$W/cache; for i in 1 2; do
-            tar czf x.tar.gz --transform 's,.*,name,' --mtime=@0 $O/outside.txt 2>/dev/null; touch -d @1500000000 x.tar.gz; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/name
-            find cache -type f | wc -l; done
-         echo changed > f; tar czf x.tar.gz f; $B/bin/culvert run -v x.tar.gz:$B/other -- sh -c 'ls $B/other; cat $B/other/f'
-         for f in $(find cache -type f); do echo garbage > $f; done; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/f
-         for f in $(find cache -type f); do truncate -s 100 $f; done; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/f
-         for f in $(find cache -type f); do : > $f; done; $B/bin/culvert run -v x.tar.gz:$B/other -- cat $B/other/f";
+    let script = script!("command_line/the_index_is_built_once_and_follows_the_content.sh");
     let done = case.natively(&["bash", "-c", script]);
     assert_eq!(done.status, "exit 0", "{}", done.report());
     let text = done.text();
@@ -351,9 +349,7 @@ fn nothing_is_left_behind() {
         return;
     }
     let case = case("left");
-    let script = "export XDG_RUNTIME_DIR=$W/run; mkdir -m 700 run; count() { find run /dev/shm/culvert-$(id -u) -mindepth 1 -newer stamp 2>/dev/null | xargs -r grep -ls left-behind-marker 2>/dev/null | wc -l; }
-        touch stamp; mkdir left-behind-marker; $B/bin/culvert run -v $B/hostile/good.tar:$W/left-behind-marker -- bash -c 'cat left-behind-marker/a; (exec 3<left-behind-marker/d/b; busybox head -c 1 <&3 >/dev/null; bash -c \"md5sum <&3\" >/dev/null)'
-        $B/bin/culvert run -v $B/hostile/good.tar:$W/left-behind-marker -- true; $B/bin/culvert run -v $B/hostile/text.tar:$W/left-behind-marker -- true 2>/dev/null; find . -name '*.tmp' -o -name '*.new'; find $HOME -name '*.tmp'; count";
+    let script = script!("command_line/nothing_is_left_behind.sh");
     hostile();
     let done = case.natively(&["bash", "-c", script]);
     let text = done.text();

@@ -10,9 +10,12 @@ fn case(name: &str) -> Case {
 fn completed(case: &Case, shell: &str, command: &str, lines: &[&str]) -> Vec<String> {
     let lines: Vec<String> = lines.iter().map(|line| format!("'{line}'")).collect();
     let culvert = world().culvert.display();
-    let script = format!(
-        "cd $W; mkdir place; : > place/file; : > archive.tar; {culvert} completion {shell} > script || exit; PATH=$B/bin:$PATH {command} {}",
-        lines.join(" ")
+    let script = script!(
+        "completion/completed.sh",
+        culvert,
+        shell,
+        command,
+        join = lines.join(" ")
     );
     let done = case.natively(&["bash", "-c", &script]);
     assert_eq!(done.status, "exit 0", "{}", done.report());
@@ -104,7 +107,7 @@ fn fish_completes() {
         ("culvert drivers fau", "fault"),
     ];
     let typed: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
-    let command = "fish --no-config -c 'source $W/script; for line in $argv; complete -C $line | string split -f 1 \\t | string join \" \"; end; true'";
+    let command = script!("completion/fish_completes-command.sh");
     let found = completed(&case, "fish", command, &typed);
     for ((line, wanted), found) in lines.iter().zip(found) {
         assert_eq!(found, *wanted, "{line}");
@@ -171,7 +174,7 @@ fn doctor_says_what_to_do() {
         return;
     }
     let case = case("doctor");
-    let make = "mkdir -p $B/programs/kinds; chmod 755 $B/programs/kinds; printf '#!/usr/bin/env busybox\\nsh\\n' > $B/programs/kinds/by-env; printf '#!/bin/busybox sh\\n' > $B/programs/kinds/static; printf '#!%s/programs/kinds/static\\n' $B > $B/programs/kinds/twice; chmod 755 $B/programs/kinds/*; cp /bin/true $B/programs/kinds/group; chmod 2755 $B/programs/kinds/group; cp /bin/true $B/programs/kinds/owner; chmod 4755 $B/programs/kinds/owner; : > $B/programs/kinds/unreadable; chmod 711 $B/programs/kinds/unreadable; printf '#include <linux/io_uring.h>\\n#include <sys/syscall.h>\\nint main(void) { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(425), \"D\"(1), \"S\"(0) : \"rcx\", \"r11\", \"memory\"); return r == 1; }' > r.c; cc -o $B/programs/kinds/rings r.c; cp $B/programs/kinds/rings $B/programs/kinds/bwrap";
+    let make = script!("completion/doctor_says_what_to_do-make.sh");
     let made = case.alone(&["bash", "-c", make]);
     assert_eq!(made.status, "exit 0", "{}", made.report());
     let path = |name: &str| {

@@ -27,9 +27,7 @@ fn debuggers_are_told_of_one_namespace() {
 /// Errors of execve and execveat, and which of two is told.
 fn fails_to_execute(case: &Case) {
     let program = case.program("exec_errors");
-    case.good(&format!(
-        "{program} $M 2> $W/said || cat $W/said; cd $W && mkdir outside && {program} outside 2> $W/said || cat $W/said"
-    ));
+    case.good(&script!("confined/fails_to_execute.sh", program));
 }
 
 /// Compiled WebAssembly, Firefox's among it, sets the GS base by an instruction that nobody sees.

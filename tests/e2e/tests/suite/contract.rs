@@ -92,8 +92,7 @@ fn what_is_saved_of_an_open_file_is_there_in_the_next_program() {
         .directory(Driver::Memory)
         .options(format!("layer=trace,trace.to={}", log.display()));
     // Descriptors 8 and 9; the shell between does not look at 9.
-    let script = "cd $M; echo one > a; echo two > b; exec 8<a 9<b
-        exec bash -c 'read line <&8; echo $line; exec bash -c \"read line <&9; echo \\$line\"'";
+    let script = script!("contract/what_is_saved_of_an_open_file_is_there_in_the_next_program.sh");
     let done = case.through_culvert(&["bash", "-c", script]);
     assert_eq!(done.text(), "one\ntwo\n", "{}", done.report());
     let all = calls(&log);
@@ -214,10 +213,11 @@ fn the_kernel_server_calls_what_the_table_says() {
         let mut script = format!("python3 -B {} {target} || exit 1\n", program.display());
         if name.ends_with("watch") {
             // Another server goes on with what is open.
-            script += &format!(
-                "echo kept > {target}/f; exec 9<{target}/f; kill -9 {}
-                 read line <&9; echo $line; touch {source}/g; until [ -e {target}/g ]; do :; done",
-                mount.server().lines().last().expect("there is a server")
+            script += &script!(
+                "contract/the_kernel_server_calls_what_the_table_says.sh",
+                target,
+                last = mount.server().lines().last().expect("there is a server"),
+                source
             );
         }
         let done = shell(&script);

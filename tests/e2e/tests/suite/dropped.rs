@@ -5,15 +5,13 @@ use culvert_e2e::{Case, Driver, User, installed, not_tested, world};
 const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --clear-groups";
 
 /// Makes files in `$M` that all, and that only root, may read.
-const FILES: &str = "cd /; umask 022; chmod 755 $M; mkdir $M/sub; echo text > $M/f; seq 1 100000 > $M/sub/big; echo own > $M/own; chmod 600 $M/own; ";
+const FILES: &str = script!(part "dropped/files.sh");
 
 /// What somebody sees there.
-const LOOKS: &str = "id -u; cat $M/f $M/own; md5sum < $M/sub/big; ls $M; cd $M/sub && wc -l big; cd ..; cat f; echo > new";
+const LOOKS: &str = script!("dropped/looks.sh");
 
 fn ways() -> Vec<(&'static str, String)> {
-    let python = format!(
-        "python3 -c \"import os; os.setgroups([]); os.setgid(65534); os.setuid(65534); print(open(os.environ['M'] + '/f').read(), os.listdir(os.environ['M'] + '/sub')); os.execvp('sh', ['sh', '-c', '''{LOOKS}'''])\""
-    );
+    let python = script!("dropped/ways-python.sh", looks = LOOKS);
     vec![
         ("setpriv", format!("{NOBODY} sh -c '{LOOKS}'")),
         ("gosu", format!("gosu nobody sh -c '{LOOKS}'")),
@@ -27,12 +25,7 @@ fn ways() -> Vec<(&'static str, String)> {
             format!("{NOBODY} bash -c 'bash -c \"cat $M/f\"; env cat $M/f | sort'"),
         ),
         // A script, by its own name.
-        (
-            "setpriv",
-            format!(
-                "printf '#!/bin/sh -e\\necho \"$0\" \"$@\"; cat '$M'/f\\n' > $M/script; chmod 755 $M/script; cp -p $M/script $W/script; chmod 755 $W; {NOBODY} $W/script one 'two three'"
-            ),
-        ),
+        ("setpriv", script!("dropped/ways.sh", nobody = NOBODY)),
     ]
 }
 
@@ -63,8 +56,9 @@ fn what_another_user_executes_sees_archives() {
             not_tested(format!("{way} is not installed"));
             continue;
         }
-        case.script(&format!(
-            "cd /; {way} sh -c 'id -u; cat $M/hello.txt; stat -c %A,%U,%n $M/modes/*; cat $M/modes/600 $M/modes/644; md5sum $M/lines.txt'"
+        case.script(&script!(
+            "dropped/what_another_user_executes_sees_archives.sh",
+            way
         ));
     }
 }
@@ -108,12 +102,7 @@ fn memory_is_not_given_to_another_users_programs() {
         assert!(line.contains(part), "{said}");
     }
     // Those of the process itself are served, with the rights that it has.
-    let own = "import os
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-m = os.environ['M']
-print(open(m + '/f').read(), sorted(os.listdir(m)))
-try: open(m + '/own')
-except OSError as error: print(error)";
+    let own = script!("dropped/memory_is_not_given_to_another_users_programs-own.py");
     case.good(&format!("{FILES}python3 -c \"{own}\""));
 }
 
@@ -129,15 +118,13 @@ fn another_users_program_gains_nothing_by_what_it_inherits() {
         for attacker in ["attacker", "attacker-static"] {
             let attacker = case.program(attacker);
             // What root has open, mapped and shared with a process that stays.
-            let uses = "import mmap, os, sys
-f = open(os.environ['M'] + '/secret', 'r+b')
-m = mmap.mmap(f.fileno(), 0)
-if os.fork() == 0: os.execvp('sh', ['sh', '-c', 'echo ready; read -r _'])
-os.wait()";
-            let script = format!(
-                "cd /; umask 077; echo TOPSECRET > $M/secret; mkfifo $W/in $W/out
-                 python3 -c \"{uses}\" < $W/in > $W/out & exec 8> $W/in; read -r _ < $W/out
-                 {NOBODY} {attacker} TOP SECRET $M/secret 8>&-; echo $?; exec 8>&-; wait"
+            let uses =
+                script!("dropped/another_users_program_gains_nothing_by_what_it_inherits-uses.py");
+            let script = script!(
+                "dropped/another_users_program_gains_nothing_by_what_it_inherits.sh",
+                uses,
+                nobody = NOBODY,
+                attacker
             );
             let done = case.through_culvert(&["bash", "-c", &script]);
             assert_eq!(done.text(), "user 65534 found 0\n0\n", "{}", done.report());
@@ -160,14 +147,7 @@ fn postgresql_that_root_starts() {
         ("runuser -u postgres -- sh -c", Driver::Memory),
     ] {
         let case = Case::new(&format!("postgres-{driver:?}"), User::Me).directory(driver);
-        let script = format!(
-            "cd /; umask 022; export B=$(ls -d /usr/lib/postgresql/*/bin | tail -1) S=$(mktemp -d /tmp/culvert-pg.XXXXXX) D=$M/data PGOPTIONS=
-             chown postgres $S; chmod 755 $M; mkdir $D; chown postgres:postgres $D; chmod 700 $D
-             {way} '$B/initdb -D $D -A trust > $S/init 2>&1; echo $?'
-             {way} '$B/pg_ctl -w -D $D -l $S/log -o \"-k $S -c listen_addresses=\" start > $S/start 2>&1; echo $?'
-             {way} 'psql -XAtq -h $S postgres -c \"create table t as select generate_series(1, 1000) a\" -c checkpoint -c \"select sum(a) from t\"; $B/pg_ctl -w -D $D -m fast stop > $S/stop 2>&1; echo $?'
-             stat -c %U $D/PG_VERSION; grep -ic 'panic\\|fatal' $S/log; rm -rf $S"
-        );
+        let script = script!("dropped/postgresql_that_root_starts.sh", way);
         let done = case.through_culvert(&["bash", "-c", &script]);
         match driver {
             // Said, and an error: never an empty data directory.
@@ -196,8 +176,9 @@ fn a_working_directory_that_stays_behind_is_told() {
         return;
     }
     let case = Case::new("dropped-directory", User::Me).directory(Driver::Driven);
-    let script = format!(
-        "umask 022; chmod 755 $M; mkdir $M/sub; echo text > $M/sub/f; cd $M/sub; {NOBODY} sh -c 'cat f; cd $M/sub; cat f'"
+    let script = script!(
+        "dropped/a_working_directory_that_stays_behind_is_told.sh",
+        nobody = NOBODY
     );
     let done = case.through_culvert(&["bash", "-c", &script]);
     assert_eq!(done.text(), "text\n", "{}", done.report());

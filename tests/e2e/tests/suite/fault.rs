@@ -28,12 +28,7 @@ fn says(done: Option<Finished>, want: &str) {
 
 #[test]
 fn a_bad_sector_is_what_programs_know_of_bad_disks() {
-    let script = "exec 2>&1; cd $M
-        cat lines.txt | wc -c; cat <lines.txt | wc -c
-        dd if=lines.txt of=/dev/null bs=1000 2>&1 | head -3
-        dd if=lines.txt bs=1000 skip=3 2>/dev/null | wc -c
-        cp lines.txt $W/copy 2>&1 | grep -c 'Input/output error'; stat -c %s $W/copy
-        cat hello.txt";
+    let script = script!("fault/a_bad_sector_is_what_programs_know_of_bad_disks.sh");
     says(
         under(
             "bad_sector",
@@ -81,7 +76,7 @@ fn a_directory_is_opened_and_synced_by_its_driver() {
 
 #[test]
 fn any_call_fails_with_any_errno() {
-    let script = "exec 2>&1; cd $M; ls hello.txt; cat hello.txt; ls dir >/dev/null; stat -f . >/dev/null; cat lines.txt | wc -l";
+    let script = script!("fault/any_call_fails_with_any_errno.sh");
     let rules = "fault.rule=lookup+path=/hello.txt+errno=EHOSTDOWN,fault.rule=read_directory+errno=ENETDOWN,\
                  fault.rule=statfs+errno=ESTALE,fault.rule=open+path=/l*+errno=ENFILE";
     says(
@@ -96,9 +91,7 @@ fn any_call_fails_with_any_errno() {
 #[test]
 fn short_reads_do_not_matter_to_programs_that_are_right() {
     // Not GNU tar, which takes a short read for a file that shrank.
-    let script = "cd $M; cat lines.txt | md5sum; cp -r dir $W/copy; diff -r dir $W/copy; cmp hello.txt <(cat hello.txt)
-        grep -c 9 lines.txt; sort -r lines.txt | head -2; gzip -c lines.txt | md5sum
-        python3 -c 'print(len(open(\"lines.txt\").read()))'";
+    let script = script!("fault/short_reads_do_not_matter_to_programs_that_are_right.sh");
     for how in ["random", "1", "4095"] {
         case(
             &format!("short_reads-{how}"),
@@ -111,19 +104,7 @@ fn short_reads_do_not_matter_to_programs_that_are_right() {
 
 #[test]
 fn short_writes_do_not_matter_to_programs_that_are_right() {
-    let script = r#"cd $M; seq 1 5000 > lines; md5sum lines; cp lines copy; cmp lines copy; cat lines >> copy; md5sum copy
-        mkdir x; (cd /usr/share; tar c common-licenses) | tar x -C x; diff -r /usr/share/common-licenses x/common-licenses; dd if=lines of=blocks bs=777 2>/dev/null; cmp lines blocks
-        python3 - <<'END'
-import sqlite3
-base = sqlite3.connect("base.db")
-base.execute("create table t (n integer primary key, text)")
-with base:
-    base.executemany("insert into t values (?, ?)", ((n, str(n) * 50) for n in range(2000)))
-with base:
-    base.execute("delete from t where n % 3 = 0")
-print(base.execute("select count(*), sum(length(text)) from t").fetchall(), base.execute("pragma integrity_check").fetchall())
-END
-        ls"#;
+    let script = script!("fault/short_writes_do_not_matter_to_programs_that_are_right.sh");
     for driver in [Driver::Passthrough, Driver::Driven, Driver::Memory] {
         case(
             &format!("short_writes-{}", driver.name()),
@@ -136,7 +117,7 @@ END
 
 #[test]
 fn the_same_faults_come_every_time() {
-    let script = "cd $M; for i in $(seq 60); do echo; done | while read; do head -c 5 hello.txt 2>/dev/null || printf x; done";
+    let script = script!("fault/the_same_faults_come_every_time.sh");
     let count = "fault.count=run,fault.rule=read+probability=0.4+errno=EIO";
     let run = |name: &str, seed: &str| under(name, &format!("{count},fault.seed={seed}"), script);
     if let (Some(one), Some(two), Some(other)) =
@@ -150,8 +131,7 @@ fn the_same_faults_come_every_time() {
 
 #[test]
 fn each_process_counts_for_itself_unless_all_count_together() {
-    let script =
-        "cd $M; for i in 1 2 3 4; do head -c 1 hello.txt 2>/dev/null || printf x; done; echo";
+    let script = script!("fault/each_process_counts_for_itself_unless_all_count_together.sh");
     let rule = "fault.rule=read+after=2+errno=EIO";
     says(under("count-process", rule, script), "hhhh\n");
     let together = format!("{rule},fault.count=run");
@@ -161,24 +141,7 @@ fn each_process_counts_for_itself_unless_all_count_together() {
 #[test]
 fn a_signal_ends_a_delay() {
     // The signal comes again until the read ends: the first one may be there before that begins.
-    let python = "import os, signal
-handled = []
-signal.signal(signal.SIGALRM, lambda *_: handled.append(1))
-file = os.open(os.environ['M'] + '/hello.txt', os.O_RDONLY)
-def read():
-    handled.clear()
-    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
-    word = os.read(file, 5)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    print('handled' if handled else 'not handled', word, sep='\\n')
-read()
-signal.siginterrupt(signal.SIGALRM, False)
-read()
-if os.fork() == 0:
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
-    os.read(file, 5)
-print(os.waitstatus_to_exitcode(os.wait()[1]))";
+    let python = script!("fault/a_signal_ends_a_delay-python.py");
     if world().only_native {
         return;
     }

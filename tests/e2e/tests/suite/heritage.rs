@@ -7,12 +7,7 @@ fn matrix(case: Case, spawn: &str) {
     let case = case.odd();
     let heritage = case.program("heritage");
     let (reader, fixed) = (case.program("reader"), case.program("reader-static"));
-    let cases = |exec: &str, reader: &str, inherit: &str| {
-        format!(
-            "for i in {inherit}; do echo \"== {spawn} {exec} $i\"; f=lines.txt; test $i = dir && f=many; \
-             {heritage} {spawn} {exec} $i $M/$f {reader}; done\n"
-        )
-    };
+    let cases = |exec: &str, reader: &str, inherit: &str| script!(part "heritage/matrix.sh", inherit, spawn, exec, heritage, reader);
     let usual = "plain cloexec dup2 stdin close_range cloexec_range scm dir";
     let mut script =
         format!("printf '#!/bin/sh\\nexec {reader} \"$@\"\\n' > script; chmod +x script\n");
@@ -54,25 +49,15 @@ as_each_user! {
     };
 
     the_offset_is_shared_by_a_subshell |case| { case.odd().good(
-        "cd $M; (read -r a; echo $a; cat >/dev/null) < lines.txt
-         { read -r a; (read -r b; echo $a $b); read -r c; echo $c; } < lines.txt
-         exec 5<lines.txt; read -r a <&5; head -c 6 <&5 >/dev/null; read -r b <&5; echo $a $b
-         (read -r c <&5; echo $c); exec 6<&5; read -r d <&6; read -r e <&5; echo $d $e
-         sed -n 3q <&5; cat <&5 | md5sum; wc -c <&5",
+        script!("heritage/the_offset_is_shared_by_a_subshell.sh"),
     ); };
 
     flock_of_an_inherited_descriptor |case| { case.odd().good(
-        "cd $M
-         (flock 9; echo locked; flock -n $M/hello.txt true && echo NOT EXCLUSIVE || echo held) 9<hello.txt
-         flock -n hello.txt echo free again
-         exec 8<hello.txt; flock -s 8; (flock -s -n 9 && echo shared) 9<hello.txt; (flock -x -n 9 || echo not exclusive) 9<hello.txt
-         flock -u 8; (flock -x -n 9 && echo exclusive) 9<hello.txt
-         flock $M/dir -c 'echo a directory'; (flock 9; exec 9<&-; flock -n $M/empty echo released) 9<empty",
+        script!("heritage/flock_of_an_inherited_descriptor.sh"),
     ); };
 
     an_empty_environment |case| { case.odd().good(
-        "cd $M; env -i /bin/cat hello.txt; env -i /bin/sh -c 'cat < hello.txt; exec /usr/bin/env'
-         exec 3<lines.txt; read -r a <&3; env -i /usr/bin/head -n 1 <&3; env -i bash -c \"cd $M/dir; env -i /bin/ls\"",
+        script!("heritage/an_empty_environment.sh"),
     ); };
 
     python_subprocesses |case| python(case, "subprocesses.py", "");
@@ -80,22 +65,15 @@ as_each_user! {
     descriptors_between_unrelated_processes |case| python(case, "passing.py", "receive");
 
     pipelines |case| { case.odd().good(
-        "cd $M; cat lines.txt | grep 7 | sort -rn | head -n 5; cat < lines.txt | tail -n 2; (cat hello.txt; cat) < dir/a.txt | cat - dir/b.txt
-         diff <(cat lines.txt) <(cat < lines.txt) && echo equal; while read -r a && read -r b <&4; do echo $a $b; done < hello.txt 4< lines.txt
-         tee $W/copy < hello.txt | cat; cmp $W/copy hello.txt && xargs -n 1 echo < dir/a.txt; mapfile -t m < lines.txt; echo ${#m[@]} ${m[999]}; cat <<< $(< hello.txt)
-         cat < lines.txt < hello.txt; cat 3<&0 0<lines.txt | wc -l; exec < dir/a.txt; cat",
+        script!("heritage/pipelines.sh"),
     ); };
 
     a_program_in_between_that_nobody_intercepts |case| { case.odd().good(
-        "cd $M; exec 5<lines.txt; read -r a <&5; echo $a
-         busybox sh -c 'read -r b <&5; echo $b; exec bash -c \"read -r c <&5; echo \\$c\"'
-         read -r d <&5; echo $d; busybox env -i /bin/bash -c 'read -r e <&5; echo $e'; read -r f <&5; echo $f",
+        script!("heritage/a_program_in_between_that_nobody_intercepts.sh"),
     ); };
 
     static_busybox_reads_redirected_input |case| { case.odd().good(
-        "cd $M; (read -r line; echo $line; busybox cat) < lines.txt | md5sum; busybox wc -c < data.bin; busybox md5sum < data.bin; busybox cat < hello.txt
-         busybox tail -n 1 < big.txt; { busybox head -c 7; busybox head -c 7; cat; } < lines.txt | head -n 3
-         busybox cat < empty; busybox md5sum < sparse.bin; busybox sh -c 'cat' < dir/a.txt; busybox cat - < hello.txt | cat",
+        script!("heritage/static_busybox_reads_redirected_input.sh"),
     ); };
 }
 
@@ -125,22 +103,7 @@ fn what_cannot_be_opened_again_is_not_written_elsewhere() {
         return;
     }
     let case = Case::new("not-opened-again", User::Nobody).directory(Driver::NoDescriptor);
-    let script = "cd $M; echo before > f; exec python3 -c \"
-import mmap, os
-fd = os.open('f', os.O_RDWR)
-mmap.mmap(fd, 7)
-os.chmod('f', 0)
-os.set_inheritable(fd, True)
-os.execvp('python3', ['python3', '-c', '''
-import errno, os, sys
-for what in (lambda: os.pwrite(%d, b'lost', 0)), (lambda: os.ftruncate(%d, 3)), (lambda: os.fstat(%d)):
-    try:
-        print(what())
-    except OSError as error:
-        print(errno.errorcode[error.errno])
-os.chmod('f', 0o644)
-print(open('f').read())
-''' % (fd, fd, fd)])\"";
+    let script = script!("heritage/what_cannot_be_opened_again_is_not_written_elsewhere.sh");
     let done = case.through_culvert(&["bash", "-c", script]);
     assert_eq!(
         done.text(),
@@ -152,11 +115,7 @@ print(open('f').read())
 
 /// A static program cuts a file, somebody else sees that, and it writes the same bytes once more.
 fn written_again(case: &Case) {
-    case.good(
-        "cd $M; echo 123 > pid; exec 5<> pid
-         busybox sh -c ': > /dev/fd/5; /usr/bin/wc -c pid; echo 123 > /dev/fd/5; /bin/cat pid; : > /dev/fd/5; /bin/true; echo 12 > /dev/fd/5'
-         od -c pid; busybox sh -c 'echo 1 > /dev/fd/5; /usr/bin/wc -c pid; echo 12 > /dev/fd/5'; od -c pid",
-    );
+    case.good(script!("heritage/written_again.sh"));
 }
 
 #[test]
@@ -171,9 +130,7 @@ fn a_static_program_writes_what_it_cut_off_without_descriptor() {
 
 on_each_driver! {
     what_lies_in_a_directory_goes_to_the_next_program |case| { case.good(
-        "mkdir -p $M/sub/deep; cd $M; echo hi > sub/b; cat < sub/b; cat 3< sub/b <&3
-         cd sub && ls && cat b && /bin/pwd; cd deep; (cd ..; cat b; cd /; cat < $M/sub/b); ls ..
-         cp /bin/echo e; ./e here; exec 5< ../b; cat <&5; ls ..",
+        script!("heritage/what_lies_in_a_directory_goes_to_the_next_program.sh"),
     ); };
 
     a_static_program_and_others_store_into_one_file |case| stored_by_both(&case);

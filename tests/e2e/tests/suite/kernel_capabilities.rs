@@ -75,24 +75,24 @@ struct Result {
     without: &'static str,
 }
 
-const HANDLE: &str = "python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); b = (ctypes.c_uint * 40)(128); m = ctypes.c_int(); l.name_to_handle_at(-100, b\"f\", b, ctypes.byref(m), 0); print(ctypes.get_errno())'";
+const HANDLE: &str = script!("kernel_capabilities/handle.sh");
 const SAME: &str = "cmp f $S/f && dd if=f bs=1M iflag=direct status=none | cmp - $S/f && echo same";
-const MANY: &str = "for i in $(seq 30); do { touch a$i; stat -c %s a$i b$i; ls; } > /dev/null 2>&1 & done; wait; ls | wc -l";
+const MANY: &str = script!("kernel_capabilities/many.sh");
 
 #[rustfmt::skip]
 const RESULTS: &[Result] = &[
     Result { name: "posix-acl", words: &[], source: Fresh("echo content > f; chmod 640 f; setfacl -m u:2:r f"),
         program: "setpriv --reuid=2 --regid=2 --clear-groups cat f 2>/dev/null || echo denied", with: "content\n", without: "denied\n" },
     Result { name: "auto-inval-data", words: &["--without", "passthrough", "-o", "valid=0"], source: Fresh("echo old > f"),
-        program: "exec 3<f; head -c 4 <&3; echo new > $S/f; touch -d @77 $S/f; stat f > /dev/null; python3 -c 'import os; print(os.pread(3, 9, 0))'",
+        program: script!("kernel_capabilities/many-2.sh"),
         with: "old\nb'new\\n'\n", without: "old\nb'old\\n'\n" },
     Result { name: "create-supp-group", words: &["-t", "memory"], source: Memory,
-        program: "mkdir d; chown 0:4 d; chmod 2777 d; setpriv --reuid=2 --regid=2 --groups=4 /usr/bin/python3 -c 'import os; os.umask(0); os.close(os.open(\"d/f\", os.O_CREAT | os.O_WRONLY, 0o2775))'; stat -c %a d/f",
+        program: script!("kernel_capabilities/many-3.sh"),
         with: "2775\n", without: "775\n" },
     Result { name: "no-export", words: &[], source: Fresh("touch f"), program: HANDLE, with: "95\n", without: "0\n" },
     // Set-user-ID and set-group-ID go with a write, a truncation and an ACL, whoever is told to take them off.
     Result { name: "killpriv-v2", words: &[], source: Fresh("cp /bin/true f; cp f g; chmod 6777 f g"),
-        program: "setpriv --reuid=2 --regid=2 --clear-groups bash -c 'echo >> f; truncate -s 9 g'; stat -c %a f g", with: "777\n777\n", without: "777\n777\n" },
+        program: script!("kernel_capabilities/many-4.sh"), with: "777\n777\n", without: "777\n777\n" },
     Result { name: "setxattr-ext", words: &[], source: Fresh("touch f; chown 2:4 f; chmod 2755 f"),
         program: "setpriv --reuid=2 --regid=2 --clear-groups setfacl -m u:3:r f; stat -c %a f", with: "755\n", without: "755\n" },
     // What several threads do at once shows in times only; that it is right, in results.

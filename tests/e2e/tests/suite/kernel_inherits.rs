@@ -17,13 +17,12 @@ fn a_server_keeps_no_descriptor_that_it_was_given() {
         let place = Mounted::place(&format!("kernel-inherits-{name}"));
         let (source, target) = (place.text("source"), place.text("target"));
         let culvert = world().culvert.display();
-        let done = shell(&format!(
-            "exec 2>/dev/null; exec 7< {source}; mkfifo {source}/p; exec 8<> {source}/p
-             {culvert} mount {words} {source} {target} > {source}/out; echo $?
-             for one in $(pgrep -f 'culvert mount.*{target}$'); do
-               (cd /proc/$one/fd; readlink 7 8 63 | grep -c '^{source}'; readlink 1)
-             done
-             stat {target}/p > /dev/null && echo served; {culvert} umount {target}; :"
+        let done = shell(&script!(
+            "kernel_inherits/a_server_keeps_no_descriptor_that_it_was_given.sh",
+            source,
+            culvert,
+            words,
+            target
         ));
         let one = "0\n/dev/null\n";
         let expected = match words.contains("restart") {
@@ -32,11 +31,12 @@ fn a_server_keeps_no_descriptor_that_it_was_given() {
         };
         assert_eq!(done.text(), expected, "{name} {}", done.report());
         // In the foreground standard output stays.
-        let done = shell(&format!(
-            "exec 7< {source}; {culvert} mount -f {words} {source} {target} > {source}/out 2>&1 &
-             one=$!; until grep -q ' {target} ' /proc/self/mountinfo && stat {target}/p > /dev/null 2>&1; do sleep .01; done
-             until [ $(readlink /proc/$one/fd/7 | grep -c '^{source}$') = 0 ]; do sleep .01; done
-             readlink /proc/$one/fd/1; {culvert} umount {target}; wait"
+        let done = shell(&script!(
+            "kernel_inherits/a_server_keeps_no_descriptor_that_it_was_given-2.sh",
+            source,
+            culvert,
+            words,
+            target
         ));
         assert_eq!(done.text(), format!("{source}/out\n"), "{}", done.report());
     }
@@ -44,12 +44,7 @@ fn a_server_keeps_no_descriptor_that_it_was_given() {
 
 /// Sets times of access long back, reads, and tells which have changed: of a file, of one whose time of
 /// access is newer than that of its content, of a directory.
-const READS: &str = r#"
-cd $1; for f in f g; do echo content > $f; done; mkdir -p d; touch d/x
-touch -a -d @1000 f d; touch -m -d @900 f g d; touch -a -d "1 hour ago" g
-before=$(stat -c %X f g d); cat f g > /dev/null; ls d > /dev/null; sync
-stat -c %X f g d | paste - <(echo "$before") | while read now then; do [ $now = $then ]; echo -n "$? "; done; echo
-"#;
+const READS: &str = script!(part "kernel_inherits/reads.sh");
 
 #[test]
 fn times_of_access_are_as_mounted_or_refused() {
@@ -72,9 +67,11 @@ fn times_of_access_are_as_mounted_or_refused() {
     ] {
         let place = Mounted::place("kernel-times-native");
         let there = place.text("source");
-        let script = format!(
-            "exec unshare -m bash -c 'mount --bind {there} {there} && mount -o remount,bind,{words} {there} && bash -c \"$0\" - {there}' '{}'",
-            READS.replace('\'', "'\\''")
+        let script = script!(
+            "kernel_inherits/times_of_access_are_as_mounted_or_refused.sh",
+            there,
+            words,
+            replace = READS.replace('\'', "'\\''")
         );
         let native = shell(&script);
         assert_eq!(native.status, "exit 0", "{}", native.report());
@@ -126,8 +123,10 @@ fn the_time_of_birth_is_the_files() {
     for words in [&[][..], &["-o", "driven"], &["--without", "passthrough"]] {
         let mount = Mounted::new("kernel-birth", words);
         let (source, target) = (mount.text("source"), mount.text("target"));
-        let done = shell(&format!(
-            "touch {source}/f; mkdir {source}/d; cd {source}; stat -c '%n %w' f d; cd {target}; stat -c '%n %w' f d"
+        let done = shell(&script!(
+            "kernel_inherits/the_time_of_birth_is_the_files.sh",
+            source,
+            target
         ));
         let text = done.text();
         let lines: Vec<_> = text.lines().collect();

@@ -29,10 +29,14 @@ pub fn privately(name: &str, user: User, script: &str) -> Finished {
         ),
         _ => (String::new(), "exec"),
     };
-    shell(&format!(
-        "rm -rf {target}.d; mkdir -p {target}.d; chmod 777 {target}.d; {owned}
-         export S={source} T={target} D={target}.d C={culvert}
-         unshare -m bash -c 'mount -t tmpfs none /mnt && mknod /mnt/fuse c 10 229 && chmod 666 /mnt/fuse && mount --bind /mnt/fuse /dev/fuse && {acting} bash -c \"$0\"' '{script}'"
+    shell(&script!(
+        "kernel_life/privately.sh",
+        target,
+        owned,
+        source,
+        culvert,
+        acting,
+        script
     ))
 }
 
@@ -83,9 +87,9 @@ fn the_load_goes_on_without_privilege() {
     if !possible() || !installed("fusermount3") {
         return;
     }
-    let script = format!(
-        "$C mount --restart $D $T && python3 {}/programs/served_again.py $T 8 $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T",
-        env!("CARGO_MANIFEST_DIR")
+    let script = script!(
+        "kernel_life/the_load_goes_on_without_privilege.sh",
+        cargo_manifest_dir = env!("CARGO_MANIFEST_DIR")
     );
     let done = privately("kernel-again-user", User::Nobody, &script);
     assert_eq!(done.text(), "nothing failed\n", "{}", done.report());
@@ -97,22 +101,20 @@ fn a_request_that_was_carried_out_is_not_done_again() {
     if !possible() || !installed("strace") {
         return;
     }
-    let program = "import os; os.mkdir('d'); os.rename('d', 'e'); f = os.open('f', os.O_CREAT|os.O_EXCL|os.O_WRONLY, 0o444); os.write(f, b'x'); \
-                   a = os.open('a', os.O_CREAT|os.O_APPEND|os.O_WRONLY, 0o600); os.write(a, b'one'); os.write(a, b'two'); os.link('f', 'g'); os.symlink('f', 's'); \
-                   os.mkfifo('p'); os.setxattr('a', 'user.x', b'1', os.XATTR_CREATE); os.removexattr('a', 'user.x'); os.unlink('f'); os.rename('g', 'h'); \
-                   os.unlink('p'); os.unlink('s'); os.rmdir('e'); print(sorted(os.listdir('.')), open('a').read(), open('h').read(), os.listxattr('a')); \
-                   os.unlink('a'); os.unlink('h')";
+    let program =
+        script!("kernel_life/a_request_that_was_carried_out_is_not_done_again-program.py");
     for driven in [false, true] {
         let words: &[&str] = if driven { &["-o", "driven"] } else { &[] };
         let mount = kept(&format!("kernel-once-{driven}"), words);
         let (target, keeper) = (mount.text("target"), keeper(&mount));
         let mut killed = 0;
         for number in 1..=16 {
-            let done = shell(&format!(
-                "cd {target} && server=$(cat /proc/{keeper}/task/{keeper}/children | tr -d ' ')
-                 strace -qq -f -p $server -e trace=writev -e inject=writev:signal=KILL:when={number} -o {target}.trace 2>/dev/null & tracer=$!
-                 until grep -q \"^TracerPid:.*[1-9]\" /proc/$server/status 2>/dev/null || [ ! -d /proc/$server ]; do :; done
-                 python3 -c \"{program}\"; kill $tracer 2>/dev/null; wait $tracer; ls -A"
+            let done = shell(&script!(
+                "kernel_life/a_request_that_was_carried_out_is_not_done_again.sh",
+                target,
+                keeper,
+                number,
+                program
             ));
             assert_eq!(
                 done.text(),
@@ -165,12 +167,10 @@ fn an_idle_server_is_started_again_however_often() {
     }
     let mount = kept("kernel-idle", &[]);
     let (target, keeper) = (mount.text("target"), keeper(&mount));
-    let done = shell(&format!(
-        "cd {target}; echo x > f; exec 5< f
-         for kill in $(seq 12); do
-           until server=$(cat /proc/{keeper}/task/{keeper}/children) && [ -n \"$server\" ]; do :; done
-           kill -9 $server; tail --pid=$server -f /dev/null
-         done; cat <&5; echo y > g; cat g"
+    let done = shell(&script!(
+        "kernel_life/an_idle_server_is_started_again_however_often.sh",
+        target,
+        keeper
     ));
     assert_eq!(done.text(), "x\ny\n", "{}", done.report());
     assert_eq!(done.errors(), "", "{}", done.report());
@@ -182,16 +182,7 @@ fn mount_and_fstab() {
     if !possible() {
         return;
     }
-    let script = "
-        mkdir /mnt/up /mnt/a /mnt/b && ln -s $C /mnt/up/mount.culvert && mount -t overlay none -o lowerdir=/mnt/up:/usr/sbin /usr/sbin || exit 77
-        echo content > $S/f
-        mount -t culvert -o type=passthrough,noatime,nodev,noexec,x-thing=1 $S /mnt/a && cat /mnt/a/f
-        mount -t culvert -o remount,ro $S /mnt/a 2>/dev/null; grep -c \"/mnt/a fuse.culvert .*noexec\" /proc/mounts; umount /mnt/a
-        mount -t culvert passthrough#$S /mnt/a && cat /mnt/a/f; umount /mnt/a
-        echo \"$S /mnt/a culvert defaults,ro,_netdev,nofail 0 0\" > /mnt/fstab; echo \"$S /mnt/b culvert noauto,user 0 0\" >> /mnt/fstab
-        mount -a -T /mnt/fstab; mount -a -T /mnt/fstab; cat /mnt/a/f; touch /mnt/a/g 2>/dev/null || echo read-only; mount -T /mnt/fstab /mnt/b; cat /mnt/b/f
-        grep -c \"/mnt/[ab] fuse.culvert\" /proc/mounts; umount /mnt/a /mnt/b
-        mount -t culvert -o type=floppy $S /mnt/a 2>&1 | grep -o \"no driver .floppy.\"; $C umount --all; echo $?";
+    let script = script!("kernel_life/mount_and_fstab.sh");
     let done = privately("kernel-fstab", User::Me, script);
     if done.status == "exit 77" {
         not_tested("no overlay file system");
@@ -213,17 +204,7 @@ fn a_service_manager_is_told() {
     }
     let place = Mounted::place("kernel-notify");
     let (source, target) = (place.text("source"), place.text("target"));
-    let program = "
-import os, signal, socket, subprocess, sys
-culvert, source, target, where, *more = sys.argv[1:]
-listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-listener.bind('\\0' + where[1:] if where[0] == '@' else where)
-server = subprocess.Popen([culvert, 'mount', '-f', *more, source, target], env={**os.environ, 'NOTIFY_SOCKET': where})
-said = dict(line.split('=', 1) for line in listener.recv(4096).decode().split('\\n'))
-print(said['READY'], int(said['MAINPID']) == server.pid, target in said['STATUS'], os.path.ismount(target))
-server.send_signal(signal.SIGTERM)
-print(listener.recv(4096).decode(), server.wait(), os.path.ismount(target))
-";
+    let program = script!("kernel_life/a_service_manager_is_told-program.py");
     for (socket, more) in [("@culvert-test", ""), (&*place.text("socket"), "--restart")] {
         let done = shell(&format!(
             "rm -f {socket}; python3 -c \"{program}\" {} {source} {target} {socket} {more}",
@@ -244,19 +225,7 @@ fn messages_go_where_they_are_told() {
     if !possible() {
         return;
     }
-    let script = "
-        mkdir -p /run/systemd; mount -t tmpfs none /run/systemd; mkdir /run/systemd/journal
-        $C mount -o log=journal $S $T 2>&1 | grep -c \"journal.*No such file\"
-        python3 -c \"
-import socket, subprocess, os
-listener = socket.socket(socket.AF_UNIX); listener.bind(\\\"/run/systemd/journal/stdout\\\"); listener.listen()
-subprocess.run([os.environ[\\\"C\\\"], \\\"mount\\\", \\\"--trace\\\", \\\"-o\\\", \\\"log=journal\\\", os.environ[\\\"S\\\"], os.environ[\\\"T\\\"]], check=True)
-os.stat(os.environ[\\\"T\\\"]); os.listdir(os.environ[\\\"T\\\"])
-with listener.accept()[0].makefile() as journal:
-    head = [journal.readline() for _ in range(7)]
-    print(head[0].strip(), journal.readline().split()[0])
-\"
-        $C umount $T; $C mount --trace --log $D/log $S $T && ls $T; $C umount $T; grep -c Opendir $D/log";
+    let script = script!("kernel_life/messages_go_where_they_are_told.sh");
     let done = privately("kernel-log", User::Me, script);
     assert_eq!(done.text(), "1\nculvert culvert:\n1\n", "{}", done.report());
 }
@@ -267,14 +236,7 @@ fn mounts_are_listed() {
     if !possible() {
         return;
     }
-    let script = "
-        echo x > $S/f; $C mount --restart $S $T; cat $T/f > /dev/null; exec 5< $T/f
-        $C list --json | python3 -c \"
-import json, os, sys
-(one,) = [one for one in json.load(sys.stdin) if one[\\\"target\\\"] == os.environ[\\\"T\\\"]]
-print(one[\\\"type\\\"], one[\\\"source\\\"] == os.environ[\\\"S\\\"], one[\\\"files\\\"], one[\\\"restarts\\\"], one[\\\"requests\\\"][\\\"Open\\\"] > 0, os.path.exists(\\\"/proc/%d\\\" % one[\\\"server\\\"]), one[\\\"memory\\\"] < 10 << 20)
-\"
-        $C list | grep -c \"$S on $T type passthrough\"; $C umount $T 2>&1 | grep -o \"is used by bash\"; exec 5<&-; $C umount --all; $C list | grep -c $T";
+    let script = script!("kernel_life/mounts_are_listed.sh");
     for user in [User::Me, User::Nobody] {
         let done = privately(&format!("kernel-list-{user:?}"), user, script);
         assert_eq!(
@@ -292,7 +254,7 @@ fn in_a_user_namespace() {
     if !possible() {
         return;
     }
-    let script = "unshare -Ur -m bash -c \"$C mount $S $T && echo x > $T/f && mkdir $T/d && mv $T/f $T/d && cat $T/d/f && stat -c %u $T/d && $C umount $T\"; stat -c %u $S/d";
+    let script = script!("kernel_life/in_a_user_namespace.sh");
     for (user, uid) in [(User::Me, 0), (User::Nobody, 65534)] {
         let done = privately(&format!("kernel-namespace-{user:?}"), user, script);
         assert_eq!(
@@ -310,9 +272,7 @@ fn the_source_vanishes() {
     if !possible() {
         return;
     }
-    let script = "
-        mkdir $D/s; echo x > $D/s/f; $C mount --restart $D/s $T; exec 5<> $T/f; rm -r $D/s; cat <&5; ls $T
-        touch $T/g 2>&1 | grep -o \"No such file.*\"; kill -9 $(cat /proc/$(pgrep -of \"culvert mount.*$T\\$\")/task/*/children); echo more >&5; echo $?; exec 5>&-; $C umount $T; echo $?";
+    let script = script!("kernel_life/the_source_vanishes.sh");
     let done = privately("kernel-vanished", User::Me, script);
     assert_eq!(
         done.text(),
@@ -328,8 +288,7 @@ fn the_target_lies_outside_of_the_source() {
     if !possible() {
         return;
     }
-    let script =
-        "mkdir $D/in; $C mount $D $D/in 2>&1; echo $?; $C mount $D $D && ls $D; $C umount $D";
+    let script = script!("kernel_life/the_target_lies_outside_of_the_source.sh");
     let done = privately("kernel-outside", User::Me, script);
     let text = done.text();
     assert!(

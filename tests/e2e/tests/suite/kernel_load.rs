@@ -41,11 +41,13 @@ fn load(name: &str, count: u32) {
                 continue;
             }
             let kind = &mount[mount.len() - 6..];
-            let script = format!(
-                "mkdir -p $D/source $D/work; $C mount {mount} $T || exit 1
-                 FSX={fsx} python3 {}/programs/loads.py {name} $T $D/work {}; $C umount $T || echo busy",
-                env!("CARGO_MANIFEST_DIR"),
-                count * factor()
+            let script = script!(
+                "kernel_load/load.sh",
+                mount,
+                fsx,
+                cargo_manifest_dir = env!("CARGO_MANIFEST_DIR"),
+                name,
+                factor = count * factor()
             );
             let done = privately(&format!("load-{name}-{kind}-{user:?}"), user, &script);
             assert_eq!(done.text(), "right\n", "{mount} {user:?} {}", done.report());
@@ -91,8 +93,12 @@ fn held(server: &str) -> (usize, usize) {
 /// Has the kernel forget what nobody uses of the mount at `target`, and of no other, until its server, which is told of that when it comes to it, holds `most`
 /// descriptors; how many it holds in the end.
 fn forget(target: &str, server: &str, most: usize) -> usize {
-    let said = shell(&format!(
-        "server={server}; for i in $(seq 3000); do mount -i -o remount {target} || exit 77; now=$({HELD}); [ $now -gt {most} ] || break; done; echo $now"
+    let said = shell(&script!(
+        "kernel_load/forget.sh",
+        server,
+        target,
+        held = HELD,
+        most
     ));
     if said.status == "exit 77" {
         not_tested("nothing can be mounted here");
@@ -119,8 +125,9 @@ fn nothing_is_left_of_what_is_forgotten() {
             "mkdir {tree} && cd {tree} && touch $(seq {NODES})"
         ));
         assert_eq!(made.status, "exit 0", "{}", made.report());
-        let look = format!(
-            "cd {target} && mkdir -p a/b/c && for i in $(seq 500); do echo $i > a/b/c/$i; ln -s x a/$i; done; find . -type f -exec cat {{}} + | wc -l; rm -r a; cd tree && stat -c %s * | sort | uniq -c | tr -s ' '"
+        let look = script!(
+            "kernel_load/nothing_is_left_of_what_is_forgotten-look.sh",
+            target
         );
         let mut memory = Vec::new();
         for _ in 0..5 {
@@ -136,8 +143,10 @@ fn nothing_is_left_of_what_is_forgotten() {
         }
         // The nodes of three rounds would be 8 MiB. What threads have used for requests, more of them on a busy machine, is given back when nothing comes any more.
         let most = memory[1] + 4096;
-        let settled = shell(&format!(
-            "for i in $(seq 300); do now=$(awk '/RssAnon/ {{ print $2 }}' /proc/{server}/status); [ $now -gt {most} ] || break; sleep 0.1; done; echo $now"
+        let settled = shell(&script!(
+            "kernel_load/nothing_is_left_of_what_is_forgotten.sh",
+            server,
+            most
         ));
         let settled: usize = settled.text().trim().parse().expect("a number");
         assert!(settled <= most, "{settled} after {memory:?}");
@@ -150,22 +159,7 @@ fn a_tree_of_20_000_files_with_1024_descriptors() {
     if !possible() || !installed("fusermount3") {
         return;
     }
-    let script = "
-        python3 -c \"
-import os, sys
-for d in range(20):
-    os.mkdir(sys.argv[1] + \\\"/d%d\\\" % d)
-    for f in range(1000):
-        os.close(os.open(sys.argv[1] + \\\"/d%d/f%d\\\" % (d, f), os.O_CREAT | os.O_WRONLY))\" $D
-        echo last > $D/d19/f999; ulimit -n 1024; $C mount $D $T || exit 1
-        exec 5< $T/d0/f0; cd $T/d0; stat -c %i . f0 ../d1 > $S/before
-        find $T -type f -printf \"%s\\n\" | sort | uniq -c | tr -s \" \"
-        server=$(pgrep -f \"culvert mount.*$T\\$\"); [ $(ls /proc/$server/fd | wc -l) -lt 1024 ] && echo few
-        # What was closed is opened again: where somebody is, what is open, what is moved and removed.
-        stat -c %i . f0 ../d1 | cmp - $S/before && cat $T/d19/f999 && mv $T/d19/f999 f999 && cat f999
-        exec 6<> $T/d1/f1; rm $T/d1/f1; find $T > /dev/null; echo gone >&6; stat -L -c \"%h %s\" /proc/self/fd/6
-        rmdir $T/d2 2>&1 | grep -o \"not empty\"; mv $T/d2 $T/moved; find $T/moved | wc -l
-        cd /; exec 5<&- 6<&-; $C umount $T";
+    let script = script!("kernel_load/a_tree_of_20_000_files_with_1024_descriptors.sh");
     for user in [User::Me, User::Nobody] {
         let done = privately(&format!("kernel-many-{user:?}"), user, script);
         assert_eq!(

@@ -119,23 +119,7 @@ fn the_holder_is_told() {
     }
     let mount = mount("locks-told", &[]);
     let (source, target) = (mount.text("source"), mount.text("target"));
-    let program = format!(
-        "
-import fcntl, os, struct
-one = os.open('{target}/f', os.O_CREAT | os.O_RDWR)
-fcntl.lockf(one, fcntl.LOCK_EX, 5)
-beside = os.open('{source}/f', os.O_RDWR)
-fcntl.lockf(beside, fcntl.LOCK_EX, 5, 10)
-told, tell = os.pipe()
-child = os.fork()
-if child == 0:
-    for at in 0, 10:
-        lock = struct.pack('hh4xqqi4x', fcntl.F_WRLCK, 0, at, 1, 0)
-        print(struct.unpack('hh4xqqi4x', fcntl.fcntl(one, fcntl.F_GETLK, lock))[4] == os.getppid(), flush=True)
-    os._exit(0)
-os.waitpid(child, 0)
-"
-    );
+    let program = script!("kernel_locks/the_holder_is_told-program.py", target, source);
     let done = shell(&format!("python3 -c \"{program}\""));
     assert_eq!(done.text(), "True\nTrue\n", "{}", done.report());
 }
@@ -170,9 +154,7 @@ fn what_cannot_be_is_said() {
         let up = culvert(&all);
         assert_eq!(up.status, "exit 0", "{}", up.report());
         assert!(up.errors().contains(want), "{}", up.report());
-        let done = shell(&format!(
-            "cd {target}; touch f; flock -n f flock -n f true; echo $?; flock -n f true; echo $?"
-        ));
+        let done = shell(&script!("kernel_locks/what_cannot_be_is_said.sh", target));
         assert_eq!(done.text(), "1\n0\n", "{}", done.report());
         culvert(&["umount", &target]);
     }

@@ -82,7 +82,7 @@ fn archives_are_read() {
             format!("for g in read positioned seek mmap; do {reading} $g; done"),
             format!("for g in directory stat; do {looking} $g; done"),
             // Times of access are the kernel's: natively they move.
-            "find . -type d -printf '%p %m %n %T@\\n' -o -printf '%p %y %m %s %n %l %T@\\n' | sort; find . -type f -readable -print0 | sort -z | xargs -0 cksum; ls -a dir; ls many | wc -l".into(),
+            script!("kernel_mount/archives_are_read.sh").into(),
         ];
         // Natively the mount is read-only and the file system below is not, so that without rights EACCES comes before EROFS.
         if user == User::Me {
@@ -277,11 +277,11 @@ fn the_mount_ends_with_sigterm_and_can_be_ended_after_kill_9() {
             _ => "ls $T | wc -l",
         };
         // In a namespace of its own: another test's copy of the mount would keep the server. tail waits for a process that is not its child.
-        let script = format!(
-            "$C mount $S $T || exit 1; server=$(pgrep -f \"culvert mount.*$T\\$\") || exit 1
-             echo content > $T/f; {open}
-             kill -{signal} $server && tail --pid=$server -f /dev/null && echo ended; exec 5<&-
-             {after}; ls $T | wc -l; cat $S/f"
+        let script = script!(
+            "kernel_mount/the_mount_ends_with_sigterm_and_can_be_ended_after_kill_9.sh",
+            open,
+            signal,
+            after
         );
         let done = privately(
             &format!("kernel-signals-{signal}-{idle}"),
@@ -309,10 +309,11 @@ fn foreground() {
     }
     let place = Mounted::place("kernel-foreground");
     let (source, target) = (place.text("source"), place.text("target"));
-    let done = shell(&format!(
-        "{culvert} mount -f --trace {source} {target} 2> {source}/log & until [ -e {target}/log ]; do :; done
-         cat {target}/log > /dev/null; {culvert} umount {target}; wait $!; echo $?; grep -c Lookup {source}/log",
-        culvert = world().culvert.display()
+    let done = shell(&script!(
+        "kernel_mount/foreground.sh",
+        culvert = world().culvert.display(),
+        source,
+        target
     ));
     assert!(done.text().starts_with("0\n"), "{}", done.report());
 }
@@ -332,19 +333,9 @@ fn each_caller_has_his_own_rights() {
             true => mount.text("source"),
             false => mount.text("target"),
         };
-        shell(&format!(
-            "cd {place}; umask 022; as() {{ setpriv --reuid=$1 --regid=$1 --groups=$2 -- bash -c \"$3\" 2>&1; echo \"= $?\"; }}
-             chmod 1777 .
-             as 65534 65534 'echo mine > a; chmod 640 a; mkdir d; chmod 770 d; chgrp 4 d; ls -ln a'
-             as 2 2 'cat a; echo x > a; echo x > d/x; rm -f a; mv a b; chmod 777 a; chown 2 a; ls d; touch own; ln -s a l; ls -ln own'
-             chgrp 4 a; chmod 660 a; chgrp 4 d
-             as 2 2,4 'cat a; echo more >> a; echo x > d/x; stat -c \"%u %g %a\" d/x; chmod g-w a; ln a hard; touch -d @0 a; rm -f own'
-             as 2 2 'echo x > d/y'; echo all > k; chgrp 4 k; chmod 604 k; as 2 2,4 'cat k'; as 2 2 'cat k'; as 65534 65534,4 'cat k'
-             chmod 2775 d; as 2 2,4 'touch d/new; mkdir d/sub; stat -c \"%u %g %a %n\" d/new d/sub'
-             cp /bin/true s; chown 65534:4 s; chmod 6775 s; as 2 2,4 'echo >> s'; stat -c %a s; chmod 6775 s; as 65534 65534,4 'chmod 6755 s'; stat -c %a s
-             setfacl -m u:2:r a; chmod o= a; setfacl -d -m u:2:rw d 2>&1; as 2 2 'cat a; echo x > a'; as 65534 65534,4 'umask 077; touch d/acl; getfacl -cn d/acl'
-             mkdir -m 711 p; echo hidden > p/h; as 2 2 'ls p; cat p/h'; chmod 700 p; as 2 2 'cat p/h; cd p'
-             ls -ln . | cut -d' ' -f1,3,4"
+        shell(&script!(
+            "kernel_mount/each_caller_has_his_own_rights.sh",
+            place
         ))
     };
     let native = run("kernel-rights-native", &[], true);
@@ -379,13 +370,18 @@ fn without_privilege() {
     let culvert = world().culvert.display();
     let as_user = |script: &str| {
         // The device may be for root alone here: one for all is bound over it, where only this test sees it.
-        shell(&format!(
-            "unshare -m bash -c 'mknod {source}.dev c 10 229 && chmod 666 {source}.dev && mount --bind {source}.dev /dev/fuse && chown 65534 {source} {target}
-             exec setpriv --reuid=65534 --regid=65534 --clear-groups -- bash -c \"$0\"' '{script}'; rm -f {source}.dev"
+        shell(&script!(
+            "kernel_mount/without_privilege.sh",
+            source,
+            target,
+            script
         ))
     };
-    let done = as_user(&format!(
-        "{culvert} mount {source} {target} && echo hello > {target}/f && cat {target}/f && stat -c %u {target}/f && mkdir {target}/d && mv {target}/f {target}/d && ls {target}/d; {culvert} umount {target}; ls -A {target}; cat {source}/d/f"
+    let done = as_user(&script!(
+        "kernel_mount/without_privilege-2.sh",
+        culvert,
+        source,
+        target
     ));
     assert_eq!(done.text(), "hello\n65534\nf\nhello\n", "{}", done.report());
     let done = as_user(&format!(

@@ -11,11 +11,7 @@ fn an_ordinary_user_is_told_what_to_do() {
     if !possible() || !installed("fusermount3") {
         return;
     }
-    let script = "
-        try() { \"$C\" mount \"$@\" 2>&1; echo \"= $?\"; }
-        touch $D/file; try $S $D/file; try $S $D/none; try $D/none $T; try $S /usr/share
-        mkdir $D/full $D/s; touch $D/full/x; try $S $D/full; try $S $D/full; $C umount $D/full; echo ended $?
-        echo x > $D/s/f; $C mount $D/s $T; exec 5< $T/f; rm -r $D/s; cat <&5; ls $T; touch $T/g 2>&1; exec 5<&-; $C umount $T; echo ended $?";
+    let script = script!("kernel_refusals/an_ordinary_user_is_told_what_to_do.sh");
     let done = privately("kernel-refusals", User::Nobody, script);
     let text = done.text();
     let mut rest = &*text;
@@ -54,9 +50,11 @@ fn an_ordinary_user_is_told_that_run_needs_no_device() {
     }
     let place = Mounted::place("kernel-no-device");
     let (source, target) = (place.text("source"), place.text("target"));
-    let user = format!(
-        "chown 65534 {target}; exec setpriv --reuid=65534 --regid=65534 --clear-groups {} mount {source} {target}",
-        world().culvert.display()
+    let user = script!(
+        "kernel_refusals/an_ordinary_user_is_told_that_run_needs_no_device-user.sh",
+        target,
+        culvert = world().culvert.display(),
+        source
     );
     for hide in [
         "mount -t tmpfs none /dev",

@@ -10,21 +10,11 @@ pub type Requests = BTreeMap<String, usize>;
 
 /// What the kernel asked for the mount at `target` while `program` ran, after `warm` had; none where tracing is not to be had.
 pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
-    let traced = shell(&format!(
-        "T=/sys/kernel/tracing; [ -d $T/events/fuse ] || mount -t tracefs tracefs $T 2>/dev/null; [ -d $T/events/fuse ] || exit 77
-         I=$T/instances/culvert-$$; mkdir $I || exit 77; trap 'rmdir $I' EXIT
-         E=$I/events/fuse/fuse_request_send
-         device=$(stat -c %d {target}); echo \"connection == $((device >> 12 & ~255 | device & 255))\" > $E/filter || exit 1
-         {warm} >/dev/null
-         echo 1 > $E/enable
-         {program} >/dev/null || exit 1
-         echo 0 > $E/enable
-         grep -o '(FUSE_[A-Z_0-9]*)' $I/trace | sort | uniq -c
-         # Nothing was asked, or nothing is recorded: a name that nobody has looked up yet tells.
-         echo 1 > $E/enable
-         stat {target}/unknown-$$ 2>/dev/null
-         echo 0 > $E/enable
-         grep -q '(FUSE_LOOKUP)' $I/trace || {{ echo 'no request is recorded' >&2; exit 1; }}"
+    let traced = shell(&script!(
+        "kernel_requests/requests.sh",
+        target,
+        warm,
+        program
     ));
     if traced.status == "exit 77" {
         not_tested("no tracefs");
@@ -100,9 +90,7 @@ fn an_archive_is_asked_once() {
     assert_eq!(packed.status, "exit 0", "{}", packed.report());
     let mount = Mounted::of("requests-archive", &[], &archive);
     let target = mount.text("target");
-    let all = format!(
-        "find {target} -type f -exec cksum {{}} +; find {target} -type l -exec readlink {{}} +; cat {target}/none 2>&1"
-    );
+    let all = script!("kernel_requests/an_archive_is_asked_once-all.sh", target);
     asks(
         &target,
         &all,
@@ -143,11 +131,7 @@ fn a_small_file_is_made() {
     if !possible() {
         return;
     }
-    let make = |target: &str| {
-        format!(
-            "python3 -c 'import os; f = os.open(\"{target}/new\", os.O_CREAT | os.O_WRONLY); os.write(f, b\"x\"); os.close(f)'"
-        )
-    };
+    let make = |target: &str| script!("kernel_requests/a_small_file_is_made.sh", target);
     for (name, words, xattrs) in [
         ("requests-make", &["-o", "valid=600"][..], 1),
         (
@@ -256,10 +240,10 @@ fn what_others_change_is_seen() {
     }
     let mount = Mounted::new("requests-others", &["-o", "valid=0"]);
     let (source, target) = (mount.text("source"), mount.text("target"));
-    let seen = shell(&format!(
-        "cd {target}; look() {{ stat -c '%s %a %h' f; cat f; ls; }}
-         printf one > {source}/f; look; look; look; printf longer > {source}/f; look; chmod 600 {source}/f; ln {source}/f {source}/g; look
-         printf LONGER > {source}/f; look; rm {source}/f; look 2>&1; printf again > {source}/f; look"
+    let seen = shell(&script!(
+        "kernel_requests/what_others_change_is_seen.sh",
+        target,
+        source
     ));
     let first = "3 644 1\none f\n";
     let expected = format!(

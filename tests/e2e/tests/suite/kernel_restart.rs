@@ -41,14 +41,10 @@ fn an_archive_is_read_on() {
     let mount = Mounted::of("kernel-again-archive", &["--restart"], &archive);
     let (target, keeper) = (mount.text("target"), keeper(&mount));
     // One open of long standing, read further each time; and everything by new ones, half of it asked of the server by an empty cache.
-    let done = shell(&format!(
-        "cd {target}/common-licenses; exec 5< GPL-3; (cd /usr/share/common-licenses; cksum *) > {target}.want
-         for round in 1 2 3 4 5 6; do
-           head -c 1000 <&5; server=$(cat /proc/{keeper}/task/{keeper}/children)
-           kill -9 $server; tail --pid=$server -f /dev/null
-           [ $((round % 2)) = 0 ] || mount -i -o remount {target}
-           cksum * | cmp - {target}.want >&2
-         done > {target}.read; cmp -n 6000 {target}.read /usr/share/common-licenses/GPL-3 && echo same; stat -c %s {target}.read"
+    let done = shell(&script!(
+        "kernel_restart/an_archive_is_read_on.sh",
+        target,
+        keeper
     ));
     assert_eq!(done.text(), "same\n6000\n", "{}", done.report());
     assert_eq!(done.errors(), "", "{}", done.report());
@@ -70,11 +66,11 @@ fn two_users_go_on() {
         let mount = Mounted::new(name, words);
         let (target, keeper) = (mount.text("target"), keeper(&mount));
         let program = python("served_again");
-        let done = shell(&format!(
-            "for user in 2 65534; do mkdir {target}/$user; chown $user:$user {target}/$user; chmod 700 {target}/$user; done
-             setpriv --reuid=2 --regid=2 --clear-groups -- {program} {target}/2 10 & second=$!
-             {program} {target}/65534 6 {keeper}; wait $second; echo $?
-             setpriv --reuid=2 --regid=2 --clear-groups ls {target}/65534 2>&1 | grep -c denied; stat -c %u {target}/2/many/0001"
+        let done = shell(&script!(
+            "kernel_restart/two_users_go_on.sh",
+            target,
+            program,
+            keeper
         ));
         assert_eq!(
             done.text().lines().collect::<Vec<_>>().join(" "),
@@ -92,8 +88,9 @@ fn a_file_that_is_lost_is_no_other_file() {
         return;
     }
     let program = python("lost_file");
-    let script = format!(
-        "$C mount --restart -o driven $D $T && {program} $D $T $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T; cat $D/c"
+    let script = script!(
+        "kernel_restart/a_file_that_is_lost_is_no_other_file.sh",
+        program
     );
     let done = privately("kernel-lost-file", User::Nobody, &script);
     let round = "lost, content of b\nlost\n";
@@ -112,8 +109,9 @@ fn a_server_without_descriptors_is_followed_by_another() {
         return;
     }
     let program = python("few_descriptors");
-    let script = format!(
-        "for i in {{100..199}}; do printf $i > $S/$i; done; ulimit -n 120; $C mount --restart -o watch $S $T && {program} $T $(pgrep -of \"culvert mount.*$T\\$\"); $C umount $T"
+    let script = script!(
+        "kernel_restart/a_server_without_descriptors_is_followed_by_another.sh",
+        program
     );
     let done = privately("kernel-few-descriptors", User::Me, &script);
     assert_eq!(
@@ -130,18 +128,7 @@ fn directories_that_were_closed_are_not_lost() {
     if !possible() {
         return;
     }
-    let script = "
-        mount -t tmpfs none $S # which gives handles of files, as not every file system does
-        cd $S && for i in $(seq 200); do mkdir -p d$i/e; echo $i > d$i/f; done; cd /
-        ulimit -n 120; $C mount --restart -o valid=600 $S $T || exit 1
-        keeper=$(pgrep -of \"culvert mount.*$T\\$\")
-        cd $T/d200/e; exec 5< $T/d199
-        for round in 1 2 3; do
-            find $T > /dev/null; find $T -depth > /dev/null
-            server=$(cat /proc/$keeper/task/$keeper/children); kill -9 $server; tail --pid=$server -f /dev/null
-            ls ..; cat ../f; mkdir x$round; ls; ls /proc/self/fd/5/; mv ../../d200/e ../../d200/g; mv ../g ../e
-        done
-        rmdir x1 x2 x3; rm -r $T/d100; rmdir ../../d200/e && ls ..; cd /; exec 5<&-; $C umount $T";
+    let script = script!("kernel_restart/directories_that_were_closed_are_not_lost.sh");
     let done = privately("kernel-again-closed", User::Me, script);
     let round = |more: &str| format!("e f 200 {more} e f ");
     let expected = round("x1") + &round("x1 x2") + &round("x1 x2 x3") + "f";
@@ -173,11 +160,16 @@ fn checked_loads_go_on() {
             if load != "fsx" && !installed(load) {
                 continue;
             }
-            let done = shell(&format!(
-                "mkdir -p {target}.work; FSX={} {} KILLED {keeper} {kills} {} -- {load} {target} {target}.work {count}",
-                suite("fsx").display(),
-                python("loads"),
-                world().culvert.display()
+            let done = shell(&script!(
+                "kernel_restart/checked_loads_go_on.sh",
+                target,
+                fsx = suite("fsx").display(),
+                loads = python("loads"),
+                keeper,
+                kills,
+                culvert = world().culvert.display(),
+                load,
+                count
             ));
             assert_eq!(done.text(), "right\n", "{kind} {load} {}", done.report());
         }

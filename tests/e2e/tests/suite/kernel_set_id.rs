@@ -32,8 +32,13 @@ fn said(name: &str, program: &str, words: Option<&[&str]>, again: bool) -> Optio
         false => format!("chmod 777 {seen}; exec python3 {programs}/{program} {seen} {kept}"),
         true => {
             let again = place.text("again");
-            format!(
-                "chmod 777 {seen}; mkdir -p {again}; exec unshare -m bash -c 'python3 {programs}/idmapped.py {seen} {again} || exit 77; exec python3 {programs}/{program} {again} {kept}'"
+            script!(
+                "kernel_set_id/said.sh",
+                seen,
+                again,
+                programs,
+                program,
+                kept
             )
         }
     };

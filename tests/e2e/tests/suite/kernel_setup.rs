@@ -23,16 +23,12 @@ fn what_is_installed_is_found() {
     }
     let place = Mounted::place("kernel-install");
     let (source, built) = (place.text("source"), world().culvert.with_file_name(""));
-    let script = format!(
-        "export DESTDIR=/mnt/d; {UPPER}
-         BUILT={} {} --prefix /opt/c > /dev/null && find /mnt/d ! -type d | LC_ALL=C sort
-         cp -P /mnt/d/sbin/mount.culvert /mnt/up/; mount --bind /mnt/d/opt /opt || exit 1
-         echo content > {source}/f; mount -t culvert {source} /mnt/a && cat /mnt/a/f; umount /mnt/a
-         /opt/c/bin/culvert run -v {source}:/mnt/a -- cat /mnt/a/f
-         {} --prefix /opt/c --remove > /dev/null; find /mnt/d ! -type d",
-        built.display(),
-        install(),
-        install()
+    let script = script!(
+        "kernel_setup/what_is_installed_is_found.sh",
+        upper = UPPER,
+        built = built.display(),
+        install = install(),
+        source
     );
     let done = shell(&format!("unshare -m bash -c '{script}'"));
     if done.status == "exit 77" {
@@ -62,17 +58,11 @@ fn what_is_installed_is_found() {
 fn what_is_installed_without_rights_works() {
     let case = Case::new("install-without-rights", User::Me);
     let built = world().culvert.with_file_name("");
-    let script = format!(
-        "cd $W; mkdir copy copy/scripts; cp {} copy/scripts; cp -r {}/man copy; export BUILT={}; chmod 777 .
-         [ $(id -u) != 0 ] || as='setpriv --reuid=65534 --regid=65534 --clear-groups'
-         $as bash -c 'umask 022; copy/scripts/install --prefix $PWD/own 2>&1 > /dev/null | grep -o \"mount.culvert was left out\"
-           mkdir moons at; echo moon > moons/io; own/bin/culvert run -v moons:$PWD/at -- cat at/io
-           copy/scripts/install --prefix $PWD/own --remove > /dev/null; echo $?; find own ! -type d'
-         export DESTDIR=$PWD/root; for p in a b; do copy/scripts/install --prefix /$p > /dev/null; done
-         for p in a b; do copy/scripts/install --prefix /$p --remove > /dev/null; readlink root/sbin/mount.culvert; done; find root ! -type d",
-        install(),
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../.."),
-        built.display(),
+    let script = script!(
+        "kernel_setup/what_is_installed_without_rights_works.sh",
+        install = install(),
+        cargo_manifest_dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../.."),
+        built = built.display()
     );
     let done = case.natively(&["bash", "-c", &script]);
     let expected = "mount.culvert was left out\nmoon\n0\n/b/bin/culvert\n";
@@ -88,15 +78,12 @@ fn a_user_mounts_what_fstab_allows() {
     let place = Mounted::place("kernel-fstab-user");
     let (source, target) = (place.text("source"), place.text("target"));
     let culvert = world().culvert.display();
-    let script = format!(
-        "{UPPER}; ln -s {culvert} /mnt/up/mount.culvert
-         mknod /mnt/fuse c 10 229 && chmod 666 /mnt/fuse && mount --bind /mnt/fuse /dev/fuse || exit 1
-         echo \"{source} {target} culvert noauto,user,valid=0 0 0\" > /mnt/fstab; mount --bind /mnt/fstab /etc/fstab || exit 77
-         chown 65534:65534 {source} {target}
-         as() {{ setpriv --reuid=65534 --regid=65534 --clear-groups -- \"$@\" 2>&1; }}
-         as mount {target}; echo $?; as bash -c \"echo x > {target}/f; stat -c %u {target}/f\"
-         grep \"{target} fuse.culvert\" /proc/mounts | grep -o \"nosuid\\|nodev\\|noexec\\|user_id=65534\" | sort
-         as umount {target}; echo $?; grep -c {target} /proc/mounts; cat {source}/f"
+    let script = script!(
+        "kernel_setup/a_user_mounts_what_fstab_allows.sh",
+        upper = UPPER,
+        culvert,
+        source,
+        target
     );
     let done = shell(&format!("unshare -m bash -c '{script}'"));
     if done.status == "exit 77" {
@@ -127,10 +114,13 @@ fn a_mount_is_ended_by_any_path() {
     ] {
         let mount = Mounted::new("kernel-paths", &[]);
         let at = mount.text(from);
-        let done = shell(&format!(
-            "cd {}; mkdir -p target/sub; ln -sfn target link; cd {at}; {command} umount {path} && ls {}",
-            mount.text("."),
-            mount.text("target")
+        let done = shell(&script!(
+            "kernel_setup/a_mount_is_ended_by_any_path.sh",
+            value = mount.text("."),
+            at,
+            command,
+            path,
+            target = mount.text("target")
         ));
         assert_eq!(
             (done.status.as_str(), done.text().as_str()),

@@ -5,24 +5,7 @@ use culvert_e2e::{installed, world};
 
 /// Somebody who may rename a directory above a mount puts a link in its place, which leads to another
 /// mount of the same user. `SERVERS`: the processes of the first one, the oldest first.
-const ATTACK: &str = r#"
-seen() { for m in "$@"; do grep -c " $W/$m " /proc/self/mountinfo; done | tr "\n" " "; }
-try() {
-  mkdir -p theirs/m a/d/m
-  $CULVERT mount $PWD/s1 $PWD/theirs/m && $CULVERT mount $1 $PWD/s2 $PWD/a/d/m || exit 1
-  SERVERS=$(pgrep -f "mount $1 *$PWD/s2" | tr "\n" " "); oldest=${SERVERS%% *}; set -- "$1" "$2" $SERVERS; newest=${!#}
-  mv a/d a/old; ln -s ../theirs a/d
-  eval "$2"
-  for i in $(seq 500); do grep -q " $W/a/old/m " /proc/self/mountinfo || break; sleep .01; done
-  seen theirs/m a/old/m; echo
-  for m in theirs/m a/old/m; do $CULVERT umount --lazy $m 2>/dev/null; done; rm -rf a theirs
-}
-cd $W; mkdir s1 s2
-try "-o valid=1" "kill -TERM \$newest"
-try "--restart" "kill -TERM \$oldest"
-try "--restart" "kill -STOP \$newest; kill -TERM \$oldest; kill -KILL \$newest"
-try "-o valid=1" "\$CULVERT umount \$PWD/a/old/m"
-"#;
+const ATTACK: &str = script!(part "kernel_swapped/attack.sh");
 
 #[test]
 fn what_has_come_to_lie_on_the_path_is_not_unmounted() {
@@ -39,10 +22,11 @@ fn what_has_come_to_lie_on_the_path_is_not_unmounted() {
         let there = place.text("source");
         let culvert = world().culvert.display();
         // A device that others may open, for this mount namespace alone.
-        let script = format!(
-            "mknod {there}/fuse c 10 229; chmod 666 {there}/fuse; mount --bind {there}/fuse /dev/fuse || exit 1
-             mkdir {there}/w; chown {user}:{user} {there}/w; export W={there}/w CULVERT={culvert}
-             exec setpriv --reuid={user} --regid={user} --clear-groups -- bash -c \"$0\""
+        let script = script!(
+            "kernel_swapped/what_has_come_to_lie_on_the_path_is_not_unmounted.sh",
+            there,
+            user,
+            culvert
         );
         let done = shell(&format!(
             "exec unshare -m bash -c '{script}' '{}'",
@@ -64,11 +48,12 @@ fn a_mount_is_known_by_its_number() {
     let culvert = world().culvert.display();
     let server = mount.server();
     // Below another one it is neither ended by its server nor is that one.
-    let done = shell(&format!(
-        "{culvert} mount {source} {target} 2>&1 | grep -c already
-         mount -t tmpfs above {target} && kill -TERM {server}
-         for i in $(seq 500); do [ -e /proc/{server} ] || break; sleep .01; done
-         grep -c \" {target} .* above \" /proc/self/mountinfo; umount {target}"
+    let done = shell(&script!(
+        "kernel_swapped/a_mount_is_known_by_its_number.sh",
+        culvert,
+        source,
+        target,
+        server
     ));
     assert_eq!(done.text(), "1\n1\n", "{}", done.report());
 }

@@ -80,11 +80,10 @@ fn requests_come_by_the_ring() {
         return;
     };
     let mount = Mounted::new("transport-ring", &["-o", ring]);
-    let done = shell(&format!(
-        "cd {} && for i in $(seq 50); do echo $i > $i; done; mv 1 one; ln 2 two; rm 3; cat one two 50; ls | wc -l
-         for task in /proc/{}/task/*; do cat $task/comm; done | sort | uniq -c | grep -o 'queue.*' | head -n $(nproc)",
-        mount.text("target"),
-        mount.server(),
+    let done = shell(&script!(
+        "kernel_transport/requests_come_by_the_ring.sh",
+        target = mount.text("target"),
+        server = mount.server()
     ));
     let queues = std::thread::available_parallelism().expect("there are processors");
     let queues: String = (0..queues.get())
@@ -115,15 +114,10 @@ fn large_requests() {
             &format!("large-{}", &transport[10..]),
             &["-o", &format!("driven,{transport}")],
         );
-        let done = shell(&format!(
-            "cd {} && head -c 4194304 /dev/urandom > {} && for size in 1 100 4095 4096 4097 131072 1048575 1048576 1048577 4194304; do
-                 [ $size -lt 4000 ] && count=500 || count=$((4194304 / size))
-                 dd if={1} of=copy bs=$size count=$count oflag=direct status=none 2>&1 || dd if={1} of=copy bs=$size count=$count status=none
-                 dd if=copy bs=$size status=none | cmp -n $((size * count)) - {1} || exit 1
-                 rm copy
-             done",
-            mount.text("target"),
-            mount.text("random")
+        let done = shell(&script!(
+            "kernel_transport/large_requests.sh",
+            target = mount.text("target"),
+            random = mount.text("random")
         ));
         assert_eq!(done.status, "exit 0", "{transport}: {}", done.report());
     }
@@ -159,22 +153,7 @@ fn the_ring_is_taken_where_it_can_be() {
     if !possible() || ring().is_none() {
         return;
     }
-    let script = r#"
-switch=/sys/module/fuse/parameters/enable_uring
-echo N > $D/off; echo content > $S/f
-tried() {
-    "$@" $S $T 2> $D/said || { echo refused; return; }
-    server=$(pgrep -of "culvert mount.*$T\$")
-    cat /proc/$server/task/*/comm | grep -q "^queue" && echo ring || echo device
-    cat $T/f > /dev/null; $C umount $T; tail --pid=$server -f /dev/null; grep -c io_uring $D/said
-}
-tried $C mount; tried $C mount -o driven,valid=0; tried $C mount --with writeback-cache
-echo except; tried $C mount --restart; tried $C mount --with posix-locks; tried $C mount -o transport=device
-echo few; few() { (ulimit -n 32; "$@"); }; tried few $C mount
-mount --bind $D/off $switch
-echo off; tried $C mount; tried $C mount -o transport=ring; grep -o "switched off (root: echo 1 > $switch)" $D/said
-umount $switch
-"#;
+    let script = script!(part "kernel_transport/the_ring_is_taken_where_it_can_be.sh");
     let done = privately("transport-auto", User::Me, script);
     let (ring, device) = (
         "ring
@@ -207,11 +186,9 @@ fn root_has_all_rights_after_an_open() {
     for transport in transports() {
         let name = format!("rights-{}", &transport[10..]);
         let mount = Mounted::new(&name, &["-o", transport]);
-        let done = shell(&format!(
-            "cd {} && taskset -c 0 bash -c '
-                 umask 022; for i in 1 2 3 4 5 6; do echo $i > f; cat f f > /dev/null; chgrp 1234 f; chmod 2755 f; stat -c %a f
-                 cat f > /dev/null; echo x >> f; stat -c %a f; rm f; done' | sort | uniq -c",
-            mount.text("target")
+        let done = shell(&script!(
+            "kernel_transport/root_has_all_rights_after_an_open.sh",
+            target = mount.text("target")
         ));
         assert_eq!(
             done.text(),
@@ -334,18 +311,7 @@ fn flood(name: &str, transport: &str, words: &[&str]) {
     let program = Case::new(&format!("transport-{name}"), User::Me).program("interrupted");
     let mount = slow_with(name, transport, "open", words);
     let (target, kept) = (mount.text("target"), !words.is_empty());
-    let done = shell(&format!(
-        "cd {target} && for i in $(seq 20); do cp fast slow$i; done
-         for i in $(seq 20); do cat slow$i & done
-         cat fast
-         for i in $(seq 20); do {program} open {target}/slow$i; done | sort | uniq -c
-         kill $(jobs -p) 2>/dev/null; wait; echo left
-         if {kept}; then
-             server=$(pgrep -nf 'culvert mount.*{target}$'); for i in $(seq 20); do cat slow$i & done; cat fast > again; kill -9 $server; rm again
-             for i in $(seq 20); do {program} open {target}/slow$i; done | sort | uniq -c; kill $(jobs -p) 2>/dev/null; wait
-         fi
-         cat fast; cd /; umount {target} && echo ended",
-    ));
+    let done = shell(&script!("kernel_transport/flood.sh", target, program, kept));
     let interrupted = "     20 open: EINTR\n";
     let again = if kept { interrupted } else { "" };
     assert_eq!(

@@ -106,10 +106,10 @@ fn fsx_with_writeback() {
     ] {
         let case = Case::new(&format!("kernel-fsx-{}", driver.name()), user).directory(driver);
         let fsx = suite("fsx");
-        let script = format!(
-            "umask 022; printf %s '{FSX}' > $W/conf
-             for seed in 1 2 3; do {} -f $W/conf -N 3000 -S $seed $M/f || exit 1; done",
-            fsx.display()
+        let script = script!(
+            "kernel_writing/fsx_with_writeback.sh",
+            fsx = FSX,
+            fsx_2 = fsx.display()
         );
         let done = case.through_kernel(WRITEBACK, &["bash", "-c", &script]);
         assert_eq!(done.status, "exit 0", "{}", done.report());
@@ -122,24 +122,7 @@ fn attributes_of_inodes() {
     if !possible() || !installed("chattr") {
         return;
     }
-    let run = |place: &str| {
-        shell(&format!(
-            "cd {place}; umask 022; touch f; mkdir d; lsattr -d f d
-             as() {{ setpriv --reuid=65534 --regid=65534 --clear-groups -- bash -c \"$1\" 2>&1; echo \"= $?\"; }}
-             chattr +Ad f; chattr +A d; lsattr -d f d; chattr +i f; lsattr f
-             echo x 2>/dev/null > f; echo $?; rm -f f 2>/dev/null; echo $?; mv f g 2>/dev/null; echo $?; chattr -i f; rm f; echo $?
-             touch root; mkdir -m 777 open; as \"chattr +A root\" | tail -n 1; as \"touch open/mine; chattr +d open/mine; lsattr open/mine; chattr +i open/mine 2>/dev/null\"
-             chattr +a root; echo one >> root; echo two 2>/dev/null > root; cat root; chattr -a root
-             chattr -p 7 root && lsattr -p root; python3 -c \"
-import array, fcntl, termios
-size = array.array('i', [-1]); file = open('root'); file.read(2)
-file.seek(2); fcntl.ioctl(file, termios.FIONREAD, size); print(size[0])
-for request in (0x40049409, 0xc020660b, 0x5401):
-    try: fcntl.ioctl(file, request, bytearray(64)); print('done')
-    except OSError: print('refused')
-\""
-        ))
-    };
+    let run = |place: &str| shell(&script!("kernel_writing/attributes_of_inodes.sh", place));
     let native = Mounted::place("kernel-flags-native");
     let native = run(&native.text("source"));
     for (name, words) in [

@@ -5,9 +5,7 @@ use culvert_e2e::{Case, Driver, User, as_each_user, on_each_driver};
 fn limited(case: Case, kind: &str) {
     let case = case.odd();
     let limits = case.program("limits");
-    case.good(&format!(
-        "cd $M && {limits} {kind} self && {limits} {kind} cat hello.txt && {limits} {kind} env -i /bin/cat dir/a.txt"
-    ));
+    case.good(&script!("limits/limited.sh", limits, kind));
 }
 
 as_each_user! {

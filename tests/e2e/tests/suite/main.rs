@@ -1,5 +1,10 @@
 //! The end-to-end suite; see the crate's documentation.
 
+/// [`culvert_e2e::script`], in every module.
+macro_rules! script {
+    ($($words:tt)*) => { culvert_e2e::script!($($words)*) };
+}
+
 mod archives;
 mod arguments;
 mod bad_directories;
@@ -12,6 +17,7 @@ mod command_line;
 mod completion;
 mod confined;
 mod contract;
+mod counts;
 mod credentials;
 mod descriptor_arguments;
 mod dropped;

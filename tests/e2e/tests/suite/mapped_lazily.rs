@@ -74,8 +74,11 @@ fn unreadable(user: User, effect: &str) -> Option<(String, String)> {
     let name = format!("unreadable-{effect}");
     let (case, program) = case(&name, Driver::NoDescriptor, user)?;
     let rules = format!("layer=fault,fault.rule=read+offset={BAD}+{effect}");
-    let script = format!(
-        "{program} make $M/file {SIZE} && {program} unreadable $M/file {SIZE} {BAD}; echo end $?; cat $W/log >&2"
+    let script = script!(
+        "mapped_lazily/unreadable.sh",
+        program,
+        size = SIZE,
+        bad = BAD
     );
     // The log lies in the working directory, which is made anew for the run.
     let script = format!("export CULVERT_LOG=$W/log; exec bash -c '{script}'");
@@ -164,14 +167,14 @@ fn without_room(user: User) -> Option<(String, String)> {
         User::Nobody => "setpriv --reuid=65534 --regid=65534 --clear-groups",
         User::Me => "",
     };
-    let script = format!(
-        "mount -t tmpfs -o size=16m,mode=1777 none /dev/shm && export CULVERT_LOG={} && \
-         exec {as_user} {} run -v {}:{target}:driven,descriptor=no -- {} {target}/file 24",
-        log.display(),
-        world.culvert.display(),
-        source.display(),
-        world.program("mapped_full").display(),
+    let script = script!(
+        "mapped_lazily/without_room.sh",
+        log = log.display(),
+        as_user,
+        culvert = world.culvert.display(),
+        source = source.display(),
         target = target.display(),
+        mapped_full = world.program("mapped_full").display()
     );
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &script]);

@@ -15,9 +15,7 @@ fn case(name: &str, program: &str, driver: Driver, user: User) -> Option<(Case, 
 
 /// The program runs from the mount and maps itself, and others map it while it runs.
 fn maps_what_runs(case: &Case, program: &str) {
-    case.good(&format!(
-        "cd $M; cp {program} program; ./program program; ./program program; {program} -r $M/program"
-    ));
+    case.good(&script!("mapped_others/maps_what_runs.sh", program));
 }
 
 on_each_driver! {
@@ -49,8 +47,10 @@ fn programs_that_run_from_an_archive_are_mapped() {
     let done = case.alone(&[
         "bash",
         "-c",
-        &format!(
-            "cd $W && mkdir tree t && cp {program} tree/program && tar cf a.tar -C tree . && {culvert} run --no-private -v a.tar:t -- sh -c 'cd t && ./program program && ./program program && {program} program'"
+        &script!(
+            "mapped_others/programs_that_run_from_an_archive_are_mapped.sh",
+            program,
+            culvert
         ),
     ]);
     assert_eq!(done.text(), "ELF same\n".repeat(6), "{}", done.report());

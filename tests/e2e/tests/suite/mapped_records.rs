@@ -12,9 +12,11 @@ fn says(what: &str, user: User) -> Option<(String, String)> {
     let case = Case::new(&name, user).directory(Driver::NoDescriptor);
     let program = case.program("mapped_records");
     let behind = case.behind().expect("a directory").join("file");
-    let script = format!(
-        "export CULVERT_LOG=$W/log; : > $W/log; bash -c '{program} {what} $M/file {}; echo end $?; cat $W/log >&2'",
-        behind.display()
+    let script = script!(
+        "mapped_records/says.sh",
+        program,
+        what,
+        behind = behind.display()
     );
     let done = case.through_culvert(&["bash", "-c", &script]);
     Some((done.text(), done.errors()))

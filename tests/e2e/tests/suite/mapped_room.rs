@@ -19,18 +19,12 @@ pub(crate) fn in_little_memory(name: &str, script: &str) -> Option<Finished> {
     }
     culvert_e2e::open_to_all(&place);
     let program = world.program("mapped_room");
-    let script = format!(
-        "set -e; S={0}/source T={0}/target P={1} C={2}; R='setpriv --reuid=65534 --regid=65534 --clear-groups'
-mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm
-$P make $S/large 100; for i in 1 2 3; do $P make $S/$i 20; done; $P make $S/4 40; chmod 666 $S/*; export CULVERT_LOG={0}/log; touch {0}/log; chmod 666 {0}/log
-N=\"$S:$T:driven,descriptor=no\"
-{script}
-# The pager may have something to say after its programs have ended.
-for lock in /dev/shm/culvert-*/*/lock; do [ ! -e $lock ] || flock -x $lock true; done
-cat {0}/log >&2",
-        place.display(),
-        program.display(),
-        world.culvert.display()
+    let script = script!(
+        "mapped_room/in_little_memory.sh",
+        value = place.display(),
+        program = program.display(),
+        culvert = world.culvert.display(),
+        script
     );
     let mut command = Command::new("unshare");
     command.args(["-m", "--propagation", "private", "bash", "-c", &script]);
@@ -72,8 +66,7 @@ fn the_bound_is_the_runs() {
 
 #[test]
 fn members_of_archives_are_filled_on_demand() {
-    let script = "cd $S; tar cf ../a.tar large; zip -q -1 ../a.zip large; cd /
-for a in tar zip; do rm -rf /dev/shm/*; $C run --no-private -v $S/../a.$a:$T -- $P scan $T/large; done";
+    let script = script!("mapped_room/members_of_archives_are_filled_on_demand.sh");
     if let Some(done) = in_little_memory("archive", script) {
         assert_eq!(done.text(), RIGHT.repeat(2), "{}", done.report());
         assert!(most_used(&done) < 60, "{}", done.report());
@@ -82,10 +75,7 @@ for a in tar zip; do rm -rf /dev/shm/*; $C run --no-private -v $S/../a.$a:$T -- 
 
 #[test]
 fn what_an_ordinary_user_has_no_room_for_is_no_mapping() {
-    let script = "$R $C run --no-private -v $N -- $P scan $T/large
-$R $C run --no-private -v $N -- $P each $T/1 $T/2 $T/3 $T/4 $T/1
-$R $C run --no-private -v $N -- $P both $T/4 $T/1
-$R $C run --no-private --page-memory 100M -v $N -- $P scan $T/large";
+    let script = script!("mapped_room/what_an_ordinary_user_has_no_room_for_is_no_mapping.sh");
     if let Some(done) = in_little_memory("user", script) {
         let each = "0 wrong\n".repeat(5);
         let want = format!("mmap: ENOMEM\n{each}0 wrong\nmmap: ENOMEM\nmmap: ENOMEM\n");
@@ -97,10 +87,7 @@ $R $C run --no-private --page-memory 100M -v $N -- $P scan $T/large";
 /// Three threads and a child store all over a file that is three times as large as what may lie in memory: nothing that is dropped has a store that the file has not got.
 #[test]
 fn what_is_stored_is_written_back_and_makes_room() {
-    let script = "$C run --no-private --page-memory 12M -v $N -- $P stores $T/4
-$P sums $S/4
-$C run --no-private -v $N -- $P store $T/large
-$C run --no-private -v $N -- cmp $S/large $T/large";
+    let script = script!("mapped_room/what_is_stored_is_written_back_and_makes_room.sh");
     if let Some(done) = in_little_memory("written", script) {
         let text = done.text();
         let lines: Vec<&str> = text.lines().collect();
@@ -118,20 +105,7 @@ $C run --no-private -v $N -- cmp $S/large $T/large";
 /// Storing changes the file's times, so that its shadow is not known to be equal any more: what is missing of it is still missing, and is not read for that.
 #[test]
 fn a_file_that_was_changed_is_mapped_on_demand_again() {
-    let script = "cat > $S/../again.py <<'E'
-import mmap, os, sys
-file = os.open(sys.argv[1], os.O_RDWR)
-for turn in range(3):
-    with mmap.mmap(file, 0) as mapped:
-        mapped[turn] = mapped[(50 << 20) + turn] = 65 + turn
-    os.pwrite(file, b'w', (60 << 20) + turn)
-os.truncate(file, (100 << 20) - 5000)
-with mmap.mmap(file, 0) as mapped:
-    print(mapped[:3], mapped[50 << 20:(50 << 20) + 3], mapped[60 << 20:(60 << 20) + 3], len(mapped))
-E
-chmod 755 $S/..
-$C run --no-private --page-memory 16M -v $N -- python3 $S/../again.py $T/large
-$C run --no-private -v $N -- cmp $S/large $T/large";
+    let script = script!("mapped_room/a_file_that_was_changed_is_mapped_on_demand_again.sh");
     if let Some(done) = in_little_memory("again", script) {
         let want = format!("b'ABC' b'ABC' b'www' {}\n", (100 << 20) - 5000);
         assert_eq!(done.text(), want, "{}", done.report());
@@ -141,10 +115,7 @@ $C run --no-private -v $N -- cmp $S/large $T/large";
 /// A page at a time, and never fewer than one instruction may need; an ordinary user's files find no room.
 #[test]
 fn bounds_that_are_smaller_than_what_is_filled_at_once() {
-    let script =
-        "for b in 1 4096 300K; do $C run --no-private --page-memory $b -v $N -- $P each $T/1; done
-$R $C run --no-private --page-memory 4096 -v $N -- $P each $T/1
-$C run --no-private --page-memory 16777215T -v $N -- $P each $T/1";
+    let script = script!("mapped_room/bounds_that_are_smaller_than_what_is_filled_at_once.sh");
     if let Some(done) = in_little_memory("small", script) {
         let want = "0 wrong\n0 wrong\n0 wrong\nmmap: ENOMEM\n0 wrong\n";
         assert_eq!(done.text(), want, "{}", done.report());
@@ -193,7 +164,7 @@ fn a_mapped_file_larger_than_the_memory_is_read_by_calls() {
 /// Mappings that want all of a file at once leave its holes.
 #[test]
 fn what_is_filled_at_once_of_a_sparse_file_is_what_it_holds() {
-    let script = "$C run --no-private -v $N -- $P sparse $T/sparse; rm $S/sparse; $P sparse $S/sparse 2>/dev/null";
+    let script = script!("mapped_room/what_is_filled_at_once_of_a_sparse_file_is_what_it_holds.sh");
     if let Some(done) = in_little_memory("sparse", script) {
         let want = "MAP_POPULATE: good\nPROT_EXEC: good\nMREMAP_FIXED: good\nchild 0, a 0 fcs 0 s\nright, afsm, sparse\n";
         assert_eq!(done.text(), want.repeat(2), "{}", done.report());

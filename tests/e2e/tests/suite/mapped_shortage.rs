@@ -7,11 +7,9 @@ use culvert_e2e::{Case, Driver, User, world};
 #[test]
 fn an_append_whose_pages_find_no_room_changes_nothing() {
     let program = world().program("mapped_shortage");
-    let script = format!(
-        "Q={}; touch $S/mine $S/theirs; chmod 666 $S/mine $S/theirs
-$C run --no-private -v $N -- $Q append $T/mine $S/mine /dev/shm/ballast
-$R $C run --no-private -v $N -- $Q append $T/theirs $S/theirs /dev/shm/ballast",
-        program.display()
+    let script = script!(
+        "mapped_shortage/an_append_whose_pages_find_no_room_changes_nothing.sh",
+        program = program.display()
     );
     if let Some(done) = in_little_memory("append", &script) {
         let want = "append: ENOSPC\nlength: 1048576\nappend: 1048576\nmapping: b\n\

@@ -20,7 +20,7 @@ const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
     (
         &[Driver::Memory],
         &["/static/", "/shared"],
-        "a program that nobody intercepts stores into the shadow; a mapping of the file itself shows that from the next call on that uses the mount",
+        script!("matrix/script.sh"),
     ),
     (
         &[Driver::NoDescriptor],
@@ -48,9 +48,7 @@ fn matrix(driver: Driver, user: User) {
         .directory(driver)
         .limit(Duration::from_secs(120));
     let (program, fixed) = (case.program("matrix"), case.program("matrix-static"));
-    let script = format!(
-        "printf '#!/bin/sh\\nexec {program} \"$@\"\\n' > script; chmod +x script; exec {program} $M {program} {fixed} ./script"
-    );
+    let script = script!("matrix/matrix.sh", program, fixed);
     let (native, ours) = (
         case.natively(&["bash", "-c", &script]),
         case.through_culvert(&["bash", "-c", &script]),

@@ -36,17 +36,14 @@ fn listed(base: &Path, user: User, first: &str, second: &str) {
     let case = Case::new(&name.replace([':', ',', '='], ""), user);
     let listing = case.program("listing");
     let at = base.display();
-    let script = format!(
-        "{listing} {at}/host {at}/host/none {at}/host/none/x
-         cd {at}; find host | sort; echo host/* host/none/*; cd host/none; ls -R | sort; ls ..; cat new/g; rmdir new; mkdir new; cd ..; mv none other; ls"
-    );
+    let script = script!("mount_points/listed.sh", listing, at);
     layout(base, true);
     let native = case.alone(&[
         "unshare",
         "-m",
         "bash",
         "-c",
-        &format!("mount --bind {at}/first {at}/host/none; mount --bind {at}/second {at}/host/none/new; {script}"),
+        &script!("mount_points/listed-2.sh", at, script),
     ]);
     for pure in [true, false] {
         layout(base, false);
@@ -97,10 +94,7 @@ fn parents_appear(user: User, options: &str) {
     let base =
         Path::new("/var/tmp").join(format!("culvert-parents-{}-{user:?}", std::process::id()));
     let at = base.display();
-    let script = format!(
-        "cd {at}; find host | sort; echo host/* host/a/b/*; stat -c %F host/a host/a/b; cd host/a/b/c; pwd; cat f; ls ..; cd ../..; pwd; ls -d */*/f; mkdir -p {at}/host/a/b/c; mkdir b; cat b/d/g
-         LC_ALL=C touch b/new; sh -c 'cd b && ls'"
-    );
+    let script = script!("mount_points/parents_appear.sh", at);
     layout(&base, false);
     fs::create_dir_all(base.join("host/a/b/c")).expect("the directory is ours");
     fs::create_dir_all(base.join("host/a/b/d")).expect("the directory is ours");
@@ -109,7 +103,7 @@ fn parents_appear(user: User, options: &str) {
         "-m",
         "bash",
         "-c",
-        &format!("exec 2>&1; mount --bind -o ro {at}/host/a {at}/host/a; mount --bind {at}/first {at}/host/a/b/c; mount --bind {at}/second {at}/host/a/b/d; {script}"),
+        &script!("mount_points/parents_appear-2.sh", at, script),
     ]);
     layout(&base, false);
     let (one, two) = (

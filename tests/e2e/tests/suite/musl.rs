@@ -23,9 +23,9 @@ on_each_driver! {
     programs_of_both_libraries_execute_each_other |case| {
         if installed("musl-gcc") {
             let (musl, glibc) = (case.program("musl-musl"), case.program("musl"));
-            same(&case, &format!("cd $M; echo kept > kept; {musl} again; {glibc} again; {musl} files; bash -c '{musl} forks' 2>&1 | cat; env -i {musl} again; exec {musl} last"));
+            same(&case, &script!("musl/programs_of_both_libraries_execute_each_other.sh", musl, glibc));
             // On the mount itself, where another program's interpreter is musl's, and by hand.
-            same(&case, &format!("cd $M; cp {musl} p; ./p signals; PATH=$M:$PATH p files; printf '#!%s last\\n' $M/p > s; chmod +x s; echo kept > kept; ./s; /lib/ld-musl-x86_64.so.1 $M/p last; /lib/ld-musl-x86_64.so.1 {musl} last"));
+            same(&case, &script!("musl/programs_of_both_libraries_execute_each_other-2.sh", musl));
         }
     };
 }
@@ -39,7 +39,7 @@ as_each_user! {
         let case = case.odd();
         // bash counts its levels and keeps its own command in `_`.
         for prefix in ["", "env -i", "env LD_PRELOAD=/nowhere.so", "env LD_AUDIT=x LD_LIBRARY_PATH=/none A= B=b"] {
-            same(&case, &format!("{prefix} {program} environment 2>/dev/null | grep -v OLDPWD; {prefix} {program} environment again 2>/dev/null | grep -v -e ^_= -e SHLVL -e OLDPWD"));
+            same(&case, &script!("musl/the_environment_is_the_programs_own.sh", prefix, program));
             // Started by the command itself.
             let mut words: Vec<&str> = prefix.split(' ').filter(|word| !word.is_empty()).collect();
             words.extend([&program[..], "environment"]);
@@ -56,18 +56,13 @@ as_each_user! {
         let program = case.program("musl-musl");
         let case = case.odd();
         // It needs no library, so that both kinds of programs load it.
-        let make = r#"cat > p.c <<'END'
-__attribute__((constructor)) static void f(void) {
-    __asm__ volatile("syscall" : : "a"(1), "D"(1), "S"("loaded\n"), "d"(7) : "rcx", "r11", "memory");
-}
-END
-cc -shared -fPIC -nostdlib -o p.so p.c || exit"#;
+        let make = script!("musl/what_the_user_preloads_is_loaded-make.sh");
         let script = format!("{make}\nLD_PRELOAD=$W/p.so {program} environment signals | grep -v -e ^_= -e SHLVL -e OLDPWD");
         let done = same(&case, &script);
         assert!(done.text().starts_with("loaded\n"), "{}", done.report());
         assert!(done.text().contains("\nLD_PRELOAD="), "{}", done.report());
         // The command's own, too.
-        let script = format!("{make}\nexport LD_PRELOAD=$W/p.so; exec $B/bin/culvert run -v $B/bin:$W/t {program} environment");
+        let script = script!("musl/what_the_user_preloads_is_loaded.sh", make, program);
         let done = case.natively(&["bash", "-c", &script]);
         assert!(done.text().starts_with("loaded\n"), "{}", done.report());
         assert!(done.text().contains("/p.so\n") && !done.text().contains("libculvert"), "{}", done.report());
@@ -76,7 +71,7 @@ cc -shared -fPIC -nostdlib -o p.so p.c || exit"#;
     a_program_that_touches_no_mount |case| {
         if installed("musl-gcc") {
             let program = case.program("musl-musl");
-            case.odd().strict().good(&format!("cd $W; {program} files; {program} threads; {program} forks 2>/dev/null; {program} signals environment | grep -v -e SHLVL -e OLDPWD"));
+            case.odd().strict().good(&script!("musl/a_program_that_touches_no_mount.sh", program));
         }
     };
 }

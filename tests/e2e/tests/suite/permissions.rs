@@ -4,8 +4,7 @@ use culvert_e2e::{Case, Driver, User, as_each_user, world};
 
 as_each_user! {
     modes_of_ones_own_files |case| { case.odd().good(
-        "cd $M/modes; for f in 600 644 755 000 444 111; do cat $f 2>&1; test -r $f; echo r $?; test -x $f; echo x $?; test -w $f; echo w $?; done
-         for d in d700 d555 d1777 d000; do ls $d 2>&1; cat $d/file 2>&1; (cd $d && pwd) 2>&1; done; stat -c '%n %a %A %U' * | sort; find . -perm -4000; find . ! -readable | sort; true",
+        script!("permissions/modes_of_ones_own_files.sh"),
     ); };
 }
 
@@ -17,10 +16,7 @@ fn modes_of_others_files() {
     }
     // The user without rights reads the archive of a tree that belongs to root.
     let case = Case::new("others", User::Nobody).mount_of_tester("odd", "tar", "mnt");
-    case.good(
-        "cd $M/modes; for f in 600 644 755 000 444 111 4755 2755; do cat $f 2>&1; test -r $f; echo r $?; test -x $f; echo x $?; done
-         for d in d700 d555 d1777 d000; do ls $d 2>&1; cat $d/file 2>&1; (cd $d && pwd) 2>&1; done; cat ../hello.txt; true",
-    );
+    case.good(script!("permissions/modes_of_others_files.sh"));
 }
 
 #[test]
@@ -29,7 +25,7 @@ fn a_process_that_changes_its_user() {
         return;
     }
     let case = Case::new("changes-user", User::Me).odd();
-    case.good("cd $M; exec 5<lines.txt; read -r a <&5; setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'read -r b <&5; echo $b; cat <&5 | md5sum; id -u'; read -r c <&5 || echo end");
+    case.good(script!("permissions/a_process_that_changes_its_user.sh"));
 }
 
 /// As daemons do: what was open stays so, also for those who have it open besides.
@@ -38,15 +34,7 @@ fn a_process_that_gives_its_rights_up_goes_on_writing() {
     if !world().is_root() {
         return;
     }
-    let drops = "import os
-own = os.open('log', os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-os.write(own, b'first ')
-child = os.fork()
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-if child: os.waitpid(child, 0)
-print(os.write(own, b'own '))
-again = os.open('log', os.O_RDWR | os.O_APPEND)
-print(os.write(again, b'again '), os.pread(own, 99, 0), os.fstat(again).st_size)";
+    let drops = script!("permissions/a_process_that_gives_its_rights_up_goes_on_writing-drops.py");
     for driver in [Driver::Memory, Driver::Driven, Driver::NoDescriptor] {
         let name = format!("gives-up-{driver:?}");
         let case = Case::new(&name, User::Me).directory(driver);
@@ -62,12 +50,7 @@ fn a_process_that_gives_its_rights_up_goes_on_mapping() {
     if !world().is_root() {
         return;
     }
-    let maps = "import mmap, os
-own = open('mapped', 'r+b')
-os.fstat(own.fileno())
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-for file in own, open('mapped', 'rb'):
-    print(mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ)[:])";
+    let maps = script!("permissions/a_process_that_gives_its_rights_up_goes_on_mapping-maps.py");
     let stores = "
 shared = mmap.mmap(own.fileno(), 0)
 shared[:3] = b'new'
@@ -79,8 +62,10 @@ print(os.pread(own.fileno(), 99, 0), mmap.mmap(file.fileno(), 0, prot=mmap.PROT_
             Driver::NoDescriptor => "",
             _ => stores,
         };
-        case.good(&format!(
-            "umask 0; cd $M; chmod 777 .; echo old text > mapped; python3 -c \"{maps}{stores}\"; cat mapped; rm mapped"
+        case.good(&script!(
+            "permissions/a_process_that_gives_its_rights_up_goes_on_mapping.sh",
+            maps,
+            stores
         ));
     }
 }
@@ -91,12 +76,8 @@ fn a_process_that_gives_its_rights_up_has_all_its_descriptors() {
     if !world().is_root() {
         return;
     }
-    let opens = "import os, resource
-resource.setrlimit(resource.RLIMIT_NOFILE, (400, 400))
-files = [os.open(f'f{i}', os.O_RDWR | os.O_CREAT, 0o666) for i in range(100)]
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-for file in files: os.close(file)
-print(len([os.open('f0', os.O_RDWR) for _ in range(350)]))";
+    let opens =
+        script!("permissions/a_process_that_gives_its_rights_up_has_all_its_descriptors-opens.py");
     let case = Case::new("gives-up-descriptors", User::Me).directory(Driver::Memory);
     case.good(&format!(
         "umask 0; cd $M; chmod 777 .; python3 -c \"{opens}\"; rm f*"

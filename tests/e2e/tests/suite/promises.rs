@@ -6,16 +6,7 @@ use culvert_e2e::{Case, User, world};
 
 /// `$run` is `culvert run` with an empty file system in memory at `$real`. `try NAME UID COMMAND...` executes the command as that user and says what came of it: its status,
 /// the words after `name:`, `STRAYED` when the directory itself was written to, and what it has said.
-const TRY: &str = "
-    run=\"$culvert run --no-private -v memory:$real --\"; chmod 777 $real
-    write=\"echo a > $real/y && ls $real\"
-    try() {
-        local name=$1 uid=$2; shift 2; (as $uid timeout 30 \"$@\") > $W/out 2> $W/err; local status=$?
-        [ -z \"$(ls $real)\" ] || { echo -n 'STRAYED '; rm -f $real/*; }
-        echo \"$name: $status $(tr '\\n' ' ' < $W/out)\" | sed 's/ *$//'
-        grep -v '^ ' $W/err | sed -n 's/^/    /;1,2p'
-    }
-    ";
+const TRY: &str = script!(part "promises/try.sh");
 
 /// Checks that the lines of what `script` tries are `expected`: a line without indentation whole, one with it by its words.
 #[track_caller]
@@ -58,36 +49,23 @@ fn limits_that_leave_no_room() {
     );
     tried(
         "promises-limits",
-        "for uid in 0 65533; do
-            for v in 2600 3000 3500 4000; do try \"v $v\" $uid $run sh -c \"ulimit -v $v; exec sh -c '$write'\"; done
-            for d in 400 1000 1300; do
-                try \"d $d\" $uid $run sh -c \"ulimit -d $d; exec sh -c '$write'\"
-                try \"command d $d\" $uid sh -c \"ulimit -d $d; exec $run sh -c '$write'\"
-            done
-            try files $uid $run sh -c \"ulimit -n 4; exec sh -c '$write'\"
-            printf '#!/bin/sh\\n%s\\n' \"$write\" > $W/script; chmod 755 $W/script
-            try script $uid $run sh -c \"ulimit -v 3500; exec $W/script\"
-            try enough $uid $run sh -c \"ulimit -v 200000; ulimit -d 100000; ulimit -n 64; exec sh -c '$write'\"
-        done",
-        &[
-            [
-                ("v 2600: 125", space),
-                ("v 3000: 125", space),
-                ("v 3500: 125", space),
-                ("v 4000: 125", space),
-                ("d 400: 125", data),
-                ("command d 400: 125", data),
-                ("d 1000: 125", data),
-                ("command d 1000: 125", data),
-                ("d 1300: 125", data),
-                ("command d 1300: 125", data),
-                ("files: 125", files),
-                ("script: 125", space),
-                ("enough: 0 y", &[]),
-            ];
-            2
-        ]
-        .concat(),
+        script!("promises/limits_that_leave_no_room.sh"),
+        &[[
+            ("v 2600: 125", space),
+            ("v 3000: 125", space),
+            ("v 3500: 125", space),
+            ("v 4000: 125", space),
+            ("d 400: 125", data),
+            ("command d 400: 125", data),
+            ("d 1000: 125", data),
+            ("command d 1000: 125", data),
+            ("d 1300: 125", data),
+            ("command d 1300: 125", data),
+            ("files: 125", files),
+            ("script: 125", space),
+            ("enough: 0 y", &[]),
+        ]; 2]
+            .concat(),
     );
 }
 
@@ -97,20 +75,7 @@ fn what_the_run_is_made_of_is_gone() {
     let not = "would not see its mounts";
     tried(
         "promises-gone",
-        "for uid in 0 65533; do
-            base=/dev/shm/culvert-$uid; one=$base/????????????????
-            try gone $uid $run sh -c \"rm -rf $one; exec sh -c '$write'\"
-            try mounts $uid $run sh -c \"rm $one/mounts; exec sh -c '$write'\"
-            try fifo $uid $run sh -c \"cd $one; mkfifo f; mv f mounts; exec sh -c '$write'\"
-            try damaged $uid $run sh -c \"echo x > \\$(echo $one)/mounts; exec sh -c '$write'\"
-            try mode $uid $run sh -c \"chmod 755 $one; exec sh -c '$write'\"
-            try moved $uid $run sh -c \"mv $base $W/../moved-$uid; exec sh -c '$write'\"
-            try link $uid $run python3 -c \"import os, sys; b, w, c = sys.argv[1:]; os.rename(b, w); os.symlink(w, b); os.execvp('sh', ['sh', '-c', c])\" $base $W/../away-$uid \"$write\"; rm -f $base
-            mkdir $W/bin-$uid; cp $culvert $lib $W/bin-$uid; chmod 711 $W/bin-$uid/libculvert.so
-            [ $uid = 0 ] || try unread $uid $W/bin-$uid/culvert run --no-private -v memory:$real -- sh -c \"$write\"
-            mount --bind $W/bin-$uid $W/bin-$uid && mount -o remount,bind,noexec $W/bin-$uid; chmod 755 $W/bin-$uid/*; cp $culvert $W/alone-$uid; ln -sf $W/bin-$uid/libculvert.so $W/libculvert.so
-            try noexec $uid $W/alone-$uid run --no-private -v memory:$real -- sh -c \"$write\"
-        done",
+        script!("promises/what_the_run_is_made_of_is_gone.sh"),
         &[
             &[
                 ("gone: 125", &["No such file", not][..]),
@@ -143,13 +108,7 @@ fn what_the_run_is_made_of_is_gone() {
 fn what_does_not_hinder() {
     tried(
         "promises-works",
-        "for uid in 0 65533; do
-            for mask in 777 700 077; do
-                try \"command $mask\" $uid sh -c \"umask $mask; exec $run sh -c '$write'\"
-                try \"program $mask\" $uid $run sh -c \"umask $mask; sh -c '$write'\"
-            done
-        done
-        try proc 0 unshare -m $run sh -c \"while umount -l /proc 2> /dev/null; do :; done; exec sh -c '$write'\"",
+        script!("promises/what_does_not_hinder.sh"),
         &[
             &[
                 ("command 777: 0 y", &[][..]),
@@ -188,15 +147,7 @@ fn no_filter_takes_the_mounts_away() {
         return;
     }
     let program = Case::new("promises-filter-program", User::Me).program("filtered");
-    let script = format!(
-        "{TRY}
-        ok=0
-        for call in $(seq 0 58) $(seq 61 110) $(seq 131 161) 186 200 201 217 218 228 $(seq 262 274) 302 303 307 309 317 318 319 332 334 437 439 448; do
-            said=$(try $call 65533 $run {program} $call sh -c \"$write\")
-            case $said in *STRAYED*) echo \"$said\";; *': 0 y'*) ok=$((ok + 1));; esac
-        done
-        [ $ok -gt 100 ] && echo done"
-    );
+    let script = script!("promises/no_filter_takes_the_mounts_away.sh", try = TRY, program);
     let Some(done) = shell("promises-filter", &script) else {
         return;
     };

@@ -39,9 +39,7 @@ on_each_driver! {
 
 fn outcome(case: &Case, name: &str) -> String {
     let program = case.program("rings_refused");
-    let script = format!(
-        "umask 022; mkdir -p $W/outside; cd $M && OUTSIDE=$W/outside exec {program} {name}"
-    );
+    let script = script!("rings/outcome.sh", program, name);
     let done = case.through_culvert(&["bash", "-c", &script]);
     assert_eq!(done.status, "exit 0", "{}", done.report());
     done.text()
@@ -117,21 +115,13 @@ fn programs_with_rings() {
             return;
         }
         if installed("qemu-io") && installed("qemu-img") {
-            case.good(
-                "cd $M && qemu-img create -q -f qcow2 i 8M && qemu-io -i io_uring -f qcow2 -c 'write -P 7 1M 2M' -c 'write -P 9 2M 64k' -c flush i >$W/told && \
-                 qemu-io -i io_uring -f qcow2 -c 'read -P 7 1M 1M' -c 'read -P 9 2M 64k' -c 'read -P 7 2112k 900k' -c 'read -P 0 0 1M' i | grep -c -v 'ops; ' && \
-                 qemu-img check -q i && qemu-img bench -i io_uring -c 200 -w -f qcow2 i >$W/told && qemu-img check -q i",
-            );
+            case.good(script!("rings/programs_with_rings.sh"));
         }
         if installed("fio") {
-            case.good(
-                "cd $M && fio --name=a --ioengine=io_uring --rw=randrw --bs=4k --size=1M --iodepth=8 --verify=crc32c --do_verify=1 --filename=f --minimal >$W/fio 2>&1 || { cat $W/fio; exit 1; }; cat f | wc -c",
-            );
+            case.good(script!("rings/programs_with_rings-2.sh"));
         }
         if installed("node") {
-            case.good(
-                "cd $M && UV_USE_IO_URING=1 node -e \"const f=require('fs').promises; (async()=>{await f.writeFile('n','x'.repeat(99999)); await f.mkdir('d'); await f.rename('n','d/m'); console.log((await f.stat('d/m')).size,(await f.readFile('d/m')).length,await f.readdir('d'));})()\"",
-            );
+            case.good(script!("rings/programs_with_rings-3.sh"));
         }
     }
 }

@@ -47,7 +47,7 @@ as_each_user! {
             // Many at once: who makes the mark first says it.
             "for i in 1 2 3 4 5 6 7 8 9; do (busybox true) & done; wait",
             // Of a child of vfork, with another environment.
-            "env -i /bin/busybox env; python3 -c 'import os; os.posix_spawn(\"/bin/busybox\", [\"busybox\", \"true\"], {}); os.wait()'",
+            script!("saying/once_in_a_run.sh"),
         ] {
             says(&case, script, &STATIC);
         }
@@ -69,10 +69,10 @@ as_each_user! {
         let case = case.odd();
         silent(&case, "cat $M/hello.txt; bash -c 'ls $M'");
         // What cannot be executed anyway, is no program, or is looked for in PATH.
-        silent(&case, "printf 'echo text\\n' > t; chmod +x t; ./t; cp /bin/busybox n; chmod 600 n; if ./n 2> said; then exit 1; fi; ! grep mounts said; printf '#!/none\\n' > s; chmod +x s; ./s 2> said; ! grep mounts said; PATH=/none:/tmp:$PATH true");
+        silent(&case, script!("saying/nothing_is_said_without_need.sh"));
         // Standard error that is closed, or goes with the exec.
         silent(&case, "busybox true 2>&-");
-        silent(&case, "python3 -c 'import os, fcntl; fcntl.fcntl(2, fcntl.F_SETFD, 1); os.execv(\"/bin/busybox\", [\"busybox\", \"true\"])'");
+        silent(&case, script!("saying/nothing_is_said_without_need-2.sh"));
     };
 
     a_pipe_that_is_full_or_broken_disturbs_nobody |case| {
@@ -94,7 +94,7 @@ as_each_user! {
         for driver in [Driver::Driven, Driver::Memory] {
             let name = format!("saying-{}-{:?}", driver.name(), case.user());
             let case = Case::new(&name, case.user()).directory(driver);
-            let script = "echo a > $M/log; busybox echo b 2>> $M/log; cat $M/log; (busybox true) 2> $W/said; grep -c mounts $W/said";
+            let script = script!("saying/files_of_a_mount_are_left_alone.sh");
             let done = case.through_culvert(&["bash", "-c", script]);
             assert_eq!(done.text(), "b\na\n1\n", "{}", done.report());
         }
@@ -105,7 +105,7 @@ as_each_user! {
             return;
         }
         // Not a second time in one life.
-        let script = "r=$(ls -td /dev/shm/culvert-65534/[0-9a-f]* /tmp/culvert-65534/[0-9a-f]* 2>/dev/null | grep -v sites | head -n 1); exec 9< $r/lock; chmod 500 $r; python3 -c 'import os, subprocess\nfor i in 1, 2:\n  if os.fork() == 0: os.execv(\"/bin/busybox\", [\"busybox\", \"true\"])\n  os.wait()\n'; chmod 700 $r";
+        let script = script!("saying/who_may_not_leave_a_mark_says_it_once.sh");
         let done = case.odd().through_culvert(&["bash", "-c", script]);
         // Each child of fork is a process of its own.
         assert_eq!(lines(&done).len(), 2, "{}", done.report());
@@ -117,7 +117,7 @@ as_each_user! {
         }
         let case = case.odd();
         // Another root, or a new user; here the file is gone.
-        let script = "mkdir bin; cp $B/bin/culvert $B/bin/libculvert.so bin; exec bin/culvert run -v $B/bin:$W/t bash -c 'ls $W/t | grep -x culvert; mv bin away; /bin/ls -d $W/t > /dev/null; :'";
+        let script = script!("saying/a_library_that_cannot_be_read_is_said.sh");
         let done = case.natively(&["bash", "-c", script]);
         assert_eq!(done.text(), "culvert\n", "{}", done.report());
         let lines = lines(&done);
@@ -171,7 +171,7 @@ fn each_kind_of_program_has_its_reason() {
         not_tested("go is not installed");
         return;
     }
-    let make = "export PATH=$PATH:/usr/local/go/bin GOCACHE=$W/cache GOPATH=$W/go GOTOOLCHAIN=local; printf 'package main\\nfunc main() {}\\n' > g.go; CGO_ENABLED=0 go build -o g g.go || exit; ./g";
+    let make = script!("saying/each_kind_of_program_has_its_reason-make.sh");
     let built = case.alone(&["bash", "-c", make]);
     assert_eq!(built.status, "exit 0", "{}", built.report());
     let make = format!("cp $B/g . 2>/dev/null; {make}");
@@ -211,7 +211,7 @@ fn sandboxes_and_roots_that_lose_the_mounts() {
         );
         silent(
             &case,
-            "bwrap --dev-bind / / ls $M; bwrap --ro-bind / / --dev /dev --bind /dev/shm /dev/shm ls $M",
+            script!("saying/sandboxes_and_roots_that_lose_the_mounts.sh"),
         );
     }
 }
@@ -223,17 +223,10 @@ fn chroot_to_the_same_root_keeps_the_mounts() {
         return;
     }
     let case = Case::new("saying-same-root", User::Me).directory(Driver::Driven);
-    let python = "import os
-os.chdir(os.environ['M'])
-for root in ['/', '/proc/self/root', '..' + '/..' * 20]:
-    os.chroot(root)
-    print(os.getcwd() == os.environ['M'], open('f').read(), sorted(os.listdir('.')))
-try: os.chroot('/none')
-except OSError as error: print(error)
-os.chroot('/usr')
-print(os.path.exists(os.environ['M']))";
-    case.script(&format!(
-        "echo text > $M/f; cat $M/f; chroot / cat $M/f; chroot / chroot /proc/self/root sh -c 'cat $M/f; cd $M && cat f'; python3 -c \"{python}\""
+    let python = script!("saying/chroot_to_the_same_root_keeps_the_mounts-python.py");
+    case.script(&script!(
+        "saying/chroot_to_the_same_root_keeps_the_mounts.sh",
+        python
     ));
 }
 
@@ -243,18 +236,13 @@ fn programs_with_file_capabilities_are_told_of() {
     if !installed("setcap") {
         return not_tested("setcap is not installed");
     }
-    let script = "
-        cp $(command -v cat) $W/capable; setcap cap_net_raw+ep $W/capable || exit 77
-        as 65533 $culvert run --no-private -v $evil:$real -- bash -c \"$W/capable $real/f; $W/capable $real/f; cat $real/f\" 2>&1
-        as 65533 $culvert run --strict --no-private -v $evil:$real -- bash -c \"$W/capable $real/f; echo \\$?\" 2>&1";
+    let script = script!("saying/programs_with_file_capabilities_are_told_of.sh");
     let Some(done) = crate::trust::shell("saying-capabilities", script) else {
         return;
     };
     let what = "/dev/shm/work/capable";
     let missing = format!("{what}: /dev/shm/work/real/f: No such file or directory\n");
-    let line = format!(
-        "culvert: warning: {what} does not see the mounts: it has file capabilities, so that the dynamic loader loads no library of ours; "
-    );
+    let line = script!(part "saying/programs_with_file_capabilities_are_told_of-line.sh", what);
     let expected = format!(
         "{line}`culvert mount --allow-other` shows the same files to it\n{missing}{missing}evil\n{line}so --strict does not let it start\nbash: line 1: {what}: Permission denied\n126\n"
     );

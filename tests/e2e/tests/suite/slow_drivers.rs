@@ -29,10 +29,11 @@ fn beside_a_thread(mode: &str, waits: &str, said: &str) {
             ))
             .directory(driver);
         let program = case.program("slow_driver");
-        let script = format!(
-            "rm -f {fifo}; mkfifo {fifo}; cd $M; printf 0123456789abcdefghij > slow; printf other > other
-             exec {program} . {fifo} {mode}",
-            fifo = fifo.display()
+        let script = script!(
+            "slow_drivers/beside_a_thread.sh",
+            fifo = fifo.display(),
+            program,
+            mode
         );
         let done = case.through_culvert(&["bash", "-c", &script]);
         assert_eq!(done.text(), said, "{}", done.report());

@@ -133,9 +133,10 @@ pjdfstest! {
 fn memory_has_no_other_limit_of_links_than_tmpfs() {
     let case = Case::new("pjdfstest-links", User::Me).directory(Driver::Memory);
     let program = suite("pjdfstest");
-    let script = format!(
-        "printf %s '{PJDFSTEST}' > conf; d=${{1:-$M}}; {} -c conf -s $W -p $d link::link_count_max; getconf LINK_MAX $d",
-        program.display()
+    let script = script!(
+        "suites/memory_has_no_other_limit_of_links_than_tmpfs.sh",
+        pjdfstest = PJDFSTEST,
+        program = program.display()
     );
     let ours = case.through_culvert(&["bash", "-c", &script]);
     let place = format!("/dev/shm/culvert-links-{}", std::process::id());
@@ -178,12 +179,12 @@ fn fsx(driver: Driver, user: User, operations: u32, seeds: &str) {
         .directory(driver)
         .limit(Duration::from_secs(180));
     let fsx = suite("fsx");
-    let script = format!(
-        "printf %s '{FSX}' > large; sed 's/262144/20000/; s/65536/3000/' large > small
-         one() {{ mkdir $1$2 && {} -f $1 -N {operations} -S $2 -P $1$2 $M/file.$1.$2 > $1$2/said 2>&1; echo \"$1 $2 $? $(tail -n 1 $1$2/said)\" > $1$2/result; }}
-         for s in {seeds}; do one large $s & one small $s & wait; done; cat */result; stat -c '%n %s' $M/* | sed s:.*/::; md5sum < <(cat $M/*)
-         ! grep -h . $(grep -L A-OK */said)",
-        fsx.display()
+    let script = script!(
+        "suites/fsx.sh",
+        fsx = FSX,
+        fsx_2 = fsx.display(),
+        operations,
+        seeds
     );
     let done = case.good(&script);
     assert!(done.text().contains("A-OK"), "{}", done.report());

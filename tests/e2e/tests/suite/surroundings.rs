@@ -10,10 +10,7 @@ fn script(name: &str, kind: &str, script: &str) -> Option<Finished> {
     }
     let case = Case::new(name, User::Me);
     let archive = world().tree("odd", None).archive(kind);
-    let prologue = format!(
-        "cp --preserve=timestamps {} x.{kind}; export XDG_CACHE_HOME=$W/cache; c() {{ $B/bin/culvert run -v $W/x.{kind}:$M -- \"$@\"; }}\n",
-        archive.display()
-    );
+    let prologue = script!(part "surroundings/script.sh", archive = archive.display(), kind);
     Some(case.natively(&["bash", "-c", &(prologue + script)]))
 }
 
@@ -34,8 +31,7 @@ fn closed_standard_descriptors() {
     let done = script(
         "closed",
         "tar",
-        "(exec 0<&- 1>&- 2>&-; c sh -c 'cat $M/hello.txt > out 2> err; ls /proc/self/fd > fds'; sh -c 'ls /proc/self/fd > native'); cat out err; cmp fds native
-         c sh -c 'exec 0<&-; cat $M/dir/a.txt; read x' 2>/dev/null; (exec 1>&-; c cat $M/hello.txt) 2>/dev/null || echo no output",
+        script!("surroundings/closed_standard_descriptors.sh"),
     );
     if let Some(done) = &done {
         assert!(
@@ -54,7 +50,7 @@ fn a_umask_without_search() {
         return;
     }
     let case = Case::new("umask", User::Nobody);
-    let script = "umask 0177; $B/bin/culvert run --mount type=memory,target=$W/m -- bash -c 'cd $W/m && mkdir d && stat -c %a d && chmod 700 d && cd d && echo ${PWD##*/}'";
+    let script = script!("surroundings/a_umask_without_search.sh");
     prints(Some(case.natively(&["bash", "-c", script])), "600\nd\n");
 }
 
@@ -117,7 +113,7 @@ fn a_big_environment() {
         script(
             "environment",
             "tar",
-            "for i in $(seq 1000); do export V$i=$(printf %500s x); done; c sh -c 'cat $M/hello.txt; env | grep -c ^V'; c env -i sh -c \"cat $M/hello.txt\"",
+            script!("surroundings/a_big_environment.sh"),
         ),
         "hello, world\n1000\nhello, world\n",
     );
@@ -129,7 +125,7 @@ fn many_runs_at_once_build_one_index() {
         script(
             "at-once",
             "tar.gz",
-            "for i in 1 2 3 4 5 6 7 8; do c md5sum < /dev/null $M/big.txt $M/hello.txt > out.$i & done; wait; sort -u out.? | wc -l; find cache -type f | wc -l",
+            script!("surroundings/many_runs_at_once_build_one_index.sh"),
         ),
         "2\n1\n",
     );
@@ -142,7 +138,7 @@ fn a_killed_run_leaves_nothing_half_done() {
         script(
             "killed",
             "tar.gz",
-            "for t in 002 005 01 02 03 04 05 08; do timeout -s KILL 0.$t $B/bin/culvert run -v $W/x.tar.gz:$M -- true >/dev/null 2>&1; done; c cat $M/hello.txt; find cache -type f | wc -l",
+            script!("surroundings/a_killed_run_leaves_nothing_half_done.sh"),
         ),
         "hello, world\n1\n",
     );
@@ -157,7 +153,7 @@ fn full_and_forbidden_directories() {
         script(
             "full",
             "tar.gz",
-            "mkdir cache; unshare -m bash -c 'mount -t tmpfs -o size=4k none cache; $B/bin/culvert run -v $W/x.tar.gz:$M -- cat $M/hello.txt' 2>/dev/null",
+            script!("surroundings/full_and_forbidden_directories.sh"),
         ),
         "hello, world\n",
     );
@@ -165,7 +161,7 @@ fn full_and_forbidden_directories() {
         script(
             "no-shm",
             "tar.gz",
-            "unshare -m bash -c 'mount -t tmpfs -o ro none /dev/shm; $B/bin/culvert run -v $W/x.tar.gz:$M -- sh -c \"cat $M/hello.txt; exec 3<$M/lines.txt; busybox head -n 1 <&3\"' 2>/dev/null",
+            script!("surroundings/full_and_forbidden_directories-2.sh"),
         ),
         "hello, world\nline 1\n",
     );
@@ -173,7 +169,7 @@ fn full_and_forbidden_directories() {
         script(
             "read-only-root",
             "tar",
-            "unshare -m bash -c 'mount -o remount,bind,ro $W 2>/dev/null || { mount --bind $W $W && mount -o remount,bind,ro $W; }; cd /; XDG_CACHE_HOME=$W/cache $B/bin/culvert run -v $W/x.tar:$M -- cat $M/hello.txt' 2>/dev/null",
+            script!("surroundings/full_and_forbidden_directories-3.sh"),
         ),
         "hello, world\n",
     );
@@ -186,8 +182,9 @@ fn an_archive_that_changes_under_a_program() {
         let done = script(
             &format!("changes-{kind}"),
             kind,
-            &format!(
-                "c md5sum $M/data.bin > before; c bash -c 'exec 3<$M/data.bin; head -c 10 $M/data.bin | wc -c; truncate -s 3000 x.{kind}; md5sum $M/data.bin > after; echo $?; cat $M/big.txt 2>/dev/null | tail -c 100 >/dev/null; md5sum <&3 >/dev/null; test $? -lt 128 && echo alive; ls $M >/dev/null; test $? -lt 128 && echo alive'"
+            &script!(
+                "surroundings/an_archive_that_changes_under_a_program.sh",
+                kind
             ),
         );
         if let Some(done) = done {
@@ -217,7 +214,7 @@ fn strict_refuses_what_cannot_be_intercepted() {
     if let Some(done) = script(
         "strict",
         "tar",
-        "$B/bin/culvert run --strict -v $W/x.tar:$M -- busybox true; echo $?; $B/bin/culvert run --strict -v $W/x.tar:$M -- cat $M/hello.txt; c busybox echo run anyway",
+        script!("surroundings/strict_refuses_what_cannot_be_intercepted.sh"),
     ) {
         assert_eq!(
             done.text(),

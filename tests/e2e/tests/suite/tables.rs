@@ -43,9 +43,7 @@ fn a_child_of_vfork_waits_for_no_thread() {
         .options("layer=fault,fault.rule=read+path=/slow+delay=3600s")
         .directory(Driver::Memory);
     let program = case.program("own_numbers");
-    let script = format!(
-        "export CULVERT_LOG=$W/log; : > $W/log; echo > $M/slow; sh -c '{program} $M vforked'; cat $W/log"
-    );
+    let script = script!("tables/a_child_of_vfork_waits_for_no_thread.sh", program);
     // Nothing is in the log, a wait for the other thread neither.
     let done = case.through_culvert(&["sh", "-c", &script]);
     let said = "child 0: 64 of 64 taken or busy\n";

@@ -32,18 +32,7 @@ on_each_driver! {
         if installed("inotifywait") {
             // It says when it watches, and the last event ends it; what it does itself, opening directories to watch them, is not asked for.
             case.good(
-                "cd $M && mkdir -p d/sub other && echo text > d/old && mkfifo $W/events
-                 inotifywait -m -r -e create,delete,modify,attrib,move,close_write --format '%w %e %f' d > $W/events 2>&1 &
-                 while read -r line; do
-                     echo \"$line\"
-                     case $line in
-                     'Watches established.')
-                         echo text > d/new; echo more >> d/old; chmod 600 d/new; mv d/new d/sub/; mv d/sub/new other/; cp other/new d/copy
-                         ln d/copy d/hard; rm d/hard d/copy; touch d/end;;
-                     *' CREATE end') break;;
-                     esac
-                 done < $W/events
-                 kill $!; wait $! 2> /dev/null; rm $W/events",
+                script!("watching/inotifywait.sh"),
             );
         }
     };
@@ -51,19 +40,7 @@ on_each_driver! {
     tail_follows |case: Case| {
         // Each step waits for the line of the one before. Without inotify it says that it looks again and again.
         case.good(
-            "cd $M && echo one > log && mkfifo $W/lines
-             tail -n +1 -F log > $W/lines 2> $W/said &
-             while read -r line; do
-                 echo \"$line\"
-                 case $line in
-                 one) echo two >> log;;
-                 two) mv log log.1; echo three > log;;
-                 three) echo four >> log;;
-                 four) rm log; echo five > log;;
-                 five) break;;
-                 esac
-             done < $W/lines
-             kill $! 2> /dev/null; wait $! 2> /dev/null; grep inotify $W/said; rm $W/lines $W/said",
+            script!("watching/tail_follows.sh"),
         );
     };
 
@@ -117,10 +94,7 @@ fn fanotify_is_refused_with_a_reason() {
         let done = case.through_culvert(&[
             "bash",
             "-c",
-            "cd $M && python3 -c 'import ctypes, os
-libc = ctypes.CDLL(None, use_errno=True)
-fd = libc.fanotify_init(0, os.O_RDONLY)
-print(libc.fanotify_mark(fd, 1, ctypes.c_uint64(2), -100, b\".\"), os.strerror(ctypes.get_errno()))'",
+            script!("watching/fanotify_is_refused_with_a_reason.sh"),
         ]);
         assert_eq!(
             done.text(),

@@ -17,7 +17,7 @@ mapped! {
     lmdb |trial| if installed("mdb_stat") {
         let program = trial.program("mapped_lmdb.py");
         trial.right(
-            &format!("/usr/bin/python3 {program} $M {}; mdb_stat -efa lmdb-; mdb_copy -c lmdbw > copy; mdb_dump lmdbw | md5sum", rounds()),
+            &script!("mapped/databases/lmdb.sh", program, rounds = rounds()),
             &format!("/usr/bin/python3 {program} verify $M"),
         );
     };

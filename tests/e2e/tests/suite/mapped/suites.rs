@@ -34,21 +34,13 @@ mapped! {
         let operations = std::env::var("CULVERT_FSX_OPERATIONS").unwrap_or_else(|_| "5000".to_owned());
         let fsx = suite("fsx");
         let fsx = fsx.display();
-        let script = format!(
-            "cd $W; printf %s '{FSX}' > conf; sed 's/ASYNC/false/' conf > sync; sed 's/ASYNC/true/; s/262144/90000/; s/65536/20000/' conf > async
-             run() {{ mkdir $1.d; left={operations} seed=$2
-               while [ $left -gt 0 ]; do
-                 n=$left; [ $n -le 10000 ] || n=10000; left=$((left - n)) seed=$((seed + 100))
-                 {fsx} -f $1 -N $n -S $seed -P $1.d $M/file.$1 > $1.said 2>&1 && tail -n 1 $1.said | grep -q A-OK || {{ tail -n 40 $1.said; return 1; }}
-               done; echo A-OK; }}
-             run sync 11 & a=$!; run async 12 & b=$!; wait $a; wait $b"
-        );
+        let script = script!("mapped/suites/fsx_with_mappings.sh", fsx = FSX, operations, fsx_2 = fsx);
         trial.right(&script, "");
     };
 
     pythons_own_tests_of_mmap |trial| if has_python_suite("test.test_mmap") {
         // Files of six gigabytes, of holes: filled before they are mapped they take most of a minute.
         let chosen = if full() { "" } else { "-i test_large_\\*" };
-        trial.right(&format!("export TMPDIR=$M; /usr/bin/python3 -m test {chosen} --tempdir $M test_mmap"), "");
+        trial.right(&script!("mapped/suites/pythons_own_tests_of_mmap.sh", chosen), "");
     };
 }

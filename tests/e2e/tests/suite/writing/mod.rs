@@ -24,7 +24,7 @@ fn good(case: &Case, script: &str) {
 }
 
 /// Everything about a tree that does not depend on the file system or the clock.
-const LISTING: &str = "find . -type d -printf '%P %y %m %U %G\\n' -o -type l -printf '%P %y %U %G %l\\n' -o -printf '%P %y %m %U %G %n %s\\n' | sort; find . -type f -print0 | sort -z | xargs -0r md5sum";
+const LISTING: &str = script!("writing/mod/listing.sh");
 
 /// Whether long programs run in full (`CULVERT_E2E_FULL=1`), which takes many minutes.
 fn full() -> bool {

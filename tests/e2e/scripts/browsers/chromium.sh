@@ -1,0 +1,1 @@
+chromium --headless --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --disable-breakpad --user-data-dir=$F --window-size=400,300 --screenshot=$W/shot.png file://$D/page.html

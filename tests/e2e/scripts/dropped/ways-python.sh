@@ -1,0 +1,1 @@
+python3 -c "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534); print(open(os.environ['M'] + '/f').read(), os.listdir(os.environ['M'] + '/sub')); os.execvp('sh', ['sh', '-c', '''@looks@'''])"

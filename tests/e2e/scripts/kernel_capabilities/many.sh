@@ -1,0 +1,7 @@
+for i in $(seq 30); do {
+    touch a$i
+    stat -c %s a$i b$i
+    ls
+} > /dev/null 2>&1 & done
+wait
+ls | wc -l

@@ -1,0 +1,5 @@
+for p in program-*; do
+    ./$p
+    cmp <(./$p) <(./program-bfd)
+done
+readelf -aW all.o *.so > /dev/null

@@ -1,0 +1,5 @@
+cd $M
+cp @program@ program
+./program program
+./program program
+@program@ -r $M/program

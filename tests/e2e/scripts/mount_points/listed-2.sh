@@ -1,0 +1,3 @@
+mount --bind @at@/first @at@/host/none
+mount --bind @at@/second @at@/host/none/new
+@script@

@@ -1,0 +1,5 @@
+./load ./libsmall.so
+./load ./libother.so
+./load ./liblarge.so
+LD_PRELOAD=$W/liblarge.so ./load ./libsmall.so
+LD_PRELOAD=$W/libother.so ./load ./libsmall.so

@@ -1,0 +1,1 @@
+unshare -m bash -c 'mount -o remount,bind,ro $W 2>/dev/null || { mount --bind $W $W && mount -o remount,bind,ro $W; }; cd /; XDG_CACHE_HOME=$W/cache $B/bin/culvert run -v $W/x.tar:$M -- cat $M/hello.txt' 2> /dev/null
