@@ -1,5 +1,6 @@
-/* What work on files costs: files WORKLOAD DIRECTORY [FORM]. Prints lines "NAME VALUE", nanoseconds for each file, call or megabyte, and
-   the voluntary context switches of the workload. The directory is left as it was found. */
+/* What work on files costs: files WORKLOAD DIRECTORY [FORM]. Prints lines "NAME VALUE", nanoseconds
+ * for each file, call or megabyte, and the voluntary context switches of the workload. The
+ * directory is left as it was found. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,8 @@ static int files = 10000;
 static char block[MEGABYTE];
 static char base[4096];
 
-/* The time that passes, or with FILES_CLOCK=processor the processor time of this process: for trials on a busy machine. */
+/* The time that passes, or with FILES_CLOCK=processor the processor time of this process: for
+ * trials on a busy machine. */
 static clockid_t timer = CLOCK_MONOTONIC;
 
 static double now(void)
@@ -125,7 +127,8 @@ static void big(void)
     must(unlink(path));
 }
 
-/* Blocks of 4 KiB of a file that is there: read at random places, written again from begin to end. */
+/* Blocks of 4 KiB of a file that is there: read at random places, written again from begin to end.
+ * */
 static void blocks(void)
 {
     enum { count = 8192, rounds = 4 };
@@ -149,7 +152,8 @@ static void blocks(void)
     must(unlink(path));
 }
 
-/* Calls on 10,000 files. Form: path (absolute), deep (below eight directories), link (through a symbolic link), cwd (relative), dirfd. */
+/* Calls on 10,000 files. Form: path (absolute), deep (below eight directories), link (through a
+ * symbolic link), cwd (relative), dirfd. */
 static void calls(const char *form)
 {
     char real[4300], in[4300];
@@ -229,7 +233,8 @@ static void own_file(int number)
     must(unlink(path));
 }
 
-/* Runs `work(0)` to `work(processes - 1)` at the same time, from the same moment on; the time that passes. */
+/* Runs `work(0)` to `work(processes - 1)` at the same time, from the same moment on; the time that
+ * passes. */
 static double together(int processes, void (*work)(int))
 {
     int go[2], status;
@@ -271,7 +276,8 @@ static void append(int number)
         whole(write(shared, line, sizeof line), sizeof line, "append");
 }
 
-/* A descriptor that another process holds too: blocks of 4 KiB written by one; then lines appended by two. */
+/* A descriptor that another process holds too: blocks of 4 KiB written by one; then lines appended
+ * by two. */
 static void shared_descriptor(void)
 {
     enum { count = 8192 };

@@ -1,6 +1,7 @@
-/* Microseconds to start a program that inherits N descriptors: inherit FILE ROUNDS N...
-   For each N, one line: N, the first start (where descriptors are made ready to be shared), the median of the others.
-   Processor time of this process and of the child together: waiting for other work on the machine does not count. */
+/* Microseconds to start a program that inherits N descriptors: inherit FILE ROUNDS N... For each N,
+ * one line: N, the first start (where descriptors are made ready to be shared), the median of the
+ * others. Processor time of this process and of the child together: waiting for other work on the
+ * machine does not count. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>

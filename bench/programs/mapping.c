@@ -1,5 +1,6 @@
-/* What mapped files cost: mapping WORKLOAD DIRECTORY [FORM]. Prints lines "NAME VALUE", nanoseconds for each byte, megabyte, fork or mapping.
-   The directory is left as it was found. MAPPING_MEGABYTES makes the large file smaller than a gigabyte. */
+/* What mapped files cost: mapping WORKLOAD DIRECTORY [FORM]. Prints lines "NAME VALUE", nanoseconds
+ * for each byte, megabyte, fork or mapping. The directory is left as it was found.
+ * MAPPING_MEGABYTES makes the large file smaller than a gigabyte. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +80,8 @@ static unsigned char *mapped(int fd, long megabytes, int protection)
     return at;
 }
 
-/* 1.25 million bytes of 128 MB, at random places: read for the first time (mapping included), again, written; what was written brought back. */
+/* 1.25 million bytes of 128 MB, at random places: read for the first time (mapping included),
+ * again, written; what was written brought back. */
 static void bytes(void)
 {
     enum { megabytes = 128, count = 1250000 };
@@ -121,7 +123,8 @@ static uint64_t sum(const uint64_t *words, long count)
     return a + b + c + d;
 }
 
-/* A gigabyte from its beginning to its end, every byte looked at: by read(2) in blocks of 128 KiB, and mapped. The same sum must come out. */
+/* A gigabyte from its beginning to its end, every byte looked at: by read(2) in blocks of 128 KiB,
+ * and mapped. The same sum must come out. */
 static void scan(void)
 {
     enum { piece = 128 * 1024 };

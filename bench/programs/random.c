@@ -1,5 +1,5 @@
-/* Microseconds of a read of 4 KiB at a random place: random FILE COUNT SECONDS. Stops after SECONDS.
-   Prints the median, the mean and how many there were. */
+/* Microseconds of a read of 4 KiB at a random place: random FILE COUNT SECONDS. Stops after
+ * SECONDS. Prints the median, the mean and how many there were. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

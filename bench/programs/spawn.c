@@ -1,6 +1,7 @@
 /* Microseconds to start a program and wait for its end, two programs in turn: spawn N A... --- B...
-   For each, one line: the median of the time that passed, and of the processor time of the program, which other work on
-   the machine hardly changes. A third line: the medians of the differences B - A of neighbours. */
+ * For each, one line: the median of the time that passed, and of the processor time of the program,
+ * which other work on the machine hardly changes. A third line: the medians of the differences B -
+ * A of neighbours. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>

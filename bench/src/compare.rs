@@ -81,8 +81,9 @@ impl Row {
     }
 }
 
-/// Runs `program WORKLOAD DIRECTORY FORM` in every way, `rounds` times in turn, each round from another way on. A way that fails
-/// is left out, and its failure printed; without the native way there is nothing.
+/// Runs `program WORKLOAD DIRECTORY FORM` in every way, `rounds` times in turn, each round from
+/// another way on. A way that fails is left out, and its failure printed; without the native way
+/// there is nothing.
 pub fn compare(ways: &[Way], program: &str, workload: &str, form: &str, rounds: usize) -> Vec<Row> {
     let mut taken: Vec<Option<BTreeMap<String, Vec<f64>>>> =
         vec![Some(BTreeMap::new()); ways.len()];

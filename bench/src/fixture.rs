@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Makes a tree of real headers and sources in memory, about a hundred megabytes, and a tar, tar.gz and zip of it.
+/// Makes a tree of real headers and sources in memory, about a hundred megabytes, and a tar, tar.gz
+/// and zip of it.
 pub fn real_tree(place: &Place) {
     let tree = place.path("tree");
     if Path::new(&tree).exists() {

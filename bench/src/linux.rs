@@ -1,4 +1,5 @@
-//! A source tree: a part of Debian's linux-source unpacked, searched, copied and built, natively, on a kernel mount, on bindfs, and inside the programs.
+//! A source tree: a part of Debian's linux-source unpacked, searched, copied and built, natively,
+//! on a kernel mount, on bindfs, and inside the programs.
 
 use crate::compare::{Way, compare};
 use crate::figure::Figure;
@@ -54,8 +55,8 @@ pub fn linux(place: &Place) -> Vec<Figure> {
     let mut figures = Vec::new();
     let unpack = format!("tar -xf {archive}");
     let build = "make -s tinyconfig >/dev/null 2>&1\nmake -s -j2 kernel/ >/dev/null 2>&1";
-    // What, what precedes it, the work, what it needs, how often, and the part of the native speed that is asked of kernel mounts:
-    // a fifth to unpack, 1 / 1.15 to build.
+    // What, what precedes it, the work, what it needs, how often, and the part of the native speed
+    // that is asked of kernel mounts: a fifth to unpack, 1 / 1.15 to build.
     let table: [(&str, &str, &str, &str, usize, f64); 4] = [
         ("`tar -x`", ":", &unpack, "tar", 3, 0.2),
         (

@@ -1,7 +1,8 @@
 //! The speed of Culvert, as ratios to native in one run.
 //!
-//! `bench/run` measures and writes `bench/results/`; `bench/report` puts the table into `docs/figures.md`. Native and culvert
-//! runs of one figure follow each other in turn, so that a busy machine troubles both; medians are shown.
+//! `bench/run` measures and writes `bench/results/`; `bench/report` puts the table into
+//! `docs/figures.md`. Native and culvert runs of one figure follow each other in turn, so that a
+//! busy machine troubles both; medians are shown.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Mapped files: `memory` against tmpfs, driven files against the directory itself and against a FUSE mount of it.
+//! Mapped files: `memory` against tmpfs, driven files against the directory itself and against a
+//! FUSE mount of it.
 
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
@@ -93,7 +94,8 @@ pub fn mapping(place: &Place) -> Vec<Figure> {
     let mut figures = Vec::new();
 
     for row in compare(&ways, &program, "bytes", "", 3) {
-        // No digit more than is shown, so that what is as fast as the FUSE mount is not missed by a hair.
+        // No digit more than is shown, so that what is as fast as the FUSE mount is not missed by a
+        // hair.
         let fuse = (speed_of_fuse(&row) * 100.0).floor() / 100.0;
         let (what, unit) = match row.name.as_str() {
             "read" => (

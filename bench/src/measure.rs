@@ -45,7 +45,8 @@ pub fn everything(only: &[&str]) -> Vec<Figure> {
     figures
 }
 
-/// Nanoseconds of single calls: foreign ones, which only pass, and driven ones, which never reach the kernel.
+/// Nanoseconds of single calls: foreign ones, which only pass, and driven ones, which never reach
+/// the kernel.
 fn calls(place: &Place) -> Vec<Figure> {
     fixture::real_tree(place);
     let calls = place.program("calls");
@@ -203,7 +204,8 @@ fn launch(place: &Place) -> Vec<Figure> {
     figures
 }
 
-/// A program linked with real libraries of this machine, and how many it has beyond those of `/bin/true`.
+/// A program linked with real libraries of this machine, and how many it has beyond those of
+/// `/bin/true`.
 fn many_libraries(place: &Place) -> (String, usize) {
     let output = place.path("many-libraries");
     let names = "m resolv crypto ssl z stdc++ gcc_s expat sqlite3 lzma zstd bz2 pcre2-8 selinux acl attr cap uuid blkid mount ffi tinfo readline gmp";

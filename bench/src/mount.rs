@@ -1,4 +1,5 @@
-//! Kernel mounts: `culvert mount` of a directory in memory against the directory itself, and against bindfs, as an ordinary user on mounts of root's.
+//! Kernel mounts: `culvert mount` of a directory in memory against the directory itself, and
+//! against bindfs, as an ordinary user on mounts of root's.
 
 use crate::compare::{Way, compare};
 use crate::figure::{Figure, Judged};
@@ -21,7 +22,8 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// What `command` mounts at a new directory of `worker`'s, which it ends with; none where that does not work.
+    /// What `command` mounts at a new directory of `worker`'s, which it ends with; none where that
+    /// does not work.
     fn new(worker: &Worker, column: &'static str, name: &str, command: &str) -> Option<Self> {
         let target = format!("{}/{name}", worker.directory);
         let mounted = succeeds(&format!("mkdir -p {target} && {command} {target}"))

@@ -122,7 +122,8 @@ pub fn seconds(command: &str) -> f64 {
     taken
 }
 
-/// Says on a terminal what is being measured, in a line that the next takes; nothing when `what` is empty.
+/// Says on a terminal what is being measured, in a line that the next takes; nothing when `what` is
+/// empty.
 pub fn progress(what: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{what}");
@@ -155,8 +156,8 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The median of what comes natively, and that plus the median of the differences of neighbours: what slows the whole
-/// machine for a while does not count.
+/// The median of what comes natively, and that plus the median of the differences of neighbours:
+/// what slows the whole machine for a while does not count.
 pub fn pair(rounds: usize, native: &dyn Fn() -> f64, ours: &dyn Fn() -> f64) -> (f64, f64) {
     let (mut natives, mut added) = (Vec::new(), Vec::new());
     for _ in 0..rounds {

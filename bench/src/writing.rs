@@ -1,4 +1,5 @@
-//! Reading and writing: a directory passed through against the directory itself, memory against tmpfs.
+//! Reading and writing: a directory passed through against the directory itself, memory against
+//! tmpfs.
 
 use crate::compare::{Row, Way, compare};
 use crate::figure::{Figure, Judged};
@@ -109,7 +110,8 @@ fn disk_directory(place: &Place) -> Option<String> {
         .map(|parent| format!("{parent}/{name}"))
 }
 
-/// What asks for `least` of the native speed in the default way, and for `fast` of it with `links=backing`.
+/// What asks for `least` of the native speed in the default way, and for `fast` of it with
+/// `links=backing`.
 fn at_least(least: f64, fast: f64) -> impl Fn(&str) -> Judged {
     move |column| match column {
         DEFAULT => Judged::Speed(least),
@@ -160,7 +162,8 @@ pub fn on_disk(place: &Place) -> Vec<Figure> {
     figures
 }
 
-/// Ways to name a file: for `files`, for people, and the part of the native speed that the default must have.
+/// Ways to name a file: for `files`, for people, and the part of the native speed that the default
+/// must have.
 const FORMS: [(&str, &str, f64); 5] = [
     ("path", "by path", 0.4),
     ("deep", "by path, eight directories deep", 0.4),
@@ -346,7 +349,8 @@ pub fn memory(place: &Place) -> Vec<Figure> {
     figures
 }
 
-/// Two processes, each with a file of its own, against one alone in the same way: 1 where neither holds the other up.
+/// Two processes, each with a file of its own, against one alone in the same way: 1 where neither
+/// holds the other up.
 fn beside(rows: &[Row]) -> Vec<Figure> {
     const GROUP: &str = "two processes, each with a file of its own, against one alone";
     let named = |name: &str| rows.iter().find(|row| row.name == name);

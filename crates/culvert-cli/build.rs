@@ -1,8 +1,10 @@
-//! Links the unwinder of the compiler's library into the command, where the compiler can say where it lies.
+//! Links the unwinder of the compiler's library into the command, where the compiler can say where
+//! it lies.
 //!
-//! std asks for libgcc_s.so only to print backtraces. Opening it at each start costs a tenth of a millisecond (its initialiser executes CPUID, which traps
-//! on virtual machines), on a path of which a millisecond is all there is. With the static unwinder in place the linker finds nothing left to ask of
-//! the shared one, and drops it (`--as-needed`, which rustc passes).
+//! std asks for libgcc_s.so only to print backtraces. Opening it at each start costs a tenth of a
+//! millisecond (its initialiser executes CPUID, which traps on virtual machines), on a path of
+//! which a millisecond is all there is. With the static unwinder in place the linker finds nothing
+//! left to ask of the shared one, and drops it (`--as-needed`, which rustc passes).
 
 use std::{path::Path, process::Command};
 

@@ -1,4 +1,5 @@
-//! Any bytes as a compressed file: the build pass gives an error or a table, and with a table a read anywhere gives what the build pass gave.
+//! Any bytes as a compressed file: the build pass gives an error or a table, and with a table a
+//! read anywhere gives what the build pass gave.
 #![no_main]
 
 use culvert_drivers::archive::codec::{self, Checkpoints, Options, Stream};

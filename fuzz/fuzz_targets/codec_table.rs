@@ -1,4 +1,5 @@
-//! Any bytes as points and stored bytes of the seek table of a good gzip or xz file: whatever they say, reading ends with bytes or an error.
+//! Any bytes as points and stored bytes of the seek table of a good gzip or xz file: whatever they
+//! say, reading ends with bytes or an error.
 #![no_main]
 
 use culvert_drivers::archive::codec::{self, Checkpoints, Format, Options, Stream};
@@ -41,7 +42,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let good = &GOOD[usize::from(which & 1)];
     let mut table = good.table.clone();
-    // Behind the header, which has a checksum: a place of three bytes, from the end (where the points are) or from the start, and a value.
+    // Behind the header, which has a checksum: a place of three bytes, from the end (where the
+    // points are) or from the start, and a value.
     for change in data.chunks_exact(4) {
         let place = u32::from_le_bytes([change[0], change[1], change[2] & 0x7f, 0]) as usize;
         let at = match change[2] & 0x80 {

@@ -1,4 +1,5 @@
-//! Any bytes as what a kernel that is not to be trusted asks a server: all is answered, nothing stays open, and the file system is whole.
+//! Any bytes as what a kernel that is not to be trusted asks a server: all is answered, nothing
+//! stays open, and the file system is whole.
 #![no_main]
 
 #[path = "../../crates/culvert-server/tests/hostile/kernel/mod.rs"]
@@ -8,7 +9,8 @@ mod trial;
 
 use libfuzzer_sys::fuzz_target;
 
-/// The next number: small ones are a byte, `0xf8` to `0xff` say how many bytes of a larger one follow.
+/// The next number: small ones are a byte, `0xf8` to `0xff` say how many bytes of a larger one
+/// follow.
 fn number(data: &mut std::vec::IntoIter<u8>) -> Option<u64> {
     let first = data.next()?;
     let Some(more) = first.checked_sub(0xf8) else {

@@ -1,4 +1,5 @@
-//! Any bytes as a tar archive, plain or compressed: an error, or a tree of which everything can be used.
+//! Any bytes as a tar archive, plain or compressed: an error, or a tree of which everything can be
+//! used.
 #![no_main]
 
 #[path = "../../crates/culvert-drivers/tests/archive/explore.rs"]

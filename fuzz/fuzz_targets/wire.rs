@@ -1,4 +1,5 @@
-//! Any bytes as a FUSE message, for both sides: an error, or a message that means the same when it is sent again.
+//! Any bytes as a FUSE message, for both sides: an error, or a message that means the same when it
+//! is sent again.
 #![no_main]
 
 use culvert_wire::{

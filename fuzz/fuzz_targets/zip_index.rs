@@ -1,4 +1,5 @@
-//! Any bytes as a zip archive, an end record put behind them that makes all of them the central directory.
+//! Any bytes as a zip archive, an end record put behind them that makes all of them the central
+//! directory.
 #![no_main]
 
 #[path = "../../crates/culvert-drivers/tests/archive/explore.rs"]

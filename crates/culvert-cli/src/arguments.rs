@@ -24,7 +24,8 @@ pub enum Command {
     RunInside(Run),
     /// A program of a run, for another user than that run's.
     RunAgain(crate::run_again::Again),
-    /// What programs of the run in this directory, which is over, have stored in mappings goes to their files.
+    /// What programs of the run in this directory, which is over, have stored in mappings goes to
+    /// their files.
     Recover(std::path::PathBuf),
     /// The pager of the run in this directory.
     RunPager(PathBuf),
@@ -367,7 +368,8 @@ fn run(parser: &mut lexopt::Parser) -> Result<Option<Run>, Failure> {
     Err(Failure::new("no program to run was given").advice("try: culvert run --help"))
 }
 
-/// The mount that `--mount` is followed by. A type that there is not is the first thing that is wrong with it: what else it needs is unknown.
+/// The mount that `--mount` is followed by. A type that there is not is the first thing that is
+/// wrong with it: what else it needs is unknown.
 fn fields(text: &OsStr) -> Result<Request, Failure> {
     parse_mount(text.as_bytes()).map_err(|error| {
         let mut names = text.as_bytes().split(|&byte| byte == b',');

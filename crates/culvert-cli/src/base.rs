@@ -1,7 +1,9 @@
-//! Where run directories lie: in a *base* that belongs to their user and that nobody else can enter.
+//! Where run directories lie: in a *base* that belongs to their user and that nobody else can
+//! enter.
 //!
-//! Everybody may make names in /dev/shm and /tmp, this user's among them. Who finds the usual name taken by another user takes one with a random part, and
-//! finds it again by looking through the names: what counts is the owner, never the name.
+//! Everybody may make names in /dev/shm and /tmp, this user's among them. Who finds the usual name
+//! taken by another user takes one with a random part, and finds it again by looking through the
+//! names: what counts is the owner, never the name.
 
 use crate::failure::{Failure, reason, shown};
 use culvert_sys::trust::{self, Opened, Why};
@@ -23,8 +25,9 @@ struct Place {
     shared: bool,
 }
 
-/// The number of user `uid` outside of the user namespace that this process is in: there all ordinary users may be root, and meet each other's names
-/// (user_namespaces(7), "User and group ID mappings").
+/// The number of user `uid` outside of the user namespace that this process is in: there all
+/// ordinary users may be root, and meet each other's names (user_namespaces(7), "User and group ID
+/// mappings").
 fn outer(uid: u32) -> u32 {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let outer = map.lines().find_map(|line| {
@@ -37,7 +40,8 @@ fn outer(uid: u32) -> u32 {
     outer.unwrap_or(uid)
 }
 
-/// Where bases of user `uid` may lie, best first: shared memory, so that shadows never reach a disk.
+/// Where bases of user `uid` may lie, best first: shared memory, so that shadows never reach a
+/// disk.
 fn places(uid: u32) -> Vec<Place> {
     let mine = uid == trust::user();
     let number = if mine { outer(uid) } else { uid };
@@ -77,7 +81,8 @@ pub fn of_user(uid: u32) -> Vec<PathBuf> {
     found
 }
 
-/// The base that runs use: the first that is this user's alone, one that programs may be started from if there is one.
+/// The base that runs use: the first that is this user's alone, one that programs may be started
+/// from if there is one.
 pub fn base() -> Result<PathBuf, Failure> {
     let (mut refused, mut noexec) = (Vec::new(), None);
     for place in places(trust::user()) {
@@ -195,12 +200,14 @@ fn others(place: &Place, uid: u32) -> Vec<PathBuf> {
     found
 }
 
-/// Whether nobody but this user and root can put something else in the place of `directory`, which no link leads to, or of one above it.
+/// Whether nobody but this user and root can put something else in the place of `directory`, which
+/// no link leads to, or of one above it.
 fn is_safe(directory: &Path) -> Result<(), String> {
     let uid = trust::user();
     for one in directory.ancestors() {
         let found = fs::symlink_metadata(one).map_err(|error| reason(&error))?;
-        // O_NOATIME: the kernel compares the owner, whatever number this namespace shows (culvert_sys::trust).
+        // O_NOATIME: the kernel compares the owner, whatever number this namespace shows
+        // (culvert_sys::trust).
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME;
         let ours = || found.uid() == uid && open(one, flags, Mode::empty()).is_ok();
         if found.uid() != 0 && !ours() {
@@ -257,7 +264,8 @@ mod tests {
         fs::remove_dir_all(&place.parent).unwrap();
     }
 
-    /// A link, a file and, where the test may make one, another user's directory: another name is chosen, and found again.
+    /// A link, a file and, where the test may make one, another user's directory: another name is
+    /// chosen, and found again.
     #[test]
     fn a_name_that_somebody_else_has_taken_is_left_to_them() {
         let root = rustix::process::geteuid().is_root();

@@ -1,5 +1,6 @@
-//! `--private`: in a mount namespace of the run's own, what is not intercepted finds at a target either the very tree that is served, where that is
-//! a directory of the kernel's as it is, or a read-only nothing instead of an empty directory that it could fill.
+//! `--private`: in a mount namespace of the run's own, what is not intercepted finds at a target
+//! either the very tree that is served, where that is a directory of the kernel's as it is, or a
+//! read-only nothing instead of an empty directory that it could fill.
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
@@ -19,8 +20,8 @@ use std::{
     path::Path,
 };
 
-/// Covers the targets of `mounts` that exist, and notes in a mount that its source is bound there. Where the kernel refuses, fails only when the
-/// user has `asked`.
+/// Covers the targets of `mounts` that exist, and notes in a mount that its source is bound there.
+/// Where the kernel refuses, fails only when the user has `asked`.
 pub fn cover(mounts: &mut [Mount], asked: bool) -> Result<(), Failure> {
     let root = rustix::process::geteuid().is_root();
     if !(asked || root) || !mounts.iter().any(|mount| path(&mount.target).is_dir()) {
@@ -36,7 +37,8 @@ pub fn cover(mounts: &mut [Mount], asked: bool) -> Result<(), Failure> {
 
 /// Covers the targets from the outermost one on: those inside may come to exist on the way.
 fn cover_all(mounts: &mut [Mount], asked: bool) -> Result<(), String> {
-    // Before the first target changes: what is bound is the source as it was outside, whatever lies in it.
+    // Before the first target changes: what is bound is the source as it was outside, whatever lies
+    // in it.
     let sources: Vec<_> = mounts.iter().map(source).collect();
     let mut order: Vec<_> = (0..mounts.len()).collect();
     order.sort_by_key(|&index| mounts[index].target.len());
@@ -123,7 +125,8 @@ fn hide(target: &Path) -> Result<(), String> {
     .map_err(|error| format!("cannot cover {}: {}", shown(target), reason(&error.into())))
 }
 
-/// Enters a mount namespace of our own: with a user namespace where we are not root, in which we stay who we are.
+/// Enters a mount namespace of our own: with a user namespace where we are not root, in which we
+/// stay who we are.
 fn enter(root: bool) -> Result<(), String> {
     let (uid, gid) = (
         rustix::process::geteuid().as_raw(),

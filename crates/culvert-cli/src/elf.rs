@@ -1,4 +1,5 @@
-//! What the dynamic loader reads of an ELF file (elf(5)): who loads it, what it needs and where that is searched.
+//! What the dynamic loader reads of an ELF file (elf(5)): who loads it, what it needs and where
+//! that is searched.
 
 /// The headers of one file.
 #[derive(Debug)]
@@ -35,7 +36,8 @@ struct Segment {
 }
 
 impl Elf {
-    /// Reads the headers of a 64-bit file; `read_at` fills its buffer from an offset of the file and says whether it could.
+    /// Reads the headers of a 64-bit file; `read_at` fills its buffer from an offset of the file
+    /// and says whether it could.
     pub fn read(read_at: impl Fn(u64, &mut [u8]) -> bool) -> Result<Self, &'static str> {
         let mut header = [0; 64];
         if !read_at(0, &mut header[..20]) || header[..5] != *b"\x7fELF\x02" {

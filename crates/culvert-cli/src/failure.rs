@@ -1,4 +1,5 @@
-//! What goes wrong in the command itself, and the exit status that tells it apart from the program's own.
+//! What goes wrong in the command itself, and the exit status that tells it apart from the
+//! program's own.
 
 use std::{ffi::OsStr, fmt, os::unix::ffi::OsStrExt, path::Path};
 
@@ -72,7 +73,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Text for a terminal: control characters and bytes that are no UTF-8 are escaped, so that no name breaks a line or the screen.
+/// Text for a terminal: control characters and bytes that are no UTF-8 are escaped, so that no name
+/// breaks a line or the screen.
 pub fn shown(text: impl AsRef<OsStr>) -> String {
     let mut out = String::new();
     for chunk in text.as_ref().as_bytes().utf8_chunks() {

@@ -1,13 +1,16 @@
-//! SIGXFSZ: under RLIMIT_FSIZE a write beyond the limit kills, unless the signal is ignored; then it is an error with a reason.
+//! SIGXFSZ: under RLIMIT_FSIZE a write beyond the limit kills, unless the signal is ignored; then
+//! it is an error with a reason.
 
 use culvert_sys::{nr, syscall};
 
 const SIGXFSZ: usize = 25;
 
-/// The kernel's `struct sigaction` (`arch/x86/include/uapi/asm/signal.h`): handler, flags, restorer, mask.
+/// The kernel's `struct sigaction` (`arch/x86/include/uapi/asm/signal.h`): handler, flags,
+/// restorer, mask.
 type Action = [usize; 4];
 
-/// SIGXFSZ is ignored while this lives; dropped, it is again what the program to be started shall inherit.
+/// SIGXFSZ is ignored while this lives; dropped, it is again what the program to be started shall
+/// inherit.
 pub struct Ignored(Option<Action>);
 
 impl Ignored {

@@ -23,8 +23,9 @@ pub struct Inherited {
     pub intercepted: bool,
 }
 
-/// The run that this process is part of, if it is. One that CULVERT_RUN names and that is not trusted is none: the variable survives su(1) and `sudo -E`, and
-/// would let another user say what this one's programs see. That is said in one line.
+/// The run that this process is part of, if it is. One that CULVERT_RUN names and that is not
+/// trusted is none: the variable survives su(1) and `sudo -E`, and would let another user say what
+/// this one's programs see. That is said in one line.
 pub fn inherited() -> Result<Option<Inherited>, Failure> {
     let Some((directory, intercepted)) = inherited_path() else {
         return Ok(None);
@@ -64,8 +65,8 @@ fn mounts(directory: &Path) -> Result<std::io::Result<Vec<u8>>, Why> {
     Ok(file.read_to_end(&mut bytes).map(|_| bytes))
 }
 
-/// The directory of that run, and whether libculvert.so is at work here: it hides its variables from programs, but what exec was given stays readable
-/// (proc_pid_environ(5)).
+/// The directory of that run, and whether libculvert.so is at work here: it hides its variables
+/// from programs, but what exec was given stays readable (proc_pid_environ(5)).
 fn inherited_path() -> Option<(PathBuf, bool)> {
     let directory =
         |value: &[u8]| path(value.split(|&byte| byte == b':').next().unwrap_or(value)).to_owned();

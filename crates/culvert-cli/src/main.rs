@@ -1,7 +1,7 @@
 //! The `culvert` command.
 //!
-//! There is no Rust `main`: the runtime's start-up would ignore SIGPIPE and open closed standard descriptors, and the program that `run` becomes
-//! would inherit that.
+//! There is no Rust `main`: the runtime's start-up would ignore SIGPIPE and open closed standard
+//! descriptors, and the program that `run` becomes would inherit that.
 #![cfg_attr(not(test), no_main)]
 
 mod arguments;
@@ -34,10 +34,12 @@ use std::{
     io::Write,
 };
 
-/// The word with which culvert starts itself inside a run, to look for a program on a mount. Not for users.
+/// The word with which culvert starts itself inside a run, to look for a program on a mount. Not
+/// for users.
 const INSIDE: &str = "run-inside";
 
-/// The word with which culvert starts itself to write back what programs of a run that is over have stored in mappings. Not for users.
+/// The word with which culvert starts itself to write back what programs of a run that is over have
+/// stored in mappings. Not for users.
 const RECOVER: &str = "run-recover";
 
 /// Called by the C library's start-up code.
@@ -66,7 +68,8 @@ extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
     c_int::from(status)
 }
 
-/// Refuses to be a set-user-ID program: files, programs and the environment are taken as the caller's own.
+/// Refuses to be a set-user-ID program: files, programs and the environment are taken as the
+/// caller's own.
 fn check_rights() -> Result<(), Failure> {
     match rustix::process::geteuid() == rustix::process::getuid() {
         true => Ok(()),

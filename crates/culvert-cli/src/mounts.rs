@@ -10,7 +10,8 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The mounts that `requests` ask for, to be added to those of the run that this process is part of, if any (`inherited`).
+/// The mounts that `requests` ask for, to be added to those of the run that this process is part
+/// of, if any (`inherited`).
 pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>, Failure> {
     let typed: Vec<_> = requests
         .iter()
@@ -58,7 +59,8 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
     Ok(mounts)
 }
 
-/// What stands for a directory that a target lies in and that does not exist: nothing is in it but that.
+/// What stands for a directory that a target lies in and that does not exist: nothing is in it but
+/// that.
 fn empty_directory(target: Vec<u8>) -> Mount {
     Mount {
         driver: "memory".to_owned(),
@@ -76,7 +78,8 @@ pub fn lies_on<'a>(mount: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {
         .max_by_key(|other| other.target.len())
 }
 
-/// Makes the source of `mount`, a directory on the mount `outer` of the run that we are in, the kernel's directory that it is there.
+/// Makes the source of `mount`, a directory on the mount `outer` of the run that we are in, the
+/// kernel's directory that it is there.
 pub fn source_behind(mount: &mut Mount, outer: &Mount) -> Result<(), Failure> {
     // What the kernel has bound there it finds itself.
     if passthrough::is_bound(outer) {
@@ -108,7 +111,8 @@ fn absolute(typed: &Path) -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::new(format!("target {}: {}", shown(typed), reason(&error))))
 }
 
-/// The source of `request`, canonical, and the driver for it: the one asked for, which can serve what the source is, or the one found from that.
+/// The source of `request`, canonical, and the driver for it: the one asked for, which can serve
+/// what the source is, or the one found from that.
 pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     let typed = path(&request.source);
     let wrong = |error: io::Error| {
@@ -170,7 +174,8 @@ pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
     }
 }
 
-/// `target`, canonical: an empty directory, or a name that does not exist, or anything below one of `covering`; and the directories above it that do not exist either.
+/// `target`, canonical: an empty directory, or a name that does not exist, or anything below one of
+/// `covering`; and the directories above it that do not exist either.
 fn target(typed: &Path, covering: &[&Path]) -> Result<(PathBuf, Vec<PathBuf>), Failure> {
     let wrong = |why: String| Failure::new(format!("target {}: {why}", shown(typed)));
     let (mut existing, mut rest) = (typed.to_path_buf(), Vec::new());

@@ -1,4 +1,5 @@
-//! Making a mount's source ready before the program starts, with a progress bar where that takes time.
+//! Making a mount's source ready before the program starts, with a progress bar where that takes
+//! time.
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
@@ -15,8 +16,8 @@ use std::{
 /// How many warnings about one archive are printed; the rest is counted.
 const WARNINGS_SHOWN: usize = 10;
 
-/// Builds what the driver of `mount` needs (an archive's index) unless it is there already, prints what the user should know, and returns the
-/// mount as it travels.
+/// Builds what the driver of `mount` needs (an archive's index) unless it is there already, prints
+/// what the user should know, and returns the mount as it travels.
 pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
     // A process that has become another user may still have the home of the one before.
     let cache = cache_directory().filter(|cache| {
@@ -53,7 +54,8 @@ pub fn prepare(mount: &Mount, run_directory: &Path) -> Result<Mount, Failure> {
     Ok(prepared.mount)
 }
 
-/// Where indexes are kept: `$XDG_CACHE_HOME/culvert/index`, else `~/.cache/culvert/index`. None where there is no home: then they live as long as the run.
+/// Where indexes are kept: `$XDG_CACHE_HOME/culvert/index`, else `~/.cache/culvert/index`. None
+/// where there is no home: then they live as long as the run.
 pub fn cache_directory() -> Option<PathBuf> {
     let absolute = |name: &str| {
         std::env::var_os(name)
@@ -62,7 +64,8 @@ pub fn cache_directory() -> Option<PathBuf> {
     };
     let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     let ours = base.join("culvert");
-    // The driver makes the last directory; those before it are made here, as the base directory specification wants them (0700).
+    // The driver makes the last directory; those before it are made here, as the base directory
+    // specification wants them (0700).
     use std::os::unix::fs::DirBuilderExt;
     let _ = fs::DirBuilder::new()
         .recursive(true)
@@ -71,7 +74,8 @@ pub fn cache_directory() -> Option<PathBuf> {
     Some(ours.join("index"))
 }
 
-/// Copies a source that lies on a mount of the run that we are in to the run directory: drivers read files of the kernel, not of other mounts.
+/// Copies a source that lies on a mount of the run that we are in to the run directory: drivers
+/// read files of the kernel, not of other mounts.
 pub fn copy_source(mount: &mut Mount, run_directory: &Path, number: usize) -> Result<(), Failure> {
     let source = path(&mount.source);
     let copy = run_directory.join(format!("source.{number}"));
@@ -97,7 +101,8 @@ pub fn copy_source(mount: &mut Mount, run_directory: &Path, number: usize) -> Re
     Ok(())
 }
 
-/// The progress bar: on a terminal redrawn in place, elsewhere one line when all is done. What is quick shows nothing.
+/// The progress bar: on a terminal redrawn in place, elsewhere one line when all is done. What is
+/// quick shows nothing.
 struct Bar {
     name: String,
     terminal: bool,

@@ -12,7 +12,8 @@ use std::{
 /// Where programs are looked for when there is no PATH (execvp(3), confstr(_CS_PATH)).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// The file that `name` means: itself when it has a slash, else the first one in PATH that can be executed.
+/// The file that `name` means: itself when it has a slash, else the first one in PATH that can be
+/// executed.
 ///
 /// Status 127 when there is none, 126 when there is one that may not be executed.
 pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
@@ -87,8 +88,8 @@ fn refused(name: &OsStr, error: &io::Error) -> Failure {
 /// An environment, in its order.
 pub type Environment = Vec<(OsString, OsString)>;
 
-/// Becomes `program`; comes back only with the reason why not. Signal mask and dispositions pass unchanged, unlike with
-/// `std::process::Command`, which resets them.
+/// Becomes `program`; comes back only with the reason why not. Signal mask and dispositions pass
+/// unchanged, unlike with `std::process::Command`, which resets them.
 pub fn execute(program: &Path, arguments: &[OsString], environment: &Environment) -> Failure {
     let error = exec(program, arguments, environment);
     if error.raw_os_error() == Some(culvert_sys::Errno::ENOEXEC.raw()) {
@@ -145,7 +146,8 @@ fn exec(program: &Path, arguments: &[OsString], environment: &Environment) -> io
             .collect()
     };
     let (arguments, variables) = (vector(&arguments), vector(&variables));
-    // SAFETY: a NUL-terminated path and two NULL-terminated vectors of such strings, alive until the call returns, which it does only on error.
+    // SAFETY: a NUL-terminated path and two NULL-terminated vectors of such strings, alive until
+    // the call returns, which it does only on error.
     let result = unsafe {
         culvert_sys::syscall::call(
             culvert_sys::nr::EXECVE,

@@ -1,6 +1,8 @@
-//! What killed programs of earlier runs have stored in mappings, and their files have not got: it is written back before the next run's programs look at them.
+//! What killed programs of earlier runs have stored in mappings, and their files have not got: it
+//! is written back before the next run's programs look at them.
 //!
-//! What cannot be written back stays in its run directory, which is said once, and is tried again by later runs.
+//! What cannot be written back stays in its run directory, which is said once, and is tried again
+//! by later runs.
 
 use crate::failure::{Failure, shown};
 use std::{
@@ -16,7 +18,8 @@ use std::{
 /// How long what cannot be written back is kept: a disk may come back.
 const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A file of the run directory: there since the first attempt that failed, and not empty once that has been told.
+/// A file of the run directory: there since the first attempt that failed, and not empty once that
+/// has been told.
 const KEPT: &str = "kept";
 
 /// Whether anything is left in `directory` that must still be written back.
@@ -34,7 +37,8 @@ fn owners(directory: &Path) -> Vec<u32> {
     culvert_preload::paging::records::owners_in(&table).collect()
 }
 
-/// Waits, not for long, while the pager of the run in `directory` is writing back what a process had stored that is gone.
+/// Waits, not for long, while the pager of the run in `directory` is writing back what a process
+/// had stored that is gone.
 pub fn await_pager(directory: &Path, held: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(1);
     while held() && Instant::now() < until && is_pager_at_it(directory) {
@@ -59,7 +63,8 @@ fn is_pager_at_it(directory: &Path) -> bool {
         })
 }
 
-/// The process that has the slot `owner` of a run (`culvert_preload::node_locks`), 0 when nobody has it any more; none where that cannot be told.
+/// The process that has the slot `owner` of a run (`culvert_preload::node_locks`), 0 when nobody
+/// has it any more; none where that cannot be told.
 fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
     const F_GETLK: usize = 5;
     const F_WRLCK: u64 = 1;
@@ -105,13 +110,15 @@ fn sources(directory: &Path) -> Vec<bool> {
     mounts.iter().map(|mount| there(&mount.source)).collect()
 }
 
-/// Writes back what programs of the run in `directory`, which nobody holds, have stored. Another process does it: one serves one run.
+/// Writes back what programs of the run in `directory`, which nobody holds, have stored. Another
+/// process does it: one serves one run.
 pub fn try_again(directory: &Path) {
     if !is_pending(directory) {
         return;
     }
     let kept = fs::metadata(directory.join(KEPT));
-    // Who only sees the output of a program is not told of another one; the log says it in any case.
+    // Who only sees the output of a program is not told of another one; the log says it in any
+    // case.
     let is_told = kept.as_ref().is_ok_and(|kept| kept.len() != 0);
     let tells = !is_told && io::stderr().is_terminal();
     if kept.is_ok() && !tells && sources(directory).iter().all(|&there| !there) {
@@ -151,7 +158,8 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
     if let Some(log) = std::env::var_os("CULVERT_LOG") {
         culvert_preload::log::open(Box::leak(log.into_boxed_os_str()).as_bytes());
     }
-    // One at a time: the bytes of a second one would come over what the program of the first one's run has written meanwhile.
+    // One at a time: the bytes of a second one would come over what the program of the first one's
+    // run has written meanwhile.
     let lock = fs::OpenOptions::new()
         .write(true)
         .create(true)

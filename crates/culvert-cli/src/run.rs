@@ -56,7 +56,8 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
             refusal = refused(verdict.err(), run.strict)?;
             (found, run.command)
         }
-        // Only an intercepted process sees what is on the mount: culvert itself, started again, looks there.
+        // Only an intercepted process sees what is on the mount: culvert itself, started again,
+        // looks there.
         None => inside(run.command, run.strict)?,
     };
     // What is not intercepted itself stands in no mount.
@@ -102,7 +103,8 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
     Err(outcome.unwrap_or_else(|failure| failure))
 }
 
-/// Makes the sources of the mounts `added` ready and says in the run directory what is mounted, after what is `inherited`.
+/// Makes the sources of the mounts `added` ready and says in the run directory what is mounted,
+/// after what is `inherited`.
 fn serve(
     directory: &Held,
     added: Vec<Mount>,
@@ -125,7 +127,8 @@ fn serve(
     directory.write_mounts(&all)
 }
 
-/// The program that `name` means, and how it is started. None: `mounts`, which this process does not see, have a say in it.
+/// The program that `name` means, and how it is started. None: `mounts`, which this process does
+/// not see, have a say in it.
 fn find<'a, I: Iterator<Item = &'a Mount>>(
     name: &OsStr,
     mounts: impl Fn() -> I,
@@ -177,7 +180,8 @@ fn inside(command: Vec<OsString>, strict: bool) -> Result<(PathBuf, Vec<OsString
     Ok((own, arguments))
 }
 
-/// The second half of [`start`] for programs on a mount: this process is part of the run and sees the mounts.
+/// The second half of [`start`] for programs on a mount: this process is part of the run and sees
+/// the mounts.
 pub fn continue_inside(run: Run) -> Failure {
     let found = program::find(&run.command[0]).and_then(|found| {
         // Where it is not refused, exec tells the user.
@@ -253,7 +257,8 @@ pub fn environment(
         environment.retain(|(name, _)| name != carrier.variable());
         environment.push((carrier.variable().into(), list));
     }
-    // As culvert_preload::start reads it: path, lock descriptor, flags (1: strict, 2: no patching, 4: the working directory is in no mount).
+    // As culvert_preload::start reads it: path, lock descriptor, flags (1: strict, 2: no patching,
+    // 4: the working directory is in no mount).
     let mut value = directory.path.clone().into_os_string();
     value.push(format!(":{}:{flags}", directory.lock));
     environment.push(("CULVERT_RUN".into(), value));

@@ -1,6 +1,8 @@
-//! `culvert run-again`, by which a program of another user than its run's starts once more: in a run directory of that user's own, with the same mounts, opened
-//! with that user's rights. The program has found out by itself that it may not use the run (`culvert_preload::start::other_user`); what is mounted it knows by a
-//! descriptor that it inherited.
+//! `culvert run-again`, by which a program of another user than its run's starts once more: in a
+//! run directory of that user's own, with the same mounts, opened with that user's rights. The
+//! program has found out by itself that it may not use the run
+//! (`culvert_preload::start::other_user`); what is mounted it knows by a descriptor that it
+//! inherited.
 
 use crate::{
     failure::{Failure, shown},
@@ -90,7 +92,8 @@ fn inherited(descriptor: RawFd) -> Result<Vec<Mount>, Failure> {
         .ok_or_else(|| Failure::new("what is mounted cannot be read"))
 }
 
-/// Whether the working directory is what stands for one on a mount in the run whose lock is `descriptor`.
+/// Whether the working directory is what stands for one on a mount in the run whose lock is
+/// `descriptor`.
 fn is_in_a_mount(descriptor: RawFd) -> bool {
     let lock = std::fs::read_link(format!("/proc/self/fd/{descriptor}"));
     let here = std::fs::read_link("/proc/self/cwd");
@@ -101,7 +104,8 @@ fn is_in_a_mount(descriptor: RawFd) -> bool {
         .is_some_and(|run| here.starts_with(run.join("cwd")))
 }
 
-/// Makes the mounts ready for this user. What he may not open stays mounted: who looks there gets EIO, and not what lies below.
+/// Makes the mounts ready for this user. What he may not open stays mounted: who looks there gets
+/// EIO, and not what lies below.
 fn serve(again: &Again, directory: &Held, mounts: Vec<Mount>) -> Result<(), Failure> {
     let mut refused = Vec::new();
     let all: Vec<Mount> = mounts

@@ -1,7 +1,9 @@
-//! The run directory: what the processes of one run have in common. Its layout is written down in `culvert_preload::run`.
+//! The run directory: what the processes of one run have in common. Its layout is written down in
+//! `culvert_preload::run`.
 //!
-//! Nobody stays behind to remove it: every process of the run holds `lock` shared through an inherited descriptor, so the kernel
-//! knows when the last one is gone, and the next run removes the directories that nobody holds.
+//! Nobody stays behind to remove it: every process of the run holds `lock` shared through an
+//! inherited descriptor, so the kernel knows when the last one is gone, and the next run removes
+//! the directories that nobody holds.
 
 use crate::base::{base, trusted};
 use crate::failure::{Failure, reason, shown};
@@ -21,11 +23,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Descriptors of ours start here: above what programs number by hand (bash uses 10 to 255), below the smallest usual RLIMIT_NOFILE
-/// (1024), so that the kernel's descriptor table stays one page pair.
+/// Descriptors of ours start here: above what programs number by hand (bash uses 10 to 255), below
+/// the smallest usual RLIMIT_NOFILE (1024), so that the kernel's descriptor table stays one page
+/// pair.
 const HIGH_DESCRIPTOR: i32 = 1000;
 
-/// How many left-over run directories one start looks at, and how many of their files it removes: a start must stay quick.
+/// How many left-over run directories one start looks at, and how many of their files it removes: a
+/// start must stay quick.
 const SWEEP_DIRECTORIES: usize = 64;
 const SWEEP_FILES: usize = 4096;
 
@@ -155,7 +159,8 @@ fn duplicate(file: &fs::File, from: i32) -> io::Result<OwnedFd> {
 /// 16 hexadecimal digits that no other run has.
 pub fn identifier() -> Result<String, Failure> {
     let mut bytes = [0; 8];
-    // SAFETY: the buffer is ours and its length is given. Up to 256 bytes are never short (getrandom(2)).
+    // SAFETY: the buffer is ours and its length is given. Up to 256 bytes are never short
+    // (getrandom(2)).
     unsafe {
         culvert_sys::syscall::call(
             culvert_sys::nr::GETRANDOM,
@@ -186,7 +191,8 @@ fn make_directory(parent: &impl AsRawFd, name: &str) -> io::Result<OwnedFd> {
     Ok(owned(made))
 }
 
-/// Removes run directories that no process holds any more, as long as it is quick. Whatever goes wrong is left for the next run.
+/// Removes run directories that no process holds any more, as long as it is quick. Whatever goes
+/// wrong is left for the next run.
 fn sweep(base: &Path, gate: impl AsFd) {
     if flock(&gate, FlockOperation::NonBlockingLockExclusive).is_err() {
         return; // somebody else is at it, or making a directory
@@ -224,7 +230,8 @@ pub fn is_identifier(name: &[u8]) -> bool {
     name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// Whether a process holds the run directory `directory` (absolute). One without a lock was abandoned while it was made.
+/// Whether a process holds the run directory `directory` (absolute). One without a lock was
+/// abandoned while it was made.
 pub fn held(directory: &Path) -> bool {
     is_held(rustix::fs::CWD, &directory.join("lock"))
 }
@@ -246,13 +253,16 @@ pub fn is_held(directory: impl AsFd, lock: &Path) -> bool {
     }
 }
 
-/// Whether anybody else has the file open. A process that has become another user has the descriptor that all processes of the run inherit, and could give up
-/// their lock by it; what others have open it cannot close. The kernel grants a lease for writing only where nobody has (fcntl(2)); where it grants none, the lock counts.
+/// Whether anybody else has the file open. A process that has become another user has the
+/// descriptor that all processes of the run inherit, and could give up their lock by it; what
+/// others have open it cannot close. The kernel grants a lease for writing only where nobody has
+/// (fcntl(2)); where it grants none, the lock counts.
 fn is_open(lock: &OwnedFd) -> bool {
     const F_SETSIG: usize = 10;
     const F_SETLEASE: usize = 1024;
     const F_WRLCK: usize = 1;
-    // Who opens it now waits until it is closed here, and this process is sent a signal: one that is ignored.
+    // Who opens it now waits until it is closed here, and this process is sent a signal: one that
+    // is ignored.
     const SIGURG: usize = 23;
     let call = |command, argument| {
         let arguments = [lock.as_raw_fd() as usize, command, argument];
@@ -263,7 +273,8 @@ fn is_open(lock: &OwnedFd) -> bool {
     lease == Err(culvert_sys::Errno::EAGAIN)
 }
 
-/// Removes `directory` and at most `files` files; the lock goes last, so that what is left is found again.
+/// Removes `directory` and at most `files` files; the lock goes last, so that what is left is found
+/// again.
 fn remove(directory: &Path, files: &mut usize) {
     fn empty(directory: &Path, files: &mut usize) -> io::Result<()> {
         // Copies for programs that are not intercepted may not be written.

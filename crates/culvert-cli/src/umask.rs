@@ -2,7 +2,8 @@
 
 use rustix::fs::Mode;
 
-/// No right of the owner is taken from new files while this lives; dropped, the umask is again what the program to be started shall inherit.
+/// No right of the owner is taken from new files while this lives; dropped, the umask is again what
+/// the program to be started shall inherit.
 pub struct OwnerRights(Mode);
 
 impl OwnerRights {

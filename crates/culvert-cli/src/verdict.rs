@@ -87,7 +87,8 @@ pub fn of_program(path: &Path) -> Verdict {
     })
 }
 
-/// How the one file `path` is started: `culvert_preload::exec` decides by the same rules at every later exec.
+/// How the one file `path` is started: `culvert_preload::exec` decides by the same rules at every
+/// later exec.
 pub fn of_file(path: &Path) -> Kind {
     let not = |why: Why| Kind::Not(why.reason().into(), why.remedy());
     let file = match File::open(path) {
@@ -144,7 +145,8 @@ pub fn is_privileged(refusal: &Refusal) -> bool {
     })
 }
 
-/// Why the kernel starts this file with rights that its caller lacks (AT_SECURE), so that ld.so ignores LD_AUDIT and LD_PRELOAD.
+/// Why the kernel starts this file with rights that its caller lacks (AT_SECURE), so that ld.so
+/// ignores LD_AUDIT and LD_PRELOAD.
 fn privileged(file: &File) -> Option<Why> {
     let mut value = [0; 64];
     let mut capable = || {
@@ -194,7 +196,8 @@ mod tests {
                 .message()
                 .contains("too deep")
         );
-        // The header of an arm64 program, and a static program: the loader's own kind without an interpreter.
+        // The header of an arm64 program, and a static program: the loader's own kind without an
+        // interpreter.
         let mut header = fs::read(&own).unwrap()[..64].to_vec();
         header[18..20].copy_from_slice(&183u16.to_le_bytes());
         fs::write(&script, &header).unwrap();

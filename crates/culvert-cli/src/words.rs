@@ -1,4 +1,5 @@
-//! The commands and their options, in one table: completion is made of it, and tests hold the help texts and the parser to it.
+//! The commands and their options, in one table: completion is made of it, and tests hold the help
+//! texts and the parser to it.
 
 /// What a word on the command line may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use std::{
     process::{Command, Output},
 };
 
-/// A directory with the command, something in the library's place (nothing here comes as far as loading it), and sources and targets.
+/// A directory with the command, something in the library's place (nothing here comes as far as
+/// loading it), and sources and targets.
 struct Place(PathBuf);
 
 impl Place {
@@ -19,7 +20,8 @@ impl Place {
             fs::create_dir_all(place.join(directory)).unwrap();
         }
         fs::set_permissions(place.join("run"), fs::Permissions::from_mode(0o700)).unwrap();
-        // A link, not a copy: a file that another thread's child still has open for writing cannot be executed.
+        // A link, not a copy: a file that another thread's child still has open for writing cannot
+        // be executed.
         fs::hard_link(env!("CARGO_BIN_EXE_culvert"), place.join("bin/culvert")).unwrap();
         fs::write(place.join("bin/libculvert.so"), b"").unwrap();
         fs::write(place.join("full/file"), b"x").unwrap();

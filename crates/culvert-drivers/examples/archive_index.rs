@@ -1,6 +1,8 @@
-//! Times what the archive driver does: making an index, opening with one, looking up and reading every file.
+//! Times what the archive driver does: making an index, opening with one, looking up and reading
+//! every file.
 //!
-//! `cargo run --release -p culvert-drivers --example archive_index ARCHIVE`; compare with `time tar tf ARCHIVE`.
+//! `cargo run --release -p culvert-drivers --example archive_index ARCHIVE`; compare with `time tar
+//! tf ARCHIVE`.
 
 use culvert::mount::Mount;
 use culvert::{Caller, FileKind, FileSystem, Node, OpenFlags, Opened};
@@ -39,7 +41,8 @@ fn files(fs: &dyn FileSystem, directory: Node, path: &[u8], all: &mut Vec<(Vec<u
     }
 }
 
-/// User and system time of this process so far (CLOCK_PROCESS_CPUTIME_ID): what a busy machine does not spoil.
+/// User and system time of this process so far (CLOCK_PROCESS_CPUTIME_ID): what a busy machine does
+/// not spoil.
 fn processor_time() -> Duration {
     let mut time = [0u64; 2];
     // SAFETY: the kernel fills a struct timespec, two 64-bit numbers.

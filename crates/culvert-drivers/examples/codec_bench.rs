@@ -1,4 +1,5 @@
-//! How fast the codecs are: the build pass of a compressed file against its own tool, then random and sequential reads.
+//! How fast the codecs are: the build pass of a compressed file against its own tool, then random
+//! and sequential reads.
 //!
 //! `cargo run --release -p culvert-drivers --example codec_bench -- FILE...`
 

@@ -34,12 +34,14 @@ impl Drop for Descriptor {
     }
 }
 
-/// Moves a descriptor that the driver will keep out of the program's way and returns where its number is to be looked up each time: the
-/// embedder may move it again. The driver closes it, and stores -1 there, when it is done; None: the driver keeps the number it has.
+/// Moves a descriptor that the driver will keep out of the program's way and returns where its
+/// number is to be looked up each time: the embedder may move it again. The driver closes it, and
+/// stores -1 there, when it is done; None: the driver keeps the number it has.
 pub type Adopt = fn(i32) -> Option<&'static AtomicI32>;
 
-/// Remembers which descriptors are which nodes, beyond the life of the process: a server that was killed leaves its descriptors to the next one.
-/// What it says is right at every moment; that a descriptor is closed is said before it is.
+/// Remembers which descriptors are which nodes, beyond the life of the process: a server that was
+/// killed leaves its descriptors to the next one. What it says is right at every moment; that a
+/// descriptor is closed is said before it is.
 pub trait NodeBook: Sync {
     /// Descriptor `fd` is node `node`, on which the transport has `references`.
     fn note(&self, fd: i32, node: u64, references: u64);
@@ -50,8 +52,9 @@ pub trait NodeBook: Sync {
     /// All that was noted: descriptor, node, references.
     fn each(&self, visit: &mut dyn FnMut(i32, u64, u64));
 
-    /// Node `node`, on which the transport has `references`, has no descriptor for the time being and is found again by `traces`; where that is written
-    /// down. None: there is no room, and nobody but this process finds it.
+    /// Node `node`, on which the transport has `references`, has no descriptor for the time being
+    /// and is found again by `traces`; where that is written down. None: there is no room, and
+    /// nobody but this process finds it.
     fn put_away(&self, node: u64, references: u64, traces: &Traces) -> Option<u32>;
 
     /// The transport has `references` on what was put away in `place`.
@@ -67,8 +70,9 @@ pub trait NodeBook: Sync {
 /// By what a driver finds again what has no descriptor; only the driver knows what it means.
 pub type Traces = [u64; 7];
 
-/// Which table of descriptors the calling thread has: 0 for the process's own, another number, never used again, for that of a child of vfork(2),
-/// which runs in the memory of its parent but has a copy of the table, and for that which a process shares with another.
+/// Which table of descriptors the calling thread has: 0 for the process's own, another number,
+/// never used again, for that of a child of vfork(2), which runs in the memory of its parent but
+/// has a copy of the table, and for that which a process shares with another.
 pub type TableNumber = fn() -> usize;
 
 /// The embedder's part in keeping descriptors.
@@ -78,8 +82,9 @@ pub struct Keeper {
     pub adopt: Option<Adopt>,
     /// Whose they are; none: there is only one table.
     pub table: Option<TableNumber>,
-    /// Whether a descriptor that the driver is to continue from ([`culvert::FileSystem::adopt`]) stays open as long as the file: then the driver uses it, since
-    /// to keep and to close one of its own would keep locks too long, and drop others too early.
+    /// Whether a descriptor that the driver is to continue from ([`culvert::FileSystem::adopt`])
+    /// stays open as long as the file: then the driver uses it, since to keep and to close one of
+    /// its own would keep locks too long, and drop others too early.
     pub lends: Option<fn() -> bool>,
 }
 
@@ -120,8 +125,8 @@ impl Keeper {
 /// No thread has this table.
 const NOBODYS: usize = usize::MAX;
 
-/// A descriptor that a driver keeps: its own, or one that the embedder moves about. Closed when dropped, by whoever has the table that it is in; by
-/// others it is left alone.
+/// A descriptor that a driver keeps: its own, or one that the embedder moves about. Closed when
+/// dropped, by whoever has the table that it is in; by others it is left alone.
 #[derive(Debug)]
 pub struct Held {
     number: Number,

@@ -9,10 +9,12 @@ use culvert::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall, waits};
 
-/// A [`File`] over a kernel descriptor: reads and writes by pread(2) and pwrite(2) on it, all else by the call of the same name.
+/// A [`File`] over a kernel descriptor: reads and writes by pread(2) and pwrite(2) on it, all else
+/// by the call of the same name.
 ///
-/// What the kernel does at these calls is not done again: it clears set-user-ID, keeps times, and ends writes at `RLIMIT_FSIZE`. Offset and status
-/// flags of the descriptor's description are nobody else's.
+/// What the kernel does at these calls is not done again: it clears set-user-ID, keeps times, and
+/// ends writes at `RLIMIT_FSIZE`. Offset and status flags of the descriptor's description are
+/// nobody else's.
 pub struct DescriptorFile {
     held: Held,
     node: Node,
@@ -26,8 +28,8 @@ pub struct DescriptorFile {
 }
 
 impl DescriptorFile {
-    /// The file open in `descriptor`, which `keeper` is to keep: `node`, shown with the number `inode`. See [`unhindered`] for a description of
-    /// one's own.
+    /// The file open in `descriptor`, which `keeper` is to keep: `node`, shown with the number
+    /// `inode`. See [`unhindered`] for a description of one's own.
     pub fn new(descriptor: Descriptor, keeper: Keeper, node: Node, inode: u64) -> Self {
         Self::on(keeper.keep(descriptor), node, inode)
     }
@@ -44,7 +46,8 @@ impl DescriptorFile {
         }
     }
 
-    /// The same, offering neither its descriptor nor what lies behind it, as a driver that has none: every byte by a call.
+    /// The same, offering neither its descriptor nor what lies behind it, as a driver that has
+    /// none: every byte by a call.
     #[must_use]
     pub fn hidden(self, hidden: bool) -> Self {
         Self { hidden, ..self }
@@ -128,8 +131,9 @@ impl DescriptorFile {
         let arguments = [self.fd(), vector.as_ptr() as usize, 1, HERE, HERE, flags];
         let _guard = self.offset.lock();
         loop {
-            // At the description's offset, which the kernel leaves at the end of what it wrote: so it tells where that was.
-            // SAFETY: the kernel reads at most `length` bytes from the slice, by a vector that outlives the call.
+            // At the description's offset, which the kernel leaves at the end of what it wrote: so
+            // it tells where that was. SAFETY: the kernel reads at most `length` bytes from the
+            // slice, by a vector that outlives the call.
             match unsafe { waits::call(nr::PWRITEV2, arguments) } {
                 Err(Errno::EINTR) if !from.interrupted() => {}
                 // Before Linux 4.16.
@@ -149,14 +153,14 @@ impl DescriptorFile {
 
 const F_GETFL: usize = 3;
 
-/// `descriptor` with `O_APPEND` and `O_DIRECT` taken off its description, which must be the caller's alone: writes then go where they are told to, from
-/// memory that is not aligned.
+/// `descriptor` with `O_APPEND` and `O_DIRECT` taken off its description, which must be the
+/// caller's alone: writes then go where they are told to, from memory that is not aligned.
 #[must_use]
 pub fn unhindered(descriptor: Descriptor) -> Descriptor {
     const F_SETFL: usize = 4;
     let fd = descriptor.raw() as usize;
-    // SAFETY: reads and changes flags of a description. Where the kernel refuses (a file that may only be appended to), they stay, and it does with
-    // writes what it would for the program.
+    // SAFETY: reads and changes flags of a description. Where the kernel refuses (a file that may
+    // only be appended to), they stay, and it does with writes what it would for the program.
     unsafe {
         let flags = syscall::call(nr::FCNTL, [fd, F_GETFL]).unwrap_or(0);
         let plain = flags & !((linux::O_APPEND | linux::O_DIRECT) as usize);
@@ -281,7 +285,8 @@ impl File for DescriptorFile {
         (!self.hidden).then(|| self.held.raw())
     }
 
-    /// Closing a descriptor is what makes a network file system tell of writes that failed late; this closes one.
+    /// Closing a descriptor is what makes a network file system tell of writes that failed late;
+    /// this closes one.
     fn flush(&self) -> Result<()> {
         let Ok(other) = duplicate(self.held.raw()) else {
             return Ok(());
@@ -294,12 +299,14 @@ impl File for DescriptorFile {
             return Err(Errno::ENOTTY.into());
         }
         let arguments = [self.fd(), request as usize, argument.as_mut_ptr() as usize];
-        // SAFETY: these requests touch no more of the argument than their size says, which is there.
+        // SAFETY: these requests touch no more of the argument than their size says, which is
+        // there.
         Ok(unsafe { syscall::call(nr::IOCTL, arguments) }?)
     }
 }
 
-/// Requests whose argument is all in the size that they name (ioctl_iflags(2), ioctl_xfs_fsgetxattr(2)). Others hold pointers, descriptors or arrays.
+/// Requests whose argument is all in the size that they name (ioctl_iflags(2),
+/// ioctl_xfs_fsgetxattr(2)). Others hold pointers, descriptors or arrays.
 const PASSED_DOWN: [u32; 5] = [
     0x8008_6601, // FS_IOC_GETFLAGS
     0x4008_6602, // FS_IOC_SETFLAGS
@@ -308,7 +315,8 @@ const PASSED_DOWN: [u32; 5] = [
     0x401c_5820, // FS_IOC_FSSETXATTR
 ];
 
-/// Memory between the kernel's file and the program, initialised. Those of the usual size are kept for the next call: fresh pages cost more than the copy.
+/// Memory between the kernel's file and the program, initialised. Those of the usual size are kept
+/// for the next call: fresh pages cost more than the copy.
 struct Buffer(Box<[u8]>);
 
 /// How many are kept.

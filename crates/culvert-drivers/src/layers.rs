@@ -5,8 +5,8 @@
 //! NAME.OPTION[=VALUE]      option OPTION of the last layer NAME named before
 //! ```
 //!
-//! Every other option is the driver's. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with option `ro`, under layer `a` with `x=1`,
-//! under layer `b`, under layer `a` again with `x=2`.
+//! Every other option is the driver's. So `ro,layer=a,a.x=1,layer=b,layer=a,a.x=2` is a driver with
+//! option `ro`, under layer `a` with `x=1`, under layer `b`, under layer `a` again with `x=2`.
 
 use crate::registry::{self, alternatives, check_names_of};
 use crate::{
@@ -116,7 +116,8 @@ impl Stack {
     }
 }
 
-/// Checks `mount` and makes it ready, in the launcher; `progress` is told how far the costly part is.
+/// Checks `mount` and makes it ready, in the launcher; `progress` is told how far the costly part
+/// is.
 pub fn prepare(
     mount: &Mount,
     environment: &Environment<'_>,
@@ -139,7 +140,8 @@ pub fn prepare(
     Ok(prepared)
 }
 
-/// The file system of a mount that [`prepare`] returned, with its layers. Cheap: a few system calls.
+/// The file system of a mount that [`prepare`] returned, with its layers. Cheap: a few system
+/// calls.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let Stack { mut driver, layers } = Stack::of(mount)?;
     if !layers.is_empty() {

@@ -1,9 +1,11 @@
 //! The file systems that come with Culvert, and the registry that knows them by name.
 //!
-//! A mount goes through two moments. [`prepare`] runs once, in the launcher: it checks source and options, does what is costly, and returns
-//! the mount as it is to travel. [`open`] runs in every process that uses the mount and must be cheap.
+//! A mount goes through two moments. [`prepare`] runs once, in the launcher: it checks source and
+//! options, does what is costly, and returns the mount as it is to travel. [`open`] runs in every
+//! process that uses the mount and must be cheap.
 //!
-//! The crate is `no_std`: it is linked into `libculvert.so`, which lives in other people's processes.
+//! The crate is `no_std`: it is linked into `libculvert.so`, which lives in other people's
+//! processes.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -36,24 +38,31 @@ use culvert::mount::Mount;
 /// What a driver may use of the place where it runs.
 #[derive(Clone, Copy, Default)]
 pub struct Environment<'a> {
-    /// A directory for what is worth keeping between runs (`$XDG_CACHE_HOME/culvert/index`), made when it is missing.
+    /// A directory for what is worth keeping between runs (`$XDG_CACHE_HOME/culvert/index`), made
+    /// when it is missing.
     pub cache_directory: Option<&'a [u8]>,
     /// A directory for what the run alone needs: its run directory.
     pub run_directory: Option<&'a [u8]>,
-    /// The driver serves this process and nobody else: what only the run uses changes only by its calls.
+    /// The driver serves this process and nobody else: what only the run uses changes only by its
+    /// calls.
     pub alone: bool,
     /// Keeps the driver's descriptors out of the program's way.
     pub keeper: Keeper,
-    /// Whether a signal waits for the thread that is in the driver; drivers that wait long by themselves ask it.
+    /// Whether a signal waits for the thread that is in the driver; drivers that wait long by
+    /// themselves ask it.
     pub interrupted: Option<fn() -> bool>,
-    /// Whether any process of the run holds a description of the node that the kernel keeps for it: one that was shared by fork, exec or a lock, and may be
-    /// of a program that has not used the mount yet.
+    /// Whether any process of the run holds a description of the node that the kernel keeps for it:
+    /// one that was shared by fork, exec or a lock, and may be of a program that has not used the
+    /// mount yet.
     pub in_use: Option<InUse>,
-    /// A descriptor on the source, a directory, where its path may lead elsewhere by now: to the mount itself that lies over it.
+    /// A descriptor on the source, a directory, where its path may lead elsewhere by now: to the
+    /// mount itself that lies over it.
     pub source: Option<i32>,
-    /// Where it stands which descriptors are which nodes, for the process that continues this one's work with its descriptors.
+    /// Where it stands which descriptors are which nodes, for the process that continues this one's
+    /// work with its descriptors.
     pub book: Option<&'static dyn NodeBook>,
-    /// How many nodes may have a descriptor at a time; none: all. What the transport knows besides is opened again when it is needed.
+    /// How many nodes may have a descriptor at a time; none: all. What the transport knows besides
+    /// is opened again when it is needed.
     pub open_nodes: Option<usize>,
 }
 
@@ -63,7 +72,8 @@ pub type InUse = &'static (dyn Fn(culvert::Node) -> bool + Sync);
 /// A mount that is ready.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The mount as it is to travel to every process: options that depend on the launcher are filled in.
+    /// The mount as it is to travel to every process: options that depend on the launcher are
+    /// filled in.
     pub mount: Mount,
     /// What the user should know.
     pub warnings: Warnings,

@@ -1,8 +1,10 @@
-//! Proof of life: a description that is open only by a mapping, and holds a lock in the name of its process.
+//! Proof of life: a description that is open only by a mapping, and holds a lock in the name of its
+//! process.
 //!
-//! The kernel drops an OFD lock with the last reference on its description (`locks_remove_file`, fs/locks.c). A descriptor would hold one for as long as *anybody* has
-//! the table that it is in, and that may be another process too (clone(2), `CLONE_FILES`). The mapping ends with the memory of its process, by exec and by kill -9, and
-//! children of fork do not get it (`MADV_DONTFORK`).
+//! The kernel drops an OFD lock with the last reference on its description (`locks_remove_file`,
+//! fs/locks.c). A descriptor would hold one for as long as *anybody* has the table that it is in,
+//! and that may be another process too (clone(2), `CLONE_FILES`). The mapping ends with the memory
+//! of its process, by exec and by kill -9, and children of fork do not get it (`MADV_DONTFORK`).
 
 use crate::Descriptor;
 use core::mem;

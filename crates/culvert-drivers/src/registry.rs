@@ -74,7 +74,8 @@ pub fn list() -> impl Iterator<Item = &'static DriverInfo> + Clone {
     DRIVERS.iter().map(|driver| &driver.info)
 }
 
-/// The driver called `name`; `ENODEV` with the names that there are, as mount(2) for a type that is not known.
+/// The driver called `name`; `ENODEV` with the names that there are, as mount(2) for a type that is
+/// not known.
 pub fn find(name: &str) -> Result<&'static DriverInfo> {
     Ok(&driver(name)?.info)
 }
@@ -94,7 +95,8 @@ fn driver(name: &str) -> Result<&'static Driver> {
     })
 }
 
-/// The driver for `source`, by its content: a directory is [`passthrough`]'s, `memory` and `memory:NAME` are [`memory`]'s. `EINVAL` with what it is instead.
+/// The driver for `source`, by its content: a directory is [`passthrough`]'s, `memory` and
+/// `memory:NAME` are [`memory`]'s. `EINVAL` with what it is instead.
 pub fn detect(source: &[u8]) -> Result<&'static DriverInfo> {
     if source == b"memory" || source.starts_with(b"memory:") {
         return find("memory");
@@ -179,7 +181,8 @@ pub(crate) fn alternatives<'a>(
     }
 }
 
-/// Edits that turn one word into the other: bytes left out, added, exchanged for others, or for their neighbours (optimal string alignment).
+/// Edits that turn one word into the other: bytes left out, added, exchanged for others, or for
+/// their neighbours (optimal string alignment).
 fn distance(left: &[u8], right: &[u8]) -> usize {
     let first: Vec<usize> = (0..=right.len()).collect();
     let (mut before, mut above) = (first.clone(), first);

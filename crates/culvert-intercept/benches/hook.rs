@@ -1,4 +1,5 @@
-//! What interception costs: `cargo bench -p culvert-intercept`. One run, medians; ratios are comparable between machines, nanoseconds are not.
+//! What interception costs: `cargo bench -p culvert-intercept`. One run, medians; ratios are
+//! comparable between machines, nanoseconds are not.
 
 use culvert_intercept::{Config, ForkHooks, Interest, Outcome, descriptors, install};
 use culvert_sys::nr;

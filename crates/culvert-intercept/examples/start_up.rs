@@ -1,4 +1,5 @@
-//! What rewriting costs at the start of a program, by phases: `cargo run --release --example start_up`.
+//! What rewriting costs at the start of a program, by phases: `cargo run --release --example
+//! start_up`.
 //!
 //! Every measurement that changes code runs in a process of its own, as it can be made only once.
 
@@ -16,7 +17,8 @@ static DESCRIPTORS: [u8; 65536] = [0; 65536];
 const LIBRARY: &str = "/lib/x86_64-linux-gnu/libstdc++.so.6";
 const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
 
-/// About what a file system in the process wants to see: calls with descriptors or paths, and what the engine needs.
+/// About what a file system in the process wants to see: calls with descriptors or paths, and what
+/// the engine needs.
 fn interest(number: usize) -> Interest {
     match number {
         0..=22

@@ -47,7 +47,8 @@ impl Analysis {
     }
 }
 
-/// Analyses the ELF file whose contents are `bytes`. Fails with the reason when it is no 64-bit x86-64 executable or shared object.
+/// Analyses the ELF file whose contents are `bytes`. Fails with the reason when it is no 64-bit
+/// x86-64 executable or shared object.
 ///
 /// ```
 /// let program = std::fs::read("/proc/self/exe").unwrap();

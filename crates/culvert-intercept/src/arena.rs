@@ -11,14 +11,16 @@ const PAGE: u64 = 4096;
 const LOWEST: u64 = 0x1_0000;
 /// The end of user space with four-level page tables.
 const HIGHEST: u64 = 0x7fff_ffff_f000;
-/// How far the stack may grow down: what the kernel keeps free at least (`mmap_base`, `arch/x86/mm/mmap.c`).
+/// How far the stack may grow down: what the kernel keeps free at least (`mmap_base`,
+/// `arch/x86/mm/mmap.c`).
 const STACK_ROOM: u64 = 128 << 20;
 /// How far the heap may grow up before it meets a stub.
 const HEAP_ROOM: u64 = 1 << 30;
 
-/// Makes `size` bytes of read-only executable memory that reaches, and is reached by, all of `object` (first and last address of everything that moved
-/// instructions may refer to). `write` is given the address and the memory, full of zeros, and says how much of it it has used. The memory is
-/// added to `mappings`, and its address returned.
+/// Makes `size` bytes of read-only executable memory that reaches, and is reached by, all of
+/// `object` (first and last address of everything that moved instructions may refer to). `write` is
+/// given the address and the memory, full of zeros, and says how much of it it has used. The memory
+/// is added to `mappings`, and its address returned.
 pub fn executable(
     mappings: &mut Vec<Mapping>,
     object: (u64, u64),
@@ -109,8 +111,9 @@ fn candidates(mappings: &[Mapping], (low, high): (u64, u64), size: u64, heap_end
     found
 }
 
-/// Anonymous memory that is made executable once it is written; where that is forbidden (PR_SET_MDWE, systemd's MemoryDenyWriteExecute, SELinux), a
-/// memory file that is mapped executable from the start.
+/// Anonymous memory that is made executable once it is written; where that is forbidden
+/// (PR_SET_MDWE, systemd's MemoryDenyWriteExecute, SELinux), a memory file that is mapped
+/// executable from the start.
 fn map_and_fill(
     address: u64,
     size: u64,

@@ -1,12 +1,16 @@
-//! Site tables kept in files, by build-id: finding the sites of libc takes milliseconds, reading them microseconds.
+//! Site tables kept in files, by build-id: finding the sites of libc takes milliseconds, reading
+//! them microseconds.
 //!
-//! A build-id is what an object says of itself, so a table is a hint: whoever uses it compares the recorded bytes of every site that is to be changed. That
-//! no jump leads into a region cannot be seen there; for that the file must come from root or from the same user. Files are written
-//! under another name and renamed; failure is silent, for the cache is only a matter of time.
+//! A build-id is what an object says of itself, so a table is a hint: whoever uses it compares the
+//! recorded bytes of every site that is to be changed. That no jump leads into a region cannot be
+//! seen there; for that the file must come from root or from the same user. Files are written under
+//! another name and renamed; failure is silent, for the cache is only a matter of time.
 //!
-//! Format, little-endian: magic (8 bytes), count (4), shape (8), checksum of all that follows (8), build-id as length (1) and bytes (64), then the sites: link-time
-//! address (4), number (2), kind (1), bytes of the region before the `syscall` (1), and for other kinds than [`Kind::Mov`], whose bytes follow from that,
-//! length of the region (1), island (1), bytes (20) and pieces (8). The magic changes with the format and with what [`crate::sites`] finds.
+//! Format, little-endian: magic (8 bytes), count (4), shape (8), checksum of all that follows (8),
+//! build-id as length (1) and bytes (64), then the sites: link-time address (4), number (2), kind
+//! (1), bytes of the region before the `syscall` (1), and for other kinds than [`Kind::Mov`], whose
+//! bytes follow from that, length of the region (1), island (1), bytes (20) and pieces (8). The
+//! magic changes with the format and with what [`crate::sites`] finds.
 
 use crate::elf::{Image, array, long, word};
 use crate::functions::Functions;
@@ -88,8 +92,10 @@ fn checksum(bytes: &[u8]) -> u64 {
     sums.into_iter().fold(tail, mix)
 }
 
-/// The sites in the table for `key` for which `wanted` has something to say, given their address, the start of their region and their number; from the first
-/// of `directories` (absolute paths) that has a sound table that can be trusted. `wanted` may be asked about a table that turns out not to be sound.
+/// The sites in the table for `key` for which `wanted` has something to say, given their address,
+/// the start of their region and their number; from the first of `directories` (absolute paths)
+/// that has a sound table that can be trusted. `wanted` may be asked about a table that turns out
+/// not to be sound.
 pub fn load<T>(
     directories: &[&[u8]],
     key: &Key,
@@ -116,8 +122,10 @@ pub fn store(directories: &[&[u8]], key: &Key, sites: &[Site]) {
     }
 }
 
-/// Makes sure that the first of `directories` that can be written has a table for the ELF file with these contents, so that no program has to find the sites
-/// itself: for launchers. Returns how many sites there are; `None` for a file without build-id. Nothing is written where a table is already.
+/// Makes sure that the first of `directories` that can be written has a table for the ELF file with
+/// these contents, so that no program has to find the sites itself: for launchers. Returns how many
+/// sites there are; `None` for a file without build-id. Nothing is written where a table is
+/// already.
 pub fn prepare(directories: &[&[u8]], file: &[u8]) -> Result<Option<usize>, &'static str> {
     let image = Image::of_file(file)?;
     let Some(key) = Key::of(&image) else {
@@ -271,7 +279,8 @@ fn read_trusted(path: &[u8]) -> Option<Vec<u8>> {
     .ok()?;
     let contents = size_if_trusted(file).and_then(|size| {
         let mut contents = Vec::with_capacity(size);
-        // SAFETY: the kernel writes at most `size` bytes into memory of that size, and says how many.
+        // SAFETY: the kernel writes at most `size` bytes into memory of that size, and says how
+        // many.
         unsafe {
             let count =
                 syscall::call(nr::READ, [file, contents.as_mut_ptr() as usize, size]).ok()?;
@@ -290,7 +299,8 @@ fn size_if_trusted(file: usize) -> Option<usize> {
 }
 
 fn write_atomically(directory: &[u8], key: &Key, contents: &[u8]) -> Result<(), Errno> {
-    // Unique by process and, between processes that see different process numbers, by where the kernel put our stack.
+    // Unique by process and, between processes that see different process numbers, by where the
+    // kernel put our stack.
     let mut ending = Vec::from(*b".new-");
     // SAFETY: has no arguments and no effects.
     let process = unsafe { syscall::call::<0>(nr::GETPID, []) }? as u64;

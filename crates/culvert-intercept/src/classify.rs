@@ -1,4 +1,5 @@
-//! Which kind a site is: what can be rewritten there without breaking any way into or through the code.
+//! Which kind a site is: what can be rewritten there without breaking any way into or through the
+//! code.
 
 use crate::elf::{Image, Piece};
 use crate::functions::Functions;
@@ -22,7 +23,8 @@ pub(crate) struct Surroundings<'a> {
     pub targets: &'a [u64],
 }
 
-/// The bytes that must not change any more because `site` uses them, as up to two ranges of addresses.
+/// The bytes that must not change any more because `site` uses them, as up to two ranges of
+/// addresses.
 fn used(site: &Site) -> [(u64, u64); 2] {
     let end = (site.start() + u64::from(site.length)).max(site.address + SYSCALL.len() as u64);
     let island = site.address.wrapping_add_signed(site.island.into());
@@ -57,7 +59,8 @@ impl Surroundings<'_> {
                 return None;
             }
             (FlowControl::Next | FlowControl::IndirectBranch | FlowControl::Return, _) => {}
-            // Only without prefixes: the displacement is written anew. loop and jrcxz have no long form.
+            // Only without prefixes: the displacement is written anew. loop and jrcxz have no long
+            // form.
             (
                 FlowControl::ConditionalBranch,
                 [0x70..=0x7f, _] | [0x0f, 0x80..=0x8f, _, _, _, _],
@@ -83,7 +86,8 @@ impl Surroundings<'_> {
 
     /// The system-call number that reaches instruction `call`, or -1.
     fn number(&self, call: usize) -> i32 {
-        // Unwinders and gdb know the return from signal handlers by these bytes, and so do we, whatever the decoder made of them.
+        // Unwinders and gdb know the return from signal handlers by these bytes, and so do we,
+        // whatever the decoder made of them.
         const RESTORER: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05]; // mov $15,%rax; syscall
         let address = self
             .instructions
@@ -147,8 +151,10 @@ impl Surroundings<'_> {
 
     /// Instruction `call` as a [`Kind::Mov`] site: `b8 imm32 0f 05`, entered only at the mov.
     ///
-    /// Before: `b8 n n n n | 0f 05`, after: `e9 r r r r | 0f 05`. The jump has the mov's length and place, so every instruction boundary is still one;
-    /// who jumps to the mov reaches the stub, which loads the number itself; nobody jumps to the `syscall`, which is reached from the stub alone.
+    /// Before: `b8 n n n n | 0f 05`, after: `e9 r r r r | 0f 05`. The jump has the mov's length and
+    /// place, so every instruction boundary is still one; who jumps to the mov reaches the stub,
+    /// which loads the number itself; nobody jumps to the `syscall`, which is reached from the stub
+    /// alone.
     pub fn mov(&self, call: usize) -> Option<Site> {
         let mov = self.instructions.get(call.checked_sub(1)?)?;
         let mut site = self.site(call, Kind::Mov)?;
@@ -163,7 +169,8 @@ impl Surroundings<'_> {
         self.fill(&mut site, call - 1, call, JUMP as u64)
     }
 
-    /// Instruction `call` as the best kind other than [`Kind::Mov`]; no byte that one of `taken` uses is touched.
+    /// Instruction `call` as the best kind other than [`Kind::Mov`]; no byte that one of `taken`
+    /// uses is touched.
     pub fn classify(&self, call: usize, taken: &[Site]) -> Option<Site> {
         let free = |site: &Site| {
             let crosses = |(from, to): (u64, u64)| {
@@ -182,8 +189,9 @@ impl Surroundings<'_> {
         })
     }
 
-    /// Before: `p... | 0f 05` with p one or more whole instructions of five bytes or more; after: `e9 r r r r cc... | 0f 05`, and the stub executes p.
-    /// Entered only at the first byte of p, so p and the `syscall` were always executed together.
+    /// Before: `p... | 0f 05` with p one or more whole instructions of five bytes or more; after:
+    /// `e9 r r r r cc... | 0f 05`, and the stub executes p. Entered only at the first byte of p, so
+    /// p and the `syscall` were always executed together.
     fn before(&self, call: usize) -> Option<Site> {
         let site = self.site(call, Kind::Before)?;
         let mut first = call;
@@ -199,7 +207,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// Before: `0f 05 n...` with n whole instructions; after: `e9 r r r r cc...`, and the stub executes the `syscall` and n. Entered only at the `syscall`.
+    /// Before: `0f 05 n...` with n whole instructions; after: `e9 r r r r cc...`, and the stub
+    /// executes the `syscall` and n. Entered only at the `syscall`.
     fn next(&self, call: usize) -> Option<Site> {
         self.after(call, call, Kind::Next)
     }
@@ -217,7 +226,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The region from instruction `first` over `call` to as many instructions behind as make room for a jump. Behind a `ret` or `jmp` padding may follow.
+    /// The region from instruction `first` over `call` to as many instructions behind as make room
+    /// for a jump. Behind a `ret` or `jmp` padding may follow.
     fn after(&self, first: usize, call: usize, kind: Kind) -> Option<Site> {
         let mut site = self.site(call, kind)?;
         let start = self.instructions.get(first)?.ip();
@@ -239,7 +249,8 @@ impl Surroundings<'_> {
         self.fill(&mut site, first, end + 1, length)
     }
 
-    /// Whether at least `length` bytes at `address`, which follows the end of a flow of control, are never executed.
+    /// Whether at least `length` bytes at `address`, which follows the end of a flow of control,
+    /// are never executed.
     fn is_padding(&self, address: u64, length: u64) -> bool {
         let mut at = address;
         while at < address + length {
@@ -261,7 +272,8 @@ impl Surroundings<'_> {
         true
     }
 
-    /// Before: `0f 05`, and within reach of a short jump five bytes of padding; after: `eb d`, and `e9 r r r r` there.
+    /// Before: `0f 05`, and within reach of a short jump five bytes of padding; after: `eb d`, and
+    /// `e9 r r r r` there.
     fn island(&self, call: usize, free: impl Fn(&Site) -> bool) -> Option<Site> {
         let mut site = self.site(call, Kind::Island)?;
         let site = self.fill(&mut site, call, call + 1, SYSCALL.len() as u64)?;
@@ -290,8 +302,9 @@ impl Surroundings<'_> {
         None
     }
 
-    /// Records the region of `length` bytes that begins with instruction `first`, and the instructions from there to before `end`. `None` when there
-    /// are too many or when a jump leads behind the region's first byte.
+    /// Records the region of `length` bytes that begins with instruction `first`, and the
+    /// instructions from there to before `end`. `None` when there are too many or when a jump leads
+    /// behind the region's first byte.
     fn fill(&self, site: &mut Site, first: usize, end: usize, length: u64) -> Option<Site> {
         let start = site.start();
         site.length = u8::try_from(length).ok()?;

@@ -1,6 +1,7 @@
 //! clone, clone3, fork and vfork.
 //!
-//! The system call itself is executed by the assembly in `entry.rs`, on the program's own stack. Here is what comes before and after.
+//! The system call itself is executed by the assembly in `entry.rs`, on the program's own stack.
+//! Here is what comes before and after.
 //!
 //! | child | block | actions |
 //! |---|---|---|
@@ -28,7 +29,8 @@ use culvert_sys::{Errno, nr, syscall};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
-/// In [`Frame::child`]: the rest is not a block but the address where the child goes on without one.
+/// In [`Frame::child`]: the rest is not a block but the address where the child goes on without
+/// one.
 pub(crate) const NO_BLOCK: usize = 1 << 63;
 
 /// The flags of a clone (clone(2)); fork is 0, vfork is CLONE_VM | CLONE_VFORK.
@@ -153,14 +155,16 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     let exclusive = !flags.vm();
     frame.child = from_ref(block) as usize;
     if exclusive {
-        // What threads share that have one table of descriptors, or one working directory, changes with such a process.
+        // What threads share that have one table of descriptors, or one working directory, changes
+        // with such a process.
         let alone = flags.files() || flags.fs();
         quiesce::begin(block, if alone { Others::Outside } else { Others::Away });
     }
     if flags.is_told() {
         (config().fork.before)(flags);
     }
-    // After that: its block says that it is inside, and whoever wants to be alone would wait for it.
+    // After that: its block says that it is inside, and whoever wants to be alone would wait for
+    // it.
     if flags.vm() && !flags.vfork() {
         quiesce::before_thread(true);
         match thread::take() {
@@ -181,7 +185,8 @@ pub(crate) fn begin(block: &'static ThreadBlock, call: &Call) -> Verdict {
     Verdict::Clone
 }
 
-/// Fills the block of a child that will run beside its parent: it leaves a hook, as its parent does.
+/// Fills the block of a child that will run beside its parent: it leaves a hook, as its parent
+/// does.
 fn inherit(block: &ThreadBlock, child: &ThreadBlock, frame: &Frame, flags: CloneFlags) {
     // SAFETY: nobody uses the child's block yet.
     let (own, progress) = unsafe { (&mut *child.frame.get(), &mut *child.clone.get()) };
@@ -302,7 +307,8 @@ pub(crate) extern "C" fn parent(block: &'static ThreadBlock) {
     frame.resume = unsafe { (*frame.record).resume };
 }
 
-/// Signals came before the system call: everything is undone, and the program makes the call again after them.
+/// Signals came before the system call: everything is undone, and the program makes the call again
+/// after them.
 pub(crate) extern "C" fn abandon(block: &'static ThreadBlock) {
     // SAFETY: the thread's own block, in a hook.
     let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };

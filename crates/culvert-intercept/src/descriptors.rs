@@ -1,7 +1,8 @@
 //! The byte table that the filters in the stubs look at: whose descriptor is this?
 //!
-//! It is indexed by the low 16 bits of the descriptor number, as the stubs read only those; a number above 65535 therefore shares its byte with a
-//! smaller one. The owner of the classes may only enter a descriptor as [`FOREIGN`] when that holds for all numbers that share its byte.
+//! It is indexed by the low 16 bits of the descriptor number, as the stubs read only those; a
+//! number above 65535 therefore shares its byte with a smaller one. The owner of the classes may
+//! only enter a descriptor as [`FOREIGN`] when that holds for all numbers that share its byte.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use culvert_sys::{Errno, nr, syscall};
@@ -21,7 +22,8 @@ pub(crate) struct Classes(pub(crate) [AtomicU8; SIZE]);
 /// The table. Stubs address it directly.
 pub(crate) static TABLE: Classes = Classes([const { AtomicU8::new(UNKNOWN) }; SIZE]);
 
-/// The class of descriptor `fd`: [`UNKNOWN`], [`FOREIGN`], or a number from 2 on that the handler gave it.
+/// The class of descriptor `fd`: [`UNKNOWN`], [`FOREIGN`], or a number from 2 on that the handler
+/// gave it.
 #[inline]
 pub fn get(fd: i32) -> u8 {
     TABLE.0[fd as usize % SIZE].load(Relaxed)
@@ -33,7 +35,8 @@ pub fn set(fd: i32, class: u8) {
     TABLE.0[fd as usize % SIZE].store(class, Relaxed);
 }
 
-/// Makes every descriptor [`UNKNOWN`] again, as after the table of descriptors was changed in ways nobody watched.
+/// Makes every descriptor [`UNKNOWN`] again, as after the table of descriptors was changed in ways
+/// nobody watched.
 ///
 /// Only bytes that are set are written, so pages that were never used stay shared and empty.
 pub fn forget_all() {
@@ -75,7 +78,8 @@ fn move_to(kind: usize) -> Result<(), Errno> {
     const MAP_ANONYMOUS: usize = 0x20;
     const MREMAP_MAYMOVE_FIXED: usize = 3;
     let place = TABLE.0.as_ptr() as usize;
-    // SAFETY: new pages, which nobody knows, and then the table's own, which are replaced at one stroke by equal ones.
+    // SAFETY: new pages, which nobody knows, and then the table's own, which are replaced at one
+    // stroke by equal ones.
     unsafe {
         let fresh = syscall::call(
             nr::MMAP,

@@ -13,7 +13,8 @@ use culvert_sys::{Errno, nr, syscall};
 pub(crate) enum Verdict {
     /// As the handler says.
     Outcome(Outcome),
-    /// It has not happened: deliver the pending signals, then make it again, whatever SA_RESTART says.
+    /// It has not happened: deliver the pending signals, then make it again, whatever SA_RESTART
+    /// says.
     Again,
     /// It makes a process or thread; everything is prepared.
     Clone,
@@ -59,9 +60,11 @@ pub(crate) unsafe fn configure(config: Config) {
     interest::initialise(config.interest);
 }
 
-/// Called by the entry, on the hook stack. Leaves in the frame what the way out needs and returns which one.
+/// Called by the entry, on the hook stack. Leaves in the frame what the way out needs and returns
+/// which one.
 pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
-    // SAFETY: the thread's own frame; the handler gets a reference to the call in it and nothing else.
+    // SAFETY: the thread's own frame; the handler gets a reference to the call in it and nothing
+    // else.
     let frame = unsafe { &mut *block.frame.get() };
     if frame.alternate_held != 0 {
         alternate::take_away(block);
@@ -147,7 +150,8 @@ fn is_offered(call: &Call) -> bool {
     }
 }
 
-/// Calls that the engine must see. The embedder's handler comes first; what it forwards is done here. Not inlined, so that `dispatch` saves few registers.
+/// Calls that the engine must see. The embedder's handler comes first; what it forwards is done
+/// here. Not inlined, so that `dispatch` saves few registers.
 #[inline(never)]
 fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
     let number = call.number;
@@ -217,7 +221,8 @@ fn execute(call: &Call) -> Verdict {
     })
 }
 
-/// The program's own GS base is given to it on the way out, and taken away on the way in (`thread::adopt`).
+/// The program's own GS base is given to it on the way out, and taken away on the way in
+/// (`thread::adopt`).
 fn arch_prctl(block: &ThreadBlock, call: &Call) -> Verdict {
     const ARCH_SET_GS: usize = 0x1001;
     const ARCH_SET_FS: usize = 0x1002;

@@ -1,8 +1,9 @@
-//! What the engine has to know of an ELF object: where its code is, which file it is, and where its functions start.
+//! What the engine has to know of an ELF object: where its code is, which file it is, and where its
+//! functions start.
 //!
-//! The same parser reads files and mapped objects: an [`Image`] is a set of pieces of the file, each with the address the
-//! linker gave it. All addresses here are such link-time addresses. Everything that is read is outside data, so every read
-//! is checked and nothing panics.
+//! The same parser reads files and mapped objects: an [`Image`] is a set of pieces of the file,
+//! each with the address the linker gave it. All addresses here are such link-time addresses.
+//! Everything that is read is outside data, so every read is checked and nothing panics.
 //!
 //! Sources: System V ABI (gABI) chapters 4 and 5, x86-64 psABI.
 
@@ -133,8 +134,9 @@ impl<'a> Image<'a> {
         )
     }
 
-    /// The object whose first bytes are `first`. `bias` finds out how far above its link-time addresses it is mapped, from the program headers. `visible`
-    /// gives a part of a PT_LOAD that can be read, with its link-time address.
+    /// The object whose first bytes are `first`. `bias` finds out how far above its link-time
+    /// addresses it is mapped, from the program headers. `visible` gives a part of a PT_LOAD that
+    /// can be read, with its link-time address.
     pub fn new(
         first: &[u8],
         bias: impl FnOnce(&[ProgramHeader]) -> u64,
@@ -196,16 +198,18 @@ impl<'a> Image<'a> {
         self.at(header.address, usize::try_from(header.file_size).ok()?)
     }
 
-    /// The program interpreter (ld.so), without its final NUL; `None` for a static program or a library without one.
+    /// The program interpreter (ld.so), without its final NUL; `None` for a static program or a
+    /// library without one.
     pub fn interpreter(&self) -> Option<&'a [u8]> {
         self.contents(self.first(INTERPRETER)?)?
             .split_last()
             .map(|(_, path)| path)
     }
 
-    /// The build-id, 1 to 64 bytes: the NT_GNU_BUILD_ID note's descriptor, or the end of Go's own (ELF_NOTE_GOBUILDID_TAG, `cmd/link/internal/ld/elf.go`), in which the
-    /// hash of the contents stands: Go's linker makes the other too, but no program header leads to it. Whoever builds may put any text there (`-ldflags=-buildid=`), which
-    /// says nothing of the contents.
+    /// The build-id, 1 to 64 bytes: the NT_GNU_BUILD_ID note's descriptor, or the end of Go's own
+    /// (ELF_NOTE_GOBUILDID_TAG, `cmd/link/internal/ld/elf.go`), in which the hash of the contents
+    /// stands: Go's linker makes the other too, but no program header leads to it. Whoever builds
+    /// may put any text there (`-ldflags=-buildid=`), which says nothing of the contents.
     pub fn build_id(&self) -> Option<&'a [u8]> {
         const LONGEST: usize = 64;
         let notes = || {
@@ -240,7 +244,8 @@ impl<'a> Image<'a> {
             .is_some_and(|flags| flags & 0x0800_0000 != 0)
     }
 
-    /// A dynamic entry that is an address. ld.so adds the bias to these in memory (glibc, `elf/get-dynamic-info.h`).
+    /// A dynamic entry that is an address. ld.so adds the bias to these in memory (glibc,
+    /// `elf/get-dynamic-info.h`).
     fn dynamic_address(&self, tag: u64) -> Option<u64> {
         let value = self.dynamic(tag)?;
         match value.checked_sub(self.bias) {
@@ -249,8 +254,9 @@ impl<'a> Image<'a> {
         }
     }
 
-    /// Starts and sizes of functions in the dynamic symbol table (DT_SYMTAB, counted by DT_HASH or up to DT_STRTAB), and
-    /// the starts that the header names: `e_entry`, DT_INIT, DT_FINI. A size of 0 means unknown.
+    /// Starts and sizes of functions in the dynamic symbol table (DT_SYMTAB, counted by DT_HASH or
+    /// up to DT_STRTAB), and the starts that the header names: `e_entry`, DT_INIT, DT_FINI. A size
+    /// of 0 means unknown.
     pub fn dynamic_functions(&self) -> Vec<(u64, u64)> {
         const HASH: u64 = 4;
         const STRTAB: u64 = 5;
@@ -307,8 +313,8 @@ pub(crate) fn symbol_functions(symbols: &[u8], count: usize, functions: &mut Vec
     }
 }
 
-/// Whether Go's build-id is one that `go build` makes of a program: four parts, of which the last is the hash of its contents, 120 bits in base64url
-/// (`cmd/go/internal/work/buildid.go`).
+/// Whether Go's build-id is one that `go build` makes of a program: four parts, of which the last
+/// is the hash of its contents, 120 bits in base64url (`cmd/go/internal/work/buildid.go`).
 fn ends_in_hash(id: &[u8]) -> bool {
     const HASH: usize = 20;
     let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -317,7 +323,8 @@ fn ends_in_hash(id: &[u8]) -> bool {
     parts.next_back().is_some_and(is_hash) && parts.count() == 3
 }
 
-/// The descriptor of the first note with this owner and kind (`Elf64_Nhdr`; fields are padded to four bytes).
+/// The descriptor of the first note with this owner and kind (`Elf64_Nhdr`; fields are padded to
+/// four bytes).
 fn note<'a>(mut notes: &'a [u8], owner: &[u8], kind: u32) -> Option<&'a [u8]> {
     loop {
         let (name, size) = (word(notes, 0)? as usize, word(notes, 4)? as usize);

@@ -1,17 +1,22 @@
 //! The way in and the way out: from a stub to the handler and back.
 //!
-//! A stub arrives with the call's number in rax, its [`SiteRecord`](crate::SiteRecord) in r11, rcx free, and everything else, flags and red zone
-//! included, as the program left it. The kernel would keep all registers but rax, rcx and r11 (`entry_SYSCALL_64`), so the same is promised here.
+//! A stub arrives with the call's number in rax, its [`SiteRecord`](crate::SiteRecord) in r11, rcx
+//! free, and everything else, flags and red zone included, as the program left it. The kernel would
+//! keep all registers but rax, rcx and r11 (`entry_SYSCALL_64`), so the same is promised here.
 //!
 //! - *Callee-saved registers* (rbx, rbp, r12 to r15) are kept by the compiled code in between.
-//! - *Vectors*: the engine and everything it calls is compiled for the x86-64 baseline. Legacy SSE instructions leave bits 128 and up of a vector
-//!   register alone (Intel SDM 1, 14.1.2... "legacy SSE"), and there are no baseline instructions for xmm16 and up or for mask registers; so saving
-//!   xmm0 to xmm15 by plain moves keeps AVX and AVX-512 state too. XSAVE would cost as much as a system call. x87 and MMX are not used at all.
+//! - *Vectors*: the engine and everything it calls is compiled for the x86-64 baseline. Legacy SSE
+//!   instructions leave bits 128 and up of a vector register alone (Intel SDM 1, 14.1.2... "legacy
+//!   SSE"), and there are no baseline instructions for xmm16 and up or for mask registers; so
+//!   saving xmm0 to xmm15 by plain moves keeps AVX and AVX-512 state too. XSAVE would cost as much
+//!   as a system call. x87 and MMX are not used at all.
 //! - *MXCSR* is compared on the way out and loaded only when it differs.
-//! - *Flags*: the six arithmetic flags by `lahf`/`seto` and back by `add`/`sahf`; `popf`, which is slow, only when a rare flag is set.
+//! - *Flags*: the six arithmetic flags by `lahf`/`seto` and back by `add`/`sahf`; `popf`, which is
+//!   slow, only when a rare flag is set.
 //!
-//! The state lies in the thread's [`Frame`], not on a stack, so the way out (`culvert_exit`) can be started again at any point before it leaves: a
-//! signal that arrives there is recorded and moved back to its beginning. The labels in here delimit what `signal::context` must know.
+//! The state lies in the thread's [`Frame`], not on a stack, so the way out (`culvert_exit`) can be
+//! started again at any point before it leaves: a signal that arrives there is recorded and moved
+//! back to its beginning. The labels in here delimit what `signal::context` must know.
 
 use crate::{
     clone, dispatch, signal,
@@ -22,19 +27,22 @@ use culvert_sys::nr;
 
 /// What `dispatch` tells the assembly to do: leave through `resume` with `result` in rax.
 pub(crate) const LEAVE: usize = 0;
-/// Execute the call as it stands in the frame, here, then leave through `resume` with what the kernel said.
+/// Execute the call as it stands in the frame, here, then leave through `resume` with what the
+/// kernel said.
 pub(crate) const EXECUTE: usize = 1;
 /// Make a process or thread.
 pub(crate) const CLONE: usize = 2;
 /// End this thread.
 pub(crate) const EXIT: usize = 3;
 
-/// Flags that are restored by `popf`: direction, nested task, alignment check. Not the trap flag: `pushf` shows that of a debugger, too.
+/// Flags that are restored by `popf`: direction, nested task, alignment check. Not the trap flag:
+/// `pushf` shows that of a debugger, too.
 pub(crate) const RARE_FLAGS: usize = 0x400 | 0x4000 | 0x4_0000;
 /// The trap flag.
 pub(crate) const TRAP_FLAG: usize = 0x100;
 
-/// What is blocked while the program's alternate stack is taken from the kernel: all signals that are not raised by instructions.
+/// What is blocked while the program's alternate stack is taken from the kernel: all signals that
+/// are not raised by instructions.
 static ASYNCHRONOUS: u64 = signal::ASYNCHRONOUS;
 
 global_asm!(

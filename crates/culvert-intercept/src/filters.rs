@@ -1,9 +1,10 @@
 //! What the program's own seccomp filters say of a call, asked before anybody else answers it.
 //!
-//! The kernel runs a filter on the calls that reach it, so a call that a handler answers would get around the program's sandbox; and a call that
-//! the kernel refuses in the middle of a hook would raise its SIGSYS there. So the filters that a thread installs are kept here, in a chain as the kernel's
-//! (`struct seccomp_filter`, kernel/seccomp.c), and evaluated first. What they refuse is executed at the program's own instruction, where the kernel
-//! refuses it as natively.
+//! The kernel runs a filter on the calls that reach it, so a call that a handler answers would get
+//! around the program's sandbox; and a call that the kernel refuses in the middle of a hook would
+//! raise its SIGSYS there. So the filters that a thread installs are kept here, in a chain as the
+//! kernel's (`struct seccomp_filter`, kernel/seccomp.c), and evaluated first. What they refuse is
+//! executed at the program's own instruction, where the kernel refuses it as natively.
 //!
 //! Filters from before the program began are not known here.
 
@@ -29,7 +30,8 @@ pub(crate) struct Instruction {
 type Data = [u32; 16];
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-/// What a filter returns to refuse, in the order of precedence: anything from SECCOMP_RET_KILL_PROCESS, which is negative, up to SECCOMP_RET_ERRNO.
+/// What a filter returns to refuse, in the order of precedence: anything from
+/// SECCOMP_RET_KILL_PROCESS, which is negative, up to SECCOMP_RET_ERRNO.
 const RET_ERRNO: i32 = 0x0005_0000;
 const RET_ALLOW: i32 = 0x7fff_0000;
 const ACTION: u32 = 0xffff_0000;
@@ -68,7 +70,8 @@ impl Filter {
         }
     }
 
-    /// A copy of the filter that the program's `struct sock_fprog` at `address` describes; `None` for what the kernel refuses.
+    /// A copy of the filter that the program's `struct sock_fprog` at `address` describes; `None`
+    /// for what the kernel refuses.
     pub fn read(address: usize) -> Option<Self> {
         // SAFETY: any bytes are numbers.
         let [length, instructions] = unsafe { user::read::<[usize; 2]>(address) }.ok()?;
@@ -130,7 +133,8 @@ pub(crate) fn refuse(block: &ThreadBlock, call: &Call, record: &SiteRecord) -> b
     refused(block.filters.load(Acquire), call, record.behind())
 }
 
-/// Whether the filters of the calling thread allow a call of the engine's own, or of the embedder's.
+/// Whether the filters of the calling thread allow a call of the engine's own, or of the
+/// embedder's.
 fn permit(number: usize, args: &[usize; 6]) -> bool {
     let filters = |block: &ThreadBlock| block.filters.load(Acquire);
     let call = Call {
@@ -140,7 +144,8 @@ fn permit(number: usize, args: &[usize; 6]) -> bool {
     thread::own().is_none_or(|block| !refused(filters(block), &call, 0))
 }
 
-/// What tracers and supervisors are asked (SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF) is not refused: they may let the kernel execute it.
+/// What tracers and supervisors are asked (SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF) is not
+/// refused: they may let the kernel execute it.
 fn refused(chain: *mut Filter, call: &Call, instruction: usize) -> bool {
     let mut data: Data = [0; 16];
     data[0] = call.number as u32;
@@ -160,8 +165,8 @@ fn refused(chain: *mut Filter, call: &Call, instruction: usize) -> bool {
     action <= RET_ERRNO
 }
 
-/// Runs a filter that the kernel has accepted (`seccomp_check_filter`, kernel/seccomp.c; `bpf_check_classic`, net/core/filter.c). What it does not accept
-/// ends as a filter that kills.
+/// Runs a filter that the kernel has accepted (`seccomp_check_filter`, kernel/seccomp.c;
+/// `bpf_check_classic`, net/core/filter.c). What it does not accept ends as a filter that kills.
 fn evaluate(program: &[Instruction], data: &Data) -> u32 {
     let (mut a, mut x) = (0u32, 0u32);
     let mut memory = [0u32; 16];

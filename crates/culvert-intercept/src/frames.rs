@@ -1,6 +1,8 @@
-//! `.eh_frame_hdr` and `.eh_frame`: what compilers tell unwinders, and us, of where functions begin and end.
+//! `.eh_frame_hdr` and `.eh_frame`: what compilers tell unwinders, and us, of where functions begin
+//! and end.
 //!
-//! Sources: LSB 5.0, "Exception Frames" (10.6.1) and "Exception Frame Header" (10.6.2), DWARF 5 section 6.4.1.
+//! Sources: LSB 5.0, "Exception Frames" (10.6.1) and "Exception Frame Header" (10.6.2), DWARF 5
+//! section 6.4.1.
 
 use crate::elf::{Image, array, half, long, word};
 use alloc::vec::Vec;
@@ -15,7 +17,8 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// LSB 5.0, 10.6.2: version 1, encodings of the pointer to `.eh_frame`, of the count and of the table, then those.
+    /// LSB 5.0, 10.6.2: version 1, encodings of the pointer to `.eh_frame`, of the count and of the
+    /// table, then those.
     pub(crate) fn new(image: &Image<'a>, base: u64) -> Option<Self> {
         let bytes = image.tail(base)?;
         // DW_EH_PE_udata4 count and a DW_EH_PE_datarel|sdata4 table: what every linker writes.
@@ -49,7 +52,8 @@ impl<'a> Frames<'a> {
         self.table.len()
     }
 
-    /// The last function that starts at or before `address`, as start, end, and start of the next (or the last address there is).
+    /// The last function that starts at or before `address`, as start, end, and start of the next
+    /// (or the last address there is).
     pub fn preceding(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64, u64)> {
         // By difference from the base, as the linker sorted them.
         let relative = |entry: &[u8; 8]| word(entry, 0).unwrap_or(0) as i32 as i64;
@@ -61,8 +65,8 @@ impl<'a> Frames<'a> {
         let start = self.start(index);
         let frame = Description::read(image, self.value(index, 4))?;
         let end = start.checked_add(frame.length)?;
-        // The description of a signal's return code begins a byte before it, as unwinders look one byte back for a caller (glibc,
-        // sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
+        // The description of a signal's return code begins a byte before it, as unwinders look one
+        // byte back for a caller (glibc, sysdeps/unix/sysv/linux/x86_64/libc_sigaction.c).
         let start = start.checked_add(frame.signal.into())?;
         let next = if index + 1 < self.table.len() {
             self.start(index + 1)
@@ -195,7 +199,8 @@ fn unsigned(bytes: &[u8], size: usize) -> Option<u64> {
     }
 }
 
-/// Appends the functions that a whole `.eh_frame` section at `address` describes, for files without `.eh_frame_hdr`.
+/// Appends the functions that a whole `.eh_frame` section at `address` describes, for files without
+/// `.eh_frame_hdr`.
 pub(crate) fn frame_functions(
     image: &Image<'_>,
     address: u64,

@@ -75,14 +75,16 @@ impl<'a> Functions<'a> {
         (gap <= start && address < end).then_some((start, end.min(next)))
     }
 
-    /// Whether code between the known functions is decoded too. Where frame descriptions are missing (musl has a handful for its thousand functions), those
-    /// without symbols are in between.
+    /// Whether code between the known functions is decoded too. Where frame descriptions are
+    /// missing (musl has a handful for its thousand functions), those without symbols are in
+    /// between.
     pub fn has_hidden(&self) -> bool {
         2 * self.frames.map_or(0, |frames| frames.count()) < self.listed.len()
     }
 
-    /// The function before `address`, which lies between two functions, as (start, end, end of the gap). glibc leaves the middle of clone and clone3 without
-    /// description, so that no unwinder goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
+    /// The function before `address`, which lies between two functions, as (start, end, end of the
+    /// gap). glibc leaves the middle of clone and clone3 without description, so that no unwinder
+    /// goes on into the parent's frames (`sysdeps/unix/sysv/linux/x86_64/clone3.S`).
     pub fn before_gap(&self, image: &Image<'_>, address: u64) -> Option<(u64, u64, u64)> {
         let described = self
             .frames
@@ -112,7 +114,8 @@ impl<'a> Functions<'a> {
         (address < next).then_some((start, end, next))
     }
 
-    /// The starts, from `from` up to but not including `to`, that symbols tell of. Such a place may be jumped to from anywhere.
+    /// The starts, from `from` up to but not including `to`, that symbols tell of. Such a place may
+    /// be jumped to from anywhere.
     pub fn listed_between(&self, from: u64, to: u64) -> impl Iterator<Item = u64> {
         let first = self.listed.partition_point(|(start, _)| *start < from);
         let rest = self.listed.get(first..).unwrap_or_default();
@@ -122,7 +125,8 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Whether a file's sections tell of functions that a mapped object does not: `.symtab` or Go's table.
+/// Whether a file's sections tell of functions that a mapped object does not: `.symtab` or Go's
+/// table.
 pub(crate) fn has_section_functions(file: &[u8]) -> bool {
     let Some(sections) = Sections::of(file) else {
         return false;
@@ -131,7 +135,8 @@ pub(crate) fn has_section_functions(file: &[u8]) -> bool {
     all.any(|section| section.kind == SYMBOL_TABLE || sections.name(&section) == b".gopclntab")
 }
 
-/// Functions that `.symtab`, `.eh_frame` and `.gopclntab` of a file tell of (gABI chapter 4, "Sections").
+/// Functions that `.symtab`, `.eh_frame` and `.gopclntab` of a file tell of (gABI chapter 4,
+/// "Sections").
 fn section_functions(image: &Image<'_>, file: &[u8], functions: &mut Vec<(u64, u64)>) {
     let Some(sections) = Sections::of(file) else {
         return;
@@ -217,8 +222,9 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Go's function table, which stripped Go programs keep (Go, `src/internal/abi/symtab.go` and `runtime/symtab.go`: `pcHeader`, `functab`), from
-/// Go 1.18 on: pairs of 4-byte offsets, the first from the start of the text.
+/// Go's function table, which stripped Go programs keep (Go, `src/internal/abi/symtab.go` and
+/// `runtime/symtab.go`: `pcHeader`, `functab`), from Go 1.18 on: pairs of 4-byte offsets, the first
+/// from the start of the text.
 fn go_functions(image: &Image<'_>, table: &[u8], functions: &mut Vec<(u64, u64)>) -> Option<()> {
     if !matches!(word(table, 0)?, 0xffff_fff0 | 0xffff_fff1) {
         return None;
@@ -242,8 +248,10 @@ fn go_functions(image: &Image<'_>, table: &[u8], functions: &mut Vec<(u64, u64)>
     Some(())
 }
 
-/// Where Go's text starts. The table says so in older versions; in newer ones, and in position-independent programs, it holds a 0. Go's linker fills the space
-/// between functions with int3 (`cmd/link/internal/amd64`, `CodePad`), so the right start is the one with which most functions follow one.
+/// Where Go's text starts. The table says so in older versions; in newer ones, and in
+/// position-independent programs, it holds a 0. Go's linker fills the space between functions with
+/// int3 (`cmd/link/internal/amd64`, `CodePad`), so the right start is the one with which most
+/// functions follow one.
 fn go_text(image: &Image<'_>, said: u64, offsets: &[u64]) -> Option<u64> {
     const STEP: usize = 16;
     const FURTHEST: u64 = 1 << 14; // C code that was linked before

@@ -10,14 +10,18 @@ use culvert_sys::{Errno, nr, syscall};
 /// Answers a call, on the hook stack of the thread that makes it.
 pub type Handler = fn(&mut Call) -> Outcome;
 
-/// What the embedder does around the creation of processes. Each runs inside the hook, on the hook stack.
+/// What the embedder does around the creation of processes. Each runs inside the hook, on the hook
+/// stack.
 #[derive(Clone, Copy)]
 pub struct ForkHooks {
-    /// Before; unless memory is shared (CLONE_VM), no other thread is inside a hook from here until the parent's and child's functions have returned.
+    /// Before; unless memory is shared (CLONE_VM), no other thread is inside a hook from here until
+    /// the parent's and child's functions have returned.
     pub before: fn(CloneFlags),
-    /// In the parent, with the child's pid or a negated errno. After a vfork: when the child has called exec or ended.
+    /// In the parent, with the child's pid or a negated errno. After a vfork: when the child has
+    /// called exec or ended.
     pub parent: fn(CloneFlags, isize),
-    /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a new thread, but in one with descriptors of its own.
+    /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a
+    /// new thread, but in one with descriptors of its own.
     pub child: fn(CloneFlags),
 }
 
@@ -26,7 +30,8 @@ pub struct ForkHooks {
 pub struct Config {
     /// Answers the calls.
     pub handler: Handler,
-    /// Which calls it wants to see: a pure function of the number. The engine sees those it needs itself in addition.
+    /// Which calls it wants to see: a pure function of the number. The engine sees those it needs
+    /// itself in addition.
     pub interest: fn(usize) -> Interest,
     /// Around fork.
     pub fork: ForkHooks,
@@ -47,13 +52,16 @@ pub struct Error {
     pub what: &'static str,
 }
 
-/// Starts the engine: prepares this thread, installs the handlers for SIGSEGV, SIGBUS and SIGILL, and patches everything that is mapped executable,
-/// ld.so included, the vDSO and the engine's own object excluded. Code that is mapped later is patched before the program can run it.
+/// Starts the engine: prepares this thread, installs the handlers for SIGSEGV, SIGBUS and SIGILL,
+/// and patches everything that is mapped executable, ld.so included, the vDSO and the engine's own
+/// object excluded. Code that is mapped later is patched before the program can run it.
 ///
-/// The embedder's global allocator must not be the program's malloc: hooks allocate, also while the program's allocator is locked for a fork.
+/// The embedder's global allocator must not be the program's malloc: hooks allocate, also while the
+/// program's allocator is locked for a fork.
 ///
 /// # Safety
-/// Once per process, by a thread that runs no code the patching changes, best before the program has others.
+/// Once per process, by a thread that runs no code the patching changes, best before the program
+/// has others.
 pub unsafe fn install(config: Config) -> Result<(), Error> {
     if !has_gs_base() {
         return Err(Error {
@@ -110,7 +118,8 @@ fn report(patched: patch::Patched) {
     }
 }
 
-/// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`), from prctl(PR_GET_AUXV) where there is one (Linux 6.4), else from /proc.
+/// AT_HWCAP2 bit 1 (`HWCAP2_FSGSBASE`), from prctl(PR_GET_AUXV) where there is one (Linux 6.4),
+/// else from /proc.
 fn has_gs_base() -> bool {
     const PR_GET_AUXV: usize = 0x4155_5856;
     const AT_HWCAP2: usize = 26;
@@ -143,11 +152,12 @@ pub fn code_mapped(start: usize, length: usize) {
     }
 }
 
-/// To be called inside a hook right before an execve that replaces the program: makes real in the kernel what the engine keeps virtual (SIG_IGN and
-/// blocking of SIGSEGV, SIGBUS and SIGILL).
+/// To be called inside a hook right before an execve that replaces the program: makes real in the
+/// kernel what the engine keeps virtual (SIG_IGN and blocking of SIGSEGV, SIGBUS and SIGILL).
 ///
-/// The execve itself goes through [`wait::interruptible`](crate::wait::interruptible): once a signal is pending all are blocked, and the new
-/// program would inherit that. After [`Interrupted`](crate::wait::Interrupted) the handler calls [`exec_failed`] and returns
+/// The execve itself goes through [`wait::interruptible`](crate::wait::interruptible): once a
+/// signal is pending all are blocked, and the new program would inherit that. After
+/// [`Interrupted`](crate::wait::Interrupted) the handler calls [`exec_failed`] and returns
 /// [`Outcome::Restart`], which for an exec never ends in EINTR.
 pub fn before_exec() {
     let block = thread::current();

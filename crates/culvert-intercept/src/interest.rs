@@ -1,4 +1,5 @@
-//! Which calls are offered: the embedder's wishes and the engine's own needs, as a byte per number that stubs can look at.
+//! Which calls are offered: the embedder's wishes and the engine's own needs, as a byte per number
+//! that stubs can look at.
 
 use crate::Interest;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -11,7 +12,8 @@ pub(crate) const NUMBERS: usize = 512;
 pub(crate) static TABLE: [AtomicU8; NUMBERS] =
     [const { AtomicU8::new(Interest::Never as u8) }; NUMBERS];
 
-/// Calls that the engine itself has to see: those that make threads and processes, change signals, map code or move the GS base.
+/// Calls that the engine itself has to see: those that make threads and processes, change signals,
+/// map code or move the GS base.
 const OWN: [usize; 19] = [
     nr::CLONE,
     nr::CLONE3,

@@ -1,18 +1,23 @@
-//! The interception engine: every system call that the process makes and that somebody is interested in is offered to a handler first.
+//! The interception engine: every system call that the process makes and that somebody is
+//! interested in is offered to a handler first.
 //!
-//! It rewrites system-call *instructions*, not library symbols, and knows nothing of file systems. The boundary is here too: copies from and to the
-//! program's memory that end in `EFAULT` instead of a crash, virtualised signals, threads, fork.
+//! It rewrites system-call *instructions*, not library symbols, and knows nothing of file systems.
+//! The boundary is here too: copies from and to the program's memory that end in `EFAULT` instead
+//! of a crash, virtualised signals, threads, fork.
 //!
 //! # What an embedder owes
 //!
 //! A handler runs in the middle of somebody else's program, so whatever it is linked from
 //!
-//! - calls no libc and takes memory from an allocator of its own: the program's may be locked by the very thread that made the call;
-//! - uses the instructions of the x86-64 baseline only, `memcpy` included: hooks keep xmm0 to xmm15, and what AVX adds survives because nobody touches it;
+//! - calls no libc and takes memory from an allocator of its own: the program's may be locked by
+//!   the very thread that made the call;
+//! - uses the instructions of the x86-64 baseline only, `memcpy` included: hooks keep xmm0 to
+//!   xmm15, and what AVX adds survives because nobody touches it;
 //! - blocks in nothing but [`wait::interruptible`], and holds no lock there;
 //! - touches the program's memory through [`user`] only.
 //!
-//! System calls of the handler's own ([`culvert_sys::syscall`]) are executed directly: the engine's object is never patched.
+//! System calls of the handler's own ([`culvert_sys::syscall`]) are executed directly: the engine's
+//! object is never patched.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -76,17 +81,21 @@ pub struct Call {
 pub enum Outcome {
     /// It is done: this goes into rax (a value, or a negated errno).
     Return(isize),
-    /// The real system call is executed on the program's own stack, with number and arguments as they now stand in the [`Call`]: at the program's own
-    /// instruction when nothing was changed, else by the engine. Registers other than rax are the program's own again afterwards. A changed call that
-    /// a signal interrupts before it has begun is offered again. Memory that a changed argument points to must stay until the kernel has read it: the
-    /// thread's next hook is soon enough.
+    /// The real system call is executed on the program's own stack, with number and arguments as
+    /// they now stand in the [`Call`]: at the program's own instruction when nothing was changed,
+    /// else by the engine. Registers other than rax are the program's own again afterwards. A
+    /// changed call that a signal interrupts before it has begun is offered again. Memory that a
+    /// changed argument points to must stay until the kernel has read it: the thread's next hook is
+    /// soon enough.
     Forward,
-    /// An interruptible wait inside the hook was interrupted: the pending signal is delivered, then the call is made again when the handler has
-    /// SA_RESTART, else it ends with EINTR (the kernel's ERESTARTSYS).
+    /// An interruptible wait inside the hook was interrupted: the pending signal is delivered, then
+    /// the call is made again when the handler has SA_RESTART, else it ends with EINTR (the
+    /// kernel's ERESTARTSYS).
     Restart,
 }
 
-/// When a call is offered to the handler; everything else is executed at once, in a few instructions.
+/// When a call is offered to the handler; everything else is executed at once, in a few
+/// instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Interest {

@@ -1,7 +1,9 @@
 //! ELF objects as they lie in memory.
 //!
-//! Everything is found by file offset, among all mappings of the same file: when ld.so maps the code of a library, it has mapped the whole file span before
-//! but not yet the other segments at their own addresses (glibc, `elf/dl-map-segments.h`), and that is when the code has to be patched.
+//! Everything is found by file offset, among all mappings of the same file: when ld.so maps the
+//! code of a library, it has mapped the whole file span before but not yet the other segments at
+//! their own addresses (glibc, `elf/dl-map-segments.h`), and that is when the code has to be
+//! patched.
 
 use crate::elf::{Image, LOAD, ProgramHeader};
 use crate::maps::Mapping;
@@ -11,7 +13,8 @@ const PAGE: u64 = 4096;
 /// Why there is no [`image`] when no mapping shows the ELF header.
 pub const NO_BEGINNING: &str = "the file's first page is not mapped";
 
-/// The object to which the executable mapping `code` belongs. Of executable segments only what `code` maps is visible.
+/// The object to which the executable mapping `code` belongs. Of executable segments only what
+/// `code` maps is visible.
 ///
 /// # Safety
 /// The mappings exist as described, and stay and are not written for as long as the image is used.
@@ -44,7 +47,8 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         .iter()
         .find(holds_code)
         .ok_or("mapped differently from what its headers say")?;
-    // Both are congruent to the page (gABI, "Program Loading"), so the difference of pages is that of bytes.
+    // Both are congruent to the page (gABI, "Program Loading"), so the difference of pages is that
+    // of bytes.
     let bias = code.start.wrapping_sub(
         code.offset
             .wrapping_add(segment.address)
@@ -81,7 +85,8 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         }
         let start = source.start + (from - source.offset);
         let length = usize::try_from(to - from).ok()?;
-        // SAFETY: readable by the caller's promise, but for pages behind the end of the file, and the last one is tried.
+        // SAFETY: readable by the caller's promise, but for pages behind the end of the file, and
+        // the last one is tried.
         let bytes = readable(start + (to - from) - 1)
             .then(|| unsafe { core::slice::from_raw_parts(start as *const u8, length) })?;
         Some((header.address.checked_add(from - header.offset)?, bytes))
@@ -93,7 +98,8 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
 pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8], (u64, u64)) -> T) -> Option<T> {
     let flags = (linux::O_RDONLY | linux::O_CLOEXEC | linux::O_NONBLOCK) as usize;
     path.last().filter(|last| **last == 0)?;
-    // SAFETY: the path ends in NUL; fstat fills the status, for which zeros are valid; the mapping is a new one.
+    // SAFETY: the path ends in NUL; fstat fills the status, for which zeros are valid; the mapping
+    // is a new one.
     let (start, length, status) = unsafe {
         let file = syscall::call(
             nr::OPENAT,
@@ -114,7 +120,8 @@ pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8], (u64, u64)) -> T) -> O
         let _ = syscall::call(nr::CLOSE, [file]);
         mapped.ok()?
     };
-    // SAFETY: mapped above. Whoever shortens a program's file while it is started ends the program in any case.
+    // SAFETY: mapped above. Whoever shortens a program's file while it is started ends the program
+    // in any case.
     let bytes = unsafe { core::slice::from_raw_parts(start as *const u8, length) };
     let result = read(bytes, (device(status.st_dev), status.st_ino));
     // SAFETY: mapped above, and the slice is gone.
@@ -122,14 +129,16 @@ pub fn with_file<T>(path: &[u8], read: impl FnOnce(&[u8], (u64, u64)) -> T) -> O
     Some(result)
 }
 
-/// A device as [`Mapping::file`] has it, from an `st_dev` (`new_encode_dev`, include/linux/kdev_t.h).
+/// A device as [`Mapping::file`] has it, from an `st_dev` (`new_encode_dev`,
+/// include/linux/kdev_t.h).
 fn device(number: u64) -> u64 {
     let major = number >> 8 & 0xfff | number >> 32 & !0xfff;
     let minor = number & 0xff | number >> 12 & 0xffff_ff00;
     major << 32 | minor
 }
 
-/// Whether the page of `address`, which is mapped, can be read; behind the end of a file that would be SIGBUS.
+/// Whether the page of `address`, which is mapped, can be read; behind the end of a file that would
+/// be SIGBUS.
 fn readable(address: u64) -> bool {
     const POPULATE_READ: usize = 22; // MADV_POPULATE_READ, madvise(2), Linux 5.14
     // SAFETY: only brings the page in.

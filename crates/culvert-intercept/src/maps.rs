@@ -1,4 +1,5 @@
-//! What is mapped in this process: `/proc/self/maps` (proc_pid_maps(5)), read and parsed without libc.
+//! What is mapped in this process: `/proc/self/maps` (proc_pid_maps(5)), read and parsed without
+//! libc.
 
 use alloc::vec::Vec;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
@@ -69,8 +70,9 @@ impl View {
         })
     }
 
-    /// The executable mappings of files that `start..end` touches, with their neighbours of the same file, by single queries (Linux 6.11): the kernel
-    /// takes a microsecond for each mapping that it has to write out. All mappings where it knows no queries.
+    /// The executable mappings of files that `start..end` touches, with their neighbours of the
+    /// same file, by single queries (Linux 6.11): the kernel takes a microsecond for each mapping
+    /// that it has to write out. All mappings where it knows no queries.
     pub fn around(start: u64, end: u64) -> Result<Self, Errno> {
         let file = MapsFile::open()?;
         let mut mappings = Vec::new();
@@ -118,7 +120,8 @@ impl View {
     }
 }
 
-/// For [`MapsFile::query`]: the mapping behind the address, if none holds it (PROCMAP_QUERY_COVERING_OR_NEXT_VMA).
+/// For [`MapsFile::query`]: the mapping behind the address, if none holds it
+/// (PROCMAP_QUERY_COVERING_OR_NEXT_VMA).
 const COVERING_OR_NEXT: u64 = 0x10;
 
 /// `/proc/self/maps`, open.
@@ -139,10 +142,12 @@ impl MapsFile {
         unsafe { syscall::call(nr::OPENAT, [linux::AT_FDCWD as usize, path, flags]).map(Self) }
     }
 
-    /// PROCMAP_QUERY (`include/uapi/linux/fs.h`, `struct procmap_query`): the mapping that holds `address`; ENOENT when there is none.
+    /// PROCMAP_QUERY (`include/uapi/linux/fs.h`, `struct procmap_query`): the mapping that holds
+    /// `address`; ENOENT when there is none.
     fn query(&self, address: u64, flags: u64) -> Result<Mapping, Errno> {
         const PROCMAP_QUERY: usize = 0xc068_6611;
-        // Size, flags and address in; start, end, permissions, page size, offset, inode and device out; no name and no build-id wanted.
+        // Size, flags and address in; start, end, permissions, page size, offset, inode and device
+        // out; no name and no build-id wanted.
         let mut query = [
             size_of::<[u64; 13]>() as u64,
             flags,
@@ -192,7 +197,8 @@ impl MapsFile {
         })
     }
 
-    /// Appends `mapping`, what lies before it down to the beginning of its file, and what lies behind it, as far as there are no gaps and no other files.
+    /// Appends `mapping`, what lies before it down to the beginning of its file, and what lies
+    /// behind it, as far as there are no gaps and no other files.
     fn neighbours(&self, mapping: &Mapping, all: &mut Vec<Mapping>) {
         const MOST: usize = 16;
         let same = |other: &Mapping| other.file == mapping.file;
@@ -216,7 +222,8 @@ impl MapsFile {
     }
 }
 
-/// The path of the file that is mapped at `start`, with a NUL, as the kernel tells it. It may lead elsewhere by now.
+/// The path of the file that is mapped at `start`, with a NUL, as the kernel tells it. It may lead
+/// elsewhere by now.
 pub fn path(start: u64) -> Option<Vec<u8>> {
     let text = contents(&MapsFile::open().ok()?).ok()?;
     let line = text
@@ -228,7 +235,8 @@ pub fn path(start: u64) -> Option<Vec<u8>> {
     Some(path)
 }
 
-/// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as the kernel tells them.
+/// The shared mappings of files that `start..end` touches, and the files' paths (without a NUL) as
+/// the kernel tells them.
 pub fn shared_between(start: u64, end: u64) -> Result<Vec<(Mapping, Vec<u8>)>, Errno> {
     let text = contents(&MapsFile::open()?)?;
     let lines = text.split(|byte| *byte == b'\n');

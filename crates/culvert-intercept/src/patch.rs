@@ -69,13 +69,15 @@ impl Patched {
 /// Patches all executable mappings of files but the engine's own, as at the start of a program.
 ///
 /// # Safety
-/// No other thread runs code that is patched, and the memory is mapped as `/proc/self/maps` says until this returns.
+/// No other thread runs code that is patched, and the memory is mapped as `/proc/self/maps` says
+/// until this returns.
 pub unsafe fn all_mapped(settings: &Settings) -> Patched {
     // SAFETY: the caller's promise.
     unsafe { touched(settings, View::all(), 0, u64::MAX) }
 }
 
-/// Patches the executable mappings of files that `start..start + length` touches, as after an mmap or mprotect. What is patched already stays as it is.
+/// Patches the executable mappings of files that `start..start + length` touches, as after an mmap
+/// or mprotect. What is patched already stays as it is.
 ///
 /// # Safety
 /// As [`all_mapped`].
@@ -191,7 +193,8 @@ unsafe fn try_object(
         let record = Chunk::HEADER + index * size_of::<SiteRecord>();
         (*address, base as usize + record)
     });
-    // First, as the handler of SIGILL looks there; an entry whose changes are not made is forgotten later.
+    // First, as the handler of SIGILL looks there; an entry whose changes are not made is forgotten
+    // later.
     let edits = registry::add(
         (code.start, code.end),
         (base, size as u64),
@@ -199,7 +202,8 @@ unsafe fn try_object(
         core::mem::take(&mut chunk.edits),
         traps,
     );
-    // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they lead to are complete.
+    // SAFETY: the regions were compared above and lie in `code`, which is private; the stubs they
+    // lead to are complete.
     unsafe { write::apply(code, edits)? };
     result.hard = chunk.out_of_reach;
     for site in &chunk.sites {
@@ -214,7 +218,8 @@ unsafe fn try_object(
     Ok(())
 }
 
-/// How many sites lie in `code`, and those of them that are to be rewritten, from the cache or by decoding.
+/// How many sites lie in `code`, and those of them that are to be rewritten, from the cache or by
+/// decoding.
 fn sites_of(
     settings: &Settings,
     image: &Image<'_>,
@@ -223,7 +228,8 @@ fn sites_of(
 ) -> (usize, Vec<(Site, Interest)>) {
     let wanted_number = |number: i32| {
         let interest = match usize::try_from(number) {
-            // Unwinders and gdb recognise the bytes of the code that returns from signal handlers; and its stack is the kernel's.
+            // Unwinders and gdb recognise the bytes of the code that returns from signal handlers;
+            // and its stack is the kernel's.
             Ok(nr::RT_SIGRETURN) => Interest::Never,
             Ok(number) => (settings.interest)(number),
             Err(_) => Interest::Always,
@@ -294,8 +300,10 @@ fn sites_of(
     (found.sites.len(), wanted)
 }
 
-/// The sites of the file behind `code`, which is a part of `image`, when it has tables of functions that are not mapped or not pointed to (symbols, Go's). Only where the
-/// file is certainly the object that is mapped, not a newer one of the same name: by `key`, or, for objects without build-id, as the very inode that is mapped.
+/// The sites of the file behind `code`, which is a part of `image`, when it has tables of functions
+/// that are not mapped or not pointed to (symbols, Go's). Only where the file is certainly the
+/// object that is mapped, not a newer one of the same name: by `key`, or, for objects without
+/// build-id, as the very inode that is mapped.
 fn from_file(code: &Mapping, image: &Image<'_>, key: Option<&cache::Key>) -> Option<sites::Found> {
     let path = maps::path(code.start)?;
     mapped::with_file(&path, |bytes, inode| {

@@ -1,8 +1,10 @@
-//! No other thread is inside a hook while the process forks, so no lock of the engine or the embedder is ever copied held. Those count as outside that wait in there with
-//! nothing held (`wait`, `culvert_sys::waits`).
+//! No other thread is inside a hook while the process forks, so no lock of the engine or the
+//! embedder is ever copied held. Those count as outside that wait in there with nothing held
+//! (`wait`, `culvert_sys::waits`).
 //!
-//! Entering a hook costs nothing for this but one load: the thread sets its state, then looks whether somebody forks. The one who forks makes all
-//! processors order these two (membarrier(2)) and looks at every thread's state.
+//! Entering a hook costs nothing for this but one load: the thread sets its state, then looks
+//! whether somebody forks. The one who forks makes all processors order these two (membarrier(2))
+//! and looks at every thread's state.
 
 use crate::dispatch;
 use crate::thread::{self, INSIDE, ThreadBlock};
@@ -19,14 +21,16 @@ const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: usize = 16;
 
 /// How long a fork waits for a hook of another thread: nanoseconds of sleep.
 const PATIENCE: u64 = 10_000_000_000;
-/// How long others wait, who can do without, for all threads together: the rest of the program stands still meanwhile, and would again each time that it tries anew.
+/// How long others wait, who can do without, for all threads together: the rest of the program
+/// stands still meanwhile, and would again each time that it tries anew.
 const SHORT: u64 = 1_000_000_000;
 
 /// Which threads are in nobody's way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Others {
-    /// Those outside, and those that are away (`ThreadBlock::away`): what they will use when they come back stays as it is.
+    /// Those outside, and those that are away (`ThreadBlock::away`): what they will use when they
+    /// come back stays as it is.
     Away = 1,
     /// Those outside: who is away knows numbers of descriptors.
     Outside = 2,
@@ -73,7 +77,8 @@ static SEAM: Seam = Seam {
     come_back: come_home,
 };
 
-/// The calling thread waits from here on. Not while there is one thread only, outside hooks, and with something held.
+/// The calling thread waits from here on. Not while there is one thread only, outside hooks, and
+/// with something held.
 fn leave() -> bool {
     let block = thread::current();
     let may = multi_threaded()
@@ -86,7 +91,8 @@ fn leave() -> bool {
     may
 }
 
-/// The end of that. As at the beginning of a hook, whoever forks makes processors order the store and the load. Who must be alone waits for this thread, which goes on then.
+/// The end of that. As at the beginning of a hook, whoever forks makes processors order the store
+/// and the load. Who must be alone waits for this thread, which goes on then.
 fn come_home() {
     const AWAY: u32 = Others::Away as u32;
     let block = thread::current();
@@ -101,8 +107,8 @@ fn come_home() {
     }
 }
 
-/// Whether this process has ever had more than one thread. Set before the second one exists, so that a hook that finds it false stays alone
-/// to its end; a forked child starts again.
+/// Whether this process has ever had more than one thread. Set before the second one exists, so
+/// that a hook that finds it false stays alone to its end; a forked child starts again.
 #[inline]
 pub fn multi_threaded() -> bool {
     THREADED.load(Relaxed)
@@ -113,19 +119,22 @@ pub(crate) fn alone() {
     THREADED.store(false, Relaxed);
 }
 
-/// Before the first further thread is made: registering is cheap only while there is one. `by_clone`: by this one, with nothing held.
+/// Before the first further thread is made: registering is cheap only while there is one.
+/// `by_clone`: by this one, with nothing held.
 pub(crate) fn before_thread(by_clone: bool) {
     let first = !THREADED.swap(true, Relaxed);
     if thread::used() == 1 {
         let _ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
         if first && by_clone {
-            // SAFETY: the GS base is a block, or nobody's: what a program does with it ends the counting (`thread::adopt`, arch_prctl(2)).
+            // SAFETY: the GS base is a block, or nobody's: what a program does with it ends the
+            // counting (`thread::adopt`, arch_prctl(2)).
             unsafe { waits::begin(&SEAM, offset_of!(ThreadBlock, holds)) };
         }
     }
 }
 
-/// Whether, when this process was forked, another thread of its parent's was in a hook: what it had begun there nobody goes on with.
+/// Whether, when this process was forked, another thread of its parent's was in a hook: what it had
+/// begun there nobody goes on with.
 pub fn forked_beside_others() -> bool {
     BESIDE.load(Relaxed)
 }
@@ -135,8 +144,9 @@ fn membarrier(command: usize) -> Result<usize, culvert_sys::Errno> {
     unsafe { syscall::call(nr::MEMBARRIER, [command, 0, 0]) }
 }
 
-/// Returns when the calling thread is the only one inside a hook but for `others`; these wait from now on at the beginning of theirs. A thread that does not leave its hook is waited
-/// for patiently, then no longer.
+/// Returns when the calling thread is the only one inside a hook but for `others`; these wait from
+/// now on at the beginning of theirs. A thread that does not leave its hook is waited for
+/// patiently, then no longer.
 pub(crate) fn begin(own: &ThreadBlock, others: Others) {
     close(own, others);
     let mut beside = false;
@@ -144,7 +154,8 @@ pub(crate) fn begin(own: &ThreadBlock, others: Others) {
         let left = is_left(block, own, others, &mut { PATIENCE });
         beside |= !left || block.is_used() && block.away.load(Relaxed) != 0;
         if !left {
-            // A process that shared our memory may have been killed inside a hook; nothing will ever clear its state.
+            // A process that shared our memory may have been killed inside a hook; nothing will
+            // ever clear its state.
             (dispatch::config().log)(
                 b"a thread has been inside a hook for 10 s: forking beside it",
             );
@@ -171,12 +182,14 @@ fn close(own: &ThreadBlock, others: Others) {
             || membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED).is_err())
         && membarrier(MEMBARRIER_CMD_GLOBAL).is_err()
     {
-        // A kernel or seccomp filter without it: a store buffer is empty long before this has passed.
+        // A kernel or seccomp filter without it: a store buffer is empty long before this has
+        // passed.
         pause(1_000_000);
     }
 }
 
-/// Waits until the thread of `block` is in no hook, or is one of the `others`, or the `own` one; false: it is in one still, and nothing is left of the `patience`, nanoseconds.
+/// Waits until the thread of `block` is in no hook, or is one of the `others`, or the `own` one;
+/// false: it is in one still, and nothing is left of the `patience`, nanoseconds.
 fn is_left(block: &ThreadBlock, own: &ThreadBlock, others: Others, patience: &mut u64) -> bool {
     let mut nanoseconds = 0;
     while !core::ptr::eq(block, own)
@@ -217,8 +230,8 @@ pub fn exclusively<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The process ends: no other thread begins a hook any more, and those inside are waited for, though
-/// not for long (the kernel would not wait at all).
+/// The process ends: no other thread begins a hook any more, and those inside are waited for,
+/// though not for long (the kernel would not wait at all).
 pub fn stop_others() {
     if !multi_threaded() {
         return;
@@ -249,19 +262,19 @@ pub fn is_last_thread() -> bool {
             Err(_) => return false,
         }
     };
-    // `.`, `..` and one for each (`proc_task_getattr`, fs/proc/base.c). The first counts until the process
-    // ends.
+    // `.`, `..` and one for each (`proc_task_getattr`, fs/proc/base.c). The first counts until the
+    // process ends.
     links == 3 || links == 4 && first_has_ended()
 }
 
-/// Whether the thread that the process began with has ended by itself: it is a zombie then, until the
-/// last one ends (`/proc/self/stat`, proc(5)).
+/// Whether the thread that the process began with has ended by itself: it is a zombie then, until
+/// the last one ends (`/proc/self/stat`, proc(5)).
 fn first_has_ended() -> bool {
     const O_CLOEXEC: usize = 0o2000000;
     let path = c"/proc/self/stat".as_ptr() as usize;
     let mut text = [0u8; 128];
-    // SAFETY: the path ends in NUL; the kernel writes at most the length into the array; the descriptor is
-    // closed by who has opened it.
+    // SAFETY: the path ends in NUL; the kernel writes at most the length into the array; the
+    // descriptor is closed by who has opened it.
     let length = unsafe {
         let Ok(fd) = syscall::call(nr::OPEN, [path, O_CLOEXEC, 0]) else {
             return false;

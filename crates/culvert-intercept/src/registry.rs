@@ -27,7 +27,8 @@ struct Entry {
 impl Entry {
     fn records(&self) -> &'static [SiteRecord] {
         let (at, count) = self.records;
-        // SAFETY: written before the entry was added, in memory that is never unmapped nor changed again.
+        // SAFETY: written before the entry was added, in memory that is never unmapped nor changed
+        // again.
         unsafe { core::slice::from_raw_parts(at as *const SiteRecord, count) }
     }
 }
@@ -35,7 +36,8 @@ impl Entry {
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    // SAFETY: entries are never freed nor changed but for `gone`; the pointer was published with release.
+    // SAFETY: entries are never freed nor changed but for `gone`; the pointer was published with
+    // release.
     let mut next = unsafe { FIRST.load(Acquire).cast_const().as_ref() };
     core::iter::from_fn(move || {
         let entry = next?;
@@ -45,7 +47,8 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
     })
 }
 
-/// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of stubs at `stubs`, with `count` records at `records`.
+/// Records that `edits`, which are returned, are made in `start..end`, leading to `size` bytes of
+/// stubs at `stubs`, with `count` records at `records`.
 pub(crate) fn add(
     (start, end): (u64, u64),
     (stubs, size): (u64, u64),
@@ -73,8 +76,8 @@ pub(crate) fn add(
     }
 }
 
-/// Whether the code mapped at `start..end` carries our changes already (a second mprotect, say). Entries that some other code has replaced are forgotten.
-/// `bytes` reads what is mapped there now.
+/// Whether the code mapped at `start..end` carries our changes already (a second mprotect, say).
+/// Entries that some other code has replaced are forgotten. `bytes` reads what is mapped there now.
 pub(crate) fn is_patched<'a>(
     start: u64,
     end: u64,
@@ -112,8 +115,8 @@ pub fn in_stub(address: usize) -> bool {
     entries().any(|entry| (entry.stubs.0..entry.stubs.1).contains(&(address as u64)))
 }
 
-/// The record of a site whose system-call instruction was moved into its stub: the kernel says that it came from where the program's code goes on
-/// there, `resume`. Safe in signal handlers.
+/// The record of a site whose system-call instruction was moved into its stub: the kernel says that
+/// it came from where the program's code goes on there, `resume`. Safe in signal handlers.
 pub(crate) fn moved_to(resume: usize) -> Option<&'static SiteRecord> {
     let holds = |entry: &&Entry| (entry.stubs.0..entry.stubs.1).contains(&(resume as u64));
     let mut records = entries().filter(holds).flat_map(Entry::records);

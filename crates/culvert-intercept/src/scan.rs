@@ -1,6 +1,8 @@
-//! Two passes over all bytes of the code, at 16 bytes a step: a first hint where system calls may be, and where jumps may lead.
+//! Two passes over all bytes of the code, at 16 bytes a step: a first hint where system calls may
+//! be, and where jumps may lead.
 //!
-//! Both say too much, never too little, as they know nothing of instruction boundaries: decoding decides afterwards.
+//! Both say too much, never too little, as they know nothing of instruction boundaries: decoding
+//! decides afterwards.
 
 use alloc::vec::Vec;
 use core::arch::x86_64::{
@@ -13,7 +15,8 @@ fn load(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-/// Calls `each` with all positions at which `wanted`, given 16 bytes and the 16 that follow one later, sets bits. Never with the last position.
+/// Calls `each` with all positions at which `wanted`, given 16 bytes and the 16 that follow one
+/// later, sets bits. Never with the last position.
 fn positions(
     text: &[u8],
     wanted: impl Fn(__m128i, __m128i) -> __m128i,
@@ -58,8 +61,8 @@ pub fn pairs(text: &[u8]) -> Vec<usize> {
     found
 }
 
-/// Where jumps and calls with a 4-byte displacement may lead: e8 (call), e9 (jmp), 0f 80 to 0f 8f (jcc). Calls `each` with the offset in `text`, which
-/// may lie outside.
+/// Where jumps and calls with a 4-byte displacement may lead: e8 (call), e9 (jmp), 0f 80 to 0f 8f
+/// (jcc). Calls `each` with the offset in `text`, which may lie outside.
 pub fn branches(text: &[u8], mut each: impl FnMut(i64)) {
     // SAFETY: SSE2 is part of x86-64.
     let wanted = |here, next| unsafe {

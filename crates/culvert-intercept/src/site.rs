@@ -6,7 +6,8 @@
 pub struct SiteRecord {
     /// Where the program goes on after a call that was answered without the kernel.
     pub resume: usize,
-    /// Where the real system call is executed, with the number in rax; from there on everything continues natively.
+    /// Where the real system call is executed, with the number in rax; from there on everything
+    /// continues natively.
     pub forward: usize,
     /// The program's own system-call instruction.
     pub instruction: usize,

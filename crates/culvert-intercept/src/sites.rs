@@ -1,7 +1,10 @@
-//! System-call sites of an object: found by decoding functions from their first byte, and classified by how each can be rewritten.
+//! System-call sites of an object: found by decoding functions from their first byte, and
+//! classified by how each can be rewritten.
 //!
-//! A byte pair 0f 05 is only a hint (libcrypto has 53 for one system call). A rewritten range must not be entered in its middle, so the targets of all
-//! jumps that may lead near a site are collected first: those of the function itself, jump tables included, and 4-byte displacements everywhere.
+//! A byte pair 0f 05 is only a hint (libcrypto has 53 for one system call). A rewritten range must
+//! not be entered in its middle, so the targets of all jumps that may lead near a site are
+//! collected first: those of the function itself, jump tables included, and 4-byte displacements
+//! everywhere.
 
 use crate::classify::{self, Surroundings};
 use crate::elf::{Image, Piece, long, word};
@@ -21,22 +24,26 @@ pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// How a site is rewritten, in the order of preference.
 ///
-/// The first two leave the system-call instruction where it is, and calls that nobody wants are made there: glibc from 2.41 on acts on a cancellation
-/// only while the program counter lies in its own range, and unwinders know the place.
+/// The first two leave the system-call instruction where it is, and calls that nobody wants are
+/// made there: glibc from 2.41 on acts on a cancellation only while the program counter lies in its
+/// own range, and unwinders know the place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     /// `mov $number,%eax; syscall`: the five bytes of the mov become a jump.
     Mov = 1,
-    /// The instructions before the system call, at least five bytes, are moved into the stub and become a jump.
+    /// The instructions before the system call, at least five bytes, are moved into the stub and
+    /// become a jump.
     Before = 2,
     /// The system call and what follows are moved and become a jump.
     Next = 3,
     /// What is before, the system call and what follows.
     Around = 4,
-    /// The system call becomes a two-byte jump to unused bytes nearby, which become the jump to the stub.
+    /// The system call becomes a two-byte jump to unused bytes nearby, which become the jump to the
+    /// stub.
     Island = 5,
-    /// The system call becomes `ud2`, which is as long, and the handler of SIGILL goes on in the stub.
+    /// The system call becomes `ud2`, which is as long, and the handler of SIGILL goes on in the
+    /// stub.
     Trap = 6,
 }
 
@@ -68,14 +75,17 @@ pub struct Site {
     pub kind: Kind,
     /// The region that is rewritten starts this many bytes before the `syscall`.
     pub before: u8,
-    /// The bytes in the region. For [`Kind::Mov`] and [`Kind::Before`] it ends where the `syscall` begins.
+    /// The bytes in the region. For [`Kind::Mov`] and [`Kind::Before`] it ends where the `syscall`
+    /// begins.
     pub length: u8,
     /// For [`Kind::Island`], how far from the `syscall` the island begins.
     pub island: i8,
-    /// The region's bytes as they were found; of an island site followed by the [`JUMP`] bytes of the island. The rest is 0.
+    /// The region's bytes as they were found; of an island site followed by the [`JUMP`] bytes of
+    /// the island. The rest is 0.
     pub bytes: [u8; REGION],
-    /// The instructions in the region: the low four bits are the length, the high four the offset of a displacement that is relative to the end of the
-    /// instruction, or 0. Jumps tell by their opcodes what they are. The list ends with a 0.
+    /// The instructions in the region: the low four bits are the length, the high four the offset
+    /// of a displacement that is relative to the end of the instruction, or 0. Jumps tell by their
+    /// opcodes what they are. The list ends with a 0.
     pub pieces: [u8; MOVED],
 }
 
@@ -106,7 +116,8 @@ pub struct Found {
     pub sites: Vec<Site>,
     /// Byte pairs 0f 05 in the code.
     pub pairs: usize,
-    /// Those of them in no known function, where it is not known whether they are system calls, and system calls with prefixes.
+    /// Those of them in no known function, where it is not known whether they are system calls, and
+    /// system calls with prefixes.
     pub unknown: usize,
 }
 
@@ -149,7 +160,8 @@ pub fn find(image: &Image<'_>, functions: &Functions<'_>) -> Found {
     found
 }
 
-/// The places within [`REGION`] bytes of a pair to which some 4-byte displacement leads, sorted: link-time addresses.
+/// The places within [`REGION`] bytes of a pair to which some 4-byte displacement leads, sorted:
+/// link-time addresses.
 fn far_targets(piece: &Piece<'_>, pairs: &[usize]) -> Vec<u64> {
     const GRAIN: usize = 64;
     let mut near = alloc::vec![0_u64; piece.bytes.len() / (GRAIN * 64) + 1];
@@ -183,8 +195,8 @@ struct Finder {
 }
 
 impl Finder {
-    /// Finds the sites of one function, and of the code up to `gap` when the function's last instruction leads there. Returns the address up to which it
-    /// was decoded.
+    /// Finds the sites of one function, and of the code up to `gap` when the function's last
+    /// instruction leads there. Returns the address up to which it was decoded.
     fn function(
         &mut self,
         image: &Image<'_>,
@@ -221,7 +233,8 @@ impl Finder {
             instructions: &self.instructions,
             targets: &self.targets,
         };
-        // Those of this function may be there already, when it is decoded again with the gap behind it.
+        // Those of this function may be there already, when it is decoded again with the gap behind
+        // it.
         let first = sites
             .iter()
             .position(|site| site.address >= start)
@@ -234,7 +247,8 @@ impl Finder {
             })
         };
         let calls: Vec<usize> = (0..self.instructions.len()).filter(is_new).collect();
-        // A mov site changes nothing around it, so these choose first; no region may touch the bytes of another site.
+        // A mov site changes nothing around it, so these choose first; no region may touch the
+        // bytes of another site.
         let movs: Vec<Option<Site>> = calls.iter().map(|call| code.mov(*call)).collect();
         sites.extend(movs.iter().flatten());
         for (call, _) in calls.into_iter().zip(movs).filter(|(_, mov)| mov.is_none()) {
@@ -326,8 +340,9 @@ fn is_syscall(instruction: &Instruction) -> bool {
     instruction.code() == Code::Syscall && instruction.len() == SYSCALL.len()
 }
 
-/// Appends what a jump table that `instruction` may refer to leads to. Tables are marked neither as such nor with a length, so all entries that lead into
-/// the function count: `lea table(%rip)` for 4-byte entries relative to the table, a table at a fixed address for 8-byte ones.
+/// Appends what a jump table that `instruction` may refer to leads to. Tables are marked neither as
+/// such nor with a length, so all entries that lead into the function count: `lea table(%rip)` for
+/// 4-byte entries relative to the table, a table at a fixed address for 8-byte ones.
 fn jump_table(
     image: &Image<'_>,
     instruction: &Instruction,

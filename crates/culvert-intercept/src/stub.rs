@@ -1,7 +1,8 @@
 //! The code that a rewritten site jumps to.
 //!
-//! A stub has rcx and r11 to itself, as the system call destroys both. It writes no other register but rax where the number is part of the moved
-//! instructions, no memory and no flags: hence lea for subtractions and jrcxz for tests. The fast way through never leaves it:
+//! A stub has rcx and r11 to itself, as the system call destroys both. It writes no other register
+//! but rax where the number is part of the moved instructions, no memory and no flags: hence lea
+//! for subtractions and jrcxz for tests. The fast way through never leaves it:
 //!
 //! ```text
 //!         moved instructions before the syscall, or mov $number,%eax
@@ -25,7 +26,8 @@ pub const LONGEST: usize = 192;
 pub struct Tables {
     /// Eight bytes, in rel32 reach, that hold the address where the slow path goes on.
     pub entry: u64,
-    /// A byte for each value of the low 16 bits of a descriptor: [`crate::descriptors::FOREIGN`] or something else.
+    /// A byte for each value of the low 16 bits of a descriptor: [`crate::descriptors::FOREIGN`] or
+    /// something else.
     pub descriptors: u64,
     /// An [`Interest`] for each number below 512.
     pub numbers: u64,
@@ -83,7 +85,8 @@ impl Assembler {
         self.length
     }
 
-    /// Lets the short jump that ends at `end` lead here. All distances in a stub are below 128: its filter takes at most 97 bytes.
+    /// Lets the short jump that ends at `end` lead here. All distances in a stub are below 128: its
+    /// filter takes at most 97 bytes.
     fn land(&mut self, end: usize) {
         let distance = self.length - end;
         debug_assert!(distance < 128);
@@ -108,7 +111,8 @@ impl Assembler {
         self.put(&[0x8d, 0x49, 0xff]);
     }
 
-    /// `movzwl` of an argument's low 16 bits to ecx, then its class minus [`crate::descriptors::FOREIGN`] (1); a jump that is taken when that is 0.
+    /// `movzwl` of an argument's low 16 bits to ecx, then its class minus
+    /// [`crate::descriptors::FOREIGN`] (1); a jump that is taken when that is 0.
     fn test_descriptor(&mut self, argument: Argument) -> usize {
         self.put(&[0x0f, 0xb7, argument as u8]);
         self.look_up();
@@ -179,8 +183,8 @@ fn filter(out: &mut Assembler, number: i32, interest: Interest, tables: &Tables)
     exits
 }
 
-/// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the number decides. Higher bits (x32, or nonsense) are left
-/// to the entry.
+/// The filter where only eax knows the number: bits 8 to 15 must be 0 or 1, then the byte for the
+/// number decides. Higher bits (x32, or nonsense) are left to the entry.
 fn any_number(out: &mut Assembler, tables: &Tables, exits: &mut Exits) {
     out.load_r11(tables.numbers);
     out.put(&[0x0f, 0xb6, 0xcc]); // movzbl %ah,%ecx
@@ -342,7 +346,8 @@ impl<'a> Moved<'a> {
         let mut ended = false;
         while let Some((instruction, address, field)) = self.next() {
             relocate(out, instruction, address, field)?;
-            // jmp; ret; jmp *... are only ever the last (see classify). Recognised by what they leave unused: nothing follows them in the list.
+            // jmp; ret; jmp *... are only ever the last (see classify). Recognised by what they
+            // leave unused: nothing follows them in the list.
             ended = matches!(
                 instruction,
                 [0xeb | 0xe9 | 0xc3 | 0xc2, ..] | [0xf2 | 0xf3, 0xc3]
@@ -352,7 +357,8 @@ impl<'a> Moved<'a> {
     }
 }
 
-/// Writes an instruction that came from `address` so that it does the same here. Jumps become their long forms.
+/// Writes an instruction that came from `address` so that it does the same here. Jumps become their
+/// long forms.
 fn relocate(
     out: &mut Assembler,
     instruction: &[u8],
@@ -427,7 +433,8 @@ impl Edit {
     }
 }
 
-/// What is written over the region of `site`, and, second, over its island, to lead to the stub at `stub`.
+/// What is written over the region of `site`, and, second, over its island, to lead to the stub at
+/// `stub`.
 pub fn edits(site: &Site, bias: u64, stub: u64) -> Result<(Edit, Option<Edit>), OutOfReach> {
     let jump_from = |address: u64| -> Result<[u8; JUMP], OutOfReach> {
         let [a, b, c, d] = displacement(address + JUMP as u64, stub)?;

@@ -1,7 +1,9 @@
-//! What the engine keeps for each thread: a block that the GS base points to, and the stack that hooks run on.
+//! What the engine keeps for each thread: a block that the GS base points to, and the stack that
+//! hooks run on.
 //!
-//! The GS base is free on x86-64 Linux: libcs use FS. A thread that has none gets a block at its first hook (`adopt`); a thread or process that is
-//! made by an intercepted clone gets it before it runs. Blocks are never unmapped: a block whose thread has ended is used again.
+//! The GS base is free on x86-64 Linux: libcs use FS. A thread that has none gets a block at its
+//! first hook (`adopt`); a thread or process that is made by an intercepted clone gets it before it
+//! runs. Blocks are never unmapped: a block whose thread has ended is used again.
 
 use crate::{
     Call, SiteRecord, filters,
@@ -36,7 +38,8 @@ pub(crate) const ALTERNATE_STACK: u32 = 2;
 #[derive(Clone, Copy)]
 pub(crate) struct Vector(pub [u64; 2]);
 
-/// The part of a block that the assembly of `entry.rs` knows: the registers of the program while a hook runs, and the state of the hook.
+/// The part of a block that the assembly of `entry.rs` knows: the registers of the program while a
+/// hook runs, and the state of the hook.
 #[repr(C, align(64))]
 pub(crate) struct Frame {
     /// Its own address: how the entry recognises that the GS base is ours.
@@ -74,7 +77,8 @@ pub(crate) struct Frame {
     pub alternate_size: usize,
     /// The signal mask before all signals were blocked to take the alternate stack away.
     pub alternate_mask: u64,
-    /// Nonzero: all signals are blocked since the entry, because the program runs on its alternate stack.
+    /// Nonzero: all signals are blocked since the entry, because the program runs on its alternate
+    /// stack.
     pub alternate_held: u32,
     /// Nonzero while a thread owns this block.
     pub used: AtomicU32,
@@ -88,7 +92,8 @@ pub(crate) struct Frame {
     pub restart: Restart,
     /// The flags of the alternate stack.
     pub alternate_flags: i32,
-    /// Nonzero: the kernel has refused the program's call (SECCOMP_RET_TRAP of a filter that `filters` does not know).
+    /// Nonzero: the kernel has refused the program's call (SECCOMP_RET_TRAP of a filter that
+    /// `filters` does not know).
     pub refused: u32,
 }
 
@@ -96,15 +101,19 @@ pub(crate) struct Frame {
 #[repr(C)]
 pub struct ThreadBlock {
     pub(crate) frame: UnsafeCell<Frame>,
-    /// Nonzero while the thread, though inside a hook, waits where a fork may go on (`wait`, `quiesce`).
+    /// Nonzero while the thread, though inside a hook, waits where a fork may go on (`wait`,
+    /// `quiesce`).
     pub(crate) waits: AtomicU32,
-    /// Nonzero while the thread waits in a call with nothing held (`culvert_sys::waits`): a fork may go on, whoever moves descriptors may not.
+    /// Nonzero while the thread waits in a call with nothing held (`culvert_sys::waits`): a fork
+    /// may go on, whoever moves descriptors may not.
     pub(crate) away: AtomicU32,
     /// What it holds (`culvert_sys::waits`).
     pub(crate) holds: AtomicU32,
-    /// How often vfork was called without its child having gone yet: nonzero means that the child is running.
+    /// How often vfork was called without its child having gone yet: nonzero means that the child
+    /// is running.
     pub(crate) vforks: AtomicU32,
-    /// Signal actions as this process set them: the process's own table, or that of a child that shares memory only.
+    /// Signal actions as this process set them: the process's own table, or that of a child that
+    /// shares memory only.
     pub(crate) actions: AtomicPtr<Actions>,
     /// SIGSEGV, SIGBUS and SIGILL as the program has blocked them.
     pub(crate) needed: Needed,
@@ -116,14 +125,18 @@ pub struct ThreadBlock {
     pub(crate) clone: UnsafeCell<crate::clone::InProgress>,
     /// The seccomp filters that the thread has installed or inherited.
     pub(crate) filters: filters::Chain,
-    /// The thread's FS base, which libcs give each thread for itself: how its block is found when the program uses the GS base. 0: not known.
+    /// The thread's FS base, which libcs give each thread for itself: how its block is found when
+    /// the program uses the GS base. 0: not known.
     pub(crate) fs: AtomicUsize,
     next: AtomicPtr<ThreadBlock>,
-    /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork child *shares* them with its parent.
+    /// For the embedder; zero in a new thread. A forked child has its parent's values, a vfork
+    /// child *shares* them with its parent.
     pub slot: [AtomicUsize; 4],
-    /// For the embedder: which table of descriptors this is one of. As `slot`, but a new thread that shares its maker's table has its maker's value.
+    /// For the embedder: which table of descriptors this is one of. As `slot`, but a new thread
+    /// that shares its maker's table has its maker's value.
     pub table: AtomicUsize,
-    /// For the embedder: whose rights the thread has. As `slot`, but a new thread has its maker's value.
+    /// For the embedder: whose rights the thread has. As `slot`, but a new thread has its maker's
+    /// value.
     pub credentials: AtomicUsize,
 }
 
@@ -192,7 +205,8 @@ impl ThreadBlock {
         }
     }
 
-    /// Whether this thread runs as a vfork child: it shares memory, and this very block, with its parent, but not the table of descriptors.
+    /// Whether this thread runs as a vfork child: it shares memory, and this very block, with its
+    /// parent, but not the table of descriptors.
     pub fn is_vfork_child(&self) -> bool {
         self.vforks.load(Relaxed) != 0
     }
@@ -229,7 +243,8 @@ impl ThreadBlock {
     /// Makes an owned block that of a new thread.
     fn prepare(&self) {
         let frame = self.frame.get();
-        // SAFETY: the caller has just taken the block, so nobody else looks at it; plain fields of a live object.
+        // SAFETY: the caller has just taken the block, so nobody else looks at it; plain fields of
+        // a live object.
         unsafe {
             (*frame).this = core::ptr::from_ref(self) as usize;
             (*frame).alternate_size = 0;
@@ -338,7 +353,8 @@ fn make() -> Option<&'static ThreadBlock> {
     const MAP_PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
     let head = size_of::<ThreadBlock>().next_multiple_of(PAGE);
     let length = PAGE + STACK + head;
-    // SAFETY: a fresh mapping; its lowest page becomes the guard below the stack, the block lies above the stack.
+    // SAFETY: a fresh mapping; its lowest page becomes the guard below the stack, the block lies
+    // above the stack.
     unsafe {
         let base = syscall::call(
             nr::MMAP,
@@ -384,7 +400,8 @@ pub(crate) fn give_back(block: &ThreadBlock) {
     block.used().store(0, Release);
 }
 
-/// The first half of giving up one's own block: it is counted as free, but `used` stays set until the last instruction of the thread.
+/// The first half of giving up one's own block: it is counted as free, but `used` stays set until
+/// the last instruction of the thread.
 pub(crate) fn about_to_end() {
     USED.fetch_sub(1, SeqCst);
 }
@@ -422,7 +439,8 @@ pub(crate) fn fs_base() -> usize {
     base
 }
 
-/// The block of the calling thread, whose GS base is the program's (wasm2c's compiled modules, as in Firefox, set it by `wrgsbase`, which nobody sees).
+/// The block of the calling thread, whose GS base is the program's (wasm2c's compiled modules, as
+/// in Firefox, set it by `wrgsbase`, which nobody sees).
 fn by_fs_base() -> Option<&'static ThreadBlock> {
     let fs = fs_base();
     let mut found =
@@ -432,7 +450,8 @@ fn by_fs_base() -> Option<&'static ThreadBlock> {
     (found.next().is_none() && block.state().load(Relaxed) == OUTSIDE).then_some(block)
 }
 
-/// The calling thread's block, when the GS base is ours; fault-checked, as a program may have put anything there.
+/// The calling thread's block, when the GS base is ours; fault-checked, as a program may have put
+/// anything there.
 pub(crate) fn own() -> Option<&'static ThreadBlock> {
     let base = gs_base();
     if base == 0 {
@@ -444,8 +463,9 @@ pub(crate) fn own() -> Option<&'static ThreadBlock> {
     (this == Ok(base)).then(|| unsafe { &*(base as *const ThreadBlock) })
 }
 
-/// Finds a block for a thread that the engine has not seen yet: one that was there before it, or was made by code that is not patched. Called on the
-/// program's stack; returns 0 when there is no memory, and the call is then executed without a hook.
+/// Finds a block for a thread that the engine has not seen yet: one that was there before it, or
+/// was made by code that is not patched. Called on the program's stack; returns 0 when there is no
+/// memory, and the call is then executed without a hook.
 pub(crate) extern "C" fn adopt() -> usize {
     let base = gs_base();
     if base != 0 {
@@ -457,14 +477,16 @@ pub(crate) extern "C" fn adopt() -> usize {
         };
         // Locks of ours outside hooks would be counted in the program's memory.
         culvert_sys::waits::end();
-        // SAFETY: the thread's own block. A signal handler that comes in between finds a consistent one, too: its first hook gives the base back.
+        // SAFETY: the thread's own block. A signal handler that comes in between finds a consistent
+        // one, too: its first hook gives the base back.
         unsafe { (*block.frame.get()).claimed_gs = base };
         set_gs_base(core::ptr::from_ref(block) as usize);
         return 1;
     }
     let everything = !0u64;
     let mut mask = 0u64;
-    // SAFETY: masks of ours; signals wait, so that no handler of this thread comes here a second time meanwhile.
+    // SAFETY: masks of ours; signals wait, so that no handler of this thread comes here a second
+    // time meanwhile.
     unsafe {
         let _ = syscall::call(
             nr::RT_SIGPROCMASK,
@@ -495,7 +517,8 @@ pub(crate) extern "C" fn adopt() -> usize {
 /// The block of the thread that is in a hook.
 #[inline]
 pub fn current() -> &'static ThreadBlock {
-    // SAFETY: inside a hook the GS base is a block, whose first word is its own address. Outside (tests, an embedder that is starting) it need not be.
+    // SAFETY: inside a hook the GS base is a block, whose first word is its own address. Outside
+    // (tests, an embedder that is starting) it need not be.
     unsafe {
         let base = gs_base();
         if base == 0 {

@@ -1,8 +1,10 @@
 //! Copies from and to the program's memory that end in an error instead of a crash.
 //!
-//! They are plain copies: no system call, no check of page tables. A bad address faults, and the engine's SIGSEGV and SIGBUS handlers, which are
-//! always installed and never really blocked, move the instruction pointer to the end of the routine (the kernel does the same with its
-//! `__ex_table`). A non-canonical address raises a general protection fault, which arrives as SIGSEGV with si_addr 0, and ends the same way.
+//! They are plain copies: no system call, no check of page tables. A bad address faults, and the
+//! engine's SIGSEGV and SIGBUS handlers, which are always installed and never really blocked, move
+//! the instruction pointer to the end of the routine (the kernel does the same with its
+//! `__ex_table`). A non-canonical address raises a general protection fault, which arrives as
+//! SIGSEGV with si_addr 0, and ends the same way.
 
 use core::arch::global_asm;
 use core::mem::MaybeUninit;
@@ -211,7 +213,8 @@ unsafe extern "C" {
     static culvert_user_scanned: u8;
 }
 
-/// Where to go on after a fault at `rip`, when that lies in one of the routines above. The fault address is to be put into rdx.
+/// Where to go on after a fault at `rip`, when that lies in one of the routines above. The fault
+/// address is to be put into rdx.
 pub(crate) fn landing(rip: usize) -> Option<usize> {
     let short = (&raw const culvert_user_short) as usize;
     let exact = (&raw const culvert_user_exact) as usize;
@@ -234,12 +237,14 @@ pub(crate) fn landing(rip: usize) -> Option<usize> {
     }
 }
 
-/// Whether the fault handler for `rip` may change rdx: everywhere but in the exact restart of a short copy, which still needs its length.
+/// Whether the fault handler for `rip` may change rdx: everywhere but in the exact restart of a
+/// short copy, which still needs its length.
 pub(crate) fn landing_takes_address(landing: usize) -> bool {
     landing == (&raw const culvert_user_left) as usize
 }
 
-/// Addresses from here on are the kernel's (the upper half; `TASK_SIZE_MAX` is below it with four and with five levels of page tables).
+/// Addresses from here on are the kernel's (the upper half; `TASK_SIZE_MAX` is below it with four
+/// and with five levels of page tables).
 const USER_END: usize = 1 << 63;
 
 fn in_user_half(address: usize, length: usize) -> bool {
@@ -257,7 +262,8 @@ fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyEr
         });
     }
     let mut address = 0;
-    // SAFETY: a fault on either side ends the routine early; what is written is the caller's buffer, or the program's memory on its own behalf.
+    // SAFETY: a fault on either side ends the routine early; what is written is the caller's
+    // buffer, or the program's memory on its own behalf.
     let left = unsafe {
         match user == src {
             true => culvert_user_take(dst, src, length, &mut address),
@@ -280,12 +286,14 @@ fn copy(dst: usize, src: usize, length: usize, user: usize) -> Result<(), CopyEr
     })
 }
 
-/// Copies `dst.len()` bytes from the program's address `src`. After an error the first `done` bytes have been read.
+/// Copies `dst.len()` bytes from the program's address `src`. After an error the first `done` bytes
+/// have been read.
 pub fn copy_in(dst: &mut [u8], src: usize) -> Result<(), CopyError> {
     copy(dst.as_mut_ptr() as usize, src, dst.len(), src)
 }
 
-/// Copies `src` to the program's address `dst`. After an error the first `done` bytes have been written.
+/// Copies `src` to the program's address `dst`. After an error the first `done` bytes have been
+/// written.
 pub fn copy_out(dst: usize, src: &[u8]) -> Result<(), CopyError> {
     copy(dst, src.as_ptr() as usize, src.len(), dst)
 }
@@ -336,8 +344,9 @@ pub fn write<T: Copy>(dst: usize, value: &T) -> Result<(), Fault> {
     )?)
 }
 
-/// Reads the NUL-terminated string at the program's address `src` into `buffer` and returns its length without the NUL, which is in the buffer too.
-/// What lies in the buffer behind it is undefined.
+/// Reads the NUL-terminated string at the program's address `src` into `buffer` and returns its
+/// length without the NUL, which is in the buffer too. What lies in the buffer behind it is
+/// undefined.
 pub fn string_in(src: usize, buffer: &mut [u8]) -> Result<usize, StringError> {
     if src >= USER_END {
         return Err(StringError::Fault);

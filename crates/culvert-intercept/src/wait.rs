@@ -9,13 +9,15 @@ use core::{
 
 use culvert_sys::{Errno, syscall};
 
-/// A signal for the program is pending: the hook is to end, with [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
+/// A signal for the program is pending: the hook is to end, with
+/// [`Outcome::Restart`](crate::Outcome::Restart) or with EINTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
-// A signal between the test and the system call would be noticed by neither; so the signal handler moves an instruction pointer in between
-// to the end (musl's `__syscall_cp_asm` does the same for cancellation). It finds it at the instruction itself also when the kernel wants
-// to restart the call.
+// A signal between the test and the system call would be noticed by neither; so the signal handler
+// moves an instruction pointer in between to the end (musl's `__syscall_cp_asm` does the same for
+// cancellation). It finds it at the instruction itself also when the kernel wants to restart the
+// call.
 global_asm!(
     r#"
     .pushsection .text.culvert_wait, "ax", @progbits
@@ -59,7 +61,8 @@ unsafe extern "C" {
     static culvert_wait_interrupted: u8;
 }
 
-/// Where a signal handler makes the thread go on that it has interrupted at `rip`, before the system call began.
+/// Where a signal handler makes the thread go on that it has interrupted at `rip`, before the
+/// system call began.
 pub(crate) fn landing(rip: usize) -> Option<usize> {
     let test = (&raw const culvert_wait_test) as usize;
     let call = (&raw const culvert_wait_call) as usize;
@@ -68,14 +71,17 @@ pub(crate) fn landing(rip: usize) -> Option<usize> {
         .then_some((&raw const culvert_wait_interrupted) as usize)
 }
 
-/// Whether a signal that the program would see waits for the end of this hook. For what waits by itself, in small steps.
+/// Whether a signal that the program would see waits for the end of this hook. For what waits by
+/// itself, in small steps.
 pub fn pending() -> bool {
     current().pending().load(Relaxed) & SIGNALS != 0
 }
 
-/// Executes system call `number`; a signal that the program would see, pending before or arriving during it, ends it.
+/// Executes system call `number`; a signal that the program would see, pending before or arriving
+/// during it, ends it.
 ///
-/// To be called inside a hook, with no lock held: while the thread waits here it counts as outside the hook when another thread forks.
+/// To be called inside a hook, with no lock held: while the thread waits here it counts as outside
+/// the hook when another thread forks.
 ///
 /// # Safety
 /// As [`culvert_sys::syscall::raw`].
@@ -89,8 +95,8 @@ pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, In
     // SAFETY: the caller's promise; inside a hook the GS base is a block.
     let result = unsafe { culvert_wait(number, &args, &mut interrupted) };
     crate::quiesce::come_back(block);
-    // An EINTR of the kernel's own is final: a call that is to be made again is always found at its instruction (signal(7): some
-    // waits end with EINTR in spite of SA_RESTART).
+    // An EINTR of the kernel's own is final: a call that is to be made again is always found at its
+    // instruction (signal(7): some waits end with EINTR in spite of SA_RESTART).
     if interrupted != 0 {
         Err(Interrupted)
     } else {

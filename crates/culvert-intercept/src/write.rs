@@ -7,13 +7,17 @@ use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
 const PAGE: u64 = 4096;
 
-/// Makes all of `edits`, sorted by address and without overlaps, in the mapping `code`; those that reach out of it are refused with all others.
+/// Makes all of `edits`, sorted by address and without overlaps, in the mapping `code`; those that
+/// reach out of it are refused with all others.
 ///
-/// Two ways: make the mapping writable for the time being, which costs two system calls and a fault for each page, or, where that is forbidden
-/// (MemoryDenyWriteExecute, sealed mappings), write through `/proc/self/mem` page by page: the kernel then copies pages as for a debugger (FOLL_FORCE).
+/// Two ways: make the mapping writable for the time being, which costs two system calls and a fault
+/// for each page, or, where that is forbidden (MemoryDenyWriteExecute, sealed mappings), write
+/// through `/proc/self/mem` page by page: the kernel then copies pages as for a debugger
+/// (FOLL_FORCE).
 ///
 /// # Safety
-/// `code` is a private mapping that is as described; the edits make sense; no other thread runs what they change.
+/// `code` is a private mapping that is as described; the edits make sense; no other thread runs
+/// what they change.
 pub unsafe fn apply(code: &Mapping, edits: &[Edit]) -> Result<(), &'static str> {
     let inside = |edit: &Edit| edit.address >= code.start && edit.end() <= code.end;
     if !edits.iter().all(inside) {
@@ -26,7 +30,8 @@ pub unsafe fn apply(code: &Mapping, edits: &[Edit]) -> Result<(), &'static str> 
 unsafe fn store(code: &Mapping, edits: &[Edit]) -> Result<(), Errno> {
     let own = linux::PROT_EXEC | if code.readable { linux::PROT_READ } else { 0 };
     let (start, length) = (code.start as usize, (code.end - code.start) as usize);
-    // All of the mapping at once, so that it is not split. Always with PROT_EXEC: a refusal then comes before anything has changed.
+    // All of the mapping at once, so that it is not split. Always with PROT_EXEC: a refusal then
+    // comes before anything has changed.
     let protect = |protection: u32| {
         // SAFETY: adds a right for now, or takes it away again.
         unsafe { syscall::call(nr::MPROTECT, [start, length, protection as usize]) }
@@ -120,7 +125,8 @@ impl Run<'_> {
     }
 }
 
-/// Splits where more than a page lies between two edits. A run begins and ends with an edit, so it leaves no mapping that they are in.
+/// Splits where more than a page lies between two edits. A run begins and ends with an edit, so it
+/// leaves no mapping that they are in.
 fn runs(edits: &[Edit]) -> impl Iterator<Item = Run<'_>> {
     edits
         .chunk_by(move |before, after| after.address.saturating_sub(before.end()) < PAGE)

@@ -1,4 +1,5 @@
-//! Which sites there are in this machine's libraries, and that none of them is of a kind that costs a signal.
+//! Which sites there are in this machine's libraries, and that none of them is of a kind that costs
+//! a signal.
 
 use culvert_intercept::analysis::{self, Analysis};
 use culvert_intercept::sites::Kind;

@@ -1,6 +1,8 @@
-//! Golden tests of rewriting: what each kind of site looks like before and after, and what its stub does.
+//! Golden tests of rewriting: what each kind of site looks like before and after, and what its stub
+//! does.
 //!
-//! The files in `golden/` are meant to be read. `CULVERT_BLESS=1 cargo test -p culvert-intercept --test golden` writes them anew; then read the difference.
+//! The files in `golden/` are meant to be read. `CULVERT_BLESS=1 cargo test -p culvert-intercept
+//! --test golden` writes them anew; then read the difference.
 
 use culvert_intercept::Interest;
 use culvert_intercept::elf::{Image, Piece};
@@ -44,7 +46,8 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         &[0xb8, 0x46, 1, 0, 0, 0x0f, 0x05, 0xc3],
         Interest::Descriptors02,
     ),
-    // test %edi,%edi; je the mov; nop; mov $2,%eax; syscall; ret: who jumps to the mov reaches the stub
+    // test %edi,%edi; je the mov; nop; mov $2,%eax; syscall; ret: who jumps to the mov reaches the
+    // stub
     (
         "mov-jump-to-mov",
         &[
@@ -60,7 +63,8 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         ],
         Interest::Always,
     ),
-    // mov $14,%eax; movl $7,-0x100(%rip); syscall; ret: the displacement does not end the instruction
+    // mov $14,%eax; movl $7,-0x100(%rip); syscall; ret: the displacement does not end the
+    // instruction
     (
         "before-rip-relative-immediate",
         &[
@@ -88,7 +92,8 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         &[0x48, 0x89, 0xf7, 0x48, 0x89, 0xd6, 0x0f, 0x05, 0xc3],
         Interest::Always,
     ),
-    // jmp to the syscall; mov $2,%eax; syscall; cmp $-4095,%rax; ret: another way leads between mov and syscall
+    // jmp to the syscall; mov $2,%eax; syscall; cmp $-4095,%rax; ret: another way leads between mov
+    // and syscall
     (
         "next-jump-between",
         &[
@@ -134,7 +139,8 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         &[0xba, 60, 0, 0, 0, 0x89, 0xd0, 0x0f, 0x05, 0xeb, 0xfa],
         Interest::Always,
     ),
-    // pop %rax; syscall; push %rax; call: room for five bytes only with the call, which cannot move; padding behind the ret
+    // pop %rax; syscall; push %rax; call: room for five bytes only with the call, which cannot
+    // move; padding behind the ret
     (
         "island",
         &[
@@ -151,7 +157,8 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         ],
         Interest::Always,
     ),
-    // two calls in a row: mov $1,%eax; syscall; mov $60,%eax; syscall; the first may not take the second's mov
+    // two calls in a row: mov $1,%eax; syscall; mov $60,%eax; syscall; the first may not take the
+    // second's mov
     (
         "neighbours",
         &[
@@ -159,8 +166,9 @@ const CASES: &[(&str, &[u8], Interest)] = &[
         ],
         Interest::Always,
     ),
-    // lea table(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax; then case 0: mov %rdi,%rax; case 1: mov %rsi,%rdi; syscall; ret; and the
-    // table, whose second entry leads between the movs
+    // lea table(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax; then case 0: mov
+    // %rdi,%rax; case 1: mov %rsi,%rdi; syscall; ret; and the table, whose second entry leads
+    // between the movs
     (
         "jump-table",
         &[

@@ -88,7 +88,8 @@ fn section_headers_may_say_anything() {
     }
 }
 
-/// Random instructions, rich in what matters here: every site that is found can be rewritten, inside of the code and apart from others.
+/// Random instructions, rich in what matters here: every site that is found can be rewritten,
+/// inside of the code and apart from others.
 #[test]
 fn sites_in_random_code_never_overlap() {
     const RICH: &[&[u8]] = &[

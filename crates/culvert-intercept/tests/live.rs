@@ -1,6 +1,7 @@
 //! Rewrites this very process, its test harness and libc included, and goes on living in it.
 //!
-//! The entry here answers getppid with a number that is no parent's, so one sees through which sites calls come, and forwards everything else.
+//! The entry here answers getppid with a number that is no parent's, so one sees through which
+//! sites calls come, and forwards everything else.
 
 use culvert_intercept::{Interest, patch, registry};
 use std::arch::global_asm;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 const GETPPID: u8 = 110;
 const ANSWER: u64 = 424_242;
 
-// Every kind of site as a function of its own, which calls getppid or, where it can, the number in edi.
+// Every kind of site as a function of its own, which calls getppid or, where it can, the number in
+// edi.
 global_asm!(
     "live_entry: cmp $110,%eax; je 1f; jmp *8(%r11)",
     "1: mov $424242,%eax; jmp *(%r11)",

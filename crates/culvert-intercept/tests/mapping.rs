@@ -1,4 +1,5 @@
-//! Code is rewritten when it is mapped: at a moment when ld.so has not finished, and where the kernel forbids writable code.
+//! Code is rewritten when it is mapped: at a moment when ld.so has not finished, and where the
+//! kernel forbids writable code.
 
 use culvert_intercept::{Interest, patch};
 use std::os::fd::AsRawFd;
@@ -69,7 +70,8 @@ fn library() -> Library {
 }
 
 impl Library {
-    /// Maps what ld.so has mapped when it maps the code: the whole span as the first segment, then the code over it. Returns the code's address.
+    /// Maps what ld.so has mapped when it maps the code: the whole span as the first segment, then
+    /// the code over it. Returns the code's address.
     fn map(&self, flags: i32) -> u64 {
         let file = self.file.as_raw_fd();
         let (offset, address, size) = self.code;
@@ -173,7 +175,8 @@ fn a_library_is_rewritten_while_it_is_being_loaded() {
 fn a_file_that_ends_early_is_refused() {
     let path = std::env::temp_dir().join(format!("culvert-short-{}", std::process::id()));
     let mut library = library();
-    // In the middle of the code: every page behind is SIGBUS. And behind the code: there is nothing that tells of functions.
+    // In the middle of the code: every page behind is SIGBUS. And behind the code: there is nothing
+    // that tells of functions.
     for (length, refused) in [
         (library.code.0 + library.code.2 / 2, true),
         (library.code.0 + library.code.2 + PAGE, false),

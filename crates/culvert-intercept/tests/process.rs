@@ -1,7 +1,9 @@
-//! The engine in a whole process with its libc patched: threads, fork, vfork, dlopen, signals between threads.
+//! The engine in a whole process with its libc patched: threads, fork, vfork, dlopen, signals
+//! between threads.
 //!
-//! Each scenario runs in a process of its own, on its first thread, as a program under the engine would. (The usual harness has a second thread
-//! waiting in libc, in code that would be patched under it.)
+//! Each scenario runs in a process of its own, on its first thread, as a program under the engine
+//! would. (The usual harness has a second thread waiting in libc, in code that would be patched
+//! under it.)
 
 #[path = "../examples/count/heap.rs"]
 mod heap;
@@ -299,7 +301,8 @@ fn signals_between_threads_restart_what_they_interrupt() {
             // SAFETY: no argument.
             victim.store(unsafe { pthread_self() }, Release);
             let mut all = Vec::new();
-            // A raw read would not repeat EINTR; read_to_end does, so count on SA_RESTART by a plain read.
+            // A raw read would not repeat EINTR; read_to_end does, so count on SA_RESTART by a
+            // plain read.
             let mut byte = [0];
             while reader.read(&mut byte).expect("no EINTR") == 1 {
                 all.push(byte[0]);

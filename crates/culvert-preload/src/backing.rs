@@ -1,7 +1,9 @@
-//! Mounts that are trees of the kernel's own ([`culvert::FileSystem::backing`]): where a directory of the kernel's lies in one.
+//! Mounts that are trees of the kernel's own ([`culvert::FileSystem::backing`]): where a directory
+//! of the kernel's lies in one.
 //!
-//! Files and directories of such a mount are open by the kernel's own descriptors, and the kernel's working directory is the real one. Nothing about
-//! them is kept here but *that* they belong to the mount; where they lie now, whoever has renamed what, the kernel says by its link in proc(5).
+//! Files and directories of such a mount are open by the kernel's own descriptors, and the kernel's
+//! working directory is the real one. Nothing about them is kept here but *that* they belong to the
+//! mount; where they lie now, whoever has renamed what, the kernel says by its link in proc(5).
 
 use crate::process;
 use crate::resolver::MountId;
@@ -14,7 +16,8 @@ pub fn of(mount: MountId) -> Option<Backing> {
     process::get().mounts.backing(mount).ok().flatten()
 }
 
-/// What is left of the kernel's path `path` below `root`, without leading slash; none when it is not below.
+/// What is left of the kernel's path `path` below `root`, without leading slash; none when it is
+/// not below.
 fn rest_below<'p>(path: &'p [u8], root: &[u8]) -> Option<&'p [u8]> {
     let rest = path.strip_prefix(root.strip_suffix(b"/").unwrap_or(root))?;
     match rest {
@@ -24,7 +27,8 @@ fn rest_below<'p>(path: &'p [u8], root: &[u8]) -> Option<&'p [u8]> {
     }
 }
 
-/// The path at which a program sees what the kernel calls `path`: none when that lies outside the tree of `mount`.
+/// The path at which a program sees what the kernel calls `path`: none when that lies outside the
+/// tree of `mount`.
 pub fn seen(mount: MountId, path: &[u8]) -> Option<Vec<u8>> {
     let root = descriptor_path(of(mount)?.root).ok()?;
     let rest = rest_below(path, &root)?;
@@ -41,8 +45,10 @@ pub fn directory(mount: MountId, fd: i32) -> Result<Vec<u8>, Errno> {
     seen(mount, &descriptor_path(fd)?).ok_or(Errno::ENOENT)
 }
 
-/// The mount that a directory with the kernel's path `path` belongs to, for one that nobody told us of: inherited through a program that was not
-/// intercepted, or received. A directory below a mount's source is taken for the mount's; where the source is bound over the target, one below that is.
+/// The mount that a directory with the kernel's path `path` belongs to, for one that nobody told us
+/// of: inherited through a program that was not intercepted, or received. A directory below a
+/// mount's source is taken for the mount's; where the source is bound over the target, one below
+/// that is.
 pub fn mount_above(path: &[u8]) -> Option<MountId> {
     let process = process::get();
     let mut best: Option<(MountId, usize)> = None;

@@ -31,7 +31,8 @@ pub fn row(number: usize) -> Option<&'static Row> {
 
 /// When the engine is to offer a call. Constant once the process has joined its run.
 pub fn interest(number: usize) -> Interest {
-    // Foreign descriptors of these matter only when one may be on the empty directory under a mount.
+    // Foreign descriptors of these matter only when one may be on the empty directory under a
+    // mount.
     if number == nr::FSTAT && !process::get().targets_exist {
         return Interest::Descriptor0;
     }
@@ -65,8 +66,9 @@ pub fn dispatch(call: &mut Call) -> Outcome {
 
 const STALE: isize = Errno::ESTALE.negated();
 
-/// A node that was found by its name and removed by another process before the operation on it began: nothing was done, and the name is to be looked up
-/// again (`retry_estale`, include/linux/namei.h, which tries once; here the others run at the same speed).
+/// A node that was found by its name and removed by another process before the operation on it
+/// began: nothing was done, and the name is to be looked up again (`retry_estale`,
+/// include/linux/namei.h, which tries once; here the others run at the same speed).
 #[cold]
 fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
     const TRIES: usize = 8;
@@ -81,8 +83,9 @@ fn again(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
 
 const NO_NUMBER: isize = Errno::EMFILE.negated();
 
-/// There was no number for a descriptor. What Culvert holds makes room; a call that gives the program none may use more than the program may.
-/// Not a call that makes a name: a driver may have made it before it missed a descriptor for it.
+/// There was no number for a descriptor. What Culvert holds makes room; a call that gives the
+/// program none may use more than the program may. Not a call that makes a name: a driver may have
+/// made it before it missed a descriptor for it.
 #[cold]
 fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
     let excludes = |flags: usize| flags & 0o300 == 0o300; // O_CREAT | O_EXCL
@@ -120,7 +123,8 @@ fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
     outcome.unwrap_or(Outcome::Return(NO_NUMBER))
 }
 
-/// Whether a call on descriptors names one that only Culvert knows of: the program has not opened that number.
+/// Whether a call on descriptors names one that only Culvert knows of: the program has not opened
+/// that number.
 #[inline]
 fn names_hidden(interest: Interest, call: &Call) -> bool {
     let hidden = |index: usize| process::get().table.is_internal(call.args[index] as i32);
@@ -132,7 +136,8 @@ fn names_hidden(interest: Interest, call: &Call) -> bool {
     }
 }
 
-/// The answer to a call that names one: that of the kernel for a descriptor that does not exist, since it may look at other things first.
+/// The answer to a call that names one: that of the kernel for a descriptor that does not exist,
+/// since it may look at other things first.
 #[cold]
 fn without_hidden(interest: Interest, call: &Call) -> Outcome {
     let descriptors: &[usize] = match interest {

@@ -1,5 +1,5 @@
-//! What is open when a program ends, or becomes another: its drivers are told, as by close(2), whose
-//! errors are lost then (`exit_files`, `do_close_on_exec`, fs/file.c).
+//! What is open when a program ends, or becomes another: its drivers are told, as by close(2),
+//! whose errors are lost then (`exit_files`, `do_close_on_exec`, fs/file.c).
 //!
 //! Nothing is done, and no system call made, by a program that has nothing driven open.
 
@@ -24,8 +24,8 @@ pub fn forked() {
     MEMORY_IS_SHARED.store(false, Relaxed);
 }
 
-/// This process ends: what is open is flushed and let go of, then its mounts are finished. True: there
-/// was something, and nothing of the program may run any more.
+/// This process ends: what is open is flushed and let go of, then its mounts are finished. True:
+/// there was something, and nothing of the program may run any more.
 ///
 /// Not where a filter may forbid the calls for it, nor where another process has the same memory or
 /// the same table of descriptors.
@@ -56,9 +56,9 @@ pub fn exits() -> bool {
     true
 }
 
-/// The program is about to be replaced by one of `loader`. What it would close is flushed; that may be
-/// for nothing, since an exec can fail, but a flush may come several times. Files are not let go of:
-/// who has failed to exec goes on with them.
+/// The program is about to be replaced by one of `loader`. What it would close is flushed; that may
+/// be for nothing, since an exec can fail, but a flush may come several times. Files are not let go
+/// of: who has failed to exec goes on with them.
 pub fn execs(loader: &Loader) {
     let process = process::get();
     if process.is_confined() || tables::are_asked_for() || !uses_drivers(process) {
@@ -66,7 +66,8 @@ pub fn execs(loader: &Loader) {
     }
     let stranger = matches!(loader, Loader::None(_));
     let locks = &process.table.posix_locks;
-    // To close a descriptor drops the record locks on its file (fcntl(2)), as exec will, if it succeeds.
+    // To close a descriptor drops the record locks on its file (fcntl(2)), as exec will, if it
+    // succeeds.
     let closes = |fd| stranger || close_on_exec(fd).unwrap_or(true);
     let mut closed = open_files(process, closes);
     closed.retain(|(_, description)| !locks.are_on(description.name()));

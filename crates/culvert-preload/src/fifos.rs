@@ -1,5 +1,6 @@
-//! FIFOs of mounts. One of the run's own stands for each, the same for all its processes: its bytes are the kernel's. What it *is*, mode, owner, times and number, the
-//! driver knows: its descriptors are of descriptions that are always direct ([`Object::Fifo`](crate::description::Object)).
+//! FIFOs of mounts. One of the run's own stands for each, the same for all its processes: its bytes
+//! are the kernel's. What it *is*, mode, owner, times and number, the driver knows: its descriptors
+//! are of descriptions that are always direct ([`Object::Fifo`](crate::description::Object)).
 
 use crate::calls::path::AT_FDCWD;
 use crate::calls::{self, Answer, RESTART};
@@ -19,7 +20,8 @@ const O_CREAT: u32 = 0o100;
 const O_EXCL: u32 = 0o200;
 const O_TRUNC: u32 = 0o1000;
 const O_CLOEXEC: u32 = 0o2000000;
-/// The folder of the run directory, and what the link beside a FIFO is called by which other processes find its node.
+/// The folder of the run directory, and what the link beside a FIFO is called by which other
+/// processes find its node.
 const FOLDER: &[u8] = b"/fifos/";
 const PATH: &[u8] = b".path\0";
 
@@ -31,7 +33,8 @@ fn name_of(mount: MountId, inode: u64) -> ShadowName {
     }
 }
 
-/// Where the descriptor of the folder stands, of a process that may be another user by now; null: it goes by its path.
+/// Where the descriptor of the folder stands, of a process that may be another user by now; null:
+/// it goes by its path.
 static FOLDER_OPEN: AtomicPtr<AtomicI32> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The stand-in of `name`, as calls with a directory take it: descriptor, and path, NUL-terminated.
@@ -53,9 +56,11 @@ fn path_link(name: ShadowName) -> (i32, Vec<u8>) {
     (directory, [&fifo[..fifo.len() - 1], PATH].concat())
 }
 
-/// This process may become another user, who cannot enter the run directory: what he needs of it for FIFOs is open from here on.
+/// This process may become another user, who cannot enter the run directory: what he needs of it
+/// for FIFOs is open from here on.
 ///
-/// He may make what is not there yet, so the folder is like /tmp to who has its descriptor; the kernel judges by the stand-ins' own modes and owners.
+/// He may make what is not there yet, so the folder is like /tmp to who has its descriptor; the
+/// kernel judges by the stand-ins' own modes and owners.
 pub fn prepare() {
     let process = process::get();
     // SAFETY: geteuid has no arguments.
@@ -82,8 +87,8 @@ pub fn prepare() {
     }
 }
 
-/// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the mode of what it stands for. To root it says which one that is,
-/// by device and inode.
+/// Makes the stand-in at `path` below `directory`, if there is none, and gives it the owner and the
+/// mode of what it stands for. To root it says which one that is, by device and inode.
 fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(u64, u64)>, Errno> {
     const NOFOLLOW: usize = 0x100; // AT_SYMLINK_NOFOLLOW
     const AT_EMPTY_PATH: usize = 0x1000;
@@ -95,7 +100,8 @@ fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(
         _ if caller.uid == 0 || caller.uid == attributes.uid => bits,
         // Nobody else can come here.
         true => 0o600,
-        // Whose it will be is not whose the FIFO is: the owner may what he may by the FIFO's mode, all others what strangers may.
+        // Whose it will be is not whose the FIFO is: the owner may what he may by the FIFO's mode,
+        // all others what strangers may.
         false => {
             let own = [4, 2]
                 .into_iter()
@@ -130,8 +136,9 @@ fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(
     Ok(Some((found.st_dev, found.st_ino)))
 }
 
-/// Whether root may use what somebody has put there, and give it to the owner of the FIFO that it stands for: a FIFO with no other name, of root's, of that
-/// owner's, or of one who may have opened it himself. Anybody else would read what is written to a FIFO that is closed to him.
+/// Whether root may use what somebody has put there, and give it to the owner of the FIFO that it
+/// stands for: a FIFO with no other name, of root's, of that owner's, or of one who may have opened
+/// it himself. Anybody else would read what is written to a FIFO that is closed to him.
 fn may_stand_in(found: &stat, attributes: &Attributes) -> bool {
     const GROUP_OR_OTHERS: u32 = 0o066;
     FileKind::of_mode(found.st_mode) == Some(FileKind::Fifo)
@@ -185,7 +192,8 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
     Ok(fd as usize)
 }
 
-/// Notes where `node` is, for processes that get a descriptor of it. What has no path any more is a FIFO of the run's to them.
+/// Notes where `node` is, for processes that get a descriptor of it. What has no path any more is a
+/// FIFO of the run's to them.
 fn note(name: ShadowName, node: Node) {
     let (directory, link) = path_link(name);
     let path = process::file_system(MountId(name.mount))
@@ -206,7 +214,8 @@ fn note(name: ShadowName, node: Node) {
     }
 }
 
-/// What `fd`, of which the kernel says `found`, is if it stands for a FIFO of a mount that still is where it was.
+/// What `fd`, of which the kernel says `found`, is if it stands for a FIFO of a mount that still is
+/// where it was.
 pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
     let process = process::get();
     let is_fifo = FileKind::of_mode(found.st_mode) == Some(FileKind::Fifo);

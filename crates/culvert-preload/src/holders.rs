@@ -1,4 +1,5 @@
-//! Who holds a node that has become a kernel file: asked by drivers that must know whether a file without a name is still in use.
+//! Who holds a node that has become a kernel file: asked by drivers that must know whether a file
+//! without a name is still in use.
 
 use crate::process;
 use crate::run::ShadowName;
@@ -20,8 +21,10 @@ pub fn is_held(mount: u16, node: Node) -> bool {
 
 const F_SETLEASE: usize = 1024;
 
-/// The shadow of `name`, open for writing, if nobody else has it open or mapped, and a lease on it: who opens it waits. A write lease is granted only where nobody
-/// else has it (fcntl(2), F_SETLEASE; `check_conflicting_open`, fs/locks.c). An error: somebody has it; ENOENT: there is none.
+/// The shadow of `name`, open for writing, if nobody else has it open or mapped, and a lease on it:
+/// who opens it waits. A write lease is granted only where nobody else has it (fcntl(2),
+/// F_SETLEASE; `check_conflicting_open`, fs/locks.c). An error: somebody has it; ENOENT: there is
+/// none.
 pub fn alone(name: ShadowName) -> Result<Descriptor, Errno> {
     alone_at(name, &process::get().run.shadow(name))
 }
@@ -36,13 +39,15 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
     if process::get().table.posix_locks.are_on(name) {
         return Err(Errno::EAGAIN);
     }
-    // Who is killed here leaves the lease to those that share its table of descriptors: they would wait until the kernel breaks it, for 45 s.
+    // Who is killed here leaves the lease to those that share its table of descriptors: they would
+    // wait until the kernel breaks it, for 45 s.
     if process::tables::are_asked_for() {
         return Err(Errno::EAGAIN);
     }
     let file = shadow::open(path, O_WRONLY_NONBLOCK, 0)?;
-    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow meanwhile makes the kernel send a signal, by default SIGIO,
-    // which would end the program; SIGURG is ignored by default.
+    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow
+    // meanwhile makes the kernel send a signal, by default SIGIO, which would end the program;
+    // SIGURG is ignored by default.
     let leased = unsafe {
         syscall::call(nr::FCNTL, [file.0 as usize, F_SETSIG, SIGURG])
             .and_then(|_| syscall::call(nr::FCNTL, [file.0 as usize, F_SETLEASE, F_WRLCK]))

@@ -1,7 +1,8 @@
 //! The kernel's part, played inside a program's own process.
 //!
-//! Data flows one way: the engine offers a system call ([`table`]), a function of [`calls`] answers it, with the [`resolver`] for paths and
-//! [`descriptors`] and [`description`] for open files, by asking a driver.
+//! Data flows one way: the engine offers a system call ([`table`]), a function of [`calls`] answers
+//! it, with the [`resolver`] for paths and [`descriptors`] and [`description`] for open files, by
+//! asking a driver.
 #![no_std]
 #![warn(missing_docs)]
 

@@ -1,8 +1,10 @@
-//! Programs that are not intercepted, and files of drivers: strangers, who read and write the shadow.
+//! Programs that are not intercepted, and files of drivers: strangers, who read and write the
+//! shadow.
 //!
-//! A shadow that they are given follows its file (paging/follow.rs). What they wrote is in the shadow, and whoever uses the mount next, or waits for
-//! that program's end, brings it to the driver; it is kept in the run directory until then, so that nobody's death loses it. A shadow that nobody else
-//! has written has a time of access that is made of its time of modification.
+//! A shadow that they are given follows its file (paging/follow.rs). What they wrote is in the
+//! shadow, and whoever uses the mount next, or waits for that program's end, brings it to the
+//! driver; it is kept in the run directory until then, so that nobody's death loses it. A shadow
+//! that nobody else has written has a time of access that is made of its time of modification.
 
 use crate::description::Description;
 use crate::descriptors::dup_high;
@@ -27,7 +29,8 @@ fn any_strangers() -> bool {
     notes.is_some_and(|notes| notes.strangers.load(Relaxed) != 0)
 }
 
-/// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that may only be read. `on_demand`: as [`follow::start`].
+/// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that
+/// may only be read. `on_demand`: as [`follow::start`].
 pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<Descriptor> {
     // Open all the time, so that nobody empties it before it is mapped.
     let shadow = open_shadow(description.name(), 0)?;
@@ -47,7 +50,8 @@ pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result
     }
 }
 
-/// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written, too, and of whether it was filled just now.
+/// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written,
+/// too, and of whether it was filled just now.
 pub fn follow<R>(
     description: &Description,
     on_demand: bool,
@@ -57,8 +61,9 @@ pub fn follow<R>(
     follow::start(description, strangers, on_demand, then)
 }
 
-/// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the same size and time of modification, and was not changed since a
-/// second before the shadow was, is taken as it is. What strangers wrote to it counts.
+/// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the
+/// same size and time of modification, and was not changed since a second before the shadow was, is
+/// taken as it is. What strangers wrote to it counts.
 pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     // Open for writing under the lock only: while it is, nobody can execute it (exec/busy.rs).
     let _lock = process::get()
@@ -98,7 +103,8 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &Descriptor) -> culve
 pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     let process = process::get();
     let count = process.node_locks.notes().map(|notes| &notes.strangers);
-    // Counted before it is marked: who is killed in between leaves a count that is too high, which costs time only.
+    // Counted before it is marked: who is killed in between leaves a count that is too high, which
+    // costs time only.
     count.inspect(|count| {
         count.fetch_add(1, AcqRel);
     });
@@ -116,8 +122,9 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
             count.fetch_sub(1, AcqRel);
         });
     }
-    // Only what strangers had already may hold what they wrote: one that was filled for exec or a mapping has an access time of its own (relatime), and
-    // perhaps old bytes, which must not come into the file.
+    // Only what strangers had already may hold what they wrote: one that was filled for exec or a
+    // mapping has an access time of its own (relatime), and perhaps old bytes, which must not come
+    // into the file.
     follow::start(description, strangers, false, |shadow, _| {
         let Some(given) = given(description.name()) else {
             return Ok(());
@@ -133,8 +140,10 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     })
 }
 
-/// What strangers were given: the mark of a shadow, which holds its bytes as they were when they were given, or followed the file since. Bytes that are others in the shadow
-/// are what strangers have written; the rest may be old, where others store into a mapping of the file itself. Not of all bytes: what lies behind its end is not known.
+/// What strangers were given: the mark of a shadow, which holds its bytes as they were when they
+/// were given, or followed the file since. Bytes that are others in the shadow are what strangers
+/// have written; the rest may be old, where others store into a mapping of the file itself. Not of
+/// all bytes: what lies behind its end is not known.
 pub struct Given(Descriptor);
 
 /// What strangers were given of the shadow of `name`, if they were. Under the node's lock.
@@ -175,14 +184,16 @@ impl Given {
         }
     }
 
-    /// The shadow has got `bytes` at byte `at`. What lies between is not known any more where that is more than was known.
+    /// The shadow has got `bytes` at byte `at`. What lies between is not known any more where that
+    /// is more than was known.
     pub fn note(&self, at: u64, bytes: &[u8]) -> culvert::Result<()> {
         let known = self.length().saturating_sub(at).min(bytes.len() as u64) as usize;
         shadow::write_all(self.0.0, at, &bytes[..known])
     }
 
-    /// What others have stored into a mapping of `file` comes to the shadow in `fd`, but where strangers have written: so that the next one sees it, and that it is known whether it
-    /// writes the same bytes once more.
+    /// What others have stored into a mapping of `file` comes to the shadow in `fd`, but where
+    /// strangers have written: so that the next one sees it, and that it is known whether it writes
+    /// the same bytes once more.
     fn renew(&self, file: &dyn File, fd: i32) -> culvert::Result<()> {
         let known = (0, self.length());
         bytes::each_difference(file, fd, known, &mut |at, ours, theirs| {
@@ -201,7 +212,8 @@ impl Given {
         })
     }
 
-    /// Writes what strangers have written to the first `size` bytes of the shadow in `fd` to `file`; from where on nothing is known of what they were given.
+    /// Writes what strangers have written to the first `size` bytes of the shadow in `fd` to
+    /// `file`; from where on nothing is known of what they were given.
     fn bring(&self, file: &dyn File, fd: i32, size: u64) -> culvert::Result<u64> {
         let end = self.length().min(size);
         let (mut now, mut then) = (vec![0u8; 64 << 10], vec![0u8; 64 << 10]);
@@ -247,7 +259,8 @@ pub fn strangers_have(name: ShadowName) -> bool {
     marked || process::get().has_left() && kept(name).is_some()
 }
 
-/// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been brought, and later calls need not look.
+/// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been
+/// brought, and later calls need not look.
 fn forget_strangers(name: ShadowName) {
     let mount = MountId(name.mount);
     let Some(_lock) = process::get().node_locks.try_lock(mount, name.node) else {
@@ -264,7 +277,8 @@ fn forget_strangers(name: ShadowName) {
     // SAFETY: the path ends in NUL.
     let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
     if gone.is_ok() {
-        // What others have stored into a mapping of the file is perhaps not in the shadow: it is compared before it is used again.
+        // What others have stored into a mapping of the file is perhaps not in the shadow: it is
+        // compared before it is used again.
         let old = [[0usize; 2]; 2];
         let path = process::get().run.shadow(name);
         let arguments = [AT_FDCWD, path.as_ptr() as usize, old.as_ptr() as usize, 0];
@@ -278,8 +292,8 @@ fn forget_strangers(name: ShadowName) {
     }
 }
 
-/// The file of `name` is none any more: what is given its number is another one, of which nobody was
-/// given anything. Under the node's lock.
+/// The file of `name` is none any more: what is given its number is another one, of which nobody
+/// was given anything. Under the node's lock.
 pub fn disown(name: ShadowName) {
     if !any_strangers() {
         return;
@@ -318,7 +332,8 @@ pub fn take_if_strangers(name: ShadowName, fd: i32) {
     }
 }
 
-/// The shadow in `fd` has followed a change of `file`: nobody else has written it. Under the node's lock.
+/// The shadow in `fd` has followed a change of `file`: nobody else has written it. Under the node's
+/// lock.
 pub fn mark_if_strangers(file: &dyn File, fd: i32) -> culvert::Result<()> {
     match any_strangers() {
         true => match mark_equal(file, fd) {
@@ -357,7 +372,8 @@ pub fn bring_all() {
     }
 }
 
-/// Brings what was written to one shadow. Without `wait` only if nobody is at the node: the caller may be itself.
+/// Brings what was written to one shadow. Without `wait` only if nobody is at the node: the caller
+/// may be itself.
 fn bring(name: ShadowName, wait: bool) {
     if !strangers_have(name) {
         return;
@@ -401,8 +417,9 @@ fn was_written(found: &culvert_sys::raw::general::stat) -> bool {
         && accessed != equal_access_time(found.st_mtime as i64, found.st_mtime_nsec as u32)
 }
 
-/// The time of access of a shadow that nobody else has written since it was last modified: not that time itself, which is what the kernel sets when one who has just
-/// written it reads it (`relatime_need_update`, fs/inode.c).
+/// The time of access of a shadow that nobody else has written since it was last modified: not that
+/// time itself, which is what the kernel sets when one who has just written it reads it
+/// (`relatime_need_update`, fs/inode.c).
 const fn equal_access_time(seconds: i64, nanoseconds: u32) -> (i64, u32) {
     (seconds, nanoseconds ^ 1)
 }
@@ -416,7 +433,8 @@ pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     let file = writable(name)?;
     let size = found.st_size as u64;
     let given = given(name);
-    // What was cut off is not known any more: the same bytes at the same place are new ones, in a file that was cut, too.
+    // What was cut off is not known any more: the same bytes at the same place are new ones, in a
+    // file that was cut, too.
     given.iter().for_each(|given| given.cut(size));
     if file.attributes()?.size != size {
         file.set_attributes(&SetAttributes {
@@ -457,8 +475,9 @@ pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
     mark_equal_to(&file.attributes()?, fd)
 }
 
-/// The same: equal to the file as it was when it had these attributes. Who compares the bytes asks for them before, so that what somebody outside of the run changes
-/// meanwhile is seen the next time.
+/// The same: equal to the file as it was when it had these attributes. Who compares the bytes asks
+/// for them before, so that what somebody outside of the run changes meanwhile is seen the next
+/// time.
 pub fn mark_equal_to(attributes: &Attributes, fd: i32) -> culvert::Result<()> {
     let modified = attributes.mtime;
     let accessed = equal_access_time(modified.seconds, modified.nanoseconds);

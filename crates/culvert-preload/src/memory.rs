@@ -1,4 +1,5 @@
-//! The program's memory as sinks and sources for drivers: every touch is a checked copy (DESIGN section 7).
+//! The program's memory as sinks and sources for drivers: every touch is a checked copy (DESIGN
+//! section 7).
 
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Sink, Source};
@@ -22,12 +23,14 @@ pub const MAX_RW_COUNT: usize = 0x7fff_f000;
 /// `TASK_SIZE_MAX` of x86-64 with four-level page tables: what a program can address.
 const TASK_SIZE: usize = (1 << 47) - 4096;
 
-/// Whether a stretch of memory lies in the program's half of the address space, wherever it may be mapped (`access_ok`).
+/// Whether a stretch of memory lies in the program's half of the address space, wherever it may be
+/// mapped (`access_ok`).
 pub fn accessible(base: usize, length: usize) -> bool {
     base.checked_add(length).is_some_and(|end| end <= TASK_SIZE)
 }
 
-/// The span of a read or write call: EFAULT when it cannot be the program's; at most `MAX_RW_COUNT` bytes.
+/// The span of a read or write call: EFAULT when it cannot be the program's; at most `MAX_RW_COUNT`
+/// bytes.
 pub fn span(base: usize, length: usize) -> core::result::Result<Span, Errno> {
     if !accessible(base, length) {
         return Err(Errno::EFAULT);
@@ -38,8 +41,8 @@ pub fn span(base: usize, length: usize) -> core::result::Result<Span, Errno> {
     })
 }
 
-/// The vectors of readv and writev, read from the program: EINVAL for too many or a negative length, EFAULT for bad memory; the total is
-/// cut to `MAX_RW_COUNT` as `import_iovec` does.
+/// The vectors of readv and writev, read from the program: EINVAL for too many or a negative
+/// length, EFAULT for bad memory; the total is cut to `MAX_RW_COUNT` as `import_iovec` does.
 pub fn spans(address: usize, count: usize) -> core::result::Result<Vec<Span>, Errno> {
     if count > UIO_MAXIOV {
         return Err(Errno::EINVAL);
@@ -246,7 +249,8 @@ impl Source for UserSource<'_> {
     }
 }
 
-/// Room on the hook's stack for a path from the program. Never initialised as a whole: that would cost more than most calls.
+/// Room on the hook's stack for a path from the program. Never initialised as a whole: that would
+/// cost more than most calls.
 pub struct PathBuffer(core::mem::MaybeUninit<[u8; 4096]>);
 
 impl PathBuffer {
@@ -256,7 +260,8 @@ impl PathBuffer {
         Self(core::mem::MaybeUninit::uninit())
     }
 
-    /// Reads the string at `address`, without its NUL, which comes behind it in the buffer: EFAULT for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
+    /// Reads the string at `address`, without its NUL, which comes behind it in the buffer: EFAULT
+    /// for bad memory, ENAMETOOLONG for 4096 bytes or more (`getname`).
     #[inline]
     pub fn read(&mut self, address: usize) -> core::result::Result<Path<'_>, Errno> {
         // SAFETY: `string_in` only writes here, and what it has not written is not looked at.
@@ -279,7 +284,8 @@ impl PathBuffer {
 pub struct Path<'p>(&'p [u8]);
 
 impl<'p> Path<'p> {
-    /// The path of a C string made by [`c_string`], or given as a constant; empty when there is no NUL at its end.
+    /// The path of a C string made by [`c_string`], or given as a constant; empty when there is no
+    /// NUL at its end.
     pub fn of(string: &'p [u8]) -> Self {
         match string {
             [path @ .., 0] => Self(path),
@@ -346,8 +352,9 @@ pub fn put<T: Number>(address: usize, value: T) -> core::result::Result<(), Errn
     user::write(address, &value).map_err(|_| Errno::EFAULT)
 }
 
-/// Whether a structure of `size` bytes at `address` says no more than its first `known` bytes do, of which there must be `least`: what a program
-/// compiled for a later kernel knows beyond that has to be zero (`copy_struct_from_user`, include/linux/uaccess.h). EINVAL for less, E2BIG for more.
+/// Whether a structure of `size` bytes at `address` says no more than its first `known` bytes do,
+/// of which there must be `least`: what a program compiled for a later kernel knows beyond that has
+/// to be zero (`copy_struct_from_user`, include/linux/uaccess.h). EINVAL for less, E2BIG for more.
 pub fn says_no_more(
     address: usize,
     size: usize,

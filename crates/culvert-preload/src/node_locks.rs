@@ -1,10 +1,13 @@
-//! Locks between the processes of a run, one word for a group of nodes, in a file of the run directory that everybody maps.
+//! Locks between the processes of a run, one word for a group of nodes, in a file of the run
+//! directory that everybody maps.
 //!
-//! A word holds the *slot* of the process that has it, so that the lock of a process that was killed can be taken over; robust futexes are not ours
-//! to use (one list a thread, and it is glibc's). That a slot's process lives is said by the kernel: it holds a lock on that byte of the file
-//! `owners` ([`Proof`]), which ends with the process however it ends, is inherited by nobody, and is seen from every PID namespace, where a thread id
-//! would be another's. Threads need no slot of their own: they die together. A child of vfork, which has its parent's memory, holds a record lock (fcntl(2)), which
-//! ends with its table of descriptors.
+//! A word holds the *slot* of the process that has it, so that the lock of a process that was
+//! killed can be taken over; robust futexes are not ours to use (one list a thread, and it is
+//! glibc's). That a slot's process lives is said by the kernel: it holds a lock on that byte of the
+//! file `owners` ([`Proof`]), which ends with the process however it ends, is inherited by nobody,
+//! and is seen from every PID namespace, where a thread id would be another's. Threads need no slot
+//! of their own: they die together. A child of vfork, which has its parent's memory, holds a record
+//! lock (fcntl(2)), which ends with its table of descriptors.
 
 use crate::process;
 use crate::resolver::MountId;
@@ -19,7 +22,8 @@ use culvert_sys::waits::{self, Holding};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const WORDS: usize = 1024;
-/// Bytes of the mapped file: the words, a page for [`Notes`], and four words more for each group of nodes ([`Mapped`]).
+/// Bytes of the mapped file: the words, a page for [`Notes`], and four words more for each group of
+/// nodes ([`Mapped`]).
 const LENGTH: usize = 24576;
 
 /// Somebody sleeps on the word.
@@ -31,7 +35,8 @@ const BY_THREAD: u32 = 1 << 22;
 /// The owner: slot or thread id, and how it is named.
 const OWNER: u32 = BY_THREAD << 1;
 const OWNER_MASK: u32 = OWNER - 1;
-/// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`, include/linux/threads.h).
+/// Slots are 1 to this: as many as there can be processes (`PID_MAX_LIMIT`,
+/// include/linux/threads.h).
 const SLOTS: u32 = BY_THREAD - 1;
 /// How long a waiter sleeps before it asks whether the owner still lives, nanoseconds.
 const PATIENCE: usize = 20_000_000;
@@ -41,16 +46,18 @@ const LONG: u32 = 50;
 /// What else the processes of a run tell each other.
 #[repr(C)]
 pub struct Notes {
-    /// Counts, by twos, the changes of status flags of shared descriptions (`F_SETFL`). Bit 0: programs that are not intercepted hold some too, so
-    /// that the kernel must be asked each time.
+    /// Counts, by twos, the changes of status flags of shared descriptions (`F_SETFL`). Bit 0:
+    /// programs that are not intercepted hold some too, so that the kernel must be asked each time.
     pub flag_changes: AtomicU32,
     /// Counts the times a shadow came to be looked at (looked_at.rs).
     pub looked_at: AtomicU32,
-    /// Counts the times a shadow was given to a program that is not intercepted and may write to it.
+    /// Counts the times a shadow was given to a program that is not intercepted and may write to
+    /// it.
     pub strangers: AtomicU32,
     /// About how many bytes lie in shadows (paging/room.rs).
     pub filled: AtomicU64,
-    /// Not 0 once what is sent through a socket may come to somebody who reads it without us (strangers.rs).
+    /// Not 0 once what is sent through a socket may come to somebody who reads it without us
+    /// (strangers.rs).
     pub outside: AtomicU32,
     /// Not 0 once a socket has got a name in a mount.
     pub sockets: AtomicU32,
@@ -61,9 +68,11 @@ pub struct Notes {
 /// What the processes of a run tell each other of a group of nodes, those with one lock word.
 #[derive(Clone, Copy)]
 pub struct Mapped {
-    /// How many records of mappings that can be written its nodes have (paging/records.rs), or had when somebody was killed: 0 says that there are none.
+    /// How many records of mappings that can be written its nodes have (paging/records.rs), or had
+    /// when somebody was killed: 0 says that there are none.
     pub records: &'static AtomicU32,
-    /// Bit 0: some shadow of its nodes must be kept equal to its file. Above, how many are files themselves (gone/).
+    /// Bit 0: some shadow of its nodes must be kept equal to its file. Above, how many are files
+    /// themselves (gone/).
     pub followed: &'static AtomicU32,
     /// Not 0 once the shadow of some of its nodes was executed.
     pub executed: &'static AtomicU32,
@@ -91,7 +100,8 @@ pub struct NodeLock<'a> {
     _holding: Option<Holding>,
 }
 
-/// One that stands for the turns of threads at the offsets of descriptions that the kernel keeps since.
+/// One that stands for the turns of threads at the offsets of descriptions that the kernel keeps
+/// since.
 pub type Lent = Arc<LentLock>;
 
 /// As [`NodeLock`], but any thread may release it.
@@ -119,7 +129,8 @@ impl NodeLocks {
             0o600,
         )?;
         crate::paging::bytes::make_room(file.0, LENGTH as u64)?;
-        // SAFETY: the mapping is a new one of our own file, grown to its full length first, and lives for ever.
+        // SAFETY: the mapping is a new one of our own file, grown to its full length first, and
+        // lives for ever.
         unsafe {
             const READ_WRITE: usize = 3;
             const MAP_SHARED: usize = 1;
@@ -163,7 +174,8 @@ impl NodeLocks {
         unsafe { &*(address as *const [AtomicU32; WORDS]) }
     }
 
-    /// What the processes of the run tell each other; none where their common file cannot be mapped.
+    /// What the processes of the run tell each other; none where their common file cannot be
+    /// mapped.
     pub fn notes(&self) -> Option<&'static Notes> {
         // SAFETY: the second page is mapped for ever and holds two atomic words.
         self.address()
@@ -211,7 +223,8 @@ impl NodeLocks {
         NodeLock { word, _holding }
     }
 
-    /// The same; other threads may fork while this one waits for it, and in calls of drivers that wait while it has it.
+    /// The same; other threads may fork while this one waits for it, and in calls of drivers that
+    /// wait while it has it.
     #[inline]
     pub fn lock_beside_forks(&self, mount: MountId, node: Node) -> NodeLock<'_> {
         let Some(address) = self.address() else {
@@ -227,7 +240,8 @@ impl NodeLocks {
         }
     }
 
-    /// Locks the word of `node` for other threads of this process, which may be several. None where it cannot be had soon.
+    /// Locks the word of `node` for other threads of this process, which may be several. None where
+    /// it cannot be had soon.
     pub fn lend(&self, mount: MountId, node: Node) -> Option<Lent> {
         let (address, group) = (self.address()?, group(mount, node));
         let mut lent = LENT.lock();
@@ -265,7 +279,8 @@ impl NodeLocks {
         (taken || self.wait(word, me, 0, is_lent)).then(|| NodeLock { word, _holding })
     }
 
-    /// Locks the word of `node`, unless `other` has it, or whoever has it keeps it for a second (it may wait for us): None then.
+    /// Locks the word of `node`, unless `other` has it, or whoever has it keeps it for a second (it
+    /// may wait for us): None then.
     pub fn lock_unless(&self, mount: MountId, node: Node, other: u32) -> Option<NodeLock<'_>> {
         let word = self.word(mount, node);
         let me = self.owner();
@@ -286,11 +301,13 @@ impl NodeLocks {
 
     /// Takes a word that is held, or that somebody waits for.
     ///
-    /// Signals do not end this, as they end no wait for a regular file natively; SIGKILL does. Who has slept once sets [`STARVING`], so that
-    /// the owner cannot take the word again and again before the sleeper has run. The mark of one that was killed meanwhile is
-    /// harmless: whoever sleeps out his patience may take a free word.
+    /// Signals do not end this, as they end no wait for a regular file natively; SIGKILL does. Who
+    /// has slept once sets [`STARVING`], so that the owner cannot take the word again and again
+    /// before the sleeper has run. The mark of one that was killed meanwhile is harmless: whoever
+    /// sleeps out his patience may take a free word.
     ///
-    /// False: `other`, not 0, has it, or the wait has lasted [`LONG`] times [`PATIENCE`]; or it has `ended`.
+    /// False: `other`, not 0, has it, or the wait has lasted [`LONG`] times [`PATIENCE`]; or it has
+    /// `ended`.
     #[cold]
     fn wait(&self, word: &AtomicU32, me: u32, other: u32, ended: &dyn Fn() -> bool) -> bool {
         let mut slept = false;
@@ -357,7 +374,8 @@ impl NodeLocks {
         if known != 0 { known } else { self.choose() }
     }
 
-    /// Chooses a slot: the process id where that is free, as it is unless PID namespaces give one number to several.
+    /// Chooses a slot: the process id where that is free, as it is unless PID namespaces give one
+    /// number to several.
     #[cold]
     fn choose(&self) -> u32 {
         let place = match process::vfork_child() {
@@ -439,12 +457,14 @@ impl NodeLocks {
         (1..=SLOTS).contains(&owner)
     }
 
-    /// The process id by which the slot `owner` was chosen: that of its process, unless another namespace's process had the number.
+    /// The process id by which the slot `owner` was chosen: that of its process, unless another
+    /// namespace's process had the number.
     pub fn chooser(owner: u32) -> u32 {
         owner.wrapping_sub(1)
     }
 
-    /// Whether the process that [`NodeLocks::owner`] names so is there. This process must have a slot itself, else everybody lives.
+    /// Whether the process that [`NodeLocks::owner`] names so is there. This process must have a
+    /// slot itself, else everybody lives.
     pub fn lives(&self, owner: u32) -> bool {
         if owner & BY_THREAD != 0 {
             // SAFETY: signal 0 only asks whether the thread exists.

@@ -1,7 +1,8 @@
 //! The one line on standard error that tells a run's user that a program does not see the mounts.
 //!
-//! It is said once for a run, by whoever comes first: a file in the run directory is the mark. It must not disturb the program: nothing waits, no signal of it is seen,
-//! and nothing is said into a file of a mount.
+//! It is said once for a run, by whoever comes first: a file in the run directory is the mark. It
+//! must not disturb the program: nothing waits, no signal of it is seen, and nothing is said into a
+//! file of a mount.
 
 use crate::exec::Why;
 use crate::memory::c_string;
@@ -16,20 +17,23 @@ use culvert_sys::{Errno, nr, syscall};
 pub const MARK: &str = "told";
 
 const STDERR: i32 = 2;
-/// Of a name in the line: enough to tell which it is, and the line stays below PIPE_BUF, so that no pipe splits it.
+/// Of a name in the line: enough to tell which it is, and the line stays below PIPE_BUF, so that no
+/// pipe splits it.
 const LONGEST_NAME: usize = 1024;
 
 /// This process has said it, or somebody else in its run.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Tells the user of this process's run, and the log, that `program` does not see the mounts, for `why`. Nothing is said in runs without mounts.
+/// Tells the user of this process's run, and the log, that `program` does not see the mounts, for
+/// `why`. Nothing is said in runs without mounts.
 pub fn program(program: &[u8], why: Why) {
     if why.is_told() {
         mounts_are_lost(program, why.reason(), why.remedy());
     }
 }
 
-/// Likewise, for a `reason` ("it is ...") and with a `remedy` ("do ...") of the caller's: a program of this process's run, or this process itself, loses its mounts.
+/// Likewise, for a `reason` ("it is ...") and with a `remedy` ("do ...") of the caller's: a program
+/// of this process's run, or this process itself, loses its mounts.
 pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
     let Some(process) = process::joined() else {
         return;
@@ -52,8 +56,8 @@ pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
     }
 }
 
-/// Likewise, in any process: `run` is the path of a run directory that this process trusts, if it has one. Without it, or where it cannot be written to, the
-/// line is said once for this process.
+/// Likewise, in any process: `run` is the path of a run directory that this process trusts, if it
+/// has one. Without it, or where it cannot be written to, the line is said once for this process.
 pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
     if SAID.load(Relaxed) || !may_be_written(run) || SAID.swap(true, Relaxed) {
         return;
@@ -78,7 +82,8 @@ pub fn say(run: Option<&[u8]>, program: &[u8], reason: &str, remedy: &str) {
     }
 }
 
-/// Tells the user one more thing about `program`, which sees the mounts: `what` goes on with its name.
+/// Tells the user one more thing about `program`, which sees the mounts: `what` goes on with its
+/// name.
 pub fn say_also(program: &[u8], what: &str) {
     if may_be_written(None) {
         let line = format!("culvert: warning: {} {what}\n", shown(program));
@@ -86,8 +91,8 @@ pub fn say_also(program: &[u8], what: &str) {
     }
 }
 
-/// Ends this process with status 125: it is, or was to become, `program`, which was promised mounts and would run without them. What `why` says, reason and remedy, is
-/// said each time.
+/// Ends this process with status 125: it is, or was to become, `program`, which was promised mounts
+/// and would run without them. What `why` says, reason and remedy, is said each time.
 pub fn end_without_mounts(program: &[u8], why: &str) -> ! {
     let name = shown(program);
     let line = format!("culvert: {name} is not started, for it would not see its mounts: {why}\n");
@@ -102,7 +107,8 @@ pub fn end_without_mounts(program: &[u8], why: &str) -> ! {
     }
 }
 
-/// `name` for a terminal: control characters and what is no UTF-8 are escaped, and a long one is cut.
+/// `name` for a terminal: control characters and what is no UTF-8 are escaped, and a long one is
+/// cut.
 fn shown(name: &[u8]) -> String {
     let mut text = String::new();
     for chunk in name.utf8_chunks() {
@@ -127,7 +133,8 @@ fn shown(name: &[u8]) -> String {
     text
 }
 
-/// Whether standard error takes a line at once, and neither goes with the next exec nor is a file of the mounts of `run`.
+/// Whether standard error takes a line at once, and neither goes with the next exec nor is a file
+/// of the mounts of `run`.
 fn may_be_written(run: Option<&[u8]>) -> bool {
     const S_IFMT: u32 = 0o170000;
     const S_IFREG: u32 = 0o100000;
@@ -161,8 +168,9 @@ fn takes_a_line() -> bool {
     found == Ok(1) && asked >> 48 == POLLOUT
 }
 
-/// Writes `line` without waiting, and without a signal that the program sees: those that a write raises (SIGPIPE, SIGXFSZ, SIGTTOU) are blocked meanwhile, and what has
-/// come of them since is taken.
+/// Writes `line` without waiting, and without a signal that the program sees: those that a write
+/// raises (SIGPIPE, SIGXFSZ, SIGTTOU) are blocked meanwhile, and what has come of them since is
+/// taken.
 fn write(line: &[u8]) -> Result<(), Errno> {
     const SIG_SETMASK: usize = 2;
     const SIGPIPE: u64 = 1 << 12;
@@ -200,8 +208,8 @@ fn write(line: &[u8]) -> Result<(), Errno> {
     result.map(|_| ())
 }
 
-/// write(2) of `line`, of a pipe or socket with the flag that it must not wait: others may have filled it since it was asked. O_NONBLOCK would be everybody's who has
-/// the pipe.
+/// write(2) of `line`, of a pipe or socket with the flag that it must not wait: others may have
+/// filled it since it was asked. O_NONBLOCK would be everybody's who has the pipe.
 fn write_at_once(line: &[u8]) -> Result<usize, Errno> {
     const S_IFIFO: u32 = 0o010000;
     const S_IFSOCK: u32 = 0o140000;
@@ -214,7 +222,8 @@ fn write_at_once(line: &[u8]) -> Result<usize, Errno> {
             S_IFSOCK => syscall::call(nr::SENDTO, [fd, at, length, MSG_DONTWAIT_NOSIGNAL, 0, 0]),
             S_IFIFO => {
                 let part = [at, length];
-                // An offset of -1: at the description's own (pwritev2(2)); as its low and its high half.
+                // An offset of -1: at the description's own (pwritev2(2)); as its low and its high
+                // half.
                 let arguments = [
                     fd,
                     part.as_ptr() as usize,

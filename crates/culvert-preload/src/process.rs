@@ -1,4 +1,5 @@
-//! What this process knows: its run, its mounts, its descriptors, its working directory, on whose behalf it acts.
+//! What this process knows: its run, its mounts, its descriptors, its working directory, on whose
+//! behalf it acts.
 
 mod credentials;
 pub mod helper;
@@ -28,7 +29,8 @@ use culvert_sys::{nr, sync::Mutex, syscall};
 pub enum Here {
     /// A directory of the host, by its path, or one of a mount, by its node.
     Place(Place),
-    /// A directory of a mount's backing tree: the kernel's own working directory is the real one, and says where that is now.
+    /// A directory of a mount's backing tree: the kernel's own working directory is the real one,
+    /// and says where that is now.
     Backed(MountId),
 }
 
@@ -48,7 +50,8 @@ impl Here {
 enum Known {
     /// Nothing: it was inherited.
     Nothing,
-    /// The kernel took it from the program itself: it is outside all mounts. Its path is asked for when it matters.
+    /// The kernel took it from the program itself: it is outside all mounts. Its path is asked for
+    /// when it matters.
     Outside,
     /// All.
     Here {
@@ -104,14 +107,16 @@ pub struct Process {
     /// The mounts as the user asked for them, in the order of the table.
     pub specifications: Vec<culvert::mount::Mount>,
     working_directory: Mutex<Known>,
-    /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel knows it.
+    /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel
+    /// knows it.
     shared_working_directory: AtomicBool,
     left: AtomicBool,
     /// Calls that have confined it, and one more for each that is under way.
     confined: AtomicUsize,
     /// Those of the threads that have not changed their own.
     credentials: AtomicPtr<Credentials>,
-    /// Children of vfork, and one more once tables of descriptors are not what they usually are ([`tables`]).
+    /// Children of vfork, and one more once tables of descriptors are not what they usually are
+    /// ([`tables`]).
     unusual: AtomicUsize,
 }
 
@@ -146,7 +151,8 @@ pub fn set(process: Process) {
     PROCESS.store(Box::into_raw(Box::new(process)), Release);
 }
 
-/// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has the cause).
+/// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has
+/// the cause).
 #[inline]
 pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
     // What programs that are not intercepted have written counts from the next call on.
@@ -200,7 +206,8 @@ impl Process {
         }
     }
 
-    /// Runs `look` on the working directory. `None`: it cannot be named (removed, or outside this root).
+    /// Runs `look` on the working directory. `None`: it cannot be named (removed, or outside this
+    /// root).
     pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Here>) -> R) -> R {
         if let Some(here) = vfork_child().and_then(|child| child.working_directory()) {
             return look(Some(here));
@@ -239,8 +246,8 @@ impl Process {
         self.with_working_directory(|here| here.map(Here::tell_others));
     }
 
-    /// Whether the working directory is none of a mount, for the next program, which cannot tell by its path whether a tree of the kernel's was entered
-    /// through the mount or through its source.
+    /// Whether the working directory is none of a mount, for the next program, which cannot tell by
+    /// its path whether a tree of the kernel's was entered through the mount or through its source.
     pub fn is_outside(&self) -> bool {
         let inside =
             |here: &Here| matches!(here, Here::Backed(_) | Here::Place(Place::Mount { .. }));
@@ -259,7 +266,8 @@ impl Process {
         }
     }
 
-    /// Asks the kernel; `inherited`: it may be one of a backing tree, or one that a program had which was not intercepted.
+    /// Asks the kernel; `inherited`: it may be one of a backing tree, or one that a program had
+    /// which was not intercepted.
     fn find_working_directory(&self, inherited: bool) -> Option<Here> {
         let mut buffer = vec![0u8; 4096];
         // SAFETY: the buffer is given with its length.
@@ -286,7 +294,8 @@ impl Process {
         (buffer.first() == Some(&b'/')).then_some(Here::Place(Place::Host(buffer)))
     }
 
-    /// The working directory has changed to `here`; `None`: to one that the kernel took from the program itself.
+    /// The working directory has changed to `here`; `None`: to one that the kernel took from the
+    /// program itself.
     pub fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
         if self.shared_working_directory.load(Relaxed)
             && let Some((here, _)) = &here
@@ -320,8 +329,8 @@ impl Process {
         self.left.load(Relaxed)
     }
 
-    /// The program is about to install a seccomp filter, under which any call that it does not make itself may be fatal: whatever would need others
-    /// later is done now.
+    /// The program is about to install a seccomp filter, under which any call that it does not make
+    /// itself may be fatal: whatever would need others later is done now.
     pub fn confine(&self) {
         crate::strangers::are_there();
         self.table.prepare();
@@ -350,7 +359,8 @@ impl Process {
         self.confined.fetch_sub(1, AcqRel);
     }
 
-    /// A vfork child is about to be made: what it opened for all would be known in memory that it shares, but open only in its own table of descriptors.
+    /// A vfork child is about to be made: what it opened for all would be known in memory that it
+    /// shares, but open only in its own table of descriptors.
     pub fn before_vfork(&self) {
         self.table.prepare();
         for mount in self.mounts.ids() {
@@ -383,7 +393,8 @@ impl Process {
     }
 }
 
-/// Whether any vfork child shares this memory now, or the kernel is asked what numbers stand for ([`tables`]).
+/// Whether any vfork child shares this memory now, or the kernel is asked what numbers stand for
+/// ([`tables`]).
 pub fn tables_differ() -> bool {
     get().unusual.load(Relaxed) != 0
 }

@@ -48,7 +48,8 @@ pub const VARIABLE: &[u8] = b"CULVERT_RUN";
 pub struct Run {
     /// Its absolute path.
     pub path: Vec<u8>,
-    /// `st_dev` of the file system it lies on: one comparison tells most foreign descriptors from shadows.
+    /// `st_dev` of the file system it lies on: one comparison tells most foreign descriptors from
+    /// shadows.
     pub device: u64,
     /// Its owner, as this process saw him when it joined.
     pub owner: u32,
@@ -103,7 +104,8 @@ pub(crate) fn stat_descriptor(fd: i32) -> Result<stat, Errno> {
     }
 }
 
-/// When what is open in `fd` (`AT_FDCWD`: the working directory) was made, where its file system knows.
+/// When what is open in `fd` (`AT_FDCWD`: the working directory) was made, where its file system
+/// knows.
 fn birth(fd: i32) -> Option<alloc::string::String> {
     const AT_EMPTY_PATH: usize = 0x1000;
     const STATX_BTIME: u32 = 0x800;
@@ -127,7 +129,8 @@ pub(crate) fn descriptor_path(fd: i32) -> Result<Vec<u8>, Errno> {
     read_link(format!("{}{fd}\0", culvert_sys::own_descriptors::directory()).as_bytes())
 }
 
-/// Makes the directory `path` of the run, NUL-terminated, for its user alone, whatever the program's umask says. One that is there already is right.
+/// Makes the directory `path` of the run, NUL-terminated, for its user alone, whatever the
+/// program's umask says. One that is there already is right.
 pub(crate) fn make_directory(path: &[u8]) -> Result<(), Errno> {
     const MODE: usize = 0o700;
     // SAFETY: the path ends in NUL.
@@ -206,7 +209,8 @@ pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
     found.map(|(name, _)| name).collect()
 }
 
-/// The kernel's listing of an open directory: each name, and the position behind it (`struct linux_dirent64`, getdents(2)).
+/// The kernel's listing of an open directory: each name, and the position behind it (`struct
+/// linux_dirent64`, getdents(2)).
 pub(crate) fn positions(directory: &crate::shadow::Descriptor) -> Vec<(Vec<u8>, u64)> {
     let mut found = Vec::new();
     let mut buffer = alloc::vec![0u8; 4096];
@@ -240,7 +244,8 @@ pub(crate) fn positions(directory: &crate::shadow::Descriptor) -> Vec<(Vec<u8>, 
 }
 
 impl Run {
-    /// The run directory at `path`, if it is trusted ([`trust::directory`]), and a descriptor of it.
+    /// The run directory at `path`, if it is trusted ([`trust::directory`]), and a descriptor of
+    /// it.
     pub fn open(path: &[u8]) -> Result<(Self, Opened), Why> {
         let name = c_string(path);
         let name = CStr::from_bytes_with_nul(&name).map_err(|_| Why::Failed(Errno::EINVAL))?;
@@ -259,7 +264,8 @@ impl Run {
         read_all(mounts.number()).map_err(Why::Failed)
     }
 
-    /// Where the engine keeps what it knows of programs and libraries: beside the run directories, for all runs of the user.
+    /// Where the engine keeps what it knows of programs and libraries: beside the run directories,
+    /// for all runs of the user.
     pub fn site_tables(&self) -> Vec<u8> {
         let base = &self.path[..self.path.iter().rposition(|&b| b == b'/').unwrap_or(0)];
         [base, b"/sites"].concat()
@@ -279,7 +285,8 @@ impl Run {
         self.file(&format!("shadows/{:x}.{:x}", name.mount, name.node.0))
     }
 
-    /// The path of a link beside a shadow, NUL-terminated, that holds the node's path below its mount.
+    /// The path of a link beside a shadow, NUL-terminated, that holds the node's path below its
+    /// mount.
     pub fn node_path(&self, name: ShadowName) -> Vec<u8> {
         self.file(&format!("shadows/{:x}.{:x}.path", name.mount, name.node.0))
     }
@@ -314,7 +321,8 @@ impl Run {
         self.link(&self.file("directories"), &path, &format!("{text}\0"))
     }
 
-    /// The node that the directory `found`, which is open in `fd` (`AT_FDCWD`: the working directory), was marked as.
+    /// The node that the directory `found`, which is open in `fd` (`AT_FDCWD`: the working
+    /// directory), was marked as.
     fn marked_directory(&self, found: &stat, fd: i32) -> Option<ShadowName> {
         let text = read_link(&self.directory_mark(found)).ok()?;
         let text = core::str::from_utf8(&text).ok()?;
@@ -325,8 +333,8 @@ impl Run {
         ShadowName::of_text(name.as_bytes()).filter(|_| !other)
     }
 
-    /// Notes that the directory `found`, which cannot be listed, is the working directory of a program for which the node of `name` could not be shown. The last one
-    /// of each node counts.
+    /// Notes that the directory `found`, which cannot be listed, is the working directory of a
+    /// program for which the node of `name` could not be shown. The last one of each node counts.
     pub fn note_nowhere(&self, name: ShadowName, found: &stat) -> Result<(), Errno> {
         let path = self.file(&format!("nowhere/{}", name.text()));
         let text = format!("{:x}.{:x}\0", found.st_dev, found.st_ino);
@@ -349,7 +357,8 @@ impl Run {
         }
     }
 
-    /// The node that the kernel's working directory stands for, where a program that was not intercepted had it.
+    /// The node that the kernel's working directory stands for, where a program that was not
+    /// intercepted had it.
     pub fn shown_working_directory(&self) -> Option<ShadowName> {
         let found = stat_path(b".\0").ok()?;
         if let Some(name) = self.marked_directory(&found, crate::calls::path::AT_FDCWD) {
@@ -408,11 +417,14 @@ impl Run {
         u16::from_str_radix(core::str::from_utf8(&number).ok()?, 16).ok()
     }
 
-    /// Which node the descriptor `fd`, of which the kernel says `found`, stands for, if it is of a shadow or a working directory.
+    /// Which node the descriptor `fd`, of which the kernel says `found`, stands for, if it is of a
+    /// shadow or a working directory.
     ///
-    /// A path alone says nothing: another user's descriptor of a file of his, or of one that he may only name, has any path that he likes, made in a mount namespace
-    /// of his own, where it is bound there. So it must be what is found at that path from here; or, where nothing is found because the shadow has lost its name
-    /// or this process its way to it, be open for more than its path, and of a mode that lets only the run's user open it so.
+    /// A path alone says nothing: another user's descriptor of a file of his, or of one that he may
+    /// only name, has any path that he likes, made in a mount namespace of his own, where it is
+    /// bound there. So it must be what is found at that path from here; or, where nothing is found
+    /// because the shadow has lost its name or this process its way to it, be open for more than
+    /// its path, and of a mode that lets only the run's user open it so.
     pub fn name_of(&self, fd: i32, found: &stat) -> Option<ShadowName> {
         const DELETED: &[u8] = b" (deleted)";
         if found.st_dev != self.device {
@@ -433,7 +445,8 @@ impl Run {
 
     /// Whether only the run's user can have opened `fd`: its owner and mode say so.
     fn is_of_its_user(&self, fd: i32, found: &stat) -> bool {
-        /// What a mode must not give: of the group's rights only the first is a mark of ours (`shadow::FOLLOWED`).
+        /// What a mode must not give: of the group's rights only the first is a mark of ours
+        /// (`shadow::FOLLOWED`).
         const OTHERS: u32 = 0o037;
         let opened = crate::descriptors::kernel_flags(fd)
             .is_ok_and(|flags| flags & crate::description::O_PATH == 0);
@@ -443,7 +456,8 @@ impl Run {
         opened && found.st_uid == owner && found.st_mode & OTHERS == 0
     }
 
-    /// Which node the path `path` (of a shadow or working directory, of this run or of one that it is nested in) stands for.
+    /// Which node the path `path` (of a shadow or working directory, of this run or of one that it
+    /// is nested in) stands for.
     pub fn parse(&self, path: &[u8]) -> Option<ShadowName> {
         let base = &self.path[..self.path.iter().rposition(|&b| b == b'/')? + 1];
         let rest = path.strip_prefix(base)?;

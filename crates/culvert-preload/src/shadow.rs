@@ -1,7 +1,8 @@
 //! Shadow files: what a driven node looks like to the kernel once the kernel has to know of it.
 //!
-//! A shadow is empty until it must be read by somebody who is not intercepted, or mapped: then it is *filled* with the node's bytes, once for all
-//! processes of the run, and marked by the sticky bit.
+//! A shadow is empty until it must be read by somebody who is not intercepted, or mapped: then it
+//! is *filled* with the node's bytes, once for all processes of the run, and marked by the sticky
+//! bit.
 
 use crate::description::{Description, Object};
 use crate::paging::pager::{self, fill};
@@ -13,7 +14,8 @@ use culvert_sys::{nr, syscall};
 
 /// Of a shadow's mode: it has its node's bytes.
 pub const FILLED: u32 = 0o1000;
-/// Who changes the file changes the shadow too (paging/follow.rs). The run directory is the user's alone, so the bit lets nobody in.
+/// Who changes the file changes the shadow too (paging/follow.rs). The run directory is the user's
+/// alone, so the bit lets nobody in.
 const FOLLOWED: u32 = 0o040;
 const O_CREAT: usize = 0o100;
 const O_CLOEXEC: usize = 0o2000000;
@@ -55,7 +57,8 @@ pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno>
         .map(|fd| Descriptor(fd as i32))
 }
 
-/// An open file description on the shadow of `name` that is none of the program's, with the access mode and status flags `flags`; its offset is not to be used.
+/// An open file description on the shadow of `name` that is none of the program's, with the access
+/// mode and status flags `flags`; its offset is not to be used.
 pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     match parked(name, kept_flags(flags)) {
         Some(parked) => Ok(parked),
@@ -69,9 +72,11 @@ pub fn parked(name: ShadowName, flags: usize) -> Option<Descriptor> {
     locks.are_on(name).then(|| locks.parked(name, flags))?
 }
 
-/// A new open file description on the shadow of `name`, with the access mode and status flags `flags`.
+/// A new open file description on the shadow of `name`, with the access mode and status flags
+/// `flags`.
 ///
-/// Where closing it would drop the program's locks, it will stay: so its number is then none that the program gets next.
+/// Where closing it would drop the program's locks, it will stay: so its number is then none that
+/// the program gets next.
 pub fn open_description(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
     match process::get().table.posix_locks.are_on(name) {
         true => crate::descriptors::open_high(&|| open_lowest(name, flags)),
@@ -79,7 +84,8 @@ pub fn open_description(name: ShadowName, flags: u32) -> Result<Descriptor, Errn
     }
 }
 
-/// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a number as [`open_description`]'s.
+/// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a
+/// number as [`open_description`]'s.
 pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<Descriptor, Errno> {
     match process::get().table.posix_locks.are_on(name) {
         true => crate::descriptors::open_high(&|| open(path, flags, 0)),
@@ -109,16 +115,17 @@ fn create(path: &[u8]) -> Result<Descriptor, Errno> {
     open(path, 0o1 | O_CREAT, 0o600)
 }
 
-/// Status flags of the program's that a shadow is opened with, for the next process to find: `O_APPEND`, `O_NONBLOCK`, `O_ASYNC`, `O_NOFOLLOW`, and
-/// `O_DSYNC` and `O_SYNC`, which cost nothing there.
+/// Status flags of the program's that a shadow is opened with, for the next process to find:
+/// `O_APPEND`, `O_NONBLOCK`, `O_ASYNC`, `O_NOFOLLOW`, and `O_DSYNC` and `O_SYNC`, which cost
+/// nothing there.
 const KEPT: u32 = 0o2000 | 0o4000 | 0o20000 | 0o400000 | O_SYNC;
 /// O_SYNC, `O_DSYNC` among it.
 const O_SYNC: u32 = 0o4010000;
 const O_DSYNC: u32 = 0o10000;
 const O_DIRECTORY: u32 = 0o200000;
 
-/// The flags of a description of a directory on its shadow, which is a regular file: there `O_DSYNC` says that it was opened with `O_DIRECTORY`
-/// (F_GETFL shows that).
+/// The flags of a description of a directory on its shadow, which is a regular file: there
+/// `O_DSYNC` says that it was opened with `O_DIRECTORY` (F_GETFL shows that).
 pub fn flags_of_directory(flags: u32) -> u32 {
     let asked = if flags & O_DIRECTORY != 0 { O_DSYNC } else { 0 };
     flags & !(O_SYNC | O_DIRECTORY) | asked
@@ -141,7 +148,8 @@ impl ToDescriptor {
     fn write(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
         let mut done = 0;
         while done < bytes.len() {
-            // SAFETY: the slice is given with its length; a source that vanished makes the kernel answer EFAULT.
+            // SAFETY: the slice is given with its length; a source that vanished makes the kernel
+            // answer EFAULT.
             match unsafe {
                 syscall::call(
                     nr::PWRITE64,
@@ -251,7 +259,8 @@ pub fn set_times(shadow: &Descriptor, attributes: &culvert::Attributes) {
     let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
 }
 
-/// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped and touched; whether it is one.
+/// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped
+/// and touched; whether it is one.
 fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
     let writable = match open_shadow(name, 0o2) {
         // It is being executed, and was filled for that.
@@ -297,7 +306,8 @@ pub fn mark_complete(fd: i32) -> Result<(), Errno> {
     unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
 }
 
-/// Says that a shadow of a file with these attributes may have holes, and follows it where that `changes`.
+/// Says that a shadow of a file with these attributes may have holes, and follows it where that
+/// `changes`.
 pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> Result<(), Errno> {
     mark(
         fd,
@@ -312,7 +322,8 @@ pub fn touch(fd: i32) -> Result<(), Errno> {
     let mode = found.st_mode & 0o7777;
     // SAFETY: sets the mode of our own file.
     match unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) } {
-        // Another user by now (setuid(2)), who may still write it: its time of modification is now, too, so that who looks next compares it.
+        // Another user by now (setuid(2)), who may still write it: its time of modification is now,
+        // too, so that who looks next compares it.
         Err(Errno::EPERM) => crate::paging::bytes::set_length(fd, found.st_size as u64),
         touched => touched.map(|_| ()),
     }
@@ -338,8 +349,9 @@ fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errn
     unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode]) }.map(|_| ())
 }
 
-/// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was not
-/// executable yet, or was another one with the same number. Whether the program may is not its matter.
+/// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was
+/// not executable yet, or was another one with the same number. Whether the program may is not its
+/// matter.
 pub fn make_executable(name: ShadowName, fd: i32) -> Result<(), Errno> {
     if stat_descriptor(fd)?.st_mode & 0o100 != 0 {
         return Ok(());
@@ -362,9 +374,11 @@ pub fn write_all(fd: i32, offset: u64, bytes: &[u8]) -> culvert::Result<()> {
     sink.put(bytes).map(|_| ())
 }
 
-/// What mmap is given for a description: its own descriptor when that is a filled shadow already, else a new one on the filled shadow.
+/// What mmap is given for a description: its own descriptor when that is a filled shadow already,
+/// else a new one on the filled shadow.
 ///
-/// A new one is avoided where possible: closing it would drop the POSIX locks that this process has on the shadow (fcntl(2)).
+/// A new one is avoided where possible: closing it would drop the POSIX locks that this process has
+/// on the shadow (fcntl(2)).
 pub enum Mappable {
     /// The program's own descriptor.
     Own(i32),
@@ -393,7 +407,8 @@ impl Mappable {
     }
 }
 
-/// Something to map for the description of `fd`. `on_demand`: it may be one that the pager fills (`pager::mapped`).
+/// Something to map for the description of `fd`. `on_demand`: it may be one that the pager fills
+/// (`pager::mapped`).
 pub fn mappable(description: &Description, fd: i32, on_demand: bool) -> culvert::Result<Mappable> {
     let Object::File(file) = &description.object else {
         return Err(Errno::ENODEV.into());

@@ -36,10 +36,12 @@ struct Carried<'a> {
 pub const STRICT: u8 = 1;
 /// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
 pub const NO_PATCH: u8 = 2;
-/// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if it lies in the source of one.
+/// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if
+/// it lies in the source of one.
 pub const OUTSIDE: u8 = 4;
 
-/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...[,s<descriptor>]:<flags>[:<log file>]`.
+/// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its
+/// mount>]...[,s<descriptor>]:<flags>[:<log file>]`.
 fn carried(value: &[u8]) -> Option<Carried<'_>> {
     let mut parts = value.splitn(4, |&b| b == b':');
     let directory = parts.next()?;
@@ -71,7 +73,8 @@ pub struct Environment(*mut *mut u8);
 
 impl Environment {
     /// # Safety
-    /// `array` is the program's environment, ends in a null pointer, and nobody else uses it meanwhile.
+    /// `array` is the program's environment, ends in a null pointer, and nobody else uses it
+    /// meanwhile.
     pub unsafe fn new(array: *mut *mut u8) -> Self {
         Self(array)
     }
@@ -111,7 +114,8 @@ impl Environment {
         }
     }
 
-    /// Takes what the exec hook has added to GLIBC_TUNABLES out again, and says how many bytes of static TLS it gave.
+    /// Takes what the exec hook has added to GLIBC_TUNABLES out again, and says how many bytes of
+    /// static TLS it gave.
     fn hide_room(&mut self) -> u64 {
         let Some((index, value)) = self.get(b"GLIBC_TUNABLES") else {
             return 0;
@@ -146,7 +150,8 @@ impl Environment {
 
     /// Lets entry `index` begin `bytes` later.
     fn skip(&mut self, index: usize, name: &[u8], bytes: usize) {
-        // SAFETY: the entry is `name=` and at least `bytes` more; the name is written over what is skipped.
+        // SAFETY: the entry is `name=` and at least `bytes` more; the name is written over what is
+        // skipped.
         unsafe {
             let entry = *self.0.add(index);
             let moved = entry.add(bytes);
@@ -157,8 +162,9 @@ impl Environment {
     }
 }
 
-/// Joins the run that the environment names, if any: reads its mounts and starts the engine. A program that was promised them and cannot have them ends here, with
-/// status 125; one that was not goes on without, and its user is told.
+/// Joins the run that the environment names, if any: reads its mounts and starts the engine. A
+/// program that was promised them and cannot have them ends here, with status 125; one that was not
+/// goes on without, and its user is told.
 ///
 /// # Safety
 /// Once per process, by its only thread, before the program's own code runs.
@@ -221,7 +227,8 @@ pub unsafe fn start(mut environment: Environment) {
     }
 }
 
-/// Whether the file that is open in `fd`, with this `struct stat`, has a name here: so its directory was moved.
+/// Whether the file that is open in `fd`, with this `struct stat`, has a name here: so its
+/// directory was moved.
 fn is_reachable(fd: i32, found: &culvert_sys::raw::general::stat) -> bool {
     let named = crate::run::descriptor_path(fd).and_then(|path| stat_path(&c_string(&path)));
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino))
@@ -256,8 +263,10 @@ impl Lost {
         }
     }
 
-    /// Whether the program was promised the mounts of `carried`, so that it must not run without them: unless the run is another user's, or its directory is
-    /// there and not to be found from here, in a sandbox or below another root. The descriptor of its lock, which was inherited, tells.
+    /// Whether the program was promised the mounts of `carried`, so that it must not run without
+    /// them: unless the run is another user's, or its directory is there and not to be found from
+    /// here, in a sandbox or below another root. The descriptor of its lock, which was inherited,
+    /// tells.
     fn is_promised(&self, carried: &Carried<'_>) -> bool {
         const S_IFREG: u32 = 0o100000;
         let Some(why) = self.distrust else {
@@ -290,7 +299,8 @@ impl Lost {
     }
 }
 
-/// This program does not see the mounts of `carried`, for `reason`: its user is told, with a `remedy`.
+/// This program does not see the mounts of `carried`, for `reason`: its user is told, with a
+/// `remedy`.
 fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
     crate::log!("this program does not see the mounts: {reason}; {remedy}");
     let own = crate::run::read_link(b"/proc/self/exe\0");
@@ -304,8 +314,9 @@ fn lose_mounts(carried: Option<&Carried<'_>>, reason: &str, remedy: &str) {
     notice::say(run, program, reason, remedy);
 }
 
-/// Ends the program with status 125 when it has inherited a file of a mount that it could only read as an empty one: without the
-/// engine a shadow that was not filled says nothing, and a wrong answer is worse than none.
+/// Ends the program with status 125 when it has inherited a file of a mount that it could only read
+/// as an empty one: without the engine a shadow that was not filled says nothing, and a wrong
+/// answer is worse than none.
 fn refuse_to_read_nothing(run: &[u8], reason: &str) {
     let base = &run[..run.iter().rposition(|&byte| byte == b'/').unwrap_or(0)];
     let unreadable = |fd: &i32| {
@@ -350,8 +361,9 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
         .map_err(|error| Lost::because(error.what, error.errno))
 }
 
-/// Makes this process, which is not intercepted, one that can use the mounts of the run of `directory` by calls of [`crate::paging`]: to write back what
-/// programs of the run have stored. An error says why it cannot.
+/// Makes this process, which is not intercepted, one that can use the mounts of the run of
+/// `directory` by calls of [`crate::paging`]: to write back what programs of the run have stored.
+/// An error says why it cannot.
 pub fn outside(directory: &[u8]) -> Result<(), String> {
     let carried = Carried {
         directory,
@@ -367,7 +379,8 @@ pub fn outside(directory: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The state of a process in the run of `directory`: reads the run's mounts. `interrupted` says whether a signal has come.
+/// The state of a process in the run of `directory`: reads the run's mounts. `interrupted` says
+/// whether a signal has come.
 fn enter(
     carried: &Carried<'_>,
     library: Vec<u8>,
@@ -388,7 +401,8 @@ fn enter(
     let mut mounts = MountTable::new();
     let mut targets = process::Targets::default();
     for (index, specification) in specifications.iter().enumerate() {
-        // Where the source is bound over the target, what a native call finds there is right, and its identity is that of the source, too.
+        // Where the source is bound over the target, what a native call finds there is right, and
+        // its identity is that of the source, too.
         let bound = culvert_drivers::passthrough::is_bound(specification);
         let identity = (!bound)
             .then(|| stat_path(&c_string(&specification.target)).ok())
@@ -433,13 +447,15 @@ fn enter(
     ))
 }
 
-/// Whether the directory `target`, on `device`, is the root of a mount of the kernel's (`culvert run --private`, and by default as root).
+/// Whether the directory `target`, on `device`, is the root of a mount of the kernel's (`culvert
+/// run --private`, and by default as root).
 fn is_covered(target: &[u8], device: u64) -> bool {
     let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0).max(1)];
     stat_path(&c_string(parent)).is_ok_and(|found| found.st_dev != device)
 }
 
-/// The error of a mount whose source cannot be opened: not ENOENT or EACCES, which would say that a *path* is missing or refused.
+/// The error of a mount whose source cannot be opened: not ENOENT or EACCES, which would say that a
+/// *path* is missing or refused.
 fn unavailable(error: culvert::Error) -> culvert::Error {
     match error.errno() {
         Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::EINTR => error,
@@ -465,7 +481,8 @@ fn adopt(fd: i32) -> Option<&'static AtomicI32> {
     }
 }
 
-/// Takes a driver's descriptor out of the way of a child of vfork, which is about to exec: a few bytes are lost with it.
+/// Takes a driver's descriptor out of the way of a child of vfork, which is about to exec: a few
+/// bytes are lost with it.
 fn adopt_in_child(fd: i32, child: &VforkChild) -> Option<&'static AtomicI32> {
     let moved = crate::descriptors::dup_high(fd, true).ok()?;
     drop(shadow::Descriptor(fd));

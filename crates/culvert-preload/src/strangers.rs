@@ -1,5 +1,7 @@
-//! Who may get descriptors and read them without Culvert: programs that are not intercepted, processes outside of the run, and those of the run that have another root or a seccomp filter,
-//! to which the kernel does not say what a descriptor stands for. They are given the files' bytes in shadows, which are filled before the descriptor goes.
+//! Who may get descriptors and read them without Culvert: programs that are not intercepted,
+//! processes outside of the run, and those of the run that have another root or a seccomp filter,
+//! to which the kernel does not say what a descriptor stands for. They are given the files' bytes
+//! in shadows, which are filled before the descriptor goes.
 
 use crate::calls::credentials::keep_shadows;
 use crate::description::{Description, Object, given_to_strangers};
@@ -23,7 +25,8 @@ pub fn are_there() {
     }
 }
 
-/// Whether what is sent through `socket` may come to one: there is one in the run, or who is at the other end is none of the run.
+/// Whether what is sent through `socket` may come to one: there is one in the run, or who is at the
+/// other end is none of the run.
 pub fn may_receive(socket: i32) -> bool {
     let Some(notes) = process::get().node_locks.notes() else {
         return true;
@@ -39,7 +42,8 @@ pub fn may_receive(socket: i32) -> bool {
     outside
 }
 
-/// Whether who made the other end of `socket` is a process of the run. (Who has it by now may be another one; if it is none of the run, it was given the socket by somebody who saw that.)
+/// Whether who made the other end of `socket` is a process of the run. (Who has it by now may be
+/// another one; if it is none of the run, it was given the socket by somebody who saw that.)
 fn peer_is_of_run(socket: i32) -> bool {
     const SOL_SOCKET: usize = 1;
     const SO_PEERCRED: usize = 17;
@@ -68,7 +72,8 @@ fn peer_is_of_run(socket: i32) -> bool {
         || link().is_ok_and(|link| link.strip_suffix(b"/lock") == Some(&process.run.path))
 }
 
-/// Gives the bytes of `description`, of the descriptor `fd`, to strangers: they read, and where it may be written write, its shadow from now on, which follows the file.
+/// Gives the bytes of `description`, of the descriptor `fd`, to strangers: they read, and where it
+/// may be written write, its shadow from now on, which follows the file.
 ///
 /// Who cannot reach the run directory any more has given what was open when he left.
 pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno> {
@@ -100,7 +105,8 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
     }
 }
 
-/// Gives all files that are open here and survive exec, or all of them: whoever gets them next reads them without us. The last error.
+/// Gives all files that are open here and survive exec, or all of them: whoever gets them next
+/// reads them without us. The last error.
 pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> {
     // What this process has inherited and never used is not in the table yet.
     for fd in open_descriptors() {
@@ -123,7 +129,8 @@ pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> 
     result
 }
 
-/// This process is about to change its root, below which the run directory is not found: what it will need of that is opened now. Its programs are strangers.
+/// This process is about to change its root, below which the run directory is not found: what it
+/// will need of that is opened now. Its programs are strangers.
 pub fn before_leaving() {
     let process = process::get();
     if process.mounts.is_empty() || process.has_left() || process.is_confined() {

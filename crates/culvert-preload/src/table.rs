@@ -1,4 +1,5 @@
-//! What happens to every system call of x86-64: the one table from which calls are dispatched and `docs/system-calls.md` is made.
+//! What happens to every system call of x86-64: the one table from which calls are dispatched and
+//! `docs/system-calls.md` is made.
 
 use crate::calls;
 use crate::calls::path::At;
@@ -17,7 +18,8 @@ const MOVE_MOUNT_T_SYMLINKS: usize = 0x10;
 /// What happens to a call.
 #[derive(Clone, Copy)]
 pub enum Treatment {
-    /// A function answers it, when the interest says so; what has nothing to do with a mount it hands to the kernel.
+    /// A function answers it, when the interest says so; what has nothing to do with a mount it
+    /// hands to the kernel.
     Handled(Interest, fn(&mut Call) -> Outcome),
     /// The interception engine needs it for itself, for this purpose.
     Engine(&'static str),
@@ -25,9 +27,11 @@ pub enum Treatment {
     Forwarded(&'static str),
     /// It fails with this errno while mounts are present, for this reason.
     Refused(Errno, &'static str),
-    /// It fails with this errno when its path is in a mount, for this reason; else the kernel gets it.
+    /// It fails with this errno when its path is in a mount, for this reason; else the kernel gets
+    /// it.
     RefusedInside(At, Errno, &'static str),
-    /// It fails with this errno when argument 0 is a descriptor of ours, for this reason; else the kernel gets it.
+    /// It fails with this errno when argument 0 is a descriptor of ours, for this reason; else the
+    /// kernel gets it.
     RefusedOn(Errno, &'static str),
 }
 

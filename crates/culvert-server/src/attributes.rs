@@ -38,7 +38,8 @@ impl Numbers {
     }
 }
 
-/// Seconds and nanoseconds. For ever is cut to what the kernel's jiffies hold anyway (`time_to_jiffies`, fs/fuse/dir.c).
+/// Seconds and nanoseconds. For ever is cut to what the kernel's jiffies hold anyway
+/// (`time_to_jiffies`, fs/fuse/dir.c).
 pub const fn validity(nanoseconds: u64) -> (u64, u32) {
     const SECOND: u64 = 1_000_000_000;
     match nanoseconds {
@@ -63,7 +64,8 @@ pub fn attr(attributes: &Attributes) -> Attr {
         nlink: attributes.links,
         uid: attributes.uid,
         gid: attributes.gid,
-        // The low half of `st_rdev` is `new_encode_dev` for all numbers that the kernel gives (majors below 4096, minors below 2^20).
+        // The low half of `st_rdev` is `new_encode_dev` for all numbers that the kernel gives
+        // (majors below 4096, minors below 2^20).
         rdev: attributes.rdev as u32,
         blksize: attributes.block_size,
         flags: 0,

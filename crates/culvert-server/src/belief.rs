@@ -1,7 +1,9 @@
 //! How long the kernel believes what it is told of a node or name (`entry_valid`, `attr_valid`).
 //!
-//! The kernel knows what is done through the mount itself: names, sizes, times and link counts that it changes, it asks for again. So a time here is how long a
-//! change by *others* may stay unseen. What the kernel does not see though it goes through the mount is never believed, see [`Session::believed`].
+//! The kernel knows what is done through the mount itself: names, sizes, times and link counts that
+//! it changes, it asks for again. So a time here is how long a change by *others* may stay unseen.
+//! What the kernel does not see though it goes through the mount is never believed, see
+//! [`Session::believed`].
 
 use crate::{
     attributes,
@@ -37,9 +39,11 @@ pub fn chosen(filesystem: &dyn FileSystem, settings: &Settings) -> Validity {
 impl Session {
     /// How long the attributes `found` of `node` are believed. Not at all
     ///
-    /// - of a file that the kernel may store into by a mapping of its backing file, of which FUSE's own attributes know nothing,
-    /// - of a file with set-user-ID or set-group-ID: the next write takes them off, in the backing file system or in the driver
-    ///   (`FUSE_HANDLE_KILLPRIV_V2`), and execve(2) would act by the mode that the kernel remembers.
+    /// - of a file that the kernel may store into by a mapping of its backing file, of which FUSE's
+    ///   own attributes know nothing,
+    /// - of a file with set-user-ID or set-group-ID: the next write takes them off, in the backing
+    ///   file system or in the driver (`FUSE_HANDLE_KILLPRIV_V2`), and execve(2) would act by the
+    ///   mode that the kernel remembers.
     fn believed(&self, node: Node, found: &Attributes) -> u64 {
         const SET_ID: u32 = 0o6000;
         let valid = self.validity_of(node).attributes;
@@ -52,7 +56,8 @@ impl Session {
         }
     }
 
-    /// How long answers about `node`, and about names in it, are believed: a second at most where the driver tells of changes, but would not of this.
+    /// How long answers about `node`, and about names in it, are believed: a second at most where
+    /// the driver tells of changes, but would not of this.
     pub(crate) fn validity_of(&self, node: Node) -> Validity {
         let told = match self.observed {
             Observed::Never => return self.validity,
@@ -89,8 +94,9 @@ impl Session {
         }
     }
 
-    /// The kernel forgets the attributes of `node`, not its pages. May be called while a request on the node is answered: it only marks them
-    /// (`fuse_reverse_inval_inode`, fs/fuse/inode.c, with an offset below 0), where dropping pages or names would wait for locks that the request's
+    /// The kernel forgets the attributes of `node`, not its pages. May be called while a request on
+    /// the node is answered: it only marks them (`fuse_reverse_inval_inode`, fs/fuse/inode.c, with
+    /// an offset below 0), where dropping pages or names would wait for locks that the request's
     /// caller holds.
     pub(crate) fn outdated(&self, context: &Context<'_>, node: Node) {
         if self.validity.attributes == 0 {

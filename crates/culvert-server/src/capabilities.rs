@@ -1,4 +1,5 @@
-//! What is agreed on in INIT: every capability with its reason, and why it is not used where it is not.
+//! What is agreed on in INIT: every capability with its reason, and why it is not used where it is
+//! not.
 
 mod on_request;
 
@@ -15,7 +16,8 @@ pub struct Situation {
     pub immutable: bool,
     /// Nothing can be changed.
     pub read_only: bool,
-    /// The driver has extended attributes, and checks permissions by more than mode bits: ACLs are among them.
+    /// The driver has extended attributes, and checks permissions by more than mode bits: ACLs are
+    /// among them.
     pub keeps_acls: bool,
     /// The driver's files keep locks that others see, too.
     pub keeps_locks: bool,
@@ -159,7 +161,8 @@ capabilities! {
     }, "a request that is not answered in time ends the connection: its caller gets an error instead of waiting for ever";
 }
 
-/// What is not agreed on in INIT but said with each answer: its name for `--without`, and its reason.
+/// What is not agreed on in INIT but said with each answer: its name for `--without`, and its
+/// reason.
 pub const SWITCHES: &[(&str, &str)] = &[
     (
         KEEP_CACHE,
@@ -226,8 +229,8 @@ pub const UNUSED: &[(InitFlags, &str)] = &[
     ),
 ];
 
-/// What is answered to a kernel that offers `offered`, without those named in `without`; see `on_request::chosen` for what is used where the user asks
-/// for it.
+/// What is answered to a kernel that offers `offered`, without those named in `without`; see
+/// `on_request::chosen` for what is used where the user asks for it.
 pub fn choose(situation: &Situation, offered: InitFlags, without: &[String]) -> InitFlags {
     USED.iter()
         .filter(|one| offered.contains(one.flag) && (one.honoured)(situation).is_ok())
@@ -235,7 +238,8 @@ pub fn choose(situation: &Situation, offered: InitFlags, without: &[String]) -> 
         .fold(InitFlags::NONE, |chosen, one| chosen.with(one.flag))
 }
 
-/// What is answered to a kernel that offers `offered`. What was asked for and cannot be is reported.
+/// What is answered to a kernel that offers `offered`. What was asked for and cannot be is
+/// reported.
 pub fn agreed(situation: &Situation, offered: InitFlags, settings: &Settings) -> InitFlags {
     let (asked, refused) = on_request::chosen(situation, offered, &settings.with);
     for (name, reason) in refused {

@@ -48,14 +48,16 @@ pub struct Counted {
 }
 
 impl Counters {
-    /// Counters in `file`, which is new and empty. They stay as long as the process, and its children, live.
+    /// Counters in `file`, which is new and empty. They stay as long as the process, and its
+    /// children, live.
     ///
     /// # Errors
     /// No room, no memory.
     pub fn new(file: &File) -> io::Result<&'static Self> {
         // Room that is there cannot be missed later, which would be SIGBUS.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, LENGTH as u64)?;
-        // SAFETY: a new mapping of a whole page of zeroes, which atomics may be; it is never unmapped, and the structure is smaller.
+        // SAFETY: a new mapping of a whole page of zeroes, which atomics may be; it is never
+        // unmapped, and the structure is smaller.
         unsafe {
             let place = mmap(
                 std::ptr::null_mut(),

@@ -1,12 +1,15 @@
 //! The caller's supplementary groups, found out only where they decide.
 //!
-//! FUSE sends a caller's user and group, not the other groups: those are in /proc, eleven calls and 20 microseconds for each request. But they seldom matter. The kernel has
-//! checked the caller's rights with all groups before it asked (`default_permissions`, ACLs included), and groups only ever add to what a file system allows whose user
-//! and group are right. So an operation is tried without them; when it is denied it has done nothing, and is done again with them. What groups decide without a denial, whether
-//! set-group-ID stays, is done with them at once.
+//! FUSE sends a caller's user and group, not the other groups: those are in /proc, eleven calls and
+//! 20 microseconds for each request. But they seldom matter. The kernel has checked the caller's
+//! rights with all groups before it asked (`default_permissions`, ACLs included), and groups only
+//! ever add to what a file system allows whose user and group are right. So an operation is tried
+//! without them; when it is denied it has done nothing, and is done again with them. What groups
+//! decide without a denial, whether set-group-ID stays, is done with them at once.
 //!
-//! The one thing that is lost: where others than this mount take a right from a *group* only (mode 0604), its members keep the right of others as long as the kernel believes the
-//! mode from before. Where the kernel does not check by ACLs, groups are therefore always found out.
+//! The one thing that is lost: where others than this mount take a right from a *group* only (mode
+//! 0604), its members keep the right of others as long as the kernel believes the mode from before.
+//! Where the kernel does not check by ACLs, groups are therefore always found out.
 
 use culvert::{
     Access, Attributes, Caller, DirectoryPlusSink, Entry, Errno, FileSystem, Layer, Node,
@@ -36,7 +39,8 @@ thread_local! {
 impl Groups {
     fn set(&mut self, groups: Vec<u32>) -> Result<()> {
         if self.now.as_ref() != Some(&groups) {
-            // SAFETY: the kernel reads as many groups as there are, for this thread alone (glibc's setgroups would tell all threads).
+            // SAFETY: the kernel reads as many groups as there are, for this thread alone (glibc's
+            // setgroups would tell all threads).
             unsafe {
                 syscall::call(nr::SETGROUPS, [groups.len(), groups.as_ptr() as usize])?;
             }
@@ -54,7 +58,8 @@ pub fn set(groups: &[u32]) -> Result<()> {
     })
 }
 
-/// The calling thread acts for thread `pid` of user `uid`: with its groups if that user has needed them before, else they are left out for now.
+/// The calling thread acts for thread `pid` of user `uid`: with its groups if that user has needed
+/// them before, else they are left out for now.
 pub fn of_caller(uid: u32, pid: u32) -> Result<()> {
     GROUPS.with_borrow_mut(|own| {
         // Root may do everything, whatever groups it is in.
@@ -100,7 +105,8 @@ fn permitted<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// The supplementary groups of thread `pid` (proc(5)); none when it is gone, or is in another pid namespace.
+/// The supplementary groups of thread `pid` (proc(5)); none when it is gone, or is in another pid
+/// namespace.
 pub fn read(pid: u32) -> Vec<u32> {
     let mut status = Vec::new();
     let Ok(mut file) = File::open(format!("/proc/{pid}/status")) else {
@@ -133,10 +139,12 @@ fn parse(status: &[u8]) -> Option<Vec<u32>> {
 /// A driver that acts by the kernel's calls, as the calling thread.
 pub struct Permitted(pub Box<dyn FileSystem>);
 
-/// The bit that the kernel takes from a mode unless its group is among the caller's (`mode_strip_sgid`, `setattr_prepare`, fs/).
+/// The bit that the kernel takes from a mode unless its group is among the caller's
+/// (`mode_strip_sgid`, `setattr_prepare`, fs/).
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// As [`permitted`], for a call that gives a file this `mode`: what becomes of set-group-ID is decided without a denial.
+/// As [`permitted`], for a call that gives a file this `mode`: what becomes of set-group-ID is
+/// decided without a denial.
 pub fn with_mode<T>(mode: u32, call: impl FnMut() -> Result<T>) -> Result<T> {
     if mode & SET_GROUP_ID != 0 {
         complete()?;
@@ -207,7 +215,8 @@ impl Layer for Permitted {
         node: Node,
         changes: &SetAttributes,
     ) -> Result<Attributes> {
-        // Who cuts a file keeps its set-group-ID where he is of its group (setattr_should_drop_sgid, fs/attr.c).
+        // Who cuts a file keeps its set-group-ID where he is of its group
+        // (setattr_should_drop_sgid, fs/attr.c).
         let cut = changes.size.map_or(0, |_| SET_GROUP_ID);
         with_mode(changes.permissions.unwrap_or(0) | cut, || {
             self.0.set_attributes(caller, node, changes)

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Open things by number: a place, from 1, below the server that gave the number. A place is used again when its thing is gone, and no server gives a number
-/// that another one has given: what the kernel still means by that is not known to be gone (a request that comes again, a file of which nothing was written down).
+/// Open things by number: a place, from 1, below the server that gave the number. A place is used
+/// again when its thing is gone, and no server gives a number that another one has given: what the
+/// kernel still means by that is not known to be gone (a request that comes again, a file of which
+/// nothing was written down).
 #[derive(Debug)]
 pub struct Handles<T> {
     server: u32,
@@ -49,7 +51,8 @@ impl<T> Handles<T> {
         number
     }
 
-    /// Keeps `value` by the number that an earlier server gave it, in a table that is being made anew.
+    /// Keeps `value` by the number that an earlier server gave it, in a table that is being made
+    /// anew.
     pub fn insert_as(&self, number: u64, value: T) {
         let Some(index) = index(number) else {
             return;

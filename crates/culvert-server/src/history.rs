@@ -1,7 +1,9 @@
-//! What the kernel's page cache still holds of files and directories that were closed: whether it may be kept at the next open.
+//! What the kernel's page cache still holds of files and directories that were closed: whether it
+//! may be kept at the next open.
 //!
-//! A time of change (`st_ctime`, which no program can set) that is the same as at an earlier open means the same content, if it was old enough then:
-//! what changes right after a look may get the time of before it, since clocks of file systems tick coarsely.
+//! A time of change (`st_ctime`, which no program can set) that is the same as at an earlier open
+//! means the same content, if it was old enough then: what changes right after a look may get the
+//! time of before it, since clocks of file systems tick coarsely.
 
 use crate::room::shrink;
 use culvert::{Attributes, Node, Timespec, Validity};
@@ -15,8 +17,9 @@ use std::{
 const COARSEST: i64 = 2_500_000_000;
 /// Larger files are better not held twice, here and in the backing file system.
 const SMALL: u64 = 128 << 10;
-/// At which open for reading without a change between a file that the kernel could read by itself is kept in the page cache of the mount instead: each
-/// read of a backing file makes the next stat ask for its time of access (`fuse_file_accessed`, fs/fuse/passthrough.c).
+/// At which open for reading without a change between a file that the kernel could read by itself
+/// is kept in the page cache of the mount instead: each read of a backing file makes the next stat
+/// ask for its time of access (`fuse_file_accessed`, fs/fuse/passthrough.c).
 const OFTEN: u32 = 3;
 
 /// A file's or directory's last open.
@@ -37,7 +40,8 @@ struct Seen {
 pub struct Advice {
     /// What is cached is still right.
     pub keep: bool,
-    /// The page cache of the mount serves it better than the kernel's own reads of the backing file.
+    /// The page cache of the mount serves it better than the kernel's own reads of the backing
+    /// file.
     pub often_read: bool,
 }
 
@@ -79,8 +83,8 @@ impl History {
         }
     }
 
-    /// Whether the listing of directory `dir`, opened as `found` is now, may be kept. Not longer than the attributes that came with it, for a new one brings
-    /// them all at once.
+    /// Whether the listing of directory `dir`, opened as `found` is now, may be kept. Not longer
+    /// than the attributes that came with it, for a new one brings them all at once.
     pub fn open_directory(&self, dir: Node, found: &Attributes, valid: Validity) -> bool {
         let keep = self.open(dir, found, false).keep;
         let mut seen = self.seen();

@@ -1,14 +1,17 @@
-//! Acting as the caller: a server of root's, that other users may use, does file operations with their rights.
+//! Acting as the caller: a server of root's, that other users may use, does file operations with
+//! their rights.
 //!
-//! Of the thread alone: `setfsuid(2)` also takes the capabilities over files from a thread that is not root's any more (capabilities(7), "Effect of
-//! user ID changes on capabilities"), and gives them back. The umask is the thread's own after `unshare(CLONE_FS)`.
+//! Of the thread alone: `setfsuid(2)` also takes the capabilities over files from a thread that is
+//! not root's any more (capabilities(7), "Effect of user ID changes on capabilities"), and gives
+//! them back. The umask is the thread's own after `unshare(CLONE_FS)`.
 
 use crate::groups;
 use culvert::{Caller, Errno, Result};
 use culvert_sys::{nr, syscall};
 use std::fs;
 
-/// The caller of what the server does for itself: it opens again what somebody had opened, or reads a tree that shows the same to everybody.
+/// The caller of what the server does for itself: it opens again what somebody had opened, or reads
+/// a tree that shows the same to everybody.
 pub(crate) const SERVER: Caller<'static> = Caller {
     uid: 0,
     gid: 0,
@@ -23,8 +26,8 @@ pub(crate) const SERVER: Caller<'static> = Caller {
 pub struct Identity {
     /// Whether it changes at all: the server is root's.
     switches: bool,
-    /// Groups cannot be changed: in a user namespace that an ordinary user has made (user_namespaces(7), "Writing to uid_map"). Then only the server's own
-    /// user is served.
+    /// Groups cannot be changed: in a user namespace that an ordinary user has made
+    /// (user_namespaces(7), "Writing to uid_map"). Then only the server's own user is served.
     groups_are_fixed: bool,
     /// User and group now; the server's own at first. Supplementary groups are in [`groups`].
     current: (u32, u32),
@@ -76,7 +79,8 @@ impl Identity {
         self.become_user(self.server.0, self.server.1)
     }
 
-    /// Acts as `uid`, `gid` with the supplementary groups of thread `pid`, which may be left out at first, see [`groups`].
+    /// Acts as `uid`, `gid` with the supplementary groups of thread `pid`, which may be left out at
+    /// first, see [`groups`].
     pub fn caller(&mut self, uid: u32, gid: u32, pid: u32) -> Result<()> {
         if !self.switches {
             return Ok(());
@@ -96,8 +100,9 @@ impl Identity {
         self.become_user(uid, gid)
     }
 
-    /// Acts as `uid`, `gid` in what is made: it is theirs. What they may the kernel has judged, by ids that mean something else than the caller's own: so rights
-    /// and groups do not matter here, the thread may do what it could.
+    /// Acts as `uid`, `gid` in what is made: it is theirs. What they may the kernel has judged, by
+    /// ids that mean something else than the caller's own: so rights and groups do not matter here,
+    /// the thread may do what it could.
     pub fn maker(&mut self, uid: u32, gid: u32) -> Result<()> {
         if !self.switches {
             return Ok(());
@@ -216,8 +221,8 @@ impl Identity {
 pub(crate) const NOBODY: u32 = 65534;
 /// The right to leave set-user-ID and set-group-ID to files that are changed.
 const CAP_FSETID: u32 = 1 << 4;
-/// The right to use blocks that a file system reserves, and to go beyond quotas: root's right over files that setfsuid(2) neither takes nor gives back
-/// (`CAP_FS_MASK`, include/linux/capability.h).
+/// The right to use blocks that a file system reserves, and to go beyond quotas: root's right over
+/// files that setfsuid(2) neither takes nor gives back (`CAP_FS_MASK`, include/linux/capability.h).
 const CAP_SYS_RESOURCE: u32 = 1 << 24;
 /// What the kernel must not have when it writes for anybody who has a file open.
 const SPECIAL_RIGHTS: u32 = CAP_FSETID | CAP_SYS_RESOURCE;
@@ -231,7 +236,8 @@ fn set_effective(rights: u32, may: bool) -> Result<()> {
     // Twice effective, permitted and inheritable: the lower 32 capabilities and the upper ones.
     let mut sets = [[0_u32; 3]; 2];
     let arguments = [(&raw const header) as usize, (&raw mut sets) as usize];
-    // SAFETY: header and sets are as the kernel wants them in this version, and outlive the calls, which are about this thread alone.
+    // SAFETY: header and sets are as the kernel wants them in this version, and outlive the calls,
+    // which are about this thread alone.
     unsafe {
         syscall::call(nr::CAPGET, arguments)?;
         let [effective, permitted, _] = &mut sets[0];

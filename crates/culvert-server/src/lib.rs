@@ -1,11 +1,15 @@
-//! Serves a driver as a kernel mount: what is not intercepted (static and set-user-ID programs, other users, the kernel itself) reaches it through FUSE.
+//! Serves a driver as a kernel mount: what is not intercepted (static and set-user-ID programs,
+//! other users, the kernel itself) reaches it through FUSE.
 //!
-//! [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what both sides do ([`capabilities`]), [`Session::serve`] answers
-//! its requests with several threads until the mount is gone. What a request means is in `dispatch`, one function for each; the transport below is a
-//! trait ([`Transport`]), so that requests may come by other ways than reads of /dev/fuse.
+//! [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
+//! both sides do ([`capabilities`]), [`Session::serve`] answers its requests with several threads
+//! until the mount is gone. What a request means is in `dispatch`, one function for each; the
+//! transport below is a trait ([`Transport`]), so that requests may come by other ways than reads
+//! of /dev/fuse.
 //!
-//! A driver's node numbers are the kernel's, except that the root's is exchanged with 1 (`FUSE_ROOT_ID`). Every entry that the driver gives is
-//! one reference, as is every entry that the kernel gets, so that lookup counts are the driver's own: nothing is kept here for a node.
+//! A driver's node numbers are the kernel's, except that the root's is exchanged with 1
+//! (`FUSE_ROOT_ID`). Every entry that the driver gives is one reference, as is every entry that the
+//! kernel gets, so that lookup counts are the driver's own: nothing is kept here for a node.
 #![warn(missing_docs)]
 
 mod attributes;

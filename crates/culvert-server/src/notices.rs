@@ -1,7 +1,8 @@
 //! Changes that the driver learns of, and files that have become ready, told to the kernel.
 //!
-//! By a thread of its own, which exists where the driver tells of anything: the kernel takes a directory's lock to drop a name, and waits for pages that
-//! are being read to drop a file's, so who answers requests must never tell. It sleeps until there is something.
+//! By a thread of its own, which exists where the driver tells of anything: the kernel takes a
+//! directory's lock to drop a name, and waits for pages that are being read to drop a file's, so
+//! who answers requests must never tell. It sleeps until there is something.
 
 use crate::{attributes::Numbers, report::report, transport::Channel};
 use culvert::{Change, FileSystem, Node, Observed, Observer};
@@ -30,7 +31,8 @@ const DOUBT: u32 = 38;
 pub const EPOCH: u32 = 44;
 /// The version from which on nodes can be called unneeded (`FUSE_NOTIFY_PRUNE`, 7.45).
 const PRUNE: u32 = 45;
-/// How often the kernel is told of a node that it does not know yet, each time after twice as many milliseconds as before.
+/// How often the kernel is told of a node that it does not know yet, each time after twice as many
+/// milliseconds as before.
 const TRIES: u32 = 10;
 /// Nodes in one message.
 const BATCH: usize = 512;
@@ -169,7 +171,8 @@ pub struct Teller<'a> {
     transport: &'a dyn Channel,
     protocol: Protocol,
     numbers: Numbers,
-    /// Nodes that the kernel did not know, which have changed: an answer that brings it the node, as it was before, may be under way.
+    /// Nodes that the kernel did not know, which have changed: an answer that brings it the node,
+    /// as it was before, may be under way.
     unknown: BTreeMap<Node, Unknown>,
 }
 

@@ -1,7 +1,8 @@
-//! Backing files that the kernel reads and writes itself (FUSE passthrough): one counted number for each node.
+//! Backing files that the kernel reads and writes itself (FUSE passthrough): one counted number for
+//! each node.
 //!
-//! The kernel takes one backing file for a node, and no cached opens beside (EIO, fs/fuse/iomode.c). So the first open of a node decides for all
-//! that overlap with it.
+//! The kernel takes one backing file for a node, and no cached opens beside (EIO,
+//! fs/fuse/iomode.c). So the first open of a node decides for all that overlap with it.
 
 use crate::{room::shrink, transport::Channel};
 use culvert::Node;
@@ -33,8 +34,9 @@ struct Open {
 pub struct Backings(Mutex<HashMap<Node, Open>>);
 
 impl Backings {
-    /// Notes another open of `node`, whose data are in `file` if they are the kernel's, and which may be mapped for storing if it `stores`; the number of its
-    /// backing file when the kernel is to serve it.
+    /// Notes another open of `node`, whose data are in `file` if they are the kernel's, and which
+    /// may be mapped for storing if it `stores`; the number of its backing file when the kernel is
+    /// to serve it.
     pub fn open(
         &self,
         node: Node,
@@ -51,7 +53,8 @@ impl Backings {
                 open.mode
             }
             Entry::Vacant(free) => {
-                // Refused for many reasons (a stacked file system, no privilege): then requests serve it.
+                // Refused for many reasons (a stacked file system, no privilege): then requests
+                // serve it.
                 let number = file.and_then(|file| transport.register_backing(file).ok());
                 let mode = number.map_or(Mode::Cached, Mode::Backing);
                 free.insert(Open {

@@ -1,14 +1,19 @@
-//! Which threads wait for requests: as few as keep up with them, so that a program that asks one thing after the other is served by one thread that stays awake and
-//! warm, not by each in turn (the kernel wakes the one that has slept longest).
+//! Which threads wait for requests: as few as keep up with them, so that a program that asks one
+//! thing after the other is served by one thread that stays awake and warm, not by each in turn
+//! (the kernel wakes the one that has slept longest).
 //!
-//! A thread that finds a request at once, three times running, calls another in; one that finds nothing while others wait, rests. The last looks for
-//! requests a little longer without sleeping, because waking costs several times what most requests do, then sleeps in the kernel. It does so while that finds
-//! requests: where the program runs on the same processor, because others have the rest, or thinks for longer, looking is in vain, and sleep is better. Should it be
-//! held up by what it does (a driver that waits), the steward calls another in after two ticks, a new one if none rests: of requests that wait, however many,
-//! one more must still be taken, if only to hear that they are interrupted. The steward itself sleeps while nothing happens.
+//! A thread that finds a request at once, three times running, calls another in; one that finds
+//! nothing while others wait, rests. The last looks for requests a little longer without sleeping,
+//! because waking costs several times what most requests do, then sleeps in the kernel. It does so
+//! while that finds requests: where the program runs on the same processor, because others have the
+//! rest, or thinks for longer, looking is in vain, and sleep is better. Should it be held up by
+//! what it does (a driver that waits), the steward calls another in after two ticks, a new one if
+//! none rests: of requests that wait, however many, one more must still be taken, if only to hear
+//! that they are interrupted. The steward itself sleeps while nothing happens.
 //!
-//! Nothing here yields its processor: since Linux 6.18 sched_yield(2) gives a whole slice away (`yield_task_fair`, kernel/sched/fair.c), and who has yielded waits
-//! for milliseconds when it is wanted next.
+//! Nothing here yields its processor: since Linux 6.18 sched_yield(2) gives a whole slice away
+//! (`yield_task_fair`, kernel/sched/fair.c), and who has yielded waits for milliseconds when it is
+//! wanted next.
 
 use crate::{
     retry::Retry,
@@ -25,9 +30,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a thread looks for the next request before it sleeps: about what two wake-ups cost on a virtual machine.
+/// How long a thread looks for the next request before it sleeps: about what two wake-ups cost on a
+/// virtual machine.
 const AWAKE: Duration = Duration::from_micros(50);
-/// After one search in vain it sleeps at once for the next four requests, after two running for sixteen, and so on up to 4 to this power.
+/// After one search in vain it sleeps at once for the next four requests, after two running for
+/// sixteen, and so on up to 4 to this power.
 const PATIENCE: u32 = 5;
 /// A request that comes sooner than this to a thread that went to sleep was there already.
 const AT_ONCE: Duration = Duration::from_micros(2);
@@ -96,7 +103,8 @@ impl Pool {
         }
     }
 
-    /// The next request, in `buffer`; its length, 0 when the connection has ended. `give_back` is called when a thread rests while nothing happens.
+    /// The next request, in `buffer`; its length, 0 when the connection has ended. `give_back` is
+    /// called when a thread rests while nothing happens.
     ///
     /// # Errors
     /// The channel is broken.
@@ -173,7 +181,8 @@ impl Pool {
         transport.receive(buffer)
     }
 
-    /// A request was there at once, or was not: several that were mean that another thread has something to do.
+    /// A request was there at once, or was not: several that were mean that another thread has
+    /// something to do.
     fn at_once(&self, turn: &mut Turn, was: bool) {
         turn.backlog = if was { turn.backlog + 1 } else { 0 };
         if turn.backlog >= BACKLOG {
@@ -265,7 +274,8 @@ impl Pool {
         self.tell_steward();
     }
 
-    /// A thread more for requests that wait for one, if `start` makes one; where it fails, it is tried again in time.
+    /// A thread more for requests that wait for one, if `start` makes one; where it fails, it is
+    /// tried again in time.
     fn start(&self, start: &mut impl FnMut() -> io::Result<bool>, retry: &mut Retry) -> bool {
         if !retry.wait(Instant::now()).is_zero() {
             return false;
@@ -283,7 +293,8 @@ impl Pool {
         }
     }
 
-    /// The steward's life: until the connection ends. `start` starts a thread more; false: there may be no more.
+    /// The steward's life: until the connection ends. `start` starts a thread more; false: there
+    /// may be no more.
     pub fn watch(&self, mut start: impl FnMut() -> io::Result<bool>) {
         let mut retry = Retry::default();
         *self.steward.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
@@ -361,7 +372,8 @@ mod tests {
         Room::new(1, 0).expect("memory")
     }
 
-    /// Runs `threads` threads of a pool; `serve` does what a request asks. Ends when the sender that `feed` gets is dropped.
+    /// Runs `threads` threads of a pool; `serve` does what a request asks. Ends when the sender
+    /// that `feed` gets is dropped.
     fn run(threads: usize, serve: impl Fn(usize) + Sync, feed: impl FnOnce(mpsc::Sender<usize>)) {
         let (sender, receiver) = mpsc::channel();
         let queue = std::sync::Arc::new(Queue(Mutex::new(receiver)));
@@ -395,7 +407,8 @@ mod tests {
         assert_eq!(sum.load(SeqCst), 10_000 * 10_001 / 2);
     }
 
-    /// The same with fewer threads than requests: the steward starts what is missing, again where it cannot at first.
+    /// The same with fewer threads than requests: the steward starts what is missing, again where
+    /// it cannot at first.
     #[test]
     fn threads_are_started_for_requests_that_wait() {
         const COUNT: usize = 6;

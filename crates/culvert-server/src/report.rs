@@ -1,4 +1,5 @@
-//! What goes wrong, for the log: standard error, which `culvert mount` leads where the user wants it.
+//! What goes wrong, for the log: standard error, which `culvert mount` leads where the user wants
+//! it.
 
 use std::{
     fmt,

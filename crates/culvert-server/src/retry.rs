@@ -1,4 +1,5 @@
-//! What could not be done for want of something: tried again, less and less often, and reported as seldom.
+//! What could not be done for want of something: tried again, less and less often, and reported as
+//! seldom.
 
 use crate::report::report;
 use std::{

@@ -14,14 +14,18 @@ pub struct Room {
 
 const PAGE: usize = 4096;
 
-/// How many bytes of the room for a request are always there: most requests whole, writes of 128 KiB among them.
+/// How many bytes of the room for a request are always there: most requests whole, writes of 128
+/// KiB among them.
 ///
-/// A server that is killed may still take a request, just before its threads end. Where that has to be put into a page that is not there the kernel gives up
-/// and fails the request (EIO, `fuse_dev_do_read`, fs/fuse/dev.c), although the next server would have been told of it (`FUSE_NOTIFY_RESEND`).
+/// A server that is killed may still take a request, just before its threads end. Where that has to
+/// be put into a page that is not there the kernel gives up and fails the request (EIO,
+/// `fuse_dev_do_read`, fs/fuse/dev.c), although the next server would have been told of it
+/// (`FUSE_NOTIFY_RESEND`).
 pub const REQUEST: usize = 34 * PAGE;
 
 impl Room {
-    /// `length` bytes, zero, of which memory is used for the first `kept`, a multiple of a page, and as far as they are written.
+    /// `length` bytes, zero, of which memory is used for the first `kept`, a multiple of a page,
+    /// and as far as they are written.
     ///
     /// # Errors
     /// No memory.
@@ -42,9 +46,11 @@ impl Room {
         Ok(room)
     }
 
-    /// Gives the memory back, but for what is always there; those bytes are as they were, the others zero.
+    /// Gives the memory back, but for what is always there; those bytes are as they were, the
+    /// others zero.
     pub fn give_back(&mut self) {
-        // SAFETY: the mapping is ours, and nobody has a reference into it. A refusal leaves everything as it was.
+        // SAFETY: the mapping is ours, and nobody has a reference into it. A refusal leaves
+        // everything as it was.
         let _ = unsafe {
             let behind = self.place.add(self.kept);
             madvise(
@@ -85,8 +91,9 @@ unsafe extern "C" {
     fn mallopt(parameter: i32, value: i32) -> i32;
 }
 
-/// Has the allocator keep everything in one place, before there are threads: of the others that it would make for them [`trim`] does not give back what lies
-/// at the end (`mtrim`, malloc/malloc.c). What most requests need is in each thread's own cache all the same.
+/// Has the allocator keep everything in one place, before there are threads: of the others that it
+/// would make for them [`trim`] does not give back what lies at the end (`mtrim`, malloc/malloc.c).
+/// What most requests need is in each thread's own cache all the same.
 pub fn keep_together() {
     #[cfg(target_env = "gnu")]
     {
@@ -96,7 +103,8 @@ pub fn keep_together() {
     }
 }
 
-/// Gives what the allocator holds and nobody uses back to the system: it keeps what many nodes took for ever else (malloc_trim(3)).
+/// Gives what the allocator holds and nobody uses back to the system: it keeps what many nodes took
+/// for ever else (malloc_trim(3)).
 pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: may be called at any time, by any thread.

@@ -56,7 +56,8 @@ pub struct Settings {
     pub with: Vec<String>,
     /// The mount is read-only, whatever the driver could.
     pub read_only: bool,
-    /// How long names and attributes may be believed after others than this mount have changed them; none: as the driver says.
+    /// How long names and attributes may be believed after others than this mount have changed
+    /// them; none: as the driver says.
     pub valid: Option<Duration>,
     /// The same for names that do not exist.
     pub absent: Option<Duration>,
@@ -64,7 +65,8 @@ pub struct Settings {
     pub threads: usize,
     /// Every request is printed to standard error.
     pub trace: bool,
-    /// What outlives this server, should it be killed, and what an earlier one has left. Its channels are the session's.
+    /// What outlives this server, should it be killed, and what an earlier one has left. Its
+    /// channels are the session's.
     pub estate: Option<&'static Estate>,
     /// Where it is counted what is done.
     pub counters: Option<&'static Counters>,
@@ -164,7 +166,8 @@ impl Session {
         let observed = notices.as_ref().map_or(Observed::Never, |notices| {
             filesystem.observe(Arc::clone(notices) as Arc<dyn Observer>)
         });
-        // Without a word for "everything" what an overflowing list of changes held would be believed on.
+        // Without a word for "everything" what an overflowing list of changes held would be
+        // believed on.
         let seen = matches!(observed, Observed::Descriptor(_));
         let tells = !seen || protocol.minor >= notices::EPOCH;
         let validity = belief::chosen(&*filesystem, &settings);
@@ -205,7 +208,8 @@ impl Session {
 
     /// Answers requests until the mount is gone. `transport` is the channel that INIT came by.
     ///
-    /// When it ends otherwise, and there is an estate, the session is to be left ([`Session::leave`]), not dropped.
+    /// When it ends otherwise, and there is an estate, the session is to be left
+    /// ([`Session::leave`]), not dropped.
     pub fn serve(&self, transport: Box<dyn Transport>) -> Ended {
         room::keep_together();
         let threads = self.settings.threads();
@@ -256,8 +260,8 @@ impl Session {
         channels.push(transport);
         // Those of threads that an earlier server has added.
         let mut left = channels.split_off(channels.len().min(threads));
-        // By the device come only FORGET and INTERRUPT where there are rings: nobody waits for them,
-        // and a thread that stays awake would take the processor from those who do wait.
+        // By the device come only FORGET and INTERRUPT where there are rings: nobody waits for
+        // them, and a thread that stays awake would take the processor from those who do wait.
         let stays_awake = rings.is_none() && !self.settings.without(capabilities::STAY_AWAKE);
         let pool = Pool::new(stays_awake);
         let (pool, rings) = (&pool, rings.as_ref());
@@ -337,12 +341,14 @@ impl Session {
         ended
     }
 
-    /// Leaves what is open to the next server: to drop the session would close it, while the estate says that it is open.
+    /// Leaves what is open to the next server: to drop the session would close it, while the estate
+    /// says that it is open.
     pub fn leave(self) {
         std::mem::forget(self);
     }
 
-    /// A channel for a thread more. None: no descriptor was left for it at the start, so there will be none.
+    /// A channel for a thread more. None: no descriptor was left for it at the start, so there will
+    /// be none.
     fn another(&self, spare: Option<&dyn Transport>) -> io::Result<Option<Box<dyn Transport>>> {
         Ok(match self.settings.estate {
             Some(estate) => Some(Box::new(estate.another_channel()?)),

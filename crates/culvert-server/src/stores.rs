@@ -1,7 +1,8 @@
 //! Files into whose pages the kernel may have stored what no WRITE has brought yet.
 //!
-//! A store by a mapping is brought at msync(2) or munmap(2), or when the kernel likes, but LSEEK is sent without it (`fuse_lseek`, fs/fuse/file.c). Whoever skips what the
-//! driver calls a hole, as cp(1) does, would lose the store.
+//! A store by a mapping is brought at msync(2) or munmap(2), or when the kernel likes, but LSEEK is
+//! sent without it (`fuse_lseek`, fs/fuse/file.c). Whoever skips what the driver calls a hole, as
+//! cp(1) does, would lose the store.
 
 use crate::room::shrink;
 use culvert::Node;

@@ -11,12 +11,14 @@ use culvert::{Errno, Error, File, Node, OpenFlags, Opened, OpenedDirectory, Resu
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 impl Session {
-    /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is closed.
+    /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is
+    /// closed.
     pub(crate) fn take_over(&self) {
         let Some(estate) = self.settings.estate else {
             return;
         };
-        // The driver of before would have woken who waits: they ask this one, also of files that are lost below.
+        // The driver of before would have woken who waits: they ask this one, also of files that
+        // are lost below.
         if let Some(notices) = &self.notices {
             estate
                 .files()

@@ -37,7 +37,8 @@ pub trait Channel {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Makes the file open in `file` one that the kernel reads and writes itself (passthrough); its number.
+    /// Makes the file open in `file` one that the kernel reads and writes itself (passthrough); its
+    /// number.
     ///
     /// # Errors
     /// The kernel refuses, or this transport has no such thing: the default.
@@ -54,21 +55,25 @@ pub trait Channel {
     /// This channel for another thread, which answers a request that came by it.
     ///
     /// # Errors
-    /// No descriptor is left, or requests that are not answered soon would keep this one from others.
+    /// No descriptor is left, or requests that are not answered soon would keep this one from
+    /// others.
     fn owned(&self) -> io::Result<Box<dyn Channel + Send>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// A channel of a connection with the kernel (or who plays it) that requests come by, too. Each thread has its own.
+/// A channel of a connection with the kernel (or who plays it) that requests come by, too. Each
+/// thread has its own.
 pub trait Transport: Channel + Send {
-    /// Waits for the next request and puts it into `buffer`; its length, 0 when the connection has ended.
+    /// Waits for the next request and puts it into `buffer`; its length, 0 when the connection has
+    /// ended.
     ///
     /// # Errors
     /// The channel is broken.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// The next request if there is one: its length. None: nothing yet, or this transport cannot tell.
+    /// The next request if there is one: its length. None: nothing yet, or this transport cannot
+    /// tell.
     ///
     /// # Errors
     /// The channel is broken.
@@ -113,8 +118,8 @@ impl AsFd for Device {
 #[derive(Debug)]
 pub struct DeviceFuse {
     device: Device,
-    /// Whether `O_NONBLOCK` is set; not known before it was, for a server that was killed may have left it so. The description is this thread's alone, see
-    /// [`Transport::another`].
+    /// Whether `O_NONBLOCK` is set; not known before it was, for a server that was killed may have
+    /// left it so. The description is this thread's alone, see [`Transport::another`].
     hasty: Cell<Option<bool>>,
 }
 
@@ -152,7 +157,8 @@ impl DeviceFuse {
         self.device.as_fd()
     }
 
-    /// Whether reads return at once when there is no request. Two cheap calls around each sleep; poll(2) would wake all threads for each request.
+    /// Whether reads return at once when there is no request. Two cheap calls around each sleep;
+    /// poll(2) would wake all threads for each request.
     fn set_hasty(&self, hasty: bool) -> io::Result<()> {
         if self.hasty.replace(Some(hasty)) != Some(hasty) {
             let nonblocking = if hasty {
@@ -227,7 +233,8 @@ impl Transport for DeviceFuse {
         loop {
             match self.read(buffer) {
                 Ok(length) => return Ok(length),
-                // ENOENT: the request was interrupted before it was read (fuse_dev_do_read, fs/fuse/dev.c).
+                // ENOENT: the request was interrupted before it was read (fuse_dev_do_read,
+                // fs/fuse/dev.c).
                 Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -254,7 +261,8 @@ impl Transport for DeviceFuse {
 
 impl Channel for DeviceFuse {
     fn owned(&self) -> io::Result<Box<dyn Channel + Send>> {
-        // The description is the same: a request is answered by the one that it was read from (`fuse_dev_do_write`, fs/fuse/dev.c).
+        // The description is the same: a request is answered by the one that it was read from
+        // (`fuse_dev_do_write`, fs/fuse/dev.c).
         Ok(Box::new(Self::new(self.descriptor().try_clone_to_owned()?)))
     }
 
@@ -269,7 +277,8 @@ impl Channel for DeviceFuse {
     fn notify(&self, message: &Message<'_>) -> io::Result<bool> {
         match self.write(message) {
             Err(Errno::NOENT) => Ok(false),
-            // A removed directory that is not empty here, or mounted on: it was dropped as far as it could be. Or the mount is gone.
+            // A removed directory that is not empty here, or mounted on: it was dropped as far as
+            // it could be. Or the mount is gone.
             Ok(_) | Err(Errno::NOTEMPTY | Errno::BUSY | Errno::NODEV | Errno::CONNABORTED) => {
                 Ok(true)
             }

@@ -1,4 +1,5 @@
-//! Files that are read without having been opened: where OPEN was answered with ENOSYS, the kernel sends no more of them, and READ names the node alone.
+//! Files that are read without having been opened: where OPEN was answered with ENOSYS, the kernel
+//! sends no more of them, and READ names the node alone.
 
 use crate::dispatch::OpenFile;
 use culvert::{Node, Result};
@@ -7,7 +8,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How many are kept open. What the kernel reads stays in its page cache, so only files that are being read just now are asked for.
+/// How many are kept open. What the kernel reads stays in its page cache, so only files that are
+/// being read just now are asked for.
 const MOST: usize = 32;
 
 /// The files read last.

@@ -5,11 +5,13 @@ use crate::{nr, syscall};
 const SIGABRT: usize = 6;
 const SIG_UNBLOCK: usize = 1;
 
-/// Ends the process as abort(3) does where nobody handles SIGABRT: with its default action, whether the program handles, ignores or blocks it.
+/// Ends the process as abort(3) does where nobody handles SIGABRT: with its default action, whether
+/// the program handles, ignores or blocks it.
 pub fn abort() -> ! {
     let default = [0usize; 4];
     let mask = 1u64 << (SIGABRT - 1);
-    // SAFETY: action and mask are structures of ours, in the kernel's layout; the signal goes to this thread; exits should that not end it.
+    // SAFETY: action and mask are structures of ours, in the kernel's layout; the signal goes to
+    // this thread; exits should that not end it.
     unsafe {
         syscall::raw(
             nr::RT_SIGACTION,

@@ -16,7 +16,8 @@ pub struct Clock(Option<GetTime>);
 impl Clock {
     /// The clock of this process; by system calls where the vDSO cannot be found.
     pub fn new() -> Self {
-        // SAFETY: the address is the kernel's own word for where the vDSO is mapped, for as long as the process lives.
+        // SAFETY: the address is the kernel's own word for where the vDSO is mapped, for as long as
+        // the process lives.
         Self(vdso().and_then(|base| unsafe { find(base, c"__vdso_clock_gettime") }))
     }
 

@@ -24,7 +24,8 @@ impl Errno {
         -(self.0 as isize)
     }
 
-    /// Splits a kernel return value: -4095..=-1 is an error, everything else a result (`IS_ERR_VALUE`).
+    /// Splits a kernel return value: -4095..=-1 is an error, everything else a result
+    /// (`IS_ERR_VALUE`).
     #[inline]
     pub const fn check(result: isize) -> Result<usize, Self> {
         if result < 0 && result >= -4095 {

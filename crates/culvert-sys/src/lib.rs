@@ -1,7 +1,8 @@
 //! System calls, errno values and locks without libc.
 //!
-//! Everything here may run inside a system-call hook of a foreign process: nothing allocates through the
-//! program's malloc, nothing touches `errno`, nothing calls libc, so nothing can re-enter the hook.
+//! Everything here may run inside a system-call hook of a foreign process: nothing allocates
+//! through the program's malloc, nothing touches `errno`, nothing calls libc, so nothing can
+//! re-enter the hook.
 #![no_std]
 
 mod abort;

@@ -1,12 +1,14 @@
 //! Futex locks for code inside hooks: no poisoning, no thread-local state, no libc (futex(2)).
 //!
-//! They are process-private. Fork is made safe by the interception engine, which lets no other thread be inside a hook while the
-//! process forks, but those that wait there with no lock held ([`waits`]): so no lock is ever copied held.
+//! They are process-private. Fork is made safe by the interception engine, which lets no other
+//! thread be inside a hook while the process forks, but those that wait there with no lock held
+//! ([`waits`]): so no lock is ever copied held.
 
 use crate::{nr, syscall, waits};
 use core::sync::atomic::{AtomicU32, Ordering::*};
 
-/// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky", mutex 2).
+/// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky",
+/// mutex 2).
 pub struct RawFutex(AtomicU32);
 
 const FUTEX_WAIT_PRIVATE: usize = 128;
@@ -74,7 +76,8 @@ unsafe impl lock_api::RawMutex for RawFutex {
     }
 }
 
-/// Releases a lock that a thread has taken which is not there any more: the process is a forked child.
+/// Releases a lock that a thread has taken which is not there any more: the process is a forked
+/// child.
 ///
 /// # Safety
 /// The lock is held, and nobody will use or release what its holder had.
@@ -122,7 +125,8 @@ impl<T> OnceCell<T> {
         unsafe { (*self.value.get()).as_ref() }
     }
 
-    /// The value; `make` runs once, under a lock, when there is none. After an error the next call tries again.
+    /// The value; `make` runs once, under a lock, when there is none. After an error the next call
+    /// tries again.
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if self.get().is_none() {
             let _guard = self.lock.lock();

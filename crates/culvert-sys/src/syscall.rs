@@ -1,5 +1,5 @@
-//! The system-call instruction (syscall(2); x86-64 ABI: number in rax, arguments in rdi, rsi, rdx, r10, r8, r9;
-//! rcx and r11 are lost).
+//! The system-call instruction (syscall(2); x86-64 ABI: number in rax, arguments in rdi, rsi, rdx,
+//! r10, r8, r9; rcx and r11 are lost).
 
 use crate::Errno;
 use core::{
@@ -13,8 +13,9 @@ pub type Gate = fn(usize, &[usize; 6]) -> bool;
 
 static GATE: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// From here on only what `gate` allows reaches the kernel; the rest is ENOSYS. Under a seccomp filter of the program's a call that it never made would
-/// end it, or raise a signal that it does not expect.
+/// From here on only what `gate` allows reaches the kernel; the rest is ENOSYS. Under a seccomp
+/// filter of the program's a call that it never made would end it, or raise a signal that it does
+/// not expect.
 pub fn ask_first(gate: Gate) {
     GATE.store(gate as *mut (), Release);
 }
@@ -37,15 +38,16 @@ fn asked(gate: *mut (), number: usize, args: &[usize; 6]) -> bool {
 /// Executes system call `number` with six arguments and returns what the kernel left in rax.
 ///
 /// # Safety
-/// As dangerous as the call itself: pointers must be valid for what the kernel does with them, and the caller answers for
-/// every effect on the process.
+/// As dangerous as the call itself: pointers must be valid for what the kernel does with them, and
+/// the caller answers for every effect on the process.
 #[inline(always)]
 pub unsafe fn raw(number: usize, args: [usize; 6]) -> isize {
     if is_stopped(number, &args) {
         return Errno::ENOSYS.negated();
     }
     let result: isize;
-    // SAFETY: the ABI above; memory is clobbered by default, the red zone is left alone by the instruction.
+    // SAFETY: the ABI above; memory is clobbered by default, the red zone is left alone by the
+    // instruction.
     unsafe {
         asm!("syscall", inlateout("rax") number as isize => result, in("rdi") args[0], in("rsi") args[1], in("rdx") args[2],
             in("r10") args[3], in("r8") args[4], in("r9") args[5], lateout("rcx") _, lateout("r11") _, options(nostack));

@@ -1,16 +1,20 @@
 //! Which directories a process believes: those that only its own user can have filled.
 //!
-//! A run directory comes by a name, from the environment or from a place where everybody may make names, so that another user may have made it. The one rule:
-//! a directory is *trusted* if
+//! A run directory comes by a name, from the environment or from a place where everybody may make
+//! names, so that another user may have made it. The one rule: a directory is *trusted* if
 //!
-//! - its owner is the effective user, its mode 0700, and no symbolic link was followed on the way to it ([`directory`]); or
-//! - it came as a descriptor that was inherited, and is root's or the effective user's own, mode 0700, and open for reading ([`inherited`]): nobody but its
-//!   owner, or root, can have opened it so, and each process between them was given it.
+//! - its owner is the effective user, its mode 0700, and no symbolic link was followed on the way
+//!   to it ([`directory`]); or
+//! - it came as a descriptor that was inherited, and is root's or the effective user's own, mode
+//!   0700, and open for reading ([`inherited`]): nobody but its owner, or root, can have opened it
+//!   so, and each process between them was given it.
 //!
-//! Its files are opened below its descriptor, follow no links, wait for nobody, and are regular files of the directory's owner (`file`).
+//! Its files are opened below its descriptor, follow no links, wait for nobody, and are regular
+//! files of the directory's owner (`file`).
 //!
-//! The numbers of users are not enough: in a user namespace that does not map it, each owner is shown as the overflow user (65534, user_namespaces(7)), and
-//! so is a process. `O_NOATIME` makes the kernel compare the users themselves (open(2); `inode_owner_or_capable` of fs/inode.c).
+//! The numbers of users are not enough: in a user namespace that does not map it, each owner is
+//! shown as the overflow user (65534, user_namespaces(7)), and so is a process. `O_NOATIME` makes
+//! the kernel compare the users themselves (open(2); `inode_owner_or_capable` of fs/inode.c).
 
 use crate::raw::general::stat;
 use crate::{Errno, nr, syscall};
@@ -128,9 +132,11 @@ pub fn user() -> u32 {
     unsafe { syscall::raw(nr::GETEUID, [0; 6]) as u32 }
 }
 
-/// The directory `path` (absolute), if it is trusted as one of user `owner`: the effective user, except where root asks about somebody.
+/// The directory `path` (absolute), if it is trusted as one of user `owner`: the effective user,
+/// except where root asks about somebody.
 pub fn directory(path: &CStr, owner: u32) -> Result<Opened, Why> {
-    // `struct open_how`, and RESOLVE_NO_SYMLINKS: also none on the way, which somebody could lead elsewhere later.
+    // `struct open_how`, and RESOLVE_NO_SYMLINKS: also none on the way, which somebody could lead
+    // elsewhere later.
     const RESOLVE_NO_SYMLINKS: u64 = 4;
     let flags = O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME;
     let how = [flags as u64, 0, RESOLVE_NO_SYMLINKS];
@@ -152,7 +158,8 @@ pub fn directory(path: &CStr, owner: u32) -> Result<Opened, Why> {
     }
 }
 
-/// openat2(2) with RESOLVE_NO_SYMLINKS of the absolute directory `path`, one component after the other.
+/// openat2(2) with RESOLVE_NO_SYMLINKS of the absolute directory `path`, one component after the
+/// other.
 fn step_by_step(path: &CStr, flags: usize) -> Result<usize, Errno> {
     const NAME_MAX: usize = 255;
     let open = |parent: i32, name: &CStr, flags: usize| {
@@ -184,10 +191,12 @@ fn step_by_step(path: &CStr, flags: usize) -> Result<usize, Errno> {
     last
 }
 
-/// Whether the directory that is open in `number`, which this process has inherited, is trusted. The descriptor stays the caller's.
+/// Whether the directory that is open in `number`, which this process has inherited, is trusted.
+/// The descriptor stays the caller's.
 ///
-/// A process that has given up root's rights, and what it executes, can still tell root's directory from one that anybody could have left open for it: only who
-/// may read a directory with mode 0700 can open it for more than `O_PATH`.
+/// A process that has given up root's rights, and what it executes, can still tell root's directory
+/// from one that anybody could have left open for it: only who may read a directory with mode 0700
+/// can open it for more than `O_PATH`.
 pub fn inherited(number: i32) -> Result<(), Why> {
     const F_GETFL: usize = 3;
     // SAFETY: takes no memory.
@@ -212,7 +221,8 @@ pub fn inherited(number: i32) -> Result<(), Why> {
     }
 }
 
-/// The regular file `name` (one component) of the trusted directory `directory`, opened with `flags`: none of O_CREAT.
+/// The regular file `name` (one component) of the trusted directory `directory`, opened with
+/// `flags`: none of O_CREAT.
 pub fn file(directory: &Opened, name: &CStr, flags: usize) -> Result<Opened, Why> {
     let arguments = [
         directory.number as usize,
@@ -235,8 +245,9 @@ pub fn file(directory: &Opened, name: &CStr, flags: usize) -> Result<Opened, Why
     }
 }
 
-/// The `struct stat` of the regular file that is open in `number`, a description of this process's own, if it is one of this user's or of root's that only they
-/// may write: so are caches, which everybody may read.
+/// The `struct stat` of the regular file that is open in `number`, a description of this process's
+/// own, if it is one of this user's or of root's that only they may write: so are caches, which
+/// everybody may read.
 pub fn kept(number: i32) -> Result<stat, Why> {
     const F_SETFL: usize = 4;
     /// DEFAULT_OVERFLOWUID (include/linux/highuid.h).
@@ -255,8 +266,9 @@ pub fn kept(number: i32) -> Result<stat, Why> {
     }
 }
 
-/// Makes the directory `name` (one component) in the one that is open in `parent`, for the effective user alone: as [`directory`] asks for it. One that is there
-/// already is looked at in the same way, and left as it is.
+/// Makes the directory `name` (one component) in the one that is open in `parent`, for the
+/// effective user alone: as [`directory`] asks for it. One that is there already is looked at in
+/// the same way, and left as it is.
 ///
 /// The caller's umask must leave the owner's rights: they are needed to open it.
 pub fn make_directory(parent: i32, name: &CStr) -> Result<Opened, Why> {
@@ -276,7 +288,8 @@ pub fn make_directory(parent: i32, name: &CStr) -> Result<Opened, Why> {
         Err(errno) => return Err(refusal(parent, name, user(), errno)),
     };
     let found = &opened.found;
-    // A default ACL or a set-group-ID directory has its own say. Who has put another in its place meanwhile keeps it.
+    // A default ACL or a set-group-ID directory has its own say. Who has put another in its place
+    // meanwhile keeps it.
     if new && found.st_uid == user() && found.st_mode & 0o7777 != MODE as u32 {
         // SAFETY: takes no memory.
         unsafe { syscall::call(nr::FCHMOD, [opened.number as usize, MODE]) }
@@ -286,7 +299,8 @@ pub fn make_directory(parent: i32, name: &CStr) -> Result<Opened, Why> {
     private(opened, user())
 }
 
-/// Why the kernel has answered `errno` to who wanted to open the directory `path` (below `parent`) of `owner`: whose is it, where that can be told.
+/// Why the kernel has answered `errno` to who wanted to open the directory `path` (below `parent`)
+/// of `owner`: whose is it, where that can be told.
 fn refusal(parent: i32, path: &CStr, owner: u32, errno: Errno) -> Why {
     let at = [
         parent as usize,

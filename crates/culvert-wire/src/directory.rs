@@ -41,7 +41,8 @@ impl<'a> DirectoryWriter<'a> {
         self.parts(&[], entry)
     }
 
-    /// Adds a name and what it leads to (READDIRPLUS); node 0 says nothing about that. False when it does not fit.
+    /// Adds a name and what it leads to (READDIRPLUS); node 0 says nothing about that. False when
+    /// it does not fit.
     pub fn add_plus(&mut self, found: &EntryOut, entry: &WireEntry<'_>) -> bool {
         self.parts(found.bytes(), entry)
     }
@@ -79,11 +80,13 @@ impl<'a> DirectoryWriter<'a> {
 #[derive(Clone, Debug)]
 pub struct DirectoryEntries<'a>(pub &'a [u8]);
 
-/// The names in READDIRPLUS's answer, and what they lead to. Ends at the first that is malformed, with the error.
+/// The names in READDIRPLUS's answer, and what they lead to. Ends at the first that is malformed,
+/// with the error.
 #[derive(Clone, Debug)]
 pub struct DirectoryEntriesPlus<'a>(pub &'a [u8]);
 
-/// The name at the start of `bytes`, `before` bytes of another structure in front of it, and what follows.
+/// The name at the start of `bytes`, `before` bytes of another structure in front of it, and what
+/// follows.
 fn take(bytes: &[u8], before: usize) -> Result<(WireEntry<'_>, &[u8]), Malformed> {
     let start = before + size_of::<Dirent>();
     let head = bytes.get(before..start).ok_or(Malformed::TooShort)?;

@@ -1,5 +1,5 @@
-//! What the kernel adds to requests that make a file: the security context that the new file shall have, and the one supplementary group of the caller that
-//! decides about set-group-ID.
+//! What the kernel adds to requests that make a file: the security context that the new file shall
+//! have, and the one supplementary group of the caller that decides about set-group-ID.
 
 use crate::{
     Malformed, Plain,
@@ -11,7 +11,8 @@ const GROUPS: u32 = 32;
 /// `FUSE_MAX_NR_SECCTX`.
 const MAXIMUM_CONTEXTS: u32 = 31;
 
-/// The extensions of a request: a sequence of headers with their bytes, each a multiple of 8 long. Checked when made.
+/// The extensions of a request: a sequence of headers with their bytes, each a multiple of 8 long.
+/// Checked when made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions<'a>(&'a [u8]);
 
@@ -125,7 +126,8 @@ impl<'a> SecurityContexts<'a> {
     }
 }
 
-/// The first context of `bytes`, and what follows it: each is padded to a multiple of 8 (`get_security_context`, fs/fuse/dir.c).
+/// The first context of `bytes`, and what follows it: each is padded to a multiple of 8
+/// (`get_security_context`, fs/fuse/dir.c).
 fn context(bytes: &[u8]) -> Option<(SecurityContext<'_>, &[u8])> {
     let head = bytes.get(..size_of::<Secctx>())?;
     let size = Secctx::from_prefix(head).size as usize;
@@ -148,7 +150,8 @@ impl<'a> Groups<'a> {
 }
 
 impl Extension<'_> {
-    /// Writes the extension "these groups" to the start of `out` and returns its length; none when it does not fit.
+    /// Writes the extension "these groups" to the start of `out` and returns its length; none when
+    /// it does not fit.
     pub fn write_groups(groups: &[u32], out: &mut [u8]) -> Option<usize> {
         let length =
             (size_of::<ExtHeader>() + 4 + groups.len().checked_mul(4)?).next_multiple_of(8);
@@ -171,7 +174,8 @@ impl Extension<'_> {
         Some(length)
     }
 
-    /// Writes the extension "these security contexts" to the start of `out` and returns its length; none when it does not fit.
+    /// Writes the extension "these security contexts" to the start of `out` and returns its length;
+    /// none when it does not fit.
     pub fn write_security(contexts: &[SecurityContext<'_>], out: &mut [u8]) -> Option<usize> {
         let count = u32::try_from(contexts.len()).ok();
         let count = count.filter(|&count| count <= MAXIMUM_CONTEXTS)?;

@@ -14,7 +14,8 @@ pub(crate) trait Field<'a>: Sized {
     fn put(&self, message: &mut Message<'a>, input: &crate::Protocol);
 }
 
-/// A name in a directory: one component, as the driver API wants it. Not empty, no slash, no NUL, neither `.` nor `..`; any length.
+/// A name in a directory: one component, as the driver API wants it. Not empty, no slash, no NUL,
+/// neither `.` nor `..`; any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a>(&'a [u8]);
 
@@ -164,7 +165,8 @@ impl<'a> Field<'a> for InitIn {
 }
 
 impl<'a> Field<'a> for InitOut {
-    /// At least the two version numbers (`FUSE_COMPAT_INIT_OUT_SIZE`), all that a server of another major version says.
+    /// At least the two version numbers (`FUSE_COMPAT_INIT_OUT_SIZE`), all that a server of another
+    /// major version says.
     fn take(input: &mut Input<'a>) -> Result<Self, Malformed> {
         take_init(input, 8)
     }

@@ -1,6 +1,7 @@
 //! What INIT negotiates.
 
-/// Bits of `fuse_init_in` and `fuse_init_out`: `flags` below, `flags2` above bit 32 (`FUSE_*` of `include/uapi/linux/fuse.h`).
+/// Bits of `fuse_init_in` and `fuse_init_out`: `flags` below, `flags2` above bit 32 (`FUSE_*` of
+/// `include/uapi/linux/fuse.h`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InitFlags(pub u64);
 

@@ -1,19 +1,24 @@
-//! The FUSE protocol (`include/uapi/linux/fuse.h`), every message typed once and used in both directions.
+//! The FUSE protocol (`include/uapi/linux/fuse.h`), every message typed once and used in both
+//! directions.
 //!
 //! | half | takes | gives |
 //! |---|---|---|
 //! | server | [`Request::decode`] | [`Reply::encode`], [`Notification::encode`] |
 //! | client (the kernel's part) | [`Reply::decode`], [`Notification::decode`] | [`Request::encode`] |
 //!
-//! Decoding copies neither names nor data: they are borrowed from the buffer. Encoding gives a [`Message`]: fixed parts by value, names and data borrowed, to
-//! be written by one writev(2). Nothing allocates, nothing panics, and no number that a peer sent is believed before it was compared with the bytes
-//! that are there: a hostile peer gets an error ([`Malformed`]).
+//! Decoding copies neither names nor data: they are borrowed from the buffer. Encoding gives a
+//! [`Message`]: fixed parts by value, names and data borrowed, to be written by one writev(2).
+//! Nothing allocates, nothing panics, and no number that a peer sent is believed before it was
+//! compared with the bytes that are there: a hostile peer gets an error ([`Malformed`]).
 //!
-//! Versions 7.[`OLDEST_MINOR`] (Linux 5.4) to 7.[`NEWEST_MINOR`] (Linux 6.18) are spoken. What differs between them is said by [`Protocol`], which
-//! INIT negotiates. The sizes from before 7.9 and 7.23 (`FUSE_COMPAT_*`) cannot occur any more and are not known here.
+//! Versions 7.[`OLDEST_MINOR`] (Linux 5.4) to 7.[`NEWEST_MINOR`] (Linux 6.18) are spoken. What
+//! differs between them is said by [`Protocol`], which INIT negotiates. The sizes from before 7.9
+//! and 7.23 (`FUSE_COMPAT_*`) cannot occur any more and are not known here.
 //!
-//! Left out: `FUSE_SETUPMAPPING` and `FUSE_REMOVEMAPPING`, because only virtiofs sends them (they speak of its shared-memory window, which neither
-//! /dev/fuse nor a socket has), and CUSE, which serves character devices, not file systems. They arrive as [`Operation::Unknown`], whose answer is `ENOSYS`.
+//! Left out: `FUSE_SETUPMAPPING` and `FUSE_REMOVEMAPPING`, because only virtiofs sends them (they
+//! speak of its shared-memory window, which neither /dev/fuse nor a socket has), and CUSE, which
+//! serves character devices, not file systems. They arrive as [`Operation::Unknown`], whose answer
+//! is `ENOSYS`.
 #![no_std]
 #![warn(missing_docs)]
 
@@ -51,8 +56,10 @@ pub use request::{Operation, Request};
 /// The node number of the root (`FUSE_ROOT_ID`).
 pub const ROOT_ID: u64 = 1;
 
-/// The smallest buffer that requests may be read into (`FUSE_MIN_READ_BUFFER`); in fact a header, a `fuse_write_in` and `max_write` bytes are needed.
+/// The smallest buffer that requests may be read into (`FUSE_MIN_READ_BUFFER`); in fact a header, a
+/// `fuse_write_in` and `max_write` bytes are needed.
 pub const MINIMUM_BUFFER: usize = 8192;
 
-/// Set in [`structures::InHeader::unique`] of a request that is sent again after [`Notification::Resend`] (`FUSE_UNIQUE_RESEND`).
+/// Set in [`structures::InHeader::unique`] of a request that is sent again after
+/// [`Notification::Resend`] (`FUSE_UNIQUE_RESEND`).
 pub const UNIQUE_RESEND: u64 = 1 << 63;

@@ -8,7 +8,8 @@ pub const MAXIMUM_PIECES: usize = 6;
 /// The largest head: a header and `fuse_statx_out`.
 const HEAD: usize = 304;
 
-/// An encoded message: a head of its own, then borrowed pieces. Written in this order by one writev(2), it is what the other side reads.
+/// An encoded message: a head of its own, then borrowed pieces. Written in this order by one
+/// writev(2), it is what the other side reads.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     head: [u8; HEAD],
@@ -87,7 +88,8 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Writes `header` over the first bytes, and the length of all into its first word, as both headers have it.
+    /// Writes `header` over the first bytes, and the length of all into its first word, as both
+    /// headers have it.
     pub(crate) fn finish<T: Plain>(mut self, header: &T) -> Result<Self, Malformed> {
         let length = u32::try_from(self.length()).map_err(|_| Malformed::TooLarge)?;
         let place = self

@@ -1,6 +1,7 @@
 //! How the tables of messages become types.
 
-/// Declares an enumeration of messages: for each its number, since which minor version it exists, and its parts in the order in which they are sent.
+/// Declares an enumeration of messages: for each its number, since which minor version it exists,
+/// and its parts in the order in which they are sent.
 macro_rules! messages {
     (
         $(#[$enum_meta:meta])*
@@ -29,7 +30,8 @@ macro_rules! messages {
         }
 
         impl<'a> $enum<'a> {
-            /// Every message of the table: its name, its number, the minor version that brought it (31: this or an earlier one).
+            /// Every message of the table: its name, its number, the minor version that brought it
+            /// (31: this or an earlier one).
             pub const TABLE: &'static [(&'static str, u32, u32)] =
                 &[$((stringify!($variant), $number, $since)),*];
 

@@ -11,8 +11,8 @@ use crate::{
 };
 
 messages! {
-    /// What a server tells (`enum fuse_notify_code`). Never from within the handling of a request that holds the same node: the kernel may wait for one to
-    /// do the other.
+    /// What a server tells (`enum fuse_notify_code`). Never from within the handling of a request
+    /// that holds the same node: the kernel may wait for one to do the other.
     pub enum Notification<'a> {
         /// A file may have become ready.
         Poll = 1 since 31 { wakeup: NotifyPollWakeupOut }

@@ -26,7 +26,8 @@ pub unsafe trait Plain: Copy + 'static {
 
     /// Its bytes.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: of the trait: no byte is padding, so all are initialised; the length is the value's own.
+        // SAFETY: of the trait: no byte is padding, so all are initialised; the length is the
+        // value's own.
         unsafe { slice::from_raw_parts(ptr::from_ref(self).cast(), size_of::<Self>()) }
     }
 
@@ -34,8 +35,9 @@ pub unsafe trait Plain: Copy + 'static {
     fn from_prefix(bytes: &[u8]) -> Self {
         let mut value = MaybeUninit::<Self>::zeroed();
         let count = bytes.len().min(size_of::<Self>());
-        // SAFETY: `count` bytes are readable in `bytes` and writable in `value`; they do not overlap. All bytes of `value` were zeroed before, and of
-        // the trait every pattern is a value.
+        // SAFETY: `count` bytes are readable in `bytes` and writable in `value`; they do not
+        // overlap. All bytes of `value` were zeroed before, and of the trait every pattern is a
+        // value.
         unsafe {
             ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast::<u8>(), count);
             value.assume_init()
@@ -43,7 +45,8 @@ pub unsafe trait Plain: Copy + 'static {
     }
 }
 
-/// Declares structures of the protocol with their kernel names. Fields are public and named as the kernel names them.
+/// Declares structures of the protocol with their kernel names. Fields are public and named as the
+/// kernel names them.
 macro_rules! structures {
     ($(
         $(#[$meta:meta])*
@@ -74,7 +77,8 @@ macro_rules! structures {
             )*
         }
         const _: () = assert!(size_of::<$name>() == 0 $(+ size_of::<$type>())*, "padding");
-        // SAFETY: the fields are integers, arrays of them or such structures; the line above proves that nothing lies between them.
+        // SAFETY: the fields are integers, arrays of them or such structures; the line above proves
+        // that nothing lies between them.
         unsafe impl $crate::Plain for $name {
             const KERNEL_NAME: &'static str = $kernel;
             const SINCE: u32 = $since;

@@ -4,7 +4,8 @@ use crate::InitFlags;
 
 /// `FUSE_KERNEL_VERSION`.
 pub const MAJOR: u32 = 7;
-/// The oldest minor version spoken: Linux 5.4. What is older lacks what a correct mount needs, and no supported kernel is.
+/// The oldest minor version spoken: Linux 5.4. What is older lacks what a correct mount needs, and
+/// no supported kernel is.
 pub const OLDEST_MINOR: u32 = 31;
 /// The newest minor version spoken: Linux 6.18.
 pub const NEWEST_MINOR: u32 = 45;
@@ -25,8 +26,9 @@ impl Protocol {
         flags: InitFlags::NONE,
     };
 
-    /// The protocol between this crate and a peer of version `major`.`minor`; none when they have no version in common. (A peer with a larger major
-    /// version is answered with ours alone, and asks again.)
+    /// The protocol between this crate and a peer of version `major`.`minor`; none when they have
+    /// no version in common. (A peer with a larger major version is answered with ours alone, and
+    /// asks again.)
     pub const fn negotiate(major: u32, minor: u32, flags: InitFlags) -> Option<Self> {
         if major != MAJOR || minor < OLDEST_MINOR {
             return None;
@@ -44,7 +46,8 @@ impl Protocol {
         self.minor >= 38
     }
 
-    /// Whether requests that make a file may end in a security context without a length in the header (7.36 and 7.37).
+    /// Whether requests that make a file may end in a security context without a length in the
+    /// header (7.36 and 7.37).
     pub(crate) const fn bare_security_context(&self) -> bool {
         self.minor < 38 && self.flags.contains(InitFlags::SECURITY_CTX)
     }

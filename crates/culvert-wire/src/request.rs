@@ -14,7 +14,8 @@ use crate::{
 };
 
 messages! {
-    /// What a request asks (`enum fuse_opcode`), with its parts in the order in which they are sent. Of `nodeid` in the header unless said otherwise.
+    /// What a request asks (`enum fuse_opcode`), with its parts in the order in which they are
+    /// sent. Of `nodeid` in the header unless said otherwise.
     pub enum Operation<'a> {
         /// Finds a name in a directory. [`crate::Answer::Entry`].
         Lookup = 1 since 31 { name: Name<'a> }
@@ -92,7 +93,8 @@ messages! {
         Ioctl = 39 since 31 { ioctl: IoctlIn, data: Data<'a> }
         /// poll(2).
         Poll = 40 since 31 { poll: PollIn }
-        /// What [`crate::Notification::Retrieve`] asked for; `unique` is its `notify_unique`. No answer.
+        /// What [`crate::Notification::Retrieve`] asked for; `unique` is its `notify_unique`. No
+        /// answer.
         NotifyReply = 41 since 31 { retrieve: NotifyRetrieveIn, data: Data<'a> }
         /// Gives lookups of many nodes back. No answer.
         BatchForget = 42 since 31 { batch: BatchForgetIn, forgets: Forgets<'a> }
@@ -108,7 +110,8 @@ messages! {
         CopyFileRange = 47 since 31 { copy: CopyFileRangeIn }
         /// syncfs(2).
         Syncfs = 50 since 34 { syncfs: SyncfsIn }
-        /// An unnamed file (`O_TMPFILE`). The name means nothing; Linux sends "/" (`vfs_tmpfile`, fs/namei.c).
+        /// An unnamed file (`O_TMPFILE`). The name means nothing; Linux sends "/" (`vfs_tmpfile`,
+        /// fs/namei.c).
         Tmpfile = 51 since 37 { create: CreateIn, name: Text<'a> }
         /// statx(2).
         Statx = 52 since 39 { statx: StatxIn }
@@ -116,7 +119,8 @@ messages! {
         CopyFileRange64 = 53 since 45 { copy: CopyFileRangeIn }
     }
     otherwise Self::Unknown { .. } => {
-        /// One that is not known here. The answer is `ENOSYS`, after which the kernel does not ask it again.
+        /// One that is not known here. The answer is `ENOSYS`, after which the kernel does not ask
+        /// it again.
         Unknown {
             /// Its number.
             opcode: u32,
@@ -181,8 +185,8 @@ impl<'a> Request<'a> {
         (bytes.len() >= size_of::<InHeader>()).then(|| InHeader::from_prefix(bytes))
     }
 
-    /// The request that `bytes` are, exactly. Operations that are newer than the negotiated version are decoded too: Linux sends some without
-    /// regard to it, and expects `ENOSYS`.
+    /// The request that `bytes` are, exactly. Operations that are newer than the negotiated version
+    /// are decoded too: Linux sends some without regard to it, and expects `ENOSYS`.
     ///
     /// # Errors
     /// [`Malformed`]: the bytes are none.

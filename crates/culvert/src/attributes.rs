@@ -1,4 +1,5 @@
-//! What stat(2), statx(2) and statfs(2) report, and what chmod, chown, utimensat and truncate change.
+//! What stat(2), statx(2) and statfs(2) report, and what chmod, chown, utimensat and truncate
+//! change.
 
 use crate::Node;
 
@@ -57,7 +58,8 @@ impl FileKind {
 pub struct Attributes {
     /// The node itself; also `st_ino`, unless [`Attributes::inode`] differs.
     pub node: Node,
-    /// `st_ino`. Stable while the mount lives, the same in every process and transport; equal for hard links.
+    /// `st_ino`. Stable while the mount lives, the same in every process and transport; equal for
+    /// hard links.
     pub inode: u64,
     /// The type.
     pub kind: FileKind,
@@ -88,8 +90,9 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Attributes of something with one link (a directory: two) that belongs to the superuser, all times the epoch; node and inode are 0, to be
-    /// filled in. A start for drivers: `Attributes { size, ..Attributes::new(FileKind::Regular, 0o644) }`.
+    /// Attributes of something with one link (a directory: two) that belongs to the superuser, all
+    /// times the epoch; node and inode are 0, to be filled in. A start for drivers: `Attributes {
+    /// size, ..Attributes::new(FileKind::Regular, 0o644) }`.
     pub const fn new(kind: FileKind, permissions: u32) -> Self {
         const EPOCH: Timespec = Timespec {
             seconds: 0,
@@ -122,8 +125,8 @@ impl Attributes {
 
 /// What setattr shall change; `None` leaves a field alone.
 ///
-/// Nothing at all is chown(2) with -1 twice: set-user-ID and set-group-ID go as with every chown, and the change
-/// time moves.
+/// Nothing at all is chown(2) with -1 twice: set-user-ID and set-group-ID go as with every chown,
+/// and the change time moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// New permission bits (chmod(2)).
@@ -138,11 +141,12 @@ pub struct SetAttributes {
     pub atime: Option<Timespec>,
     /// New modification time; `UTIME_NOW` is resolved by the caller.
     pub mtime: Option<Timespec>,
-    /// New change time: only from a kernel mount that keeps times itself (FUSE's writeback cache). None: the present, as always
-    /// when anything changes.
+    /// New change time: only from a kernel mount that keeps times itself (FUSE's writeback cache).
+    /// None: the present, as always when anything changes.
     pub ctime: Option<Timespec>,
-    /// Both times were asked for as the present moment (`utimes(path, NULL)`, or `UTIME_NOW` twice): write permission is enough, where
-    /// explicit times need the owner (`ATTR_TOUCH`, `vfs_utimes` in fs/utimes.c). A driver that hands the call on must hand it on so.
+    /// Both times were asked for as the present moment (`utimes(path, NULL)`, or `UTIME_NOW`
+    /// twice): write permission is enough, where explicit times need the owner (`ATTR_TOUCH`,
+    /// `vfs_utimes` in fs/utimes.c). A driver that hands the call on must hand it on so.
     pub touch: bool,
 }
 

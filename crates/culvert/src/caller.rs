@@ -1,4 +1,5 @@
-//! On whose behalf an operation runs, and what may be asked of [`FileSystem::access`](crate::FileSystem::access).
+//! On whose behalf an operation runs, and what may be asked of
+//! [`FileSystem::access`](crate::FileSystem::access).
 
 use crate::{Attributes, Errno, FileKind, Result};
 
@@ -15,12 +16,13 @@ pub struct Caller<'a> {
     pub pid: u32,
     /// umask(2), already applied to modes that reach the driver; for drivers with default ACLs.
     pub umask: u32,
-    /// Its capabilities, where the transport knows them. None: it does not (FUSE tells no more than user and
-    /// group), and the superuser has all of them, others have none.
+    /// Its capabilities, where the transport knows them. None: it does not (FUSE tells no more than
+    /// user and group), and the superuser has all of them, others have none.
     pub rights: Option<Rights>,
 }
 
-/// Capabilities (capabilities(7)), as far as they concern files: the bits of the thread's effective set.
+/// Capabilities (capabilities(7)), as far as they concern files: the bits of the thread's effective
+/// set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights(pub u64);
 
@@ -31,7 +33,8 @@ impl Rights {
     pub const ALL: Self = Self(u64::MAX);
     /// `CAP_CHOWN`: give files to other users and groups.
     pub const CHOWN: Self = Self(1);
-    /// `CAP_DAC_OVERRIDE`: read, write and search whatever the mode bits say, execute what somebody may.
+    /// `CAP_DAC_OVERRIDE`: read, write and search whatever the mode bits say, execute what somebody
+    /// may.
     pub const DAC_OVERRIDE: Self = Self(1 << 1);
     /// `CAP_DAC_READ_SEARCH`: read files, read and search directories.
     pub const DAC_READ_SEARCH: Self = Self(1 << 2);
@@ -85,7 +88,8 @@ impl Caller<'_> {
         self.has(Rights::DAC_OVERRIDE) || self.has(Rights::DAC_READ_SEARCH)
     }
 
-    /// Whether set-group-ID stays on what it changes that belongs to group `gid` (`in_group_or_capable`, fs/attr.c).
+    /// Whether set-group-ID stays on what it changes that belongs to group `gid`
+    /// (`in_group_or_capable`, fs/attr.c).
     pub fn keeps_set_group_id(&self, gid: u32) -> bool {
         self.in_group(gid) || self.has(Rights::FSETID)
     }
@@ -95,15 +99,17 @@ impl Caller<'_> {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Whether the mode bits in `attributes` allow `access`, as the kernel decides it (`generic_permission`, fs/namei.c): owner, else
-    /// group, else others. `CAP_DAC_OVERRIDE` allows all but to execute a file that nobody may execute,
-    /// `CAP_DAC_READ_SEARCH` what its name says. `EACCES` when not.
+    /// Whether the mode bits in `attributes` allow `access`, as the kernel decides it
+    /// (`generic_permission`, fs/namei.c): owner, else group, else others. `CAP_DAC_OVERRIDE`
+    /// allows all but to execute a file that nobody may execute, `CAP_DAC_READ_SEARCH` what its
+    /// name says. `EACCES` when not.
     pub fn may(&self, access: Access, attributes: &Attributes) -> Result<()> {
         let owner = (attributes.uid, attributes.gid);
         self.may_as(access, owner, attributes.permissions, attributes.kind)
     }
 
-    /// The same of something of type `kind` with the permission bits `mode` that belongs to `owner`: its user and group.
+    /// The same of something of type `kind` with the permission bits `mode` that belongs to
+    /// `owner`: its user and group.
     pub fn may_as(
         &self,
         access: Access,

@@ -5,7 +5,8 @@ use crate::{
     Error, FileKind, Node, Result, Walked,
 };
 
-/// What a change that the driver does not have is answered with: `EROFS` when it is read-only, else `errno`.
+/// What a change that the driver does not have is answered with: `EROFS` when it is read-only, else
+/// `errno`.
 pub(crate) fn lacks(capabilities: Capabilities, errno: Errno) -> Error {
     match capabilities.read_only {
         true => Errno::EROFS.into(),

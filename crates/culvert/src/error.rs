@@ -7,9 +7,11 @@ pub use culvert_sys::Errno;
 /// What every fallible operation of a driver returns.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// An errno that the program sees, and, where the number alone does not say enough, the cause that the log gets.
+/// An errno that the program sees, and, where the number alone does not say enough, the cause that
+/// the log gets.
 ///
-/// Ordinary refusals (`ENOENT`, `EISDIR`, `EROFS`) carry no cause and cost nothing; damage and failures of the back end carry one.
+/// Ordinary refusals (`ENOENT`, `EISDIR`, `EROFS`) carry no cause and cost nothing; damage and
+/// failures of the back end carry one.
 pub struct Error {
     errno: Errno,
     cause: Option<Box<Cow<'static, str>>>,
@@ -21,7 +23,8 @@ impl Error {
         Self { errno, cause: None }
     }
 
-    /// An error with a cause: one line, no full stop, naming the object ("member 17: checksum differs").
+    /// An error with a cause: one line, no full stop, naming the object ("member 17: checksum
+    /// differs").
     pub fn because(errno: Errno, cause: impl Into<Cow<'static, str>>) -> Self {
         Self {
             errno,

@@ -11,33 +11,43 @@ use alloc::{sync::Arc, vec::Vec};
 ///
 /// # What the driver may assume
 ///
-/// - **Names** are single components: 1 to 255 bytes, no slash, no NUL, never `.` or `..`; otherwise any bytes, UTF-8 or not. The
-///   transport has resolved symbolic links, `..`, trailing slashes and mount points.
-/// - **Permissions** were checked by the transport against the attributes (`inode_permission` and `may_delete`, fs/namei.c: search in every directory
-///   passed, write in a directory that changes, the sticky bit, ownership for chmod), unless [`Capabilities::checks_permissions`].
-///   `EACCES` and `EPERM` for these reasons are therefore the transport's, and a driver returns them only for reasons of its own.
-/// - **Flags and modes** are valid as the manual page of the call says; `mode` has the umask applied, unless [`Capabilities::checks_permissions`]:
-///   such a driver acts by the kernel's calls, which apply it, or a default ACL in its place (acl(5)).
+/// - **Names** are single components: 1 to 255 bytes, no slash, no NUL, never `.` or `..`;
+///   otherwise any bytes, UTF-8 or not. The transport has resolved symbolic links, `..`, trailing
+///   slashes and mount points.
+/// - **Permissions** were checked by the transport against the attributes (`inode_permission` and
+///   `may_delete`, fs/namei.c: search in every directory passed, write in a directory that changes,
+///   the sticky bit, ownership for chmod), unless [`Capabilities::checks_permissions`]. `EACCES`
+///   and `EPERM` for these reasons are therefore the transport's, and a driver returns them only
+///   for reasons of its own.
+/// - **Flags and modes** are valid as the manual page of the call says; `mode` has the umask
+///   applied, unless [`Capabilities::checks_permissions`]: such a driver acts by the kernel's
+///   calls, which apply it, or a default ACL in its place (acl(5)).
 /// - **Read-only** drivers get no changes: the transport answers `EROFS`.
 ///
 /// # What the driver owes
 ///
 /// - **Threads.** All calls may come from several threads at once; none may block another for long.
-/// - **Atomicity.** Each operation happens at one moment: no other call sees it half done, and one that fails has changed nothing.
-/// - **Times.** The driver keeps them: a change of content sets `mtime` and `ctime`, a change of attributes or links `ctime`, a new or lost
-///   name `mtime` and `ctime` of its directory (inode(7)). The transport never does.
-/// - **Files in use.** A node that is open stays fully usable when its last name is removed, until the last description is closed.
-/// - **New nodes** belong to the caller's uid, and to the caller's gid, or to the directory's gid when the directory has set-group-ID; a
-///   new directory then has set-group-ID too, and another new file loses it where its group may execute and the caller is not in that group
+/// - **Atomicity.** Each operation happens at one moment: no other call sees it half done, and one
+///   that fails has changed nothing.
+/// - **Times.** The driver keeps them: a change of content sets `mtime` and `ctime`, a change of
+///   attributes or links `ctime`, a new or lost name `mtime` and `ctime` of its directory
+///   (inode(7)). The transport never does.
+/// - **Files in use.** A node that is open stays fully usable when its last name is removed, until
+///   the last description is closed.
+/// - **New nodes** belong to the caller's uid, and to the caller's gid, or to the directory's gid
+///   when the directory has set-group-ID; a new directory then has set-group-ID too, and another
+///   new file loses it where its group may execute and the caller is not in that group
 ///   (`inode_init_owner`, `mode_strip_sgid`, fs/inode.c).
 ///
 /// # Nodes
 ///
-/// A [`Node`] names a file itself, not its path: it stays the same when the file is renamed, and equal numbers mean the same file (hard
-/// links). Every [`Entry`] that a call returns gives the transport one reference; [`FileSystem::forget`] takes references back. A node is valid
-/// while the transport holds a reference or an open file on it, a directory also while a node below it is valid, the root always. Drivers
-/// whose node numbers are the back end's own need not count: their nodes are valid as long as the file is there or open. A number that is not,
-/// or no longer, valid is answered with `ESTALE`, never with another file or a panic.
+/// A [`Node`] names a file itself, not its path: it stays the same when the file is renamed, and
+/// equal numbers mean the same file (hard links). Every [`Entry`] that a call returns gives the
+/// transport one reference; [`FileSystem::forget`] takes references back. A node is valid while the
+/// transport holds a reference or an open file on it, a directory also while a node below it is
+/// valid, the root always. Drivers whose node numbers are the back end's own need not count: their
+/// nodes are valid as long as the file is there or open. A number that is not, or no longer, valid
+/// is answered with `ESTALE`, never with another file or a panic.
 ///
 /// # Errors of every method
 ///
@@ -45,10 +55,13 @@ use alloc::{sync::Arc, vec::Vec};
 /// - `ESTALE`: the node is not valid (any more).
 /// - `ENOMEM`: no memory for the operation.
 /// - `EINTR`: waited, was interrupted, and nothing was done (signal(7)).
-/// - `EACCES`, `EPERM`: the back end refuses this caller; with a cause where it is not the file's own mode.
-/// - `ENOSYS`: the default of most changes: this driver never has the operation. `EROFS` in its place on read-only drivers.
+/// - `EACCES`, `EPERM`: the back end refuses this caller; with a cause where it is not the file's
+///   own mode.
+/// - `ENOSYS`: the default of most changes: this driver never has the operation. `EROFS` in its
+///   place on read-only drivers.
 ///
-/// The lists below name what else a method returns, with the manual page or the kernel source that gives the errno its meaning.
+/// The lists below name what else a method returns, with the manual page or the kernel source that
+/// gives the errno its meaning.
 pub trait FileSystem: Send + Sync {
     /// What this driver can do. Constant while the mount lives.
     fn capabilities(&self) -> Capabilities;
@@ -60,54 +73,65 @@ pub trait FileSystem: Send + Sync {
     ///
     /// - `ENOENT`: no such name (path_resolution(7)).
     /// - `ENOTDIR`: `dir` is no directory (path_resolution(7)).
-    /// - `ENAMETOOLONG`: longer than the back end's names may be, below 255 bytes (path_resolution(7)).
+    /// - `ENAMETOOLONG`: longer than the back end's names may be, below 255 bytes
+    ///   (path_resolution(7)).
     /// - `EILSEQ`, `EINVAL`: bytes that a name of the back end can never hold (open(2)).
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry>;
 
-    /// Walks several components of `path` (relative, not empty, no empty components, no `.` or `..`) at once, as far as plain directories
-    /// lead: stops at the last component, or at a symbolic link on the way. Overridden by drivers that can walk themselves.
+    /// Walks several components of `path` (relative, not empty, no empty components, no `.` or
+    /// `..`) at once, as far as plain directories lead: stops at the last component, or at a
+    /// symbolic link on the way. Overridden by drivers that can walk themselves.
     ///
-    /// A driver that overrides it may stop early, at the end of any component. It checks the caller's right to search the directories passed
-    /// itself, or stops at them. Gives one reference on the entry, and one on `parent` unless that is `from`.
+    /// A driver that overrides it may stop early, at the end of any component. It checks the
+    /// caller's right to search the directories passed itself, or stops at them. Gives one
+    /// reference on the entry, and one on `parent` unless that is `from`.
     ///
-    /// - `ENOENT`, `ENOTDIR`: a component is missing, or is no directory though not the last (path_resolution(7)).
+    /// - `ENOENT`, `ENOTDIR`: a component is missing, or is no directory though not the last
+    ///   (path_resolution(7)).
     /// - `EACCES`: a directory on the way may not be searched (path_resolution(7)).
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
         derived::walk(lookup, |node| self.forget(node, 1), from, path)
     }
 
-    /// [`FileSystem::walk`] to the last component of `path` or not at all, with the caller's right to search judged in `from` and in every directory
-    /// passed, so that the transport need not look at them one by one. None: the default; also for paths with links on the way, and whenever the driver
-    /// would rather be asked step by step. References as `walk` gives them.
+    /// [`FileSystem::walk`] to the last component of `path` or not at all, with the caller's right
+    /// to search judged in `from` and in every directory passed, so that the transport need not
+    /// look at them one by one. None: the default; also for paths with links on the way, and
+    /// whenever the driver would rather be asked step by step. References as `walk` gives them.
     ///
-    /// - `ENOENT`: a component before the last is missing. A missing last one is no error, see [`Reached::entry`].
+    /// - `ENOENT`: a component before the last is missing. A missing last one is no error, see
+    ///   [`Reached::entry`].
     /// - `ENOTDIR`, `EACCES`: as [`FileSystem::walk`].
     fn reach(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Result<Reached>> {
         let _ = (caller, from, path);
         None
     }
 
-    /// The parent of directory `dir`; of the root the root. Gives no reference: the parent is valid while `dir` is.
+    /// The parent of directory `dir`; of the root the root. Gives no reference: the parent is valid
+    /// while `dir` is.
     ///
     /// - `ENOTDIR`: `dir` is no directory.
-    /// - `ENOENT`: `dir` was removed (`..` of a removed directory; `ESTALE` where the driver has forgotten it).
+    /// - `ENOENT`: `dir` was removed (`..` of a removed directory; `ESTALE` where the driver has
+    ///   forgotten it).
     fn parent(&self, dir: Node) -> Result<Node>;
 
-    /// A path of `node` below the root, without leading slash, empty for the root; for getcwd, `/proc/self/fd` and logs. Of several hard links any.
+    /// A path of `node` below the root, without leading slash, empty for the root; for getcwd,
+    /// `/proc/self/fd` and logs. Of several hard links any.
     ///
-    /// - `ENOENT`: the node has no name any more (getcwd(2); proc(5) then shows "(deleted)"), or, of a file with several, has lost the one that
-    ///   the back end knows it by, as natively.
+    /// - `ENOENT`: the node has no name any more (getcwd(2); proc(5) then shows "(deleted)"), or,
+    ///   of a file with several, has lost the one that the back end knows it by, as natively.
     fn path_of(&self, node: Node) -> Result<Vec<u8>>;
 
     /// stat(2) of a node. Needs no permission on it.
     fn attributes(&self, node: Node) -> Result<Attributes>;
 
-    /// Whether `caller` may do `access` to `node` (access(2), and every check that an operation needs when
-    /// [`Capabilities::checks_permissions`]). The default judges by the mode bits, [`Caller::may`].
+    /// Whether `caller` may do `access` to `node` (access(2), and every check that an operation
+    /// needs when [`Capabilities::checks_permissions`]). The default judges by the mode bits,
+    /// [`Caller::may`].
     ///
     /// - `EACCES`: denied (access(2)).
-    /// - `EROFS`: writing to a file, directory or link of a read-only driver (access(2), `sb_permission`, fs/namei.c).
+    /// - `EROFS`: writing to a file, directory or link of a read-only driver (access(2),
+    ///   `sb_permission`, fs/namei.c).
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
         derived::access(caller, &self.attributes(node)?, access, self.capabilities())
     }
@@ -117,32 +141,42 @@ pub trait FileSystem: Send + Sync {
     /// - `EINVAL`: not a symbolic link (readlink(2)).
     fn readlink(&self, node: Node) -> Result<Vec<u8>>;
 
-    /// Opens a regular file. `EISDIR` never comes here. `EROFS` when opened for writing on a read-only driver.
+    /// Opens a regular file. `EISDIR` never comes here. `EROFS` when opened for writing on a
+    /// read-only driver.
     ///
-    /// `O_TRUNC` empties the file before this returns, with what a change of size owes; `O_CREAT` never comes here; `O_EXCL`, `O_NOFOLLOW`,
-    /// `O_CLOEXEC`, `O_NONBLOCK` mean nothing here. Each open is a description of its own. Gives no reference.
+    /// `O_TRUNC` empties the file before this returns, with what a change of size owes; `O_CREAT`
+    /// never comes here; `O_EXCL`, `O_NOFOLLOW`, `O_CLOEXEC`, `O_NONBLOCK` mean nothing here. Each
+    /// open is a description of its own. Gives no reference.
     ///
     /// - `EROFS`: write access on a read-only driver (open(2)).
-    /// - `EISDIR`: a directory (open(2)). The transport does not ask; a driver asked all the same answers so.
+    /// - `EISDIR`: a directory (open(2)). The transport does not ask; a driver asked all the same
+    ///   answers so.
     /// - `ELOOP`: a symbolic link, as with `O_NOFOLLOW` (open(2)); likewise never asked.
-    /// - `ENXIO`: a device, socket or FIFO that the driver cannot open (open(2)). Transports open these themselves.
-    /// - `ETXTBSY`: write access to a program that is being executed, where the back end knows (open(2)).
+    /// - `ENXIO`: a device, socket or FIFO that the driver cannot open (open(2)). Transports open
+    ///   these themselves.
+    /// - `ETXTBSY`: write access to a program that is being executed, where the back end knows
+    ///   (open(2)).
     /// - `EFBIG`, `EOVERFLOW`: larger than offsets reach (open(2)).
     /// - `ENFILE`, `EMFILE`: the back end has no descriptor left (open(2)).
-    /// - `EPERM`: `O_NOATIME` by another than the owner; not appending to an append-only file (open(2)).
+    /// - `EPERM`: `O_NOATIME` by another than the owner; not appending to an append-only file
+    ///   (open(2)).
     /// - `EINVAL`: `O_DIRECT` where the back end cannot (open(2)).
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened>;
 
-    /// Whether some process has `node`, a regular file, open for writing, where only the driver knows: such a file is not executed (`ETXTBSY`, execve(2)). Not asked
-    /// of files with a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)). False by default.
+    /// Whether some process has `node`, a regular file, open for writing, where only the driver
+    /// knows: such a file is not executed (`ETXTBSY`, execve(2)). Not asked of files with a
+    /// descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)). False by
+    /// default.
     fn is_open_for_writing(&self, node: Node) -> Result<bool> {
         let _ = node;
         Ok(false)
     }
 
-    /// Continues in another process an open file whose [`File::save`](crate::File::save) gave `state`: `open` without a new permission check and
-    /// without truncation. After exec, when the next program first uses the descriptor. `state` is empty where nothing was saved: by a file that came by a
-    /// socket, and in a server that takes over from one that has died. The default opens anew. Errors as [`FileSystem::open`].
+    /// Continues in another process an open file whose [`File::save`](crate::File::save) gave
+    /// `state`: `open` without a new permission check and without truncation. After exec, when the
+    /// next program first uses the descriptor. `state` is empty where nothing was saved: by a file
+    /// that came by a socket, and in a server that takes over from one that has died. The default
+    /// opens anew. Errors as [`FileSystem::open`].
     fn restore(
         &self,
         caller: &Caller<'_>,
@@ -154,8 +188,8 @@ pub trait FileSystem: Send + Sync {
         self.open(caller, node, flags.without(OpenFlags::TRUNCATE))
     }
 
-    /// Opens a directory for listing. The default keeps nothing. A process that inherits the descriptor lists by [`FileSystem::read_directory`], where positions
-    /// mean the same.
+    /// Opens a directory for listing. The default keeps nothing. A process that inherits the
+    /// descriptor lists by [`FileSystem::read_directory`], where positions mean the same.
     ///
     /// - `ENOTDIR`: no directory (open(2) with `O_DIRECTORY`).
     /// - `ENFILE`, `EMFILE`: the back end has no descriptor left (open(2)).
@@ -169,19 +203,22 @@ pub trait FileSystem: Send + Sync {
         Ok(OpenedDirectory::Stateless)
     }
 
-    /// Lists `dir` from position `from` on: 0 for the start, else a `next` that it gave. `.` and `..` are added by the transport. A listing that
-    /// runs while entries come and go must show every entry that stays exactly once.
+    /// Lists `dir` from position `from` on: 0 for the start, else a `next` that it gave. `.` and
+    /// `..` are added by the transport. A listing that runs while entries come and go must show
+    /// every entry that stays exactly once.
     ///
-    /// Returns when the sink refuses an entry (which then comes again first, from the `next` before it) or when there are no more. The sink copies
-    /// to the program's memory and may look names up: it is called with no lock held that [`FileSystem::lookup`] needs. A position that
-    /// was never given, or whose entry is gone, goes on somewhere sensible; it is no error.
+    /// Returns when the sink refuses an entry (which then comes again first, from the `next` before
+    /// it) or when there are no more. The sink copies to the program's memory and may look names
+    /// up: it is called with no lock held that [`FileSystem::lookup`] needs. A position that was
+    /// never given, or whose entry is gone, goes on somewhere sensible; it is no error.
     ///
     /// - `ENOTDIR`: no directory (getdents(2)).
     /// - `ENOENT`: the directory was removed (getdents(2)); an empty listing will do as well.
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()>;
 
-    /// As [`FileSystem::read_directory`], with what [`FileSystem::lookup`] would say of every name (FUSE's READDIRPLUS). Each entry taken is one
-    /// reference. Overridden by drivers that have the attributes at hand; the default looks up each name.
+    /// As [`FileSystem::read_directory`], with what [`FileSystem::lookup`] would say of every name
+    /// (FUSE's READDIRPLUS). Each entry taken is one reference. Overridden by drivers that have the
+    /// attributes at hand; the default looks up each name.
     fn read_directory_plus(
         &self,
         caller: &Caller<'_>,
@@ -195,7 +232,8 @@ pub trait FileSystem: Send + Sync {
         })
     }
 
-    /// fsync(2) of a directory: its names are durable when this returns. The default is [`FileSystem::sync`].
+    /// fsync(2) of a directory: its names are durable when this returns. The default is
+    /// [`FileSystem::sync`].
     ///
     /// - `ENOTDIR`: no directory. `EIO`, `ENOSPC`, `EDQUOT` as [`File::sync`](crate::File::sync).
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
@@ -206,9 +244,10 @@ pub trait FileSystem: Send + Sync {
     /// statfs(2).
     fn statfs(&self) -> Result<StatFs>;
 
-    /// How long a kernel that caches may believe this driver's answers after others than itself have changed something; what it changes itself it knows.
-    /// Constant while the mount lives. The default: for ever when the tree is immutable, else for a second. The user may say otherwise, but
-    /// for a driver that says [`Validity::NONE`]: its answers hold at their moment only.
+    /// How long a kernel that caches may believe this driver's answers after others than itself
+    /// have changed something; what it changes itself it knows. Constant while the mount lives. The
+    /// default: for ever when the tree is immutable, else for a second. The user may say otherwise,
+    /// but for a driver that says [`Validity::NONE`]: its answers hold at their moment only.
     fn validity(&self) -> Validity {
         match self.capabilities().immutable {
             true => Validity::FOREVER,
@@ -216,28 +255,31 @@ pub trait FileSystem: Send + Sync {
         }
     }
 
-    /// Changes by others are to be told to `observer` from now on, by a driver that learns of them ([`Change`](crate::Change)). Called once, before requests
-    /// come, by transports that cache.
+    /// Changes by others are to be told to `observer` from now on, by a driver that learns of them
+    /// ([`Change`](crate::Change)). Called once, before requests come, by transports that cache.
     fn observe(&self, observer: Arc<dyn Observer>) -> Observed {
         let _ = observer;
         Observed::Never
     }
 
-    /// The descriptor of [`Observed::Descriptor`] is readable: tell what it says. Called by a thread of the transport's.
+    /// The descriptor of [`Observed::Descriptor`] is readable: tell what it says. Called by a
+    /// thread of the transport's.
     fn look(&self) {}
 
-    /// Whether the driver would not learn of a change of `node`, though it tells of changes: what is answered for it is then believed for a second at most.
-    /// Asked after each answer: with true, what changed since was told or will be.
+    /// Whether the driver would not learn of a change of `node`, though it tells of changes: what
+    /// is answered for it is then believed for a second at most. Asked after each answer: with
+    /// true, what changed since was told or will be.
     fn is_unobserved(&self, node: Node) -> bool {
         let _ = node;
         false
     }
 
-    /// Extended attribute `name` of `node`, at most 64 KiB; the caller compares with the program's buffer (`ERANGE`). Names are 1 to 255
-    /// bytes without NUL, with their prefix (`user.`).
+    /// Extended attribute `name` of `node`, at most 64 KiB; the caller compares with the program's
+    /// buffer (`ERANGE`). Names are 1 to 255 bytes without NUL, with their prefix (`user.`).
     ///
     /// - `ENODATA`: there is none of this name (getxattr(2)).
-    /// - `EOPNOTSUPP`: the default: the driver has none at all, or not of this prefix (getxattr(2)).
+    /// - `EOPNOTSUPP`: the default: the driver has none at all, or not of this prefix
+    ///   (getxattr(2)).
     fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
         let _ = (node, name);
         Err(Errno::EOPNOTSUPP.into())
@@ -278,14 +320,18 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
-    /// chmod, chown, truncate, utimensat by node; returns the attributes after the change. All of `changes` or none.
+    /// chmod, chown, truncate, utimensat by node; returns the attributes after the change. All of
+    /// `changes` or none.
     ///
-    /// A new size cuts off or adds zeroes, also under open files, and owes what a write owes. A change of owner or group of a regular
-    /// file clears set-user-ID, set-group-ID where the group may execute, and `security.capability`, whoever asks (chown(2),
-    /// `setattr_prepare`, fs/attr.c). chmod by a caller outside the file's group who is not the superuser loses set-group-ID (chmod(2)).
+    /// A new size cuts off or adds zeroes, also under open files, and owes what a write owes. A
+    /// change of owner or group of a regular file clears set-user-ID, set-group-ID where the group
+    /// may execute, and `security.capability`, whoever asks (chown(2), `setattr_prepare`,
+    /// fs/attr.c). chmod by a caller outside the file's group who is not the superuser loses
+    /// set-group-ID (chmod(2)).
     ///
     /// - `EISDIR`: a size for a directory (truncate(2)).
-    /// - `EINVAL`: a size for what is neither file nor directory (truncate(2)); an owner the back end cannot store (chown(2)).
+    /// - `EINVAL`: a size for what is neither file nor directory (truncate(2)); an owner the back
+    ///   end cannot store (chown(2)).
     /// - `EFBIG`: a size beyond the largest file of this driver (truncate(2)).
     /// - `ENOSPC`, `EDQUOT`: no room (truncate(2), chown(2)).
     /// - `EPERM`: immutable or append-only (chmod(2)); the back end keeps no owners (chown(2)).
@@ -301,11 +347,14 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// Creates and opens a regular file atomically (open(2) with O_CREAT): `EEXIST` only with O_EXCL, else an existing one is opened.
+    /// Creates and opens a regular file atomically (open(2) with O_CREAT): `EEXIST` only with
+    /// O_EXCL, else an existing one is opened.
     ///
-    /// `mode` holds permission bits only. They do not bind this first open: a file created with mode 0 can be written through it (open(2)). An
-    /// existing file is opened as [`FileSystem::open`] would (`O_TRUNC` included), its mode left alone; the driver checks the caller's permission on
-    /// it with [`FileSystem::access`], for the transport could not know of it.
+    /// `mode` holds permission bits only. They do not bind this first open: a file created with
+    /// mode 0 can be written through it (open(2)). An existing file is opened as
+    /// [`FileSystem::open`] would (`O_TRUNC` included), its mode left alone; the driver checks the
+    /// caller's permission on it with [`FileSystem::access`], for the transport could not know of
+    /// it.
     ///
     /// - `EEXIST`: `O_EXCL`, and the name exists, as whatever (open(2)).
     /// - `EISDIR`: the name is a directory (open(2)).
@@ -331,17 +380,20 @@ pub trait FileSystem: Send + Sync {
     /// mkdir(2). `mode`: permission bits and sticky.
     ///
     /// - `EEXIST`: the name exists, as whatever (mkdir(2)).
-    /// - `ENOTDIR`, `ENOENT`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::create`] (mkdir(2)).
+    /// - `ENOTDIR`, `ENOENT`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as
+    ///   [`FileSystem::create`] (mkdir(2)).
     /// - `EMLINK`: `dir` can hold no more directories (mkdir(2)).
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
         let _ = (caller, dir, name, mode);
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// mknod(2); the type is in `mode` (a regular file, device, FIFO or socket), `rdev` counts for devices only.
+    /// mknod(2); the type is in `mode` (a regular file, device, FIFO or socket), `rdev` counts for
+    /// devices only.
     ///
     /// - `EPERM`: the default: this driver has no such type (mknod(2)).
-    /// - `EEXIST`, `ENOTDIR`, `ENOENT`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::mkdir`].
+    /// - `EEXIST`, `ENOTDIR`, `ENOENT`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as
+    ///   [`FileSystem::mkdir`].
     fn mknod(
         &self,
         caller: &Caller<'_>,
@@ -364,12 +416,15 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::EPERM))
     }
 
-    /// link(2): another name for `node`, which may be an unnamed file of [`FileSystem::tmpfile`] unless that was opened with `O_EXCL`.
+    /// link(2): another name for `node`, which may be an unnamed file of [`FileSystem::tmpfile`]
+    /// unless that was opened with `O_EXCL`.
     ///
     /// - `EPERM`: the default: this driver has no hard links; or `node` is a directory (link(2)).
     /// - `EMLINK`: too many links (link(2)).
-    /// - `ENOENT`: `node` has lost its last name, or must never get one (link(2), `vfs_link` in fs/namei.c).
-    /// - `EEXIST`, `ENOTDIR`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as [`FileSystem::mkdir`].
+    /// - `ENOENT`: `node` has lost its last name, or must never get one (link(2), `vfs_link` in
+    ///   fs/namei.c).
+    /// - `EEXIST`, `ENOTDIR`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`: as
+    ///   [`FileSystem::mkdir`].
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
         let _ = (caller, node, dir, name);
         Err(derived::lacks(self.capabilities(), Errno::EPERM))
@@ -387,7 +442,8 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// rmdir(2). A directory in use (open, or somebody's cwd) stays as an empty one that nothing can be created in (`ENOENT`).
+    /// rmdir(2). A directory in use (open, or somebody's cwd) stays as an empty one that nothing
+    /// can be created in (`ENOENT`).
     ///
     /// - `ENOENT`: no such name (rmdir(2)).
     /// - `ENOTDIR`: the name is no directory, or `dir` is none (rmdir(2)).
@@ -398,18 +454,23 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// renameat2(2): the node keeps its identity, and all below it theirs; what the new name meant is replaced, or exchanged with
-    /// `RENAME_EXCHANGE`; at no moment does the new name mean nothing. A replaced file stays usable where it is open. Two names of one
-    /// node: nothing happens. A directory that changes its parent changes the link counts of both.
+    /// renameat2(2): the node keeps its identity, and all below it theirs; what the new name meant
+    /// is replaced, or exchanged with `RENAME_EXCHANGE`; at no moment does the new name mean
+    /// nothing. A replaced file stays usable where it is open. Two names of one node: nothing
+    /// happens. A directory that changes its parent changes the link counts of both.
     ///
-    /// - `ENOENT`: no such name; with exchange, on either side; a directory was removed (rename(2)).
+    /// - `ENOENT`: no such name; with exchange, on either side; a directory was removed
+    ///   (rename(2)).
     /// - `EEXIST`: `RENAME_NOREPLACE`, and the new name exists (rename(2)).
-    /// - `EINVAL`: a directory into itself or below, with exchange in either direction; a flag that the driver has not (rename(2)).
+    /// - `EINVAL`: a directory into itself or below, with exchange in either direction; a flag that
+    ///   the driver has not (rename(2)).
     /// - `EISDIR`: no directory onto a directory (rename(2)).
     /// - `ENOTDIR`: a directory onto what is none; `from.0` or `to.0` is none (rename(2)).
-    /// - `ENOTEMPTY`: onto a directory with entries, or, whatever it is, onto one that it lies below (rename(2), `do_renameat2` in fs/namei.c).
+    /// - `ENOTEMPTY`: onto a directory with entries, or, whatever it is, onto one that it lies
+    ///   below (rename(2), `do_renameat2` in fs/namei.c).
     /// - `EXDEV`: not between these directories of the back end (rename(2)): mv(1) then copies.
-    /// - `EMLINK`, `EBUSY`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`, `EPERM`: as [`FileSystem::mkdir`] and [`FileSystem::unlink`].
+    /// - `EMLINK`, `EBUSY`, `ENAMETOOLONG`, `EILSEQ`, `ENOSPC`, `EDQUOT`, `EPERM`: as
+    ///   [`FileSystem::mkdir`] and [`FileSystem::unlink`].
     fn rename(
         &self,
         caller: &Caller<'_>,
@@ -421,7 +482,8 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::ENOSYS))
     }
 
-    /// An unnamed file in `dir` (O_TMPFILE): 0 links; `O_EXCL` in `flags` means that it never gets one.
+    /// An unnamed file in `dir` (O_TMPFILE): 0 links; `O_EXCL` in `flags` means that it never gets
+    /// one.
     ///
     /// - `EOPNOTSUPP`: the default: this driver has none (open(2)).
     /// - Others as [`FileSystem::create`].
@@ -436,18 +498,21 @@ pub trait FileSystem: Send + Sync {
         Err(derived::lacks(self.capabilities(), Errno::EOPNOTSUPP))
     }
 
-    /// The transport drops `count` of the references that lookup, create and the like gave it on `node`. Drivers whose
-    /// node numbers are the back end's own need not count.
+    /// The transport drops `count` of the references that lookup, create and the like gave it on
+    /// `node`. Drivers whose node numbers are the back end's own need not count.
     ///
-    /// Cannot fail; a count too large is all of them. Open files are counted apart: they keep the node alive without references. A
-    /// transport that ends drops all of its references without a call.
+    /// Cannot fail; a count too large is all of them. Open files are counted apart: they keep the
+    /// node alive without references. A transport that ends drops all of its references without a
+    /// call.
     fn forget(&self, node: Node, count: u64) {
         let _ = (node, count);
     }
 
-    /// Holds `node`: it is open as a directory, as a FIFO (whose bytes are the transport's) or with `O_PATH`, or a working directory, and stays what it is when
-    /// its last name goes. Each hold ends with one [`FileSystem::release`], all of a process with the process. Files that are open are held by their
-    /// [`File`](crate::File). Drivers whose references keep a node alive need not do anything: the default.
+    /// Holds `node`: it is open as a directory, as a FIFO (whose bytes are the transport's) or with
+    /// `O_PATH`, or a working directory, and stays what it is when its last name goes. Each hold
+    /// ends with one [`FileSystem::release`], all of a process with the process. Files that are
+    /// open are held by their [`File`](crate::File). Drivers whose references keep a node alive
+    /// need not do anything: the default.
     ///
     /// - `ESTALE`: it is gone already.
     fn hold(&self, node: Node) -> Result<()> {
@@ -467,31 +532,36 @@ pub trait FileSystem: Send + Sync {
         Ok(())
     }
 
-    /// The directory tree of the kernel that this mount *is*, when it is exactly one: same names, same inodes, same rights, nothing added. The
-    /// transport may then do any operation by the kernel's own call relative to [`Backing::root`], keeping to the rules of paths (links that
-    /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has none, for it changes
-    /// something, nor has a read-only mount, unless the kernel's own is read-only too: who holds a descriptor of the tree can change modes.
+    /// The directory tree of the kernel that this mount *is*, when it is exactly one: same names,
+    /// same inodes, same rights, nothing added. The transport may then do any operation by the
+    /// kernel's own call relative to [`Backing::root`], keeping to the rules of paths (links that
+    /// leave the mount, mounts inside it), without asking the driver. None by default; a layer has
+    /// none, for it changes something, nor has a read-only mount, unless the kernel's own is
+    /// read-only too: who holds a descriptor of the tree can change modes.
     fn backing(&self) -> Option<Backing> {
         None
     }
 
-    /// The kernel's own file or directory that `node` is, where the kernel sees whatever happens to the node: a descriptor opened with `O_PATH`, borrowed from the
-    /// driver and valid while the node is. Watches are put on it (inotify(7)), so that changes by others than the driver are told, too. None by default:
-    /// the transport tells what happens by its own calls then.
+    /// The kernel's own file or directory that `node` is, where the kernel sees whatever happens to
+    /// the node: a descriptor opened with `O_PATH`, borrowed from the driver and valid while the
+    /// node is. Watches are put on it (inotify(7)), so that changes by others than the driver are
+    /// told, too. None by default: the transport tells what happens by its own calls then.
     fn kernel_node(&self, node: Node) -> Option<i32> {
         let _ = node;
         None
     }
 
-    /// What another process finds `node` by with [`FileSystem::identify`], whatever became of its names: a descriptor opened with `O_PATH`, borrowed from the driver and
-    /// valid while the node is. None by default: such a process finds it by its path, or not at all.
+    /// What another process finds `node` by with [`FileSystem::identify`], whatever became of its
+    /// names: a descriptor opened with `O_PATH`, borrowed from the driver and valid while the node
+    /// is. None by default: such a process finds it by its path, or not at all.
     fn handed_down(&self, node: Node) -> Option<i32> {
         let _ = node;
         None
     }
 
-    /// What `fd` is, a descriptor on something in the driver's own back end: one that a backed open gave, that the transport opened below
-    /// [`Backing::root`], or that this process inherited. One reference. `fd` stays the caller's.
+    /// What `fd` is, a descriptor on something in the driver's own back end: one that a backed open
+    /// gave, that the transport opened below [`Backing::root`], or that this process inherited. One
+    /// reference. `fd` stays the caller's.
     ///
     /// - `EXDEV`: nothing of this mount.
     /// - `ENOSYS`: the default: this driver gives no descriptors of its back end away.
@@ -500,8 +570,10 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::ENOSYS.into())
     }
 
-    /// Continues a driven file from `fd`, a descriptor that [`File::descriptor`](crate::File::descriptor) gave in this or another process and that
-    /// was inherited: no permission check, no truncation, works for a file without a name. `fd` stays the caller's. One reference.
+    /// Continues a driven file from `fd`, a descriptor that
+    /// [`File::descriptor`](crate::File::descriptor) gave in this or another process and that was
+    /// inherited: no permission check, no truncation, works for a file without a name. `fd` stays
+    /// the caller's. One reference.
     ///
     /// - `EXDEV`, `ENOSYS`: as [`FileSystem::identify`].
     fn adopt(&self, caller: &Caller<'_>, fd: i32, flags: OpenFlags) -> Result<(Entry, Opened)> {
@@ -509,14 +581,18 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::ENOSYS.into())
     }
 
-    /// This process is the child of a fork: what the driver keeps for its process alone (proofs of life, lists in shared memory, connections) is the parent's. Called
-    /// in the child before the program goes on, with no other thread there, for every mount that the parent had opened. `shared_descriptors`: what the child does to
-    /// its table of descriptors it does to the parent's (clone(2), CLONE_FILES).
+    /// This process is the child of a fork: what the driver keeps for its process alone (proofs of
+    /// life, lists in shared memory, connections) is the parent's. Called in the child before the
+    /// program goes on, with no other thread there, for every mount that the parent had opened.
+    /// `shared_descriptors`: what the child does to its table of descriptors it does to the
+    /// parent's (clone(2), CLONE_FILES).
     fn forked(&self, shared_descriptors: bool) {
         let _ = shared_descriptors;
     }
 
-    /// The mount ends in this process: it exits or execs, or the server unmounts. What the driver delays for its process is due. An exec can fail, other threads
-    /// may be inside, and open files may be dropped after: a driver goes on when it is called again. A killed process does not come here.
+    /// The mount ends in this process: it exits or execs, or the server unmounts. What the driver
+    /// delays for its process is due. An exec can fail, other threads may be inside, and open files
+    /// may be dropped after: a driver goes on when it is called again. A killed process does not
+    /// come here.
     fn finish(&self) {}
 }

@@ -1,4 +1,5 @@
-//! Flags of open(2) and renameat2(2), as the kernel's bits, and what drivers state about themselves.
+//! Flags of open(2) and renameat2(2), as the kernel's bits, and what drivers state about
+//! themselves.
 
 /// open(2) flags that reach a driver, as the kernel's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,21 +102,25 @@ pub struct Capabilities {
     pub xattrs: bool,
     /// Has hard links.
     pub hard_links: bool,
-    /// Checks permissions itself, with more than the mode bits ([`FileSystem::access`](crate::FileSystem::access) is overridden): the
-    /// transport asks `access` instead of judging by the attributes, and leaves the rest to the operation itself.
+    /// Checks permissions itself, with more than the mode bits
+    /// ([`FileSystem::access`](crate::FileSystem::access) is overridden): the transport asks
+    /// `access` instead of judging by the attributes, and leaves the rest to the operation itself.
     pub checks_permissions: bool,
-    /// A node's number means something only in a process that was given a reference on it: the same in every process, but another one must find it
-    /// by its path first.
+    /// A node's number means something only in a process that was given a reference on it: the same
+    /// in every process, but another one must find it by its path first.
     pub transient_nodes: bool,
-    /// Locks of its files exclude those of others who reach them by another way: every open file has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)),
-    /// or keeps locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
+    /// Locks of its files exclude those of others who reach them by another way: every open file
+    /// has a descriptor of the kernel's ([`File::descriptor`](crate::File::descriptor)), or keeps
+    /// locks itself ([`File::set_lock`](crate::File::set_lock) and its kin).
     pub locks: bool,
-    /// Some of its files are not always ready: who waits for one (poll(2), select(2), epoll(7)) waits until the driver says so, see
-    /// [`File::poll`](crate::File::poll). A transport that is not told so does not ask.
+    /// Some of its files are not always ready: who waits for one (poll(2), select(2), epoll(7))
+    /// waits until the driver says so, see [`File::poll`](crate::File::poll). A transport that is
+    /// not told so does not ask.
     pub polls: bool,
 }
 
-/// How long what a driver said may be believed without asking again, nanoseconds (FUSE's `entry_valid`, `attr_valid`).
+/// How long what a driver said may be believed without asking again, nanoseconds (FUSE's
+/// `entry_valid`, `attr_valid`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
     /// That a name leads to a node.
@@ -133,8 +138,8 @@ impl Validity {
         attributes: 0,
         absent: 0,
     };
-    /// Names and attributes for a second, absence not at all: what users of FUSE expect (libfuse's `entry_timeout`, `attr_timeout`,
-    /// `negative_timeout`).
+    /// Names and attributes for a second, absence not at all: what users of FUSE expect (libfuse's
+    /// `entry_timeout`, `attr_timeout`, `negative_timeout`).
     pub const SECOND: Self = Self {
         entry: 1_000_000_000,
         attributes: 1_000_000_000,

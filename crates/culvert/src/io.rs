@@ -4,28 +4,31 @@ use crate::Result;
 
 /// Where a read puts its bytes: the program's memory (checked copy), a reply buffer, or a slice.
 ///
-/// A driver that gets an error, or fewer bytes taken than it offered and than remained, stops: it returns the bytes put so far as a short
-/// read, or the error when there are none.
+/// A driver that gets an error, or fewer bytes taken than it offered and than remained, stops: it
+/// returns the bytes put so far as a short read, or the error when there are none.
 pub trait Sink {
     /// How many bytes are still wanted.
     fn remaining(&self) -> usize;
 
-    /// Takes up to `remaining` bytes of `bytes` and returns how many. `EFAULT` when the program's memory is bad and nothing
-    /// was taken by this call. A fault while *reading* `bytes` (a mapping that was truncated) is `EIO`.
+    /// Takes up to `remaining` bytes of `bytes` and returns how many. `EFAULT` when the program's
+    /// memory is bad and nothing was taken by this call. A fault while *reading* `bytes` (a mapping
+    /// that was truncated) is `EIO`.
     fn put(&mut self, bytes: &[u8]) -> Result<usize>;
 
     /// Takes up to `count` zero bytes (holes) and returns how many; errors as [`Sink::put`].
     fn put_zeroes(&mut self, count: usize) -> Result<usize>;
 
-    /// Reads up to `count` bytes from `offset` of the kernel's descriptor `fd`, a regular file (pread(2)), without a copy in between; returns how many.
-    /// 0 where this sink cannot, or the kernel would not: [`Sink::put`] tells why.
+    /// Reads up to `count` bytes from `offset` of the kernel's descriptor `fd`, a regular file
+    /// (pread(2)), without a copy in between; returns how many. 0 where this sink cannot, or the
+    /// kernel would not: [`Sink::put`] tells why.
     fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
         let _ = (fd, offset, count);
         0
     }
 
-    /// Where the next bytes go, if that is memory of this process's own, which no program can take away: a driver may have the kernel write to its beginning, and says
-    /// how much by [`Sink::filled`]. None where it must be [`Sink::put`].
+    /// Where the next bytes go, if that is memory of this process's own, which no program can take
+    /// away: a driver may have the kernel write to its beginning, and says how much by
+    /// [`Sink::filled`]. None where it must be [`Sink::put`].
     fn place(&mut self) -> Option<&mut [u8]> {
         None
     }
@@ -35,8 +38,9 @@ pub trait Sink {
         let _ = count;
     }
 
-    /// Whether the one who waits for this read has been interrupted (a signal; FUSE's INTERRUPT). A driver about to wait long asks it, and
-    /// again when a system call of its own ends with `EINTR`; when true and nothing was put it returns `EINTR` (signal(7)).
+    /// Whether the one who waits for this read has been interrupted (a signal; FUSE's INTERRUPT). A
+    /// driver about to wait long asks it, and again when a system call of its own ends with
+    /// `EINTR`; when true and nothing was put it returns `EINTR` (signal(7)).
     fn interrupted(&self) -> bool {
         false
     }
@@ -47,19 +51,21 @@ pub trait Source {
     /// How many bytes are left.
     fn remaining(&self) -> usize;
 
-    /// Copies the next bytes into `into` and returns how many, fewer only at the end. `EFAULT` when the program's memory is bad and
-    /// nothing was copied by this call.
+    /// Copies the next bytes into `into` and returns how many, fewer only at the end. `EFAULT` when
+    /// the program's memory is bad and nothing was copied by this call.
     fn take(&mut self, into: &mut [u8]) -> Result<usize>;
 
-    /// Writes up to `count` of the next bytes to `offset` of the kernel's descriptor `fd`, a regular file (pwrite(2)), without a copy in between; returns how many.
-    /// 0 where this source cannot, or the kernel would not: [`Source::take`] tells why.
+    /// Writes up to `count` of the next bytes to `offset` of the kernel's descriptor `fd`, a
+    /// regular file (pwrite(2)), without a copy in between; returns how many. 0 where this source
+    /// cannot, or the kernel would not: [`Source::take`] tells why.
     fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {
         let _ = (fd, offset, count);
         0
     }
 
-    /// All bytes that are left, if they lie in memory of this process's own, which no program can change or take away; how many of them were used is told by
-    /// [`Source::used`]. None where they must be taken by [`Source::take`].
+    /// All bytes that are left, if they lie in memory of this process's own, which no program can
+    /// change or take away; how many of them were used is told by [`Source::used`]. None where they
+    /// must be taken by [`Source::take`].
     fn rest(&self) -> Option<&[u8]> {
         None
     }

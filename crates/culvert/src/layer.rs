@@ -1,16 +1,18 @@
 //! Drivers that wrap another driver.
 //!
-//! A layer implements [`Layer`], overriding only what it changes; everything else goes straight to [`Layer::inner`]. Wrapped in
-//! [`Layered`] it is a [`FileSystem`] like any other, so layers stack. Where `Inner` is a concrete type the forwarding calls are inlined
-//! away; where it is `dyn FileSystem` each costs one indirect call. [`FileLayer`] does the same for open files,
-//! and [`DataLayer`] for those whose bytes the layer changes.
+//! A layer implements [`Layer`], overriding only what it changes; everything else goes straight to
+//! [`Layer::inner`]. Wrapped in [`Layered`] it is a [`FileSystem`] like any other, so layers stack.
+//! Where `Inner` is a concrete type the forwarding calls are inlined away; where it is `dyn
+//! FileSystem` each costs one indirect call. [`FileLayer`] does the same for open files, and
+//! [`DataLayer`] for those whose bytes the layer changes.
 //!
-//! Two hooks save most overriding: [`Layer::seen`] changes the attributes in everything that returns them, [`Layer::opened`] wraps
-//! every file that is opened, however it is.
+//! Two hooks save most overriding: [`Layer::seen`] changes the attributes in everything that
+//! returns them, [`Layer::opened`] wraps every file that is opened, however it is.
 //!
-//! What the driver API derives from other operations is derived for a layer too, from the layer's own operations: `walk` and
-//! `read_directory_plus` look up, `access` judges the attributes. So a name hidden in `lookup` stays hidden when several components are walked
-//! at once. A layer that leaves names alone and wants the inner driver's own `walk` forwards it in one line.
+//! What the driver API derives from other operations is derived for a layer too, from the layer's
+//! own operations: `walk` and `read_directory_plus` look up, `access` judges the attributes. So a
+//! name hidden in `lookup` stays hidden when several components are walked at once. A layer that
+//! leaves names alone and wants the inner driver's own `walk` forwards it in one line.
 //!
 //! ```
 //! use culvert::{Caller, Entry, Errno, FileSystem, Layer, Layered, Node, Result};
@@ -52,7 +54,8 @@ pub struct Layered<L>(pub L);
 /// A [`FileLayer`] as a [`File`].
 pub struct LayeredFile<L>(pub L);
 
-/// From one table: the layer trait with its defaults, and for the wrapper the trait that it is a layer of.
+/// From one table: the layer trait with its defaults, and for the wrapper the trait that it is a
+/// layer of.
 macro_rules! layer_trait {
     (
         $(#[$doc:meta])*
@@ -92,13 +95,15 @@ macro_rules! layer_trait {
 layer_trait! {
     /// A driver that wraps another and overrides only what it changes.
     trait Layer of FileSystem as Layered {
-        /// What the layer makes of attributes that the inner driver reports, in every operation that returns them.
+        /// What the layer makes of attributes that the inner driver reports, in every operation
+        /// that returns them.
         #[inline]
         fn seen(&self, attributes: Attributes) -> Attributes {
             attributes
         }
 
-        /// What the layer makes of a file that the inner driver opened on `node`, in every operation that opens one.
+        /// What the layer makes of a file that the inner driver opened on `node`, in every
+        /// operation that opens one.
         #[inline]
         fn opened(&self, node: Node, flags: OpenFlags, opened: Opened) -> Opened {
             let _ = (node, flags);
@@ -257,8 +262,9 @@ layer_trait! {
 }
 
 layer_trait! {
-    /// An open file that wraps another and overrides only what it changes. Wrap `Box<dyn File>` of the inner driver, and answer `as_any` with
-    /// the inner one's (the default), so that `copy_range` meets files it knows.
+    /// An open file that wraps another and overrides only what it changes. Wrap `Box<dyn File>` of
+    /// the inner driver, and answer `as_any` with the inner one's (the default), so that
+    /// `copy_range` meets files it knows.
     trait FileLayer of File as LayeredFile {
         /// What the layer makes of the attributes that the inner file reports; as [`Layer::seen`].
         #[inline]

@@ -1,7 +1,8 @@
 //! The driver API of Culvert.
 //!
-//! A *driver* implements [`FileSystem`]; an open file that the driver serves itself implements [`File`]. The same driver runs
-//! inside a program's process (bypass) or behind a kernel mount (FUSE) and never knows which.
+//! A *driver* implements [`FileSystem`]; an open file that the driver serves itself implements
+//! [`File`]. The same driver runs inside a program's process (bypass) or behind a kernel mount
+//! (FUSE) and never knows which.
 //!
 //! | to write | implement | see |
 //! |---|---|---|
@@ -10,7 +11,8 @@
 //! | a simple one, by paths | [`path::PathFileSystem`] | [`path`] |
 //! | the proof that it is right | a test that calls the kit | `testing` (feature) |
 //!
-//! The crate is `no_std`: a driver that is too can be called inside any process without that process's libc.
+//! The crate is `no_std`: a driver that is too can be called inside any process without that
+//! process's libc.
 #![no_std]
 #![warn(missing_docs)]
 

@@ -1,7 +1,8 @@
-//! Locks that a driver keeps itself (a distributed one, a passthrough to a real file): fcntl(2)'s record locks and flock(2).
+//! Locks that a driver keeps itself (a distributed one, a passthrough to a real file): fcntl(2)'s
+//! record locks and flock(2).
 
-/// Who holds a lock: opaque, equal for two requests of one holder. A process for `F_SETLK`, a description for `F_OFD_SETLK` and flock(2)
-/// (FUSE's `lk_owner`).
+/// Who holds a lock: opaque, equal for two requests of one holder. A process for `F_SETLK`, a
+/// description for `F_OFD_SETLK` and flock(2) (FUSE's `lk_owner`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LockOwner(pub u64);
 
@@ -34,6 +35,7 @@ pub struct Lock {
 pub enum Wait<'a> {
     /// Fail with `EAGAIN` (`F_SETLK`, `LOCK_NB`).
     Never,
-    /// Wait (`F_SETLKW`) until granted, or until this says that the waiter was interrupted: then `EINTR`.
+    /// Wait (`F_SETLKW`) until granted, or until this says that the waiter was interrupted: then
+    /// `EINTR`.
     UntilInterrupted(&'a (dyn Fn() -> bool + Sync)),
 }

@@ -1,4 +1,5 @@
-//! The heap of code inside hooks: dlmalloc over pages from the kernel, apart from the program's own malloc.
+//! The heap of code inside hooks: dlmalloc over pages from the kernel, apart from the program's own
+//! malloc.
 
 use core::alloc::{GlobalAlloc, Layout};
 use culvert_sys::{nr, place, sync::Mutex, syscall};
@@ -74,8 +75,10 @@ unsafe impl Allocator for Pages {
     }
 }
 
-/// Memory for when the kernel gives none: a program that has used up its mappings (vm.max_map_count) or its addresses (RLIMIT_AS) natively goes on as long as it
-/// asks for nothing, and must do so here. It lies in the library's zeroed data and costs nothing until it is used. What was taken stays dlmalloc's.
+/// Memory for when the kernel gives none: a program that has used up its mappings
+/// (vm.max_map_count) or its addresses (RLIMIT_AS) natively goes on as long as it asks for nothing,
+/// and must do so here. It lies in the library's zeroed data and costs nothing until it is used.
+/// What was taken stays dlmalloc's.
 mod reserve {
     use super::PAGE;
     use core::cell::UnsafeCell;
@@ -110,8 +113,8 @@ mod reserve {
 
 struct Heap(Mutex<Dlmalloc<Pages>>);
 
-// SAFETY: dlmalloc keeps the contract; the lock lets one thread in at a time, and fork finds it free (the engine lets no other thread be inside a
-// hook then).
+// SAFETY: dlmalloc keeps the contract; the lock lets one thread in at a time, and fork finds it
+// free (the engine lets no other thread be inside a hook then).
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise on the layout.
@@ -140,7 +143,8 @@ unsafe impl GlobalAlloc for Heap {
 
 /// Gives what lies free at the heap's end back to the kernel.
 ///
-/// Before a fork: each page that is there costs it time, and the parent once more when it writes to it. A write of a megabyte leaves as much behind, which the next one would use.
+/// Before a fork: each page that is there costs it time, and the parent once more when it writes to
+/// it. A write of a megabyte leaves as much behind, which the next one would use.
 pub fn trim() {
     /// What the next allocations will need again.
     const KEPT: usize = 64 << 10;

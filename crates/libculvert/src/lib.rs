@@ -1,7 +1,8 @@
 //! `libculvert.so`: the shared object that is loaded into programs.
 //!
-//! Freestanding: no libc, no thread-local storage, no constructors of others. ld.so loads it as an auditor (LD_AUDIT) before it opens any library
-//! of the program, and calls [`la_version`]; where there is no LD_AUDIT (musl) it is preloaded, and its initialiser is called.
+//! Freestanding: no libc, no thread-local storage, no constructors of others. ld.so loads it as an
+//! auditor (LD_AUDIT) before it opens any library of the program, and calls [`la_version`]; where
+//! there is no LD_AUDIT (musl) it is preloaded, and its initialiser is called.
 #![no_std]
 
 extern crate alloc;
@@ -18,7 +19,8 @@ use culvert_preload::start::{Environment, start};
 /// Both ways in may be taken by the same object (an auditor's initialiser runs too).
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The handshake of rtld-audit(7): called before ld.so opens the program's libraries, by the only thread.
+/// The handshake of rtld-audit(7): called before ld.so opens the program's libraries, by the only
+/// thread.
 ///
 /// # Safety
 /// Only ld.so calls this.
@@ -31,7 +33,8 @@ pub unsafe extern "C" fn la_version(version: u32) -> u32 {
     version
 }
 
-/// ld.so has mapped an object (rtld-audit(7)): it gets its name, and room for its thread-local storage is seen to before any is relocated.
+/// ld.so has mapped an object (rtld-audit(7)): it gets its name, and room for its thread-local
+/// storage is seen to before any is relocated.
 ///
 /// # Safety
 /// Only ld.so calls this.
@@ -68,13 +71,15 @@ unsafe fn begin(environment: *mut *mut u8) {
     }
 }
 
-/// The preloaded way in. glibc gives initialisers the arguments of main, musl gives them nothing (`do_init_fini`, ldso/dynlink.c): the environment is looked for on
-/// the stack, which is the first thread's as long as no code of the program has run.
+/// The preloaded way in. glibc gives initialisers the arguments of main, musl gives them nothing
+/// (`do_init_fini`, ldso/dynlink.c): the environment is looked for on the stack, which is the first
+/// thread's as long as no code of the program has run.
 unsafe extern "C" fn initialise() {
     let Some(environment) = stack::environment() else {
         return;
     };
-    // As an auditor, `la_version` comes after the initialiser and before any library of the program: wait for it, ld.so is not relocated fully yet.
+    // As an auditor, `la_version` comes after the initialiser and before any library of the
+    // program: wait for it, ld.so is not relocated fully yet.
     if stack::is_audited(environment) {
         return;
     }
@@ -86,7 +91,8 @@ unsafe extern "C" fn initialise() {
 #[unsafe(link_section = ".init_array")]
 static INITIALISER: unsafe extern "C" fn() = initialise;
 
-/// A panic is a defect of Culvert. The program cannot go on with half an operation done: it ends as by abort(3), with the reason in the log.
+/// A panic is a defect of Culvert. The program cannot go on with half an operation done: it ends as
+/// by abort(3), with the reason in the log.
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     let message = info.message();
@@ -97,8 +103,8 @@ fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
     culvert_sys::abort()
 }
 
-// Named by the precompiled `core`, never called: this crate aborts on panic. Hidden, so that a preloaded libculvert.so does not stand in for
-// the program's own unwinder.
+// Named by the precompiled `core`, never called: this crate aborts on panic. Hidden, so that a
+// preloaded libculvert.so does not stand in for the program's own unwinder.
 core::arch::global_asm!(
     ".globl rust_eh_personality, _Unwind_Resume",
     ".hidden rust_eh_personality, _Unwind_Resume",

@@ -1,10 +1,11 @@
-//! memcpy and its relatives, which compiled code calls and no libc provides here. SSE2 only, so that the upper halves of vector registers
-//! stay as the program had them.
+//! memcpy and its relatives, which compiled code calls and no libc provides here. SSE2 only, so
+//! that the upper halves of vector registers stay as the program had them.
 
 use core::arch::global_asm;
 
-// `rep movsb` and `rep stosb` are fast for more than a few hundred bytes on every CPU with ERMS (since 2012); below that, 16 bytes at a time. The
-// direction flag is clear (the entry of a hook clears it).
+// `rep movsb` and `rep stosb` are fast for more than a few hundred bytes on every CPU with ERMS
+// (since 2012); below that, 16 bytes at a time. The direction flag is clear (the entry of a hook
+// clears it).
 global_asm!(
     ".globl memcpy, memmove, memset, memcmp, bcmp, strlen",
     ".hidden memcpy, memmove, memset, memcmp, bcmp, strlen",
@@ -14,7 +15,8 @@ global_asm!(
     ".type memcmp,@function",
     ".type bcmp,@function",
     ".type strlen,@function",
-    // memmove(rdi to, rsi from, rdx count): every size class loads all before it stores, or goes in the direction that is safe.
+    // memmove(rdi to, rsi from, rdx count): every size class loads all before it stores, or goes in
+    // the direction that is safe.
     "memcpy:",
     "memmove:",
     "mov rax, rdi",
@@ -143,7 +145,8 @@ global_asm!(
     "6:",
     "mov rax, r8",
     "ret",
-    // memcmp(rdi, rsi, rdx): 16 bytes at a time, the last 16 again; short ones as two words that may overlap.
+    // memcmp(rdi, rsi, rdx): 16 bytes at a time, the last 16 again; short ones as two words that
+    // may overlap.
     "memcmp:",
     "bcmp:",
     "cmp rdx, 16",

@@ -1,14 +1,17 @@
-//! Finding the program's environment when nobody passes it: la_version gets a number, and initialisers of musl's nothing at all.
+//! Finding the program's environment when nobody passes it: la_version gets a number, and
+//! initialisers of musl's nothing at all.
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 use culvert_sys::{Errno, nr, syscall};
 
-/// AT_PAGESZ 4096, AT_CLKTCK 100, AT_PHDR: three neighbours in every x86-64 auxiliary vector (`create_elf_tables`, fs/binfmt_elf.c).
+/// AT_PAGESZ 4096, AT_CLKTCK 100, AT_PHDR: three neighbours in every x86-64 auxiliary vector
+/// (`create_elf_tables`, fs/binfmt_elf.c).
 static LANDMARK: [usize; 5] = [6, 4096, 17, 100, 3];
-/// Entries that the kernel puts before AT_PAGESZ: AT_SYSINFO_EHDR, AT_MINSIGSTKSZ, AT_HWCAP; and AT_IGNORE, which Valgrind puts in place of the first two.
+/// Entries that the kernel puts before AT_PAGESZ: AT_SYSINFO_EHDR, AT_MINSIGSTKSZ, AT_HWCAP; and
+/// AT_IGNORE, which Valgrind puts in place of the first two.
 const BEFORE: [usize; 4] = [33, 51, 16, 1];
-/// ld.so's frames below the program's arguments are small; past this the search gives up. The arguments and environment strings lie beyond
-/// the vector, so the search never leaves the stack.
+/// ld.so's frames below the program's arguments are small; past this the search gives up. The
+/// arguments and environment strings lie beyond the vector, so the search never leaves the stack.
 const FARTHEST: usize = 1 << 20;
 
 /// Where it was found: an auditor is asked for it twice, by its initialiser and by la_version.
@@ -39,7 +42,8 @@ fn search() -> Option<*mut *mut u8> {
         if last % PAGE < size_of::<usize>() && !is_mapped(last - last % PAGE) {
             return None;
         }
-        // SAFETY: between this frame and the auxiliary vector everything is stack; the vector ends the search.
+        // SAFETY: between this frame and the auxiliary vector everything is stack; the vector ends
+        // the search.
         unsafe {
             if (0..LANDMARK.len()).all(|k| here.add(k).read_volatile() == LANDMARK[k])
                 && let Some(found) = before(here)
@@ -65,8 +69,8 @@ fn is_mapped(page: usize) -> bool {
 /// # Safety
 /// `landmark` is AT_PAGESZ in the auxiliary vector on the stack.
 unsafe fn before(landmark: *mut usize) -> Option<*mut *mut u8> {
-    // SAFETY: the vector is preceded by the environment's null pointer, that by the environment's pointers, the arguments' null pointer, the arguments and
-    // their count, all on the stack.
+    // SAFETY: the vector is preceded by the environment's null pointer, that by the environment's
+    // pointers, the arguments' null pointer, the arguments and their count, all on the stack.
     unsafe {
         let mut vector = landmark;
         while BEFORE.contains(&vector.sub(2).read()) {
@@ -80,7 +84,8 @@ unsafe fn before(landmark: *mut usize) -> Option<*mut *mut u8> {
         while entry.sub(1).read() != 0 && end.offset_from(entry) < 1 << 20 {
             entry = entry.sub(1);
         }
-        // An environment without entries: the word before is the arguments' null pointer, or the count when both are empty.
+        // An environment without entries: the word before is the arguments' null pointer, or the
+        // count when both are empty.
         Some(entry.cast())
     }
 }
@@ -89,7 +94,8 @@ unsafe fn before(landmark: *mut usize) -> Option<*mut *mut u8> {
 pub fn is_audited(environment: *mut *mut u8) -> bool {
     (0..)
         .map_while(|i| {
-            // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of strings that end in NUL.
+            // SAFETY: ld.so passes the environment: an array that ends in a null pointer, of
+            // strings that end in NUL.
             unsafe {
                 let entry = *environment.add(i);
                 (!entry.is_null()).then(|| core::ffi::CStr::from_ptr(entry.cast()).to_bytes())

@@ -109,7 +109,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names of a list, sorted: their order is the file system's own. The security module's own attribute is not the program's. */
+/* The names of a list, sorted: their order is the file system's own. The security module's own
+ * attribute is not the program's. */
 static void show_names(char *names, long size)
 {
     char *found[64];

@@ -28,7 +28,8 @@ struct list {
     bool partial;
 };
 
-/* What `getdents` has read from each slot's description (or from any other descriptor) since it stood at its start. */
+/* What `getdents` has read from each slot's description (or from any other descriptor) since it
+ * stood at its start. */
 static struct list lists[SLOTS + 1];
 
 static int by_name(const void *a, const void *b)

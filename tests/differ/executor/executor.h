@@ -1,4 +1,5 @@
-/* The executor: carries out a program, step by step, with real system calls. See ../src/lib.rs for the format of programs. */
+/* The executor: carries out a program, step by step, with real system calls. See ../src/lib.rs for
+ * the format of programs. */
 #ifndef EXECUTOR_H
 #define EXECUTOR_H
 
@@ -24,7 +25,8 @@ enum {
     WORDS = 20,
     IDENTITIES = 512,
     TOUCHED = 512,
-    /* Descriptors of the executor itself: a socket pair for each actor. Programs use small numbers. */
+    /* Descriptors of the executor itself: a socket pair for each actor. Programs use small numbers.
+     * */
     FIRST_SOCKET = 600,
 };
 
@@ -38,7 +40,8 @@ struct step {
 
 struct actor {
     uint32_t alive;
-    /* In a call begun by `start`: the actor has given the turn away and will not take it before the call ends. */
+    /* In a call begun by `start`: the actor has given the turn away and will not take it before the
+     * call ends. */
     uint32_t busy;
     pid_t tgid;
     pid_t tid;
@@ -47,9 +50,11 @@ struct actor {
     char deferred[4096];
 };
 
-/* What all processes share: mapped from a file outside of every mount, found again after exec by its path. */
+/* What all processes share: mapped from a file outside of every mount, found again after exec by
+ * its path. */
 struct control {
-    /* Number of the next step; a futex. This field and the next two are read by the side that compares. */
+    /* Number of the next step; a futex. This field and the next two are read by the side that
+     * compares. */
     uint32_t turn;
     uint32_t used;
     char output[4 << 20];
@@ -60,7 +65,8 @@ struct control {
     /* Whether a clock tick passes after every step, so that times can be compared. */
     uint32_t ticks;
     uint32_t show_identity;
-    /* The step whose result is wrong on purpose, which proves that differences are found; none: UINT32_MAX. */
+    /* The step whose result is wrong on purpose, which proves that differences are found; none:
+     * UINT32_MAX. */
     uint32_t perturbed;
     int64_t began;
     struct actor actors[ACTORS];
@@ -99,7 +105,8 @@ int descriptor(const char *word);
 char *path(const char *word);
 /* Shows a new descriptor, or why there is none, and puts it into a slot. */
 void new_descriptor(const char *word, long fd);
-/* A buffer of `size` bytes as the optional word says: `bad`, `edge:N` (only N bytes are accessible), else plain. */
+/* A buffer of `size` bytes as the optional word says: `bad`, `edge:N` (only N bytes are
+ * accessible), else plain. */
 char *buffer(long size, const char *kind);
 const char *word_or(struct step *s, int index, const char *otherwise);
 

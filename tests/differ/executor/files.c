@@ -40,7 +40,8 @@ static bool opening(struct step *s, int at)
         struct open_how how = { (uint64_t)N(4), (uint64_t)N(5), (uint64_t)N(6) };
         touch(P(3));
         long fd;
-        /* EAGAIN of a scoped walk says that something was renamed or mounted meanwhile, anywhere (openat2(2)). */
+        /* EAGAIN of a scoped walk says that something was renamed or mounted meanwhile, anywhere
+         * (openat2(2)). */
         for (int tries = 0; (fd = syscall(SYS_openat2, F(2), P(3), &how, sizeof how)) == -1 && errno == EAGAIN && tries < 100; tries++)
             ;
         new_descriptor(W(1), fd);
@@ -104,8 +105,8 @@ static bool writing(struct step *s, int at)
     return true;
 }
 
-/* The position of a directory is a cookie of the file system's (telldir(3)), and its end and its holes are nothing: what the program says itself is
- * compared, and that it may ask. */
+/* The position of a directory is a cookie of the file system's (telldir(3)), and its end and its
+ * holes are nothing: what the program says itself is compared, and that it may ask. */
 static void seek_directory(int fd, long offset, int whence)
 {
     if (whence == SEEK_SET)

@@ -1,4 +1,5 @@
-/* The executor's beginning: the first process watches over the actors, and shows what is left at the end. */
+/* The executor's beginning: the first process watches over the actors, and shows what is left at
+ * the end. */
 #include "executor.h"
 #include <linux/futex.h>
 #include <poll.h>
@@ -71,7 +72,8 @@ static void map_control(void)
     close(fd);
 }
 
-/* Waits until a process has ended, which a pidfd tells of zombies too; at most so many milliseconds. */
+/* Waits until a process has ended, which a pidfd tells of zombies too; at most so many
+ * milliseconds. */
 static bool ended(pid_t process, int limit)
 {
     int fd = (int)syscall(SYS_pidfd_open, process, 0);
@@ -183,7 +185,8 @@ static int run(void)
     return 0;
 }
 
-/* The tree appears at the mount's path, in a namespace of this process: by right, or in a user namespace. */
+/* The tree appears at the mount's path, in a namespace of this process: by right, or in a user
+ * namespace. */
 static void bind_tree(const char *tree, const char *target, long user)
 {
     if (unshare(CLONE_NEWNS) == -1) {

@@ -1,5 +1,6 @@
-/* Mappings that live from step to step: each has a name, `m0` to `m7`, and a part of the address space of its own, far
- * from where the kernel puts anything, so that what is not mapped stays so. Faults are results. */
+/* Mappings that live from step to step: each has a name, `m0` to `m7`, and a part of the address
+ * space of its own, far from where the kernel puts anything, so that what is not mapped stays so.
+ * Faults are results. */
 #include "executor.h"
 #include "arguments.h"
 #include <setjmp.h>
@@ -14,7 +15,8 @@ static const unsigned long first_place = 1ul << 44, place_size = 1ul << 28;
 /* Whether something was mapped there by its name: forgotten by exec, as the mappings are. */
 static bool used[PLACES];
 
-/* Which file is mapped in each page, and from where, where stores must stay within its length (`storewithin`); 0: none, or a private copy. */
+/* Which file is mapped in each page, and from where, where stores must stay within its length
+ * (`storewithin`); 0: none, or a private copy. */
 enum { PAGE = 4096, PAGES = 1100 };
 static struct {
     uint64_t inode;
@@ -60,7 +62,8 @@ static const char *name_of(int signal)
     return signal == SIGBUS ? " SIGBUS" : " SIGSEGV";
 }
 
-/* Copies byte by byte until the end or the first fault; how many bytes, and which signal (0: none). */
+/* Copies byte by byte until the end or the first fault; how many bytes, and which signal (0: none).
+ * */
 static long copy(volatile char *to, const volatile char *from, long size, int *signal)
 {
     volatile long done = 0;
@@ -85,7 +88,8 @@ static void load(const char *at, long size)
         out("%s", name_of(signal));
 }
 
-/* The length of the file with that inode, which is open by one of the program's descriptors; -1: it is not. */
+/* The length of the file with that inode, which is open by one of the program's descriptors; -1: it
+ * is not. */
 static long length_of(uint64_t inode)
 {
     for (int i = 0; i < SLOTS; i++) {
@@ -96,8 +100,9 @@ static long length_of(uint64_t inode)
     return -1;
 }
 
-/* How many of the bytes lie before the end of their file, as far as that ends within a page: what is stored behind it, in its last page, may be
- * gone when it is looked at again (mmap(2)). What lies in pages behind the end, where stores fault, counts. */
+/* How many of the bytes lie before the end of their file, as far as that ends within a page: what
+ * is stored behind it, in its last page, may be gone when it is looked at again (mmap(2)). What
+ * lies in pages behind the end, where stores fault, counts. */
 static long within(int which, long at, long size)
 {
     for (long done = 0; done < size; done += PAGE - ((at + done) & (PAGE - 1))) {
@@ -133,7 +138,8 @@ static void store(char *at, long size, int step)
         out("%s", name_of(signal));
 }
 
-/* Whether a call may use all of these bytes: how much is done of one that meets a fault in between is the file system's own affair. */
+/* Whether a call may use all of these bytes: how much is done of one that meets a fault in between
+ * is the file system's own affair. */
 static bool accessible(char *at, long size, bool to_store)
 {
     int signal;
@@ -146,7 +152,8 @@ static bool accessible(char *at, long size, bool to_store)
     return true;
 }
 
-/* Whether some of the bytes are those that `fd` is to be written from `offset` on: which of them are copied first is the processor's own affair. */
+/* Whether some of the bytes are those that `fd` is to be written from `offset` on: which of them
+ * are copied first is the processor's own affair. */
 static bool overlap(int which, long at, long size, int fd, long offset)
 {
     struct stat found;

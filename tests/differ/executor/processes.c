@@ -75,7 +75,8 @@ static void *thread_of(void *actor)
     take_turns((int)(intptr_t)actor);
 }
 
-/* Marks an actor as there; its process or thread fills in its numbers itself, and before this actor goes on. */
+/* Marks an actor as there; its process or thread fills in its numbers itself, and before this actor
+ * goes on. */
 static void begin_actor(int actor, long made)
 {
     if (made < 0)
@@ -128,7 +129,8 @@ static void leave(void)
         advance();
         syscall(SYS_exit, 0);
     }
-    /* Descriptors and locks go with the process: the turn goes on when it is gone, which the first process sees. */
+    /* Descriptors and locks go with the process: the turn goes on when it is gone, which the first
+     * process sees. */
     end_threads(true);
     out("\n");
     __atomic_store_n(&control->leaving, (uint32_t)getpid(), __ATOMIC_SEQ_CST);
@@ -151,7 +153,8 @@ static char **words_for(const char *mode, int number_of_step)
     return words;
 }
 
-/* This actor goes on in a new image: started directly, or by way of a script whose interpreter is the executor. */
+/* This actor goes on in a new image: started directly, or by way of a script whose interpreter is
+ * the executor. */
 static void execute(struct step *s, int at)
 {
     uint32_t alive[ACTORS];

@@ -1,4 +1,5 @@
-/* What a step prints: results, contents, attributes, all in a form in which two runs can be compared. */
+/* What a step prints: results, contents, attributes, all in a form in which two runs can be
+ * compared. */
 #include "executor.h"
 #include <stdarg.h>
 #include <time.h>
@@ -57,7 +58,8 @@ long outcome(long value)
     return value;
 }
 
-/* Runs of equal bytes: steps write runs of one letter, so that this stays short, and shows holes and torn writes. */
+/* Runs of equal bytes: steps write runs of one letter, so that this stays short, and shows holes
+ * and torn writes. */
 void out_bytes(const char *bytes, long size)
 {
     uint64_t hash = 14695981039346656037u;
@@ -154,7 +156,8 @@ static void out_time(const char *name, struct statx_timestamp time, int64_t *bef
     before[1] = time.tv_nsec;
 }
 
-/* Times that somebody has set far from now are shown; others only as relations to what the same file had when it was looked at last. */
+/* Times that somebody has set far from now are shown; others only as relations to what the same
+ * file had when it was looked at last. */
 void out_times(const struct statx *stat)
 {
     int found = identity(stat);
@@ -187,7 +190,8 @@ void touch(const char *path)
     snprintf(control->touch[slot].name, sizeof control->touch[slot].name, "%.*s", (int)(end - start), path + start);
 }
 
-/* File times come from the coarse clock: what happens after this has another time than what happened before. */
+/* File times come from the coarse clock: what happens after this has another time than what
+ * happened before. */
 void wait_for_tick(void)
 {
     struct timespec before, after, pause = { 0, 500000 };

@@ -71,7 +71,8 @@ void new_descriptor(const char *word, long fd)
         slots[word[0] - 'a'] = (int)fd;
 }
 
-/* {m} {o} {fd:a} {x:255} (the text before the colon, that many times); everything else is itself. */
+/* {m} {o} {fd:a} {x:255} (the text before the colon, that many times); everything else is itself.
+ * */
 char *path(const char *word)
 {
     if (!strcmp(word, "{null}"))
@@ -109,7 +110,8 @@ char *buffer(long size, const char *kind)
 {
     if (kind && !strcmp(kind, "bad"))
         return (char *)8;
-    /* A real size only where the call may use it: absurd lengths get a small buffer, the kernel answers before or at its end. */
+    /* A real size only where the call may use it: absurd lengths get a small buffer, the kernel
+     * answers before or at its end. */
     long page = 4096, usable = kind && !strncmp(kind, "edge:", 5) ? number(kind + 5) : size;
     if (usable < 0 || usable > (64 << 20))
         usable = page;

@@ -14,15 +14,17 @@ pub struct Accepted {
     pub why: &'static str,
 }
 
-/// The whole list. Numbers of devices and inodes, block counts and file-system types are not shown by the executor at
-/// all: identity is shown by classes, in which the same file has the same class, and times by relations.
+/// The whole list. Numbers of devices and inodes, block counts and file-system types are not shown
+/// by the executor at all: identity is shown by classes, in which the same file has the same class,
+/// and times by relations.
 pub const ACCEPTED: [Accepted; 1] = [Accepted {
     word: "dsize=",
     driver: "type=memory",
     why: "POSIX gives the size of a directory no meaning; tmpfs counts 20 bytes a name",
 }];
 
-/// A step that is left out of programs on some mounts, on both sides: its result is the file system's own affair.
+/// A step that is left out of programs on some mounts, on both sides: its result is the file
+/// system's own affair.
 pub struct LeftOut {
     /// The operation.
     pub operation: &'static str,
@@ -184,9 +186,10 @@ pub fn suited(program: &Program, mount: &Mount) -> Program {
     program
 }
 
-/// What is different in programs that map files, where pages are brought and taken away by somebody else than the kernel's own file system: what is stored
-/// behind the end of a file, in its last page, may be gone when it is looked at again (mmap(2)), so that stores stay within the file; and whether a hole that was
-/// loaded from is still a hole is tmpfs's own affair.
+/// What is different in programs that map files, where pages are brought and taken away by somebody
+/// else than the kernel's own file system: what is stored behind the end of a file, in its last
+/// page, may be gone when it is looked at again (mmap(2)), so that stores stay within the file; and
+/// whether a hole that was loaded from is still a hole is tmpfs's own affair.
 fn suited_to_pages(program: &mut Program) {
     if !program.steps.iter().any(|step| step.operation() == "map") {
         return;
@@ -202,7 +205,8 @@ fn suited_to_pages(program: &mut Program) {
     }
 }
 
-/// What else is left out of programs on a disk: what O_DIRECT wants aligned is the disk's own affair; drivers do not ask for anything (open(2)).
+/// What else is left out of programs on a disk: what O_DIRECT wants aligned is the disk's own
+/// affair; drivers do not ask for anything (open(2)).
 pub fn suited_to_disk(program: &Program) -> Program {
     let direct = |word: &String| word.split('|').any(|flag| flag == "O_DIRECT");
     let mut program = program.clone();
@@ -210,8 +214,10 @@ pub fn suited_to_disk(program: &Program) -> Program {
     program
 }
 
-/// Whether set-user-ID and set-group-ID of files are not compared: what root writes through a kernel mount of a tree clears them, since the kernel does it with
-/// the rights of who registered the backing file, which would else leave them alone for everybody. POSIX (write) lets every write clear them.
+/// Whether set-user-ID and set-group-ID of files are not compared: what root writes through a
+/// kernel mount of a tree clears them, since the kernel does it with the rights of who registered
+/// the backing file, which would else leave them alone for everybody. POSIX (write) lets every
+/// write clear them.
 fn clears_set_id(specification: &str) -> bool {
     specification == "type=passthrough,kernel"
 }
@@ -244,8 +250,8 @@ pub fn without_accepted(line: &str, mount: &Mount) -> String {
         .join(" ")
 }
 
-/// Beginnings of words that whoever runs the fuzzer by hand looks past, to see what else there is behind a known defect:
-/// `DIFFER_IGNORE=fd=,id=`. The tests never set it.
+/// Beginnings of words that whoever runs the fuzzer by hand looks past, to see what else there is
+/// behind a known defect: `DIFFER_IGNORE=fd=,id=`. The tests never set it.
 fn by_hand() -> &'static [String] {
     static WORDS: OnceLock<Vec<String>> = OnceLock::new();
     WORDS.get_or_init(|| {

@@ -9,7 +9,8 @@ use std::fmt::Write;
 /// The first line in which two runs differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// Operation of the step, `=` in the listing at the end, or `end` where only the way it ended differs.
+    /// Operation of the step, `=` in the listing at the end, or `end` where only the way it ended
+    /// differs.
     pub operation: String,
     /// The line natively.
     pub native: String,
@@ -18,7 +19,8 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// What two failures with the same cause have in common, as far as can be seen: operation and results without numbers.
+    /// What two failures with the same cause have in common, as far as can be seen: operation and
+    /// results without numbers.
     pub fn signature(&self) -> String {
         let shape = |line: &str| -> String {
             line.split(' ')
@@ -93,7 +95,8 @@ pub fn compare(
     })
 }
 
-/// Classes are numbered in the order in which files are seen, so that one step more or less shifts them all.
+/// Classes are numbered in the order in which files are seen, so that one step more or less shifts
+/// them all.
 fn without_identity(line: &str) -> String {
     line.split(' ')
         .filter(|word| !word.starts_with("id="))

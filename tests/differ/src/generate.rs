@@ -315,8 +315,8 @@ impl Generator {
     }
 }
 
-/// The program of `seed` with about `steps` steps behind its prelude. Every third one is for an ordinary user, every tenth
-/// compares times.
+/// The program of `seed` with about `steps` steps behind its prelude. Every third one is for an
+/// ordinary user, every tenth compares times.
 pub fn generate(seed: u64, steps: usize) -> Program {
     let mut generator = Generator {
         random: Random::new(seed),
@@ -352,8 +352,8 @@ pub fn generate(seed: u64, steps: usize) -> Program {
     }
 }
 
-/// As [`generate`], with steps on mapped files most of the time. Times are never compared: when a store changes them is the
-/// file system's own affair.
+/// As [`generate`], with steps on mapped files most of the time. Times are never compared: when a
+/// store changes them is the file system's own affair.
 pub fn generate_mapped(seed: u64, steps: usize) -> Program {
     let mut generator = Generator {
         random: Random::new(seed),

@@ -1,6 +1,8 @@
-//! The differential fuzzer: random programs of file-system calls, run natively and through Culvert, and compared call by call.
+//! The differential fuzzer: random programs of file-system calls, run natively and through Culvert,
+//! and compared call by call.
 //!
-//! A *program* is a list of steps, one a line: the number of an *actor* (a process or a thread), an operation, its words.
+//! A *program* is a list of steps, one a line: the number of an *actor* (a process or a thread), an
+//! operation, its words.
 //!
 //! ```text
 //! 0 openat a cwd d/f O_RDWR|O_CREAT 0644     descriptor into slot a
@@ -9,15 +11,18 @@
 //! 0 lseek a 0 SEEK_CUR
 //! ```
 //!
-//! The *executor* (`executor/*.c`) carries it out with real system calls. Actors take turns in the order of the lines, so
-//! that nothing depends on timing, and each step prints one line: result or errno, contents, attributes in a form in which
-//! two runs can be compared. At the end everything in the mount and in the directory beside it is listed.
+//! The *executor* (`executor/*.c`) carries it out with real system calls. Actors take turns in the
+//! order of the lines, so that nothing depends on timing, and each step prints one line: result or
+//! errno, contents, attributes in a form in which two runs can be compared. At the end everything
+//! in the mount and in the directory beside it is listed.
 //!
-//! Natively the tree is bound to the mount's path in a mount namespace; so every path is the same on both sides.
+//! Natively the tree is bound to the mount's path in a mount namespace; so every path is the same
+//! on both sides.
 //!
-//! Words: a descriptor is a slot (`a` to `z`), `cwd`, or `#N`; in paths `{m}` is the mount, `{o}` the directory beside
-//! it, `{fd:a}` the number in a slot, `{x:255}` the text before the colon so many times, `{null}` and `{bad}` are
-//! pointers. Lines that begin with `#` are comments, `#! ticks` and `#! user nobody` are options of the whole program.
+//! Words: a descriptor is a slot (`a` to `z`), `cwd`, or `#N`; in paths `{m}` is the mount, `{o}`
+//! the directory beside it, `{fd:a}` the number in a slot, `{x:255}` the text before the colon so
+//! many times, `{null}` and `{bad}` are pointers. Lines that begin with `#` are comments, `#!
+//! ticks` and `#! user nobody` are options of the whole program.
 
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,8 @@ pub enum Mount {
         /// Whether what the program did can be read in the tree afterwards.
         in_tree: bool,
     },
-    /// A directory that is something mounted already, by whatever means; it is emptied before each program.
+    /// A directory that is something mounted already, by whatever means; it is emptied before each
+    /// program.
     At(PathBuf),
 }
 

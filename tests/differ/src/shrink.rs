@@ -1,5 +1,6 @@
-//! From a long program that shows a difference to a short one: delta debugging (Zeller, Hildebrandt: "Simplifying and
-//! Isolating Failure-Inducing Input", 2002) on steps, then simpler words, then fewer actors.
+//! From a long program that shows a difference to a short one: delta debugging (Zeller,
+//! Hildebrandt: "Simplifying and Isolating Failure-Inducing Input", 2002) on steps, then simpler
+//! words, then fewer actors.
 
 use crate::compare::{Difference, compare};
 use crate::mount::Mount;
@@ -9,7 +10,8 @@ use crate::world::World;
 /// How many programs are tried, at most, for a shorter one.
 const ATTEMPTS: usize = 300;
 
-/// The first difference between a native run and one on `mount`; none where it cannot even be run natively.
+/// The first difference between a native run and one on `mount`; none where it cannot even be run
+/// natively.
 pub fn difference(
     world: &World,
     program: &Program,
@@ -43,7 +45,8 @@ pub fn smaller(
     short
 }
 
-/// Makes `program` smaller as long as `fails` says that it still shows what it showed, at most `attempts` times asked.
+/// Makes `program` smaller as long as `fails` says that it still shows what it showed, at most
+/// `attempts` times asked.
 pub fn shrink(
     program: &Program,
     attempts: usize,

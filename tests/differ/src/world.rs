@@ -18,7 +18,8 @@ const NOBODY: u32 = 65534;
 /// How long one program may take; it takes some hundredths of a second.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// In `struct control` of the executor the text begins here, after two 32-bit words: the turn and the text's length.
+/// In `struct control` of the executor the text begins here, after two 32-bit words: the turn and
+/// the text's length.
 const TEXT: usize = 8;
 
 /// Where the directories of a world lie.
@@ -31,7 +32,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// The first of the directories that lies on no tmpfs and can be reached by everybody, if there is one.
+    /// The first of the directories that lies on no tmpfs and can be reached by everybody, if there
+    /// is one.
     pub fn on_disk(candidates: &[PathBuf]) -> Option<Self> {
         let tmpfs = |directory: &Path| {
             let told = Command::new("stat")
@@ -69,8 +71,8 @@ pub struct Finished {
 pub struct World {
     /// Holds everything.
     whole: PathBuf,
-    /// Holds the mount and what lies beside it, made anew for each program. Two directories deeper, so that a program
-    /// that climbs stays in what is removed afterwards.
+    /// Holds the mount and what lies beside it, made anew for each program. Two directories deeper,
+    /// so that a program that climbs stays in what is removed afterwards.
     base: PathBuf,
     place: Place,
     root: bool,
@@ -78,7 +80,8 @@ pub struct World {
 }
 
 impl World {
-    /// Makes the directories and compiles the executor. `culvert` is the command under test; none: native runs only.
+    /// Makes the directories and compiles the executor. `culvert` is the command under test; none:
+    /// native runs only.
     pub fn new(place: Place, culvert: Option<&Path>) -> io::Result<Self> {
         let parent = match &place {
             Place::Memory => PathBuf::from("/dev/shm"),
@@ -149,7 +152,8 @@ impl World {
         }
     }
 
-    /// Runs `program` in fresh directories. `perturbed` is a step whose result is falsified on purpose.
+    /// Runs `program` in fresh directories. `perturbed` is a step whose result is falsified on
+    /// purpose.
     pub fn run(&self, program: &Program, mount: &Mount, perturbed: Option<usize>) -> Finished {
         match self.try_run(program, mount, perturbed) {
             Ok(finished) => finished,
@@ -439,8 +443,8 @@ fn empty(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the base directory when this process ends, however it ends: the shell reads from a pipe whose other end is
-/// only here.
+/// Removes the base directory when this process ends, however it ends: the shell reads from a pipe
+/// whose other end is only here.
 fn remove_when_we_end(base: &Path) -> io::Result<()> {
     let watcher = Command::new("sh")
         .args([

@@ -23,7 +23,8 @@ fn not_tested(why: &str) {
     }
 }
 
-/// None where the native side cannot be bound to the mount's path: neither root nor user namespaces.
+/// None where the native side cannot be bound to the mount's path: neither root nor user
+/// namespaces.
 fn world(mount: &Mount) -> Option<World> {
     world_at(mount, Place::Memory)
 }
@@ -210,7 +211,8 @@ fn a_planted_difference_is_found_and_shrunk() {
     for seed in 100..110 {
         let program = generate(seed, 20);
         for step in [3, 12, 25] {
-            // Steps that show no result (a signal to nobody, an actor that is gone) cannot be falsified.
+            // Steps that show no result (a signal to nobody, an actor that is gone) cannot be
+            // falsified.
             let Some(difference) = difference(&world, &program, &Mount::Native, Some(step)) else {
                 continue;
             };

@@ -1,4 +1,5 @@
-// Linux AIO by raw system calls: what is submitted, what the events say, and what the files are then.
+// Linux AIO by raw system calls: what is submitted, what the events say, and what the files are
+// then.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,8 @@ static struct iocb make(int fd, int operation, const void *buffer, size_t length
     return block;
 }
 
-// Submits the blocks, waits for what was taken, and says what became of each; they must be as they were.
+// Submits the blocks, waits for what was taken, and says what became of each; they must be as they
+// were.
 static void submit(const char *what, struct iocb *blocks, int count)
 {
     struct iocb *list[16], before[16];

@@ -1,5 +1,6 @@
-/* Arguments that few programs use: structures longer than their calls know, links that are not to be followed, long addresses of sockets, and
-   what every file answers whatever it is. Usage: arguments GROUP, in a directory that can be written. */
+/* Arguments that few programs use: structures longer than their calls know, links that are not to
+ * be followed, long addresses of sockets, and what every file answers whatever it is. Usage:
+ * arguments GROUP, in a directory that can be written. */
 #include "probe.h"
 #include <linux/openat2.h>
 #include <poll.h>
@@ -29,7 +30,8 @@ static char *before_nothing(size_t size)
     return pages + 2 * 4096 - size;
 }
 
-/* Calls `try` with a structure of `known` bytes, of `size` given, `byte` behind those that are known. */
+/* Calls `try` with a structure of `known` bytes, of `size` given, `byte` behind those that are
+ * known. */
 static void sizes(const char *what, const void *known, size_t length, long (*try)(void *, size_t))
 {
     static char room[8192];
@@ -94,7 +96,8 @@ static void group_structures(void)
     WORKS(try_get(&x, sizeof x));
 }
 
-/* What is wrong with other arguments is said whatever the path is, and a link that is not followed is none of its target's affair. */
+/* What is wrong with other arguments is said whatever the path is, and a link that is not followed
+ * is none of its target's affair. */
 static void group_refused(void)
 {
     char attributes[64] = { 0 };
@@ -127,7 +130,8 @@ static void group_refused(void)
     WORKS(syscall(SYS_mount_setattr, AT_FDCWD, "file", 0, attributes, 48));
 }
 
-/* Not followed, it is the link that is refused, which is there, or what it leads to, which is not. Only Culvert refuses. */
+/* Not followed, it is the link that is refused, which is there, or what it leads to, which is not.
+ * Only Culvert refuses. */
 static void group_links(void)
 {
     char attributes[64] = { 0 };
@@ -185,7 +189,8 @@ static void group_sockets(void)
     /* The same from the root, as long as that may be. */
     char here[200];
     if (getcwd(here, sizeof here)) {
-        /* What is longer than 70 cannot be told by getsockname(2) where the source's path is longer. */
+        /* What is longer than 70 cannot be told by getsockname(2) where the source's path is
+         * longer. */
         int room = 104 - (int)strlen(here) < 70 ? 104 - (int)strlen(here) : 70;
         for (int length = room > 20 ? 20 : 1; length <= room; length += 7) {
             sprintf(path, "%s/d/%.*s", here, length, name);

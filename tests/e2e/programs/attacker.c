@@ -1,5 +1,6 @@
-// What a hostile program finds that a run of root's has started as another user: in each descriptor that it inherited, by each way to open it anew, in shared memory and
-// in the processes of the run. It says what it could read with the word in it, and what it could open for writing.
+// What a hostile program finds that a run of root's has started as another user: in each descriptor
+// that it inherited, by each way to open it anew, in shared memory and in the processes of the run.
+// It says what it could read with the word in it, and what it could open for writing.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

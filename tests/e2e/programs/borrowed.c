@@ -1,5 +1,7 @@
-// What another user does to a run by descriptors. `unlock`: gives up, and takes, the locks of all that it has inherited. `send PATH SOCKET WAY`: shows a file of its own at PATH in a mount namespace
-// of its own, and sends its descriptor to who listens at SOCKET; WAY is `file`, `path` (opened with O_PATH) or `fifo`. `listen SOCKET`: receives one, writes to it and reads it.
+// What another user does to a run by descriptors. `unlock`: gives up, and takes, the locks of all
+// that it has inherited. `send PATH SOCKET WAY`: shows a file of its own at PATH in a mount
+// namespace of its own, and sends its descriptor to who listens at SOCKET; WAY is `file`, `path`
+// (opened with O_PATH) or `fifo`. `listen SOCKET`: receives one, writes to it and reads it.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>

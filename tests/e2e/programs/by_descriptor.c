@@ -1,5 +1,7 @@
-/* Calls on a descriptor itself, without a path, that only few programs make: on a directory, a file, and a file opened with O_PATH. What the kernel says of a
-   file of its own does not matter: what stands for a descriptor of a mount must not be answered for. Usage: by_descriptor DIRECTORY */
+/* Calls on a descriptor itself, without a path, that only few programs make: on a directory, a
+ * file, and a file opened with O_PATH. What the kernel says of a file of its own does not matter:
+ * what stands for a descriptor of a mount must not be answered for. Usage: by_descriptor DIRECTORY
+ * */
 #include "probe.h"
 
 enum { OPEN_TREE_ATTR = 467, FILE_GETATTR = 468, FILE_SETATTR = 469, GETXATTRAT = 464, LISTXATTRAT = 465, REMOVEXATTRAT = 466, DUPFD_QUERY = 1027, CREATED_QUERY = 1028 };

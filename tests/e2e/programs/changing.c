@@ -1,5 +1,6 @@
-/* Every call that would change a file: refused on a read-only mount, each with its own errno, and in the order in which
-   the kernel looks at things. Usage: changing SCRATCH, with the tree `odd` as the working directory. */
+/* Every call that would change a file: refused on a read-only mount, each with its own errno, and
+ * in the order in which the kernel looks at things. Usage: changing SCRATCH, with the tree `odd` as
+ * the working directory. */
 #include "probe.h"
 #include <sys/file.h>
 #include <sys/socket.h>

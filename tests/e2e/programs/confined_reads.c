@@ -1,7 +1,9 @@
-// A file that has been mapped is opened, then a filter allows little more than reading what is open: confined_reads FILE
-// The same with a mapping that stays, whose descriptor is closed before the program is killed: confined_reads FILE closes
-// Asks in every usual way whether there are filters, installs none but in a child of vfork, and stores into old and new mappings: confined_reads FILE asks
-// With a filter that allows nothing but to write, to unmap and to end, by a program that does so: confined_reads FILE exits | unmaps
+// A file that has been mapped is opened, then a filter allows little more than reading what is
+// open: confined_reads FILE The same with a mapping that stays, whose descriptor is closed before
+// the program is killed: confined_reads FILE closes Asks in every usual way whether there are
+// filters, installs none but in a child of vfork, and stores into old and new mappings:
+// confined_reads FILE asks With a filter that allows nothing but to write, to unmap and to end, by
+// a program that does so: confined_reads FILE exits | unmaps
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>

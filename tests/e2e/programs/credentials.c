@@ -1,4 +1,5 @@
-// Credentials belong to the thread: threads that change theirs by the calls themselves, as Samba does, beside others that do not.
+// Credentials belong to the thread: threads that change theirs by the calls themselves, as Samba
+// does, beside others that do not.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,8 @@
-/* Random work on files that says what it does, so that somebody else can repeat it:
-
-     durability work SEED COUNT DIRECTORY DESCRIPTOR...   a worker for each DESCRIPTOR, in DIRECTORY/w0, DIRECTORY/w1 and so on
-
-   Before an operation a line "> NUMBER WORDS..." goes to the worker's descriptor, after it "= NUMBER RESULT", 0 or -errno; the first line is
-   "pid PID". `durability.py` kills, repeats and compares. */
+/* Random work on files that says what it does, so that somebody else can repeat it:  durability
+ * work SEED COUNT DIRECTORY DESCRIPTOR...   a worker for each DESCRIPTOR, in DIRECTORY/w0,
+ * DIRECTORY/w1 and so on  Before an operation a line "> NUMBER WORDS..." goes to the worker's
+ * descriptor, after it "= NUMBER RESULT", 0 or -errno; the first line is "pid PID". `durability.py`
+ * kills, repeats and compares. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* A bad pointer is EFAULT, wherever it stands, and never a crash. Usage: efault, with the tree `odd` as the working
-   directory. */
+/* A bad pointer is EFAULT, wherever it stands, and never a crash. Usage: efault, with the tree
+ * `odd` as the working directory. */
 #include "probe.h"
 #include <sys/epoll.h>
 #include <sys/sendfile.h>
@@ -103,7 +103,8 @@ int main(void)
     int fd = must_open("data.bin", O_RDONLY);
     errno = 0;
     long n = read(fd, half + 96, 8000);
-    /* How much of it arrives is the file system's own business: some or EFAULT, but the offset agrees. */
+    /* How much of it arrives is the file system's own business: some or EFAULT, but the offset
+     * agrees. */
     printf("some or EFAULT %d, the offset agrees %d\n", n > 0 ? n <= 4000 : errno == EFAULT, lseek(fd, 0, SEEK_CUR) == (n > 0 ? n : 0));
     if (n > 0) {
         char again[4000];

@@ -1,5 +1,5 @@
-/* A failed exec changes nothing: descriptors, offsets, close-on-exec, environment, working directory.
-   Usage: exec_fails FILE SCRATCH, with the mount as the working directory. */
+/* A failed exec changes nothing: descriptors, offsets, close-on-exec, environment, working
+ * directory. Usage: exec_fails FILE SCRATCH, with the mount as the working directory. */
 #include "probe.h"
 
 extern char **environ;

@@ -1,4 +1,5 @@
-/* filtered NUMBER COMMAND...: executes the command under a seccomp filter that answers system call NUMBER with EPERM. */
+/* filtered NUMBER COMMAND...: executes the command under a seccomp filter that answers system call
+ * NUMBER with EPERM. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>

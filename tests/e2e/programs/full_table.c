@@ -1,4 +1,5 @@
-/* How many descriptors can be open, and what works when there are no more. Usage: full_table LIMIT HARD, in a directory that can be written. */
+/* How many descriptors can be open, and what works when there are no more. Usage: full_table LIMIT
+ * HARD, in a directory that can be written. */
 #include "probe.h"
 #include <sys/resource.h>
 

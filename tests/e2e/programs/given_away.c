@@ -1,9 +1,9 @@
-/* Descriptors of files in the working directory, for those who see no mounts: they have another root, or are static.
-   given_away ROOT STATIC   ROOT: an empty directory; STATIC: this program, linked statically
-   given_away take N        receives descriptors over the socket N until its end, and looks at each
-   given_away hold N        looks at the inherited descriptor N
-   given_away pass FILE STATIC   passes FILE to STATIC
-   given_away serve PATH    listens at PATH, and does the same as `take` with who connects */
+/* Descriptors of files in the working directory, for those who see no mounts: they have another
+ * root, or are static. given_away ROOT STATIC   ROOT: an empty directory; STATIC: this program,
+ * linked statically given_away take N        receives descriptors over the socket N until its end,
+ * and looks at each given_away hold N        looks at the inherited descriptor N given_away pass
+ * FILE STATIC   passes FILE to STATIC given_away serve PATH    listens at PATH, and does the same
+ * as `take` with who connects */
 #include "probe.h"
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,9 +1,8 @@
-/* Does a child get what its parent had open?
-   Usage: heritage SPAWN EXEC INHERIT FILE READER
-   SPAWN    fork, vfork, posix_spawn, clone3, clone_vm (shares memory, as vfork, on a stack of its own), thread
-   EXEC     run (READER is executed), script (through a script of sh), none (the child itself reads)
-   INHERIT  plain, cloexec, dup2, stdin, close_range, cloexec_range, scm, dir
-   The parent reads before and after; where the offset is shared, both see it. */
+/* Does a child get what its parent had open? Usage: heritage SPAWN EXEC INHERIT FILE READER SPAWN
+ * fork, vfork, posix_spawn, clone3, clone_vm (shares memory, as vfork, on a stack of its own),
+ * thread EXEC     run (READER is executed), script (through a script of sh), none (the child itself
+ * reads) INHERIT  plain, cloexec, dup2, stdin, close_range, cloexec_range, scm, dir The parent
+ * reads before and after; where the offset is shared, both see it. */
 #include "probe.h"
 #include <linux/sched.h>
 #include <pthread.h>

@@ -48,7 +48,8 @@ def ticks(process):
 
 victim = child(run_into_it)
 if action == "loop":
-    # It is inside, and holds what it holds, when its offset has come that far and it goes on working.
+    # It is inside, and holds what it holds, when its offset has come that far and it goes on
+    # working.
     while b"pos:\t8192\n" not in open(f"/proc/{victim}/fdinfo/{shared}", "rb").read():
         pass
     begun = ticks(victim)

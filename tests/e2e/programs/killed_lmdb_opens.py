@@ -69,7 +69,8 @@ def start(database, go):
         failed = 1
         try:
             os.read(go, 1)
-            # A waiter that is killed when it has just been woken takes the wake-up with it, and another may sleep for ever (handle_futex_death, kernel/futex/core.c).
+            # A waiter that is killed when it has just been woken takes the wake-up with it, and
+            # another may sleep for ever (handle_futex_death, kernel/futex/core.c).
             signal.signal(signal.SIGALRM, lambda *_: None)
             signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
             database.commit(says)

@@ -1,10 +1,13 @@
-// Four processes work in one directory and are killed with SIGKILL in the middle of it, again and again; what is left must be a file system.
+// Four processes work in one directory and are killed with SIGKILL in the middle of it, again and
+// again; what is left must be a file system.
 //
 // usage: killed_workers DIRECTORY ROUNDS SEED       prints every rule that is broken, and a summary
 //        killed_workers measure DIRECTORY           prints free blocks and inodes
 //
-// A round ends when its workers together have done a number of operations drawn from SEED: the kill then meets each of them wherever it is. The survivors of a
-// kill go on to the end of the round. Afterwards every name can be looked at, every byte read, and links are as many as there are names.
+// A round ends when its workers together have done a number of operations drawn from SEED: the kill
+// then meets each of them wherever it is. The survivors of a kill go on to the end of the round.
+// Afterwards every name can be looked at, every byte read, and links are as many as there are
+// names.
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -235,15 +238,17 @@ int main(int count, char **words) {
         }
         met_count = 0;
         look(".", round % 20 == 19 || round + 1 == rounds);
-        // What killed workers had open without a name is given back when somebody asks for the free space: else hundreds of such inodes gather, the more the
-        // busier the machine is, and their blocks, which stay with the file system, are more than KEPT.
+        // What killed workers had open without a name is given back when somebody asks for the free
+        // space: else hundreds of such inodes gather, the more the busier the machine is, and their
+        // blocks, which stay with the file system, are more than KEPT.
         struct statfs now;
         if (round % 20 == 19) statfs(".", &now);
         for (unsigned i = 0; i < met_count; i++)
             if (met[i].names != met[i].links && !(round % 20 == 19 || round + 1 == rounds)) wrong("round %u: inode %llu: %u names, %u links", round, (unsigned long long)met[i].inode, met[i].names, met[i].links);
     }
     struct space after = measured(words[0], words[1]);
-    // Blocks of inodes and of the directory itself stay with the file system: some dozens, however long this goes on. One orphan has as many.
+    // Blocks of inodes and of the directory itself stay with the file system: some dozens, however
+    // long this goes on. One orphan has as many.
     if (before.inodes != after.inodes || before.blocks - after.blocks > KEPT)
         wrong("%lld of %lld blocks and %lld of %lld inodes are free again", after.blocks, before.blocks, after.inodes, before.inodes);
     printf("%u rounds, %s, %d wrong\n", rounds, killed >= rounds ? "killed in each" : "not killed", broken);

@@ -1,4 +1,5 @@
-/* Lists each directory that is named: how many names it has, or the error. readdir(3) takes some errors for the end, so by the call itself. */
+/* Lists each directory that is named: how many names it has, or the error. readdir(3) takes some
+ * errors for the end, so by the call itself. */
 #include "probe.h"
 
 int main(int argc, char **argv)

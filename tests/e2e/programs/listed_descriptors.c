@@ -1,4 +1,5 @@
-// Lists the process's descriptors by every way to the directory, before and after chroot and pivot_root, and those of its parent: listed_descriptors DIRECTORY
+// Lists the process's descriptors by every way to the directory, before and after chroot and
+// pivot_root, and those of its parent: listed_descriptors DIRECTORY
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <err.h>

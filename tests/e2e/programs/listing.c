@@ -1,4 +1,5 @@
-/* Lists directories in every way: each name with its type, with buffers of every size, position by position. Usage: listing DIRECTORY... */
+/* Lists directories in every way: each name with its type, with buffers of every size, position by
+ * position. Usage: listing DIRECTORY... */
 #include "probe.h"
 
 struct linux_dirent64 {

@@ -37,15 +37,17 @@ posix_fadvise = 1
 copy_file_range = 3
 """
 
-# Those of the class "filesystem" that look at files of their own (stress-ng --class filesystem?), and those that move bytes to and from them. Not there: what
-# looks at other file systems (bind-mount, binderfs, fanotify, procfs, ioprio, tmpfs).
+# Those of the class "filesystem" that look at files of their own (stress-ng --class filesystem?),
+# and those that move bytes to and from them. Not there: what looks at other file systems
+# (bind-mount, binderfs, fanotify, procfs, ioprio, tmpfs).
 QUICK = """access chmod chown copy-file dentry dir dirmany fcntl filename flock fstat getdent hdd iomix lockf lockofd mknod open rename touch utime sendfile
 splice aio""".split()
 MORE = """chattr dirdeep dnotify dup eventfd fiemap file-ioctl fsize handle io locka verity seek readahead revio""".split()
 # Those whose single operation takes long, here and natively.
 SLOW = "chdir fallocate fpunch inode-flags inotify lease link symlink sync-file xattr mmap mmapfork".split()
 
-# fsx leaves its mappings behind: each operation takes the kernel longer than the one before, and some 1.7 million are too many.
+# fsx leaves its mappings behind: each operation takes the kernel longer than the one before, and
+# some 1.7 million are too many.
 PART = 10_000
 
 

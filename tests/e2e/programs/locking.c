@@ -1,4 +1,5 @@
-/* Locks between processes. Usage: locking GROUP, in an empty directory. Parent and child take turns by pipes: nothing depends on time. */
+/* Locks between processes. Usage: locking GROUP, in an empty directory. Parent and child take turns
+ * by pipes: nothing depends on time. */
 #include "probe.h"
 #include <sys/file.h>
 
@@ -121,7 +122,8 @@ static void group_close(void)
     }
 }
 
-/* Opening a file on which the process has locks: the numbers are the lowest, and what is got is as usual. */
+/* Opening a file on which the process has locks: the numbers are the lowest, and what is got is as
+ * usual. */
 static void group_numbers(void)
 {
     char text[20];

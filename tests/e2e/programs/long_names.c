@@ -1,5 +1,6 @@
-/* Every call that takes a path, with names and paths that are too long, or just not: long_names DIRECTORY. Prints each result.
-   long_names DIRECTORY deep: a tree deeper than a path can be long, made and removed step by step. */
+/* Every call that takes a path, with names and paths that are too long, or just not: long_names
+ * DIRECTORY. Prints each result. long_names DIRECTORY deep: a tree deeper than a path can be long,
+ * made and removed step by step. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +33,8 @@ static long opened(long fd)
     return fd < 0 ? -1 : 0;
 }
 
-/* All calls on `path`; what one makes the next ones find. `other` is a good name in the same directory. */
+/* All calls on `path`; what one makes the next ones find. `other` is a good name in the same
+ * directory. */
 static void all(const char *what, const char *path, const char *other)
 {
     struct stat st;

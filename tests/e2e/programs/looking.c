@@ -227,7 +227,8 @@ static void group_watch(void)
 
 static void group_open(void)
 {
-    /* Opens that are refused for another reason than the read-only mount, and what open does with flags. */
+    /* Opens that are refused for another reason than the read-only mount, and what open does with
+     * flags. */
     works("O_CREAT on an existing file", open("hello.txt", O_RDONLY | O_CREAT, 0600));
     works("O_CREAT|O_EXCL on an existing file", open("hello.txt", O_RDONLY | O_CREAT | O_EXCL, 0600));
     works("O_CREAT on a directory", open("dir", O_RDONLY | O_CREAT, 0600));

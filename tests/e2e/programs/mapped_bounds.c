@@ -1,8 +1,10 @@
-// What a process may have is used up, or nearly, by mappings of one file: calls fail or succeed, nothing hangs, ends, or loses what was stored.
-// usage: mapped_bounds FILE mappings      65,530 mappings of a page each, then a fork
-//        mapped_bounds FILE addresses     children whose addresses end (RLIMIT_AS) at various places
-//        mapped_bounds FILE processes     200 processes that store into each page, of which some are killed
-//        mapped_bounds FILE forks         threads that fork, children of children, vfork and exec, a daemon
+// What a process may have is used up, or nearly, by mappings of one file: calls fail or succeed,
+// nothing hangs, ends, or loses what was stored. usage: mapped_bounds FILE mappings      65,530
+// mappings of a page each, then a fork
+//        mapped_bounds FILE addresses     children whose addresses end (RLIMIT_AS) at various
+//        places mapped_bounds FILE processes     200 processes that store into each page, of which
+//        some are killed mapped_bounds FILE forks         threads that fork, children of children,
+//        vfork and exec, a daemon
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>

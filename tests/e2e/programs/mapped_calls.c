@@ -1,4 +1,5 @@
-// Calls about memory in which a file is mapped, one line each, the same on every file system: mapped_calls DIRECTORY PAGES
+// Calls about memory in which a file is mapped, one line each, the same on every file system:
+// mapped_calls DIRECTORY PAGES
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -252,7 +253,8 @@ static char *anonymous(void) {
     return at;
 }
 
-// The kernel's newer versions move several mappings with what lies between them; older ones say EFAULT.
+// The kernel's newer versions move several mappings with what lies between them; older ones say
+// EFAULT.
 static void move_to(const char *what, char *from, size_t old, size_t new, int flags, char *to) {
     char *got = mremap(from, old, new, flags, to);
     printf("%s: %s", what, answer(got == MAP_FAILED ? -1 : 0));
@@ -295,7 +297,8 @@ static void gaps(void) {
     move_to("over a mapping, kept", second + 8 * PAGE, 4 * PAGE, 4 * PAGE, FIXED | MREMAP_DONTUNMAP, to + 40 * PAGE);
     store(to, 43, 4343), store(second, 9, 909);
     show("both", to, 41), show("both", second, 11);
-    // Over 4 TiB in which there is nothing else: as quick. What the process maps meanwhile finds room behind them.
+    // Over 4 TiB in which there is nothing else: as quick. What the process maps meanwhile finds
+    // room behind them.
     const size_t wide = 1ul << 42;
     char *target = mmap(0, 3 * wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), *sparse = target + wide;
     must(target != MAP_FAILED && munmap(sparse, 2 * wide) == 0, "addresses");

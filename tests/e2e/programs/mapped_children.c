@@ -1,6 +1,7 @@
-// Children of a process that has mapped a file store into some of its pages, read others, and give pages back in every way there is: what they stored is in the
-// mapping of the parent and in the file. Prints what differs; the file is compared by who runs this.
-// usage: mapped_children DIRECTORY
+// Children of a process that has mapped a file store into some of its pages, read others, and give
+// pages back in every way there is: what they stored is in the mapping of the parent and in the
+// file. Prints what differs; the file is compared by who runs this. usage: mapped_children
+// DIRECTORY
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +114,8 @@ static void try(const char *directory, int step, int stored) {
         memset(bytes, 'a' + page % 26, PAGE);
         if (write(fd, bytes, PAGE) != PAGE) perror("write");
     }
-    // The parent looks at no page before: what only the child has in its page tables goes more easily.
+    // The parent looks at no page before: what only the child has in its page tables goes more
+    // easily.
     at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) { perror("mmap"); exit(1); }
     pid_t pid = fork();

@@ -1,5 +1,5 @@
-// Reads with O_DIRECT into a mapping, while another thread syncs it: every byte that was read is in the file.
-// usage: mapped_direct WHAT FILE SOURCE; WHAT: `read`, `vector`, `dup`, `asynchronous`
+// Reads with O_DIRECT into a mapping, while another thread syncs it: every byte that was read is in
+// the file. usage: mapped_direct WHAT FILE SOURCE; WHAT: `read`, `vector`, `dup`, `asynchronous`
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -71,7 +71,8 @@ int main(int count, char **words) {
     }
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     pthread_join(thread, 0);
-    // What is no address, and no place for a device to put a byte, is the same as ever; past the end there is nothing.
+    // What is no address, and no place for a device to put a byte, is the same as ever; past the
+    // end there is nothing.
     errno = 0;
     printf("nowhere %zd", pread(source, (void *)4096, 4096, 0));
     printf(" %s, ", strerrorname_np(errno));

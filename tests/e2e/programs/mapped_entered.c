@@ -1,5 +1,6 @@
-// Mapped files of which more is entered into the page tables than was touched: mapped_entered WHAT FILE
-// Files hold word n at byte 8 n, so that each page tells where it is from. What is printed is the same natively.
+// Mapped files of which more is entered into the page tables than was touched: mapped_entered WHAT
+// FILE Files hold word n at byte 8 n, so that each page tells where it is from. What is printed is
+// the same natively.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +59,8 @@ static void faults(const char *name) {
     else printf("%d wrong, %ld faults\n", wrong, count);
 }
 
-// What is stored into pages that were entered, by the process that looked at all of them, its child and that one's, is in the file.
+// What is stored into pages that were entered, by the process that looked at all of them, its child
+// and that one's, is in the file.
 static void stores(const char *name) {
     int fd = made(name), status;
     volatile uint64_t *words = map(fd);
@@ -111,8 +113,9 @@ static void guarded(const char *name) {
     look(words, 700);
 }
 
-// What was stored into a page that has left the page tables since is in the file, though its neighbours are entered after that. A file of a bit more than 1 MiB: the third fault
-// fills the first 128 KiB, of which the first half is there.
+// What was stored into a page that has left the page tables since is in the file, though its
+// neighbours are entered after that. A file of a bit more than 1 MiB: the third fault fills the
+// first 128 KiB, of which the first half is there.
 static void left(const char *name) {
     enum { LENGTH = 1152 << 10 };
     int fd = made(name);

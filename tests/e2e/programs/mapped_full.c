@@ -1,4 +1,5 @@
-// A file that is larger than all room there is for its mapped pages: each page is right or a signal, at once. mapped_full FILE MEGABYTES
+// A file that is larger than all room there is for its mapped pages: each page is right or a
+// signal, at once. mapped_full FILE MEGABYTES
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>

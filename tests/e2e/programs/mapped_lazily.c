@@ -1,5 +1,6 @@
-// What becomes of mapped files that are filled on demand when something goes wrong: mapped_lazily WHAT FILE [...]
-// Files hold word n at byte 8 n, so that each page tells where it is from. Nothing waits for ever: an alarm ends what hangs.
+// What becomes of mapped files that are filled on demand when something goes wrong: mapped_lazily
+// WHAT FILE [...] Files hold word n at byte 8 n, so that each page tells where it is from. Nothing
+// waits for ever: an alarm ends what hangs.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -118,7 +119,8 @@ static void truncated(const char *name) {
     printf("%lld\n", (long long)lseek(fd, 0, SEEK_END));
 }
 
-// Two processes that open and map one file each for itself, and take turns in storing what the other one looks for.
+// Two processes that open and map one file each for itself, and take turns in storing what the
+// other one looks for.
 static void two(const char *name) {
     size_t size = 8 * MEGABYTE;
     close(make(name, size));
@@ -150,7 +152,8 @@ static void two(const char *name) {
     printf("%d wrong, child %x\n", wrong, status);
 }
 
-// A descriptor whose offset is shared with another process, read where nobody has touched the mapping yet.
+// A descriptor whose offset is shared with another process, read where nobody has touched the
+// mapping yet.
 static void shared(const char *name) {
     size_t size = 8 * MEGABYTE;
     close(make(name, size));
@@ -261,8 +264,8 @@ static void killed(const char *name, int kills, int guardian_too) {
     printf("%d wrong\n", wrong);
 }
 
-// Whether a process has ended and closed all that it had open: every thread does that before it is seen as gone, or, the first one, as a zombie. The command line
-// is empty before.
+// Whether a process has ended and closed all that it had open: every thread does that before it is
+// seen as gone, or, the first one, as a zombie. The command line is empty before.
 static int ended(pid_t process) {
     char name[64], state = 'X';
     snprintf(name, sizeof name, "/proc/%d/task", process);
@@ -279,7 +282,8 @@ static int ended(pid_t process) {
     return threads <= 1 && (state == 'Z' || state == 'X');
 }
 
-// Kills both processes of the pager at one stroke, and maps something else while a thread waits for a page.
+// Kills both processes of the pager at one stroke, and maps something else while a thread waits for
+// a page.
 static void both(const char *name) {
     large = map(open(name, O_RDWR), LARGE, PROT_READ | PROT_WRITE);
     pid_t guardian = pager(0), worker = guardian ? pager(guardian) : 0;
@@ -299,7 +303,8 @@ static void both(const char *name) {
     printf("%d wrong\n", wrong);
 }
 
-// The guardian of the pager is killed, which then fills what is left, holes of the file's own too; and when that is done the rest of it.
+// The guardian of the pager is killed, which then fills what is left, holes of the file's own too;
+// and when that is done the rest of it.
 static void sparse(const char *name) {
     size_t size = 2 * LARGE, data = LARGE;
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0644);

@@ -1,5 +1,5 @@
-// A file of 8 MiB, larger than what is filled before it is mapped, changed through mappings and by calls, and compared with a copy in memory after each step:
-// mapped_on_demand DIRECTORY SEED
+// A file of 8 MiB, larger than what is filled before it is mapped, changed through mappings and by
+// calls, and compared with a copy in memory after each step: mapped_on_demand DIRECTORY SEED
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// A mapping that could not be put over another leaves that one as it was: pages that nobody has touched yet, too.
-// usage: mapped_over FILE
+// A mapping that could not be put over another leaves that one as it was: pages that nobody has
+// touched yet, too. usage: mapped_over FILE
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>

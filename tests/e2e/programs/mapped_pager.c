@@ -1,5 +1,5 @@
-// The process that fills mapped files when they are touched, at the ends of what it can do.
-// usage: mapped_pager FILE namespace   the first that maps is in a PID namespace of its own, which ends
+// The process that fills mapped files when they are touched, at the ends of what it can do. usage:
+// mapped_pager FILE namespace   the first that maps is in a PID namespace of its own, which ends
 //        mapped_pager FILE ranges      more parts of mappings than can be noted
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,5 +1,5 @@
-// Threads sync a place at which two files are mapped in turn: what is stored into one of them is never taken for the other's.
-// usage: mapped_places DIRECTORY ROUNDS
+// Threads sync a place at which two files are mapped in turn: what is stored into one of them is
+// never taken for the other's. usage: mapped_places DIRECTORY ROUNDS
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>

@@ -14,7 +14,8 @@ import time
 BIN = max(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))
 CLIENTS = 4
 
-# Memory between back ends lies in files of the data directory, which all map; a small buffer cache, so that pages are read and written again and again.
+# Memory between back ends lies in files of the data directory, which all map; a small buffer cache,
+# so that pages are read and written again and again.
 SETTINGS = """
 shared_memory_type = mmap
 dynamic_shared_memory_type = mmap
@@ -129,7 +130,8 @@ def main(directory, transactions=150, rounds=1):
         server.run("initdb", "-D", server.data, "-U", "p", "-A", "trust", "-k", "--no-locale", "-E", "UTF8", "--wal-segsize=4")
         with open(server.data + "/postgresql.conf", "a") as f:
             f.write(SETTINGS)
-            # Processes are killed, not the kernel; trials of many rounds wait for the disk nevertheless.
+            # Processes are killed, not the kernel; trials of many rounds wait for the disk
+            # nevertheless.
             f.write(f"fsync = {'on' if rounds > 1 else 'off'}\n")
         server.start()
         server.run("pgbench", "-i", "-q", "-s", "1")

@@ -1,6 +1,7 @@
-// What stands in a run of who maps which file: mapped_records WHAT FILE [FILE BEHIND]
-// `number`: the program takes all numbers at which descriptors may lie that are not its own. `half`, `dead`, `full`: all places for records are taken, by what
-// killed processes left half made, by records of dead ones, by living ones. `reused`: the number of a removed file is another's.
+// What stands in a run of who maps which file: mapped_records WHAT FILE [FILE BEHIND] `number`: the
+// program takes all numbers at which descriptors may lie that are not its own. `half`, `dead`,
+// `full`: all places for records are taken, by what killed processes left half made, by records of
+// dead ones, by living ones. `reused`: the number of a removed file is another's.
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -52,7 +53,8 @@ static const char *run_directory(void) {
     return "";
 }
 
-// A reader that has the file open all the time; what it sees is the last that was stored, though nobody has written it back.
+// A reader that has the file open all the time; what it sees is the last that was stored, though
+// nobody has written it back.
 static void number(const char *name) {
     int fd = make(name, "0"), ask[2], answer[2];
     char *at = map(fd), word = 0;
@@ -125,7 +127,8 @@ static void used_up(const char *what, const char *name) {
     printf("%s\n", bytes);
 }
 
-// The pager's processes and a writer are killed, so that nobody has brought what it stored to its file when that is removed.
+// The pager's processes and a writer are killed, so that nobody has brought what it stored to its
+// file when that is removed.
 static void reused(const char *name, const char *behind) {
     close(make(name, "before"));
     int ready[2], status;
@@ -171,7 +174,8 @@ static void reused(const char *name, const char *behind) {
     printf("%s %s\n", bytes, there);
 }
 
-// A descriptor is closed while the file stays mapped: who reads the file behind the mount sees what was stored before.
+// A descriptor is closed while the file stays mapped: who reads the file behind the mount sees what
+// was stored before.
 static void closed(const char *name, const char *behind) {
     char seen[8] = "";
     int fd = make(name, "before"), outside = open(behind, O_RDONLY);
@@ -190,7 +194,8 @@ static void closed(const char *name, const char *behind) {
     }
 }
 
-// What has been stored when msync returns is in the file behind the mount, whoever stored it: another process, or this one through another mapping.
+// What has been stored when msync returns is in the file behind the mount, whoever stored it:
+// another process, or this one through another mapping.
 static void synced(const char *name, const char *behind) {
     enum { PAGES = 4, LENGTH = PAGES * 4096 };
     int turn[2], stored[2];

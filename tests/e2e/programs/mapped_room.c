@@ -1,5 +1,6 @@
-// Files that are larger than the memory for them.
-// usage: mapped_room make FILE MEGABYTES | scan FILE [PASSES] | store FILE | stores FILE | sums FILE | each FILE... | both FILE FILE | calls FILE | sparse FILE | filled FILE
+// Files that are larger than the memory for them. usage: mapped_room make FILE MEGABYTES | scan
+// FILE [PASSES] | store FILE | stores FILE | sums FILE | each FILE... | both FILE FILE | calls FILE
+// | sparse FILE | filled FILE
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +49,8 @@ static long used(void) {
     return statvfs("/dev/shm", &found) ? -1 : (long)(found.f_blocks - found.f_bfree) * (long)found.f_frsize >> 20;
 }
 
-// Each thread, and a child, counts in a word of its own in pages that it jumps to; the first one in the first pages only, all the time, so that these are stored into
-// while they are dropped.
+// Each thread, and a child, counts in a word of its own in pages that it jumps to; the first one in
+// the first pages only, all the time, so that these are stored into while they are dropped.
 enum { THREADS = 3, STORES = 10000, COUNTS = 64, HOT = 8 };
 
 static char *stored_map;
@@ -138,7 +139,8 @@ static int sums(const char *path) {
     return 0;
 }
 
-// Reads all of it by calls, of any length and at any place, while a part of it has been looked at and stored into by a mapping.
+// Reads all of it by calls, of any length and at any place, while a part of it has been looked at
+// and stored into by a mapping.
 static int calls(const char *path) {
     enum { LARGE = 1 << 20, APART = 37 };
     long size, count = 0;
@@ -179,7 +181,8 @@ static int calls(const char *path) {
 
 static void tried(const char *what, int good) { printf("%s: %s\n", what, good ? "good" : strerrorname_np(errno)); }
 
-// What wants all of a file at once, of which most is a hole: a gigabyte with a megabyte of content in the middle.
+// What wants all of a file at once, of which most is a hole: a gigabyte with a megabyte of content
+// in the middle.
 static int sparse(const char *path) {
     enum { CONTENT = 1 << 20 };
     const long size = 1L << 30, place = size / 2 + 5000;
@@ -217,7 +220,8 @@ static int sparse(const char *path) {
     return 0;
 }
 
-// What wants all of a file at once for which there is no room, while it is mapped on demand and stored into.
+// What wants all of a file at once for which there is no room, while it is mapped on demand and
+// stored into.
 static int filled(const char *path) {
     long size;
     char *at = map(path, PROT_READ | PROT_WRITE, &size);

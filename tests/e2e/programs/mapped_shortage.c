@@ -1,8 +1,10 @@
-// A file is mapped, and something is short: room for its pages or its bytes, or the right to read it.
-// usage: mapped_shortage append FILE BEHIND BALLAST    an append that finds no room for its pages changes nothing; BALLAST takes it all
+// A file is mapped, and something is short: room for its pages or its bytes, or the right to read
+// it. usage: mapped_shortage append FILE BEHIND BALLAST    an append that finds no room for its
+// pages changes nothing; BALLAST takes it all
 //        mapped_shortage unread FILE BEHIND            an append that cannot be read back once
-//        mapped_shortage owed FILE BEHIND              bytes that the file system does not take at first, stored in a mapping that is gone
-//        mapped_shortage blind FILE                    writes through a descriptor of a file that may not be read any more
+//        mapped_shortage owed FILE BEHIND              bytes that the file system does not take at
+//        first, stored in a mapping that is gone mapped_shortage blind FILE
+//        writes through a descriptor of a file that may not be read any more
 // BEHIND is FILE as programs outside of the run see it.
 #define _GNU_SOURCE
 #include <err.h>

@@ -1,5 +1,5 @@
-// Shared mappings that are stored into, against calls, other processes and the end of the file: prints what it sees, for comparing with the kernel.
-// usage: mapped_stores DIRECTORY
+// Shared mappings that are stored into, against calls, other processes and the end of the file:
+// prints what it sees, for comparing with the kernel. usage: mapped_stores DIRECTORY
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// One thread stores into a mapping while another takes the mapping away: every store that went into the file stays there.
-// usage: mapped_threads munmap|replaced|moved|refused FILE ROUNDS
+// One thread stores into a mapping while another takes the mapping away: every store that went into
+// the file stays there. usage: mapped_threads munmap|replaced|moved|refused FILE ROUNDS
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
@@ -40,7 +40,8 @@ static uint64_t last(uint64_t count, uint64_t page) {
     return n <= count ? n : n >= PAGES ? n - PAGES : 0;
 }
 
-// An mremap onto the mapping that fails when that is gone already (`mremap_to`, mm/mremap.c): with what stays at the old place it would be more than the process may have.
+// An mremap onto the mapping that fails when that is gone already (`mremap_to`, mm/mremap.c): with
+// what stays at the old place it would be more than the process may have.
 static void refused(int fd) {
     long pages;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -89,7 +90,8 @@ int main(int count, char **words) {
         pthread_join(thread, 0);
         if (!strcmp(what, "moved") && munmap(room, LENGTH)) err(2, "munmap");
         if (pread(fd, content, LENGTH, 0) != LENGTH) err(2, "pread");
-        // The stores that went into the file are the first so many: all, where the thread ended at the first that could not.
+        // The stores that went into the file are the first so many: all, where the thread ended at
+        // the first that could not.
         uint64_t in_file = replaced ? 0 : stored;
         for (int page = 0; replaced && page < PAGES; page++) {
             uint64_t word = *(uint64_t *)(content + page * PAGE);

@@ -1,5 +1,5 @@
-// Several processes map one file at the same time, each storing into every page as soon as it can: no store is undone by another that is still mapping.
-// usage: mapped_together FILE ROUNDS
+// Several processes map one file at the same time, each storing into every page as soon as it can:
+// no store is undone by another that is still mapping. usage: mapped_together FILE ROUNDS
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// A process that has become another user, and one that maps the files that it has open: mapped_user FILE
+// A process that has become another user, and one that maps the files that it has open: mapped_user
+// FILE
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-// A thread stores into a mapping while another makes fallocate(2) zero the first page of the file, which takes its time: what is stored behind that page stays.
-// usage: mapped_zeroes FILE
+// A thread stores into a mapping while another makes fallocate(2) zero the first page of the file,
+// which takes its time: what is stored behind that page stays. usage: mapped_zeroes FILE
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Mappings of files that change: truncated, grown, removed, renamed, written by calls and by other processes. Each group in a process of its own, in the current directory. */
+/* Mappings of files that change: truncated, grown, removed, renamed, written by calls and by other
+ * processes. Each group in a process of its own, in the current directory. */
 #include "probe.h"
 #include <setjmp.h>
 #include <sys/file.h>

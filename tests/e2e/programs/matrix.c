@@ -1,8 +1,9 @@
-/* The process matrix: what a child can do with a descriptor of its parent, for every way of making it a child, of executing, of handing the
-   descriptor over and of using it. One line for each cell, which holds all that both saw.
-   Usage: matrix DIRECTORY SELF STATIC SCRIPT [WORD]...     the cells whose name holds all the words
-          matrix act ACTION NUMBER                          the executed half of a cell
-   SELF is this program, STATIC the same statically linked, SCRIPT executes it through a shell. */
+/* The process matrix: what a child can do with a descriptor of its parent, for every way of making
+ * it a child, of executing, of handing the descriptor over and of using it. One line for each cell,
+ * which holds all that both saw. Usage: matrix DIRECTORY SELF STATIC SCRIPT [WORD]...     the cells
+ * whose name holds all the words matrix act ACTION NUMBER                          the executed
+ * half of a cell SELF is this program, STATIC the same statically linked, SCRIPT executes it
+ * through a shell. */
 #include "probe.h"
 #include <linux/sched.h>
 #include <pthread.h>
@@ -61,7 +62,8 @@ static void say_result(struct said *said, const char *what, long result)
         say(said, " %s=%ld", what, result);
 }
 
-/* Ten entries of a directory, or fewer at its end: all names are so short that each takes 24 bytes. */
+/* Ten entries of a directory, or fewer at its end: all names are so short that each takes 24 bytes.
+ * */
 static void say_entries(struct said *said, int directory)
 {
     char buffer[240];
@@ -74,7 +76,8 @@ static void say_entries(struct said *said, int directory)
     }
 }
 
-/* What the child does with descriptor `number`. Only system calls and formatting: it also runs in a vfork child. */
+/* What the child does with descriptor `number`. Only system calls and formatting: it also runs in a
+ * vfork child. */
 static void act(enum action what, int number, struct said *said)
 {
     char buffer[200] = "";
@@ -139,7 +142,8 @@ static void act(enum action what, int number, struct said *said)
         say_entries(said, number);
     }
     int flags = number < 0 ? 0 : fcntl(number, F_GETFL);
-    /* Linux lets a flag of open(2) show here; an inherited directory that a driver lists has lost it. */
+    /* Linux lets a flag of open(2) show here; an inherited directory that a driver lists has lost
+     * it. */
     say_result(said, "flags", flags == -1 ? -1 : flags & ~O_DIRECTORY);
 }
 
@@ -380,7 +384,8 @@ static void end(struct said *said)
     close(other);
 }
 
-/* The names of a directory come in the order that the file system likes: each must have come once, whoever got it. */
+/* The names of a directory come in the order that the file system likes: each must have come once,
+ * whoever got it. */
 static void settle_names(char *line)
 {
     int seen[25] = { 0 }, dots = 0;

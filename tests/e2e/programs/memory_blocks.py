@@ -226,7 +226,8 @@ def main():
         act()
     end = free()
     lost = start[0] - end[0], start[1] - end[1]
-    # Fewer blocks than rounds are a table that has grown once more, because more was done at the same time.
+    # Fewer blocks than rounds are a table that has grown once more, because more was done at the
+    # same time.
     print("nothing is lost" if lost[0] < 3 and lost[1] == 0 else f"lost: {lost[0]} blocks, {lost[1]} inodes", *os.listdir("."))
 
 

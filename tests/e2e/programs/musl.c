@@ -1,4 +1,5 @@
-/* What programs of another C library do with files: made with musl-gcc, and with cc for comparison. Each argument is one thing to do, in the working directory. */
+/* What programs of another C library do with files: made with musl-gcc, and with cc for comparison.
+ * Each argument is one thing to do, in the working directory. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -77,7 +78,8 @@ static void forks(void) {
     }
     ended(child);
     write(fd, "parent\n", 7);
-    /* vfork, as musl's posix_spawn does it, and a program of glibc that inherits the description. */
+    /* vfork, as musl's posix_spawn does it, and a program of glibc that inherits the description.
+     * */
     child = vfork();
     if (child == 0) {
         dup2(fd, 1);

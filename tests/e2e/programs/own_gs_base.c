@@ -1,5 +1,6 @@
 // A program that uses the GS base itself, as compiled WebAssembly does: own_gs_base DIRECTORY
-// Whatever it is, files on mounts are there, and the base stays what the program has made it, also over signals, threads and processes.
+// Whatever it is, files on mounts are there, and the base stays what the program has made it, also
+// over signals, threads and processes.
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <err.h>

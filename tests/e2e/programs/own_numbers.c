@@ -1,4 +1,5 @@
-// A program that wants the highest descriptor numbers for itself, the same on every file system: own_numbers DIRECTORY alone|threads|forked|vforked|opened
+// A program that wants the highest descriptor numbers for itself, the same on every file system:
+// own_numbers DIRECTORY alone|threads|forked|vforked|opened
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -47,7 +48,8 @@ static void *works(void *unused) {
     return NULL;
 }
 
-// Puts a pipe at each number; how many of them it then is. Beside a thread that opens files EBUSY may be the answer for a moment, as dup2(2) says.
+// Puts a pipe at each number; how many of them it then is. Beside a thread that opens files EBUSY
+// may be the answer for a moment, as dup2(2) says.
 static void take(const char *what, int of, int first, int last) {
     enum { TRIES = 1000 };
     int taken = 0, error = 0;
@@ -91,7 +93,8 @@ static void *reads(void *number) {
     return NULL;
 }
 
-// Beside a thread that is in a call for ever, a child of vfork takes all numbers: it has each, or is told at once that it cannot.
+// Beside a thread that is in a call for ever, a child of vfork takes all numbers: it has each, or
+// is told at once that it cannot.
 static int vforked(int of) {
     static atomic_int number;
     static int taken, busy;

@@ -1,5 +1,6 @@
-/* Reads path names from standard input, one a line, and asks everything about each: how it resolves, what is there,
-   what every way of opening it gives. With arguments DIRECTORY NAME, paths are resolved below that open directory. */
+/* Reads path names from standard input, one a line, and asks everything about each: how it
+ * resolves, what is there, what every way of opening it gives. With arguments DIRECTORY NAME, paths
+ * are resolved below that open directory. */
 #include "probe.h"
 #include <linux/openat2.h>
 

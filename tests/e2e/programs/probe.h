@@ -75,9 +75,9 @@ static inline uint64_t digest(const void *bytes, size_t length)
     return hash;
 }
 
-/* Everything about a file that a copy of the tree keeps. The size and the link count of a directory, block counts and
-   block sizes are the file system's own business; a recent time is that of a directory beside the tree, in which other
-   tests are at work. */
+/* Everything about a file that a copy of the tree keeps. The size and the link count of a
+ * directory, block counts and block sizes are the file system's own business; a recent time is that
+ * of a directory beside the tree, in which other tests are at work. */
 static inline void show_stat(const char *what, int result, const struct stat *st)
 {
     int error = errno;

@@ -1,6 +1,7 @@
-/* Several processes of two threads each, over the same few names at once: every call may only end as the kernel's own
-   file systems let it end. What removes, replaces or moves a name between two steps of a call must not show in it.
-   Usage: races SCRATCH COUNT, with an empty directory SCRATCH and so many calls for each thread and kind of race. */
+/* Several processes of two threads each, over the same few names at once: every call may only end
+ * as the kernel's own file systems let it end. What removes, replaces or moves a name between two
+ * steps of a call must not show in it. Usage: races SCRATCH COUNT, with an empty directory SCRATCH
+ * and so many calls for each thread and kind of race. */
 #include "probe.h"
 #include <pthread.h>
 #include <sys/file.h>

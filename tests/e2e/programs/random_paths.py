@@ -140,7 +140,8 @@ for number in range(count):
         said = run(given, at)
     except OSError as error:
         said = errno.errorcode[error.errno]
-        # Which of the two comes first, where the new name exists in another file system, is not what this test is about.
+        # Which of the two comes first, where the new name exists in another file system, is not
+        # what this test is about.
         if call == "link" and error.errno in (errno.EXDEV, errno.EEXIST):
             said = "EXDEV or EEXIST"
     except ValueError as error:

@@ -1,5 +1,5 @@
-/* Every call that reads a file's data, and calls on its descriptor; what reads names and properties is in looking.c.
-   Usage: reading GROUP, with the tree `odd` as the working directory. */
+/* Every call that reads a file's data, and calls on its descriptor; what reads names and properties
+ * is in looking.c. Usage: reading GROUP, with the tree `odd` as the working directory. */
 #include "probe.h"
 #include <poll.h>
 #include <sys/epoll.h>
@@ -120,7 +120,8 @@ static void group_seek(void)
     SHOW(lseek(fd, SIZE + 5, SEEK_HOLE));
     SHOW(lseek(fd, -1, SEEK_DATA));
     close(fd);
-    /* A hole may be reported or not; but data must never be called a hole, and offsets are shared with read. */
+    /* A hole may be reported or not; but data must never be called a hole, and offsets are shared
+     * with read. */
     fd = must_open("sparse.bin", O_RDONLY);
     long data = lseek(fd, 2 << 20, SEEK_DATA);
     printf("data at its start %d\n", data == 2 << 20);

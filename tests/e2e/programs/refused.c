@@ -1,4 +1,5 @@
-/* What is answered with an error, or left alone, as long as a mount is there. Usage: refused FILE */
+/* What is answered with an error, or left alone, as long as a mount is there. Usage: refused FILE
+ * */
 #include "probe.h"
 #include <sched.h>
 #include <sys/mount.h>

@@ -1,5 +1,6 @@
-// Calls that a seccomp filter of the program's own refuses, on files on a mount and elsewhere: refused_calls DIRECTORY
-// Prints what each call's handler sees and what comes of the call; run natively and inside, both say the same.
+// Calls that a seccomp filter of the program's own refuses, on files on a mount and elsewhere:
+// refused_calls DIRECTORY Prints what each call's handler sees and what comes of the call; run
+// natively and inside, both say the same.
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -26,7 +27,8 @@
 
 enum { RESULT = 4242 };
 
-// A filter that does `action` to call `number` if its argument `index` is `value` (index -1: always).
+// A filter that does `action` to call `number` if its argument `index` is `value` (index -1:
+// always).
 static int install(int number, int index, uint32_t value, uint32_t action, unsigned flags) {
     int any = index < 0;
     struct sock_filter code[] = {
@@ -46,14 +48,16 @@ static int install(int number, int index, uint32_t value, uint32_t action, unsig
     return done;
 }
 
-// Whose instruction made the call: known to who looks at the bytes natively, and expected by address inside.
+// Whose instruction made the call: known to who looks at the bytes natively, and expected by
+// address inside.
 extern char plain_at[], followed_at[], led_at[], island_at[];
 long plain(long, long, long, long), followed(long, long, long, long, long), led(long, long, long, long, long), island(long, long, long, long, long);
 asm(".text\n"
     ".globl plain, followed, led, island, plain_at, followed_at, led_at, island_at\n"
     // `mov $number,%eax; syscall`
     ".type plain, @function\nplain: mov %rcx,%r10\n mov $257,%eax\n syscall\nplain_at: ret\n.size plain, .-plain\n"
-    // The number from a register, instructions to move behind the call: its instruction is moved too.
+    // The number from a register, instructions to move behind the call: its instruction is moved
+    // too.
     ".type followed, @function\nfollowed: mov %r8,%r10\n mov %edi,%eax\n mov %rsi,%rdi\n mov %rdx,%rsi\n mov %rcx,%rdx\n jmp 1f\n1: syscall\nfollowed_at: cmp $-1,%rax\n nop\n ret\n.size followed, .-followed\n"
     // Instructions to move before it.
     ".type led, @function\nled: mov %rdi,%rax\n mov %rsi,%rdi\n mov %rdx,%rsi\n mov %rcx,%rdx\n mov %r8,%r10\n syscall\nled_at: ret\n.size led, .-led\n"

@@ -42,7 +42,8 @@ fds = {"open": os.open("open", os.O_RDONLY), "path": os.open("path", os.O_PATH),
 numbers = {fd: os.fstat(fd).st_ino for fd in fds.values()}
 os.mkdir("new")
 
-# One that stands in a removed directory, in a process of its own; one that only inherited it; one that executes another program there.
+# One that stands in a removed directory, in a process of its own; one that only inherited it; one
+# that executes another program there.
 ready, said = os.pipe()
 children = []
 for way in "stays", "executes":

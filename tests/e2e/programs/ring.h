@@ -1,4 +1,5 @@
-/* io_uring by raw system calls; numbers from include/uapi/linux/io_uring.h, which may be newer than the installed header. */
+/* io_uring by raw system calls; numbers from include/uapi/linux/io_uring.h, which may be newer than
+ * the installed header. */
 #ifndef RING_H
 #define RING_H
 #include "probe.h"
@@ -92,7 +93,8 @@ static inline void show_result(const char *what, int result)
     fflush(stdout);
 }
 
-/* Submits all that is queued, waits for as many ends, and says in the order of user_data what they were. */
+/* Submits all that is queued, waits for as many ends, and says in the order of user_data what they
+ * were. */
 static inline void ring_run(struct ring *r, const char *what)
 {
     int results[64], count = *WORD(r, r->p.sq_off.tail) - *WORD(r, r->p.sq_off.head), first = *WORD(r, r->p.sq_off.head);

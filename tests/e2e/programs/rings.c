@@ -1,4 +1,5 @@
-/* io_uring: what works as without mounts, on files of the working directory and beside it. Usage: rings GROUP, with OUTSIDE a directory beside the mount. */
+/* io_uring: what works as without mounts, on files of the working directory and beside it. Usage:
+ * rings GROUP, with OUTSIDE a directory beside the mount. */
 #include "ring.h"
 #include <poll.h>
 #include <pthread.h>
@@ -200,7 +201,8 @@ static void chains(void)
         ring_add(&r, WRITE, fd, text, 2, 0);
         ring_add(&r, 200, -1, NULL, 0, 0);
         ring_add(&r, WRITE, fd, "Q", 1, -1);
-        /* The kernel stops behind a request that it does not know; what is behind it is submitted by the next call. */
+        /* The kernel stops behind a request that it does not know; what is behind it is submitted
+         * by the next call. */
         unsigned before = *WORD(&r, r.p.sq_off.head);
         printf("taken %d", ring_enter(&r, 3, 0));
         printf(" and %d", ring_enter(&r, 3 - (*WORD(&r, r.p.sq_off.head) - before), 0));
@@ -448,7 +450,8 @@ int main(int argc, char **argv)
         reading(argv[2]);
         return 0;
     }
-    /* Whether there are rings, and NOPs whose end can be chosen: IORING_FEAT_RECVSEND_BUNDLE came with them. */
+    /* Whether there are rings, and NOPs whose end can be chosen: IORING_FEAT_RECVSEND_BUNDLE came
+     * with them. */
     struct ring r;
     if (ring_make(&r, 1, 0) != 0 || !(r.p.features & 1 << 14))
         return 3;

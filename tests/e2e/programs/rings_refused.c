@@ -1,5 +1,6 @@
-/* io_uring: what is refused as long as mounts are present, and what must not get past the look at a request.
-   Usage: rings_refused calls | attack, with OUTSIDE a directory beside the mount, in a mount. */
+/* io_uring: what is refused as long as mounts are present, and what must not get past the look at a
+ * request. Usage: rings_refused calls | attack, with OUTSIDE a directory beside the mount, in a
+ * mount. */
 #include "ring.h"
 #include <linux/openat2.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-# nginx, started by root, whose workers are of another user: they serve files of directory $1. What root alone may read is refused.
+# nginx, started by root, whose workers are of another user: they serve files of directory $1. What
+# root alone may read is refused.
 set -eu
 directory=$1
 place=$(mktemp -d)

@@ -1,5 +1,6 @@
-/* Writers that share files and descriptions: nothing is lost, torn or written twice. Usage: sharing GROUP, in an empty directory. Counts are
-   bounded, nothing depends on time; what is printed is the same whatever the order. */
+/* Writers that share files and descriptions: nothing is lost, torn or written twice. Usage: sharing
+ * GROUP, in an empty directory. Counts are bounded, nothing depends on time; what is printed is the
+ * same whatever the order. */
 #include "probe.h"
 #include <pthread.h>
 
@@ -225,7 +226,8 @@ static void *watcher(void *argument)
     return NULL;
 }
 
-/* DEFUSE 4.6: no read sees half of a write. Two processes, in each two that write and two that read. */
+/* DEFUSE 4.6: no read sees half of a write. Two processes, in each two that write and two that
+ * read. */
 static void group_torn(void)
 {
     char block[8192] = { 0 };
@@ -255,8 +257,9 @@ static void group_torn(void)
 /* What a program says whose words name something else than `inherited` does. */
 enum { NOT_INHERITED = -1 };
 
-/* What a statically linked program, which is not intercepted, does with what it inherits: "say WORD" writes, "copy" reads all of its standard input and
-   writes that, "sizes" says what it sees of both. */
+/* What a statically linked program, which is not intercepted, does with what it inherits: "say
+ * WORD" writes, "copy" reads all of its standard input and writes that, "sizes" says what it sees
+ * of both. */
 static int inherited(int argc, char **argv)
 {
     char text[4096];

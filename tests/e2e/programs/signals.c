@@ -1,4 +1,5 @@
-/* Signals and file operations. Usage: signals GROUP, with the tree `odd` as the working directory. */
+/* Signals and file operations. Usage: signals GROUP, with the tree `odd` as the working directory.
+ * */
 #include "probe.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -289,7 +290,8 @@ static void group_killed(void)
     }
 }
 
-/* One line: how a call ends that waits. The signal comes again until it does, for the first one may be there before the call. */
+/* One line: how a call ends that waits. The signal comes again until it does, for the first one may
+ * be there before the call. */
 #define UNTIL_SIGNALLED(call)                                             \
     do {                                                                  \
         count = 0;                                                        \

@@ -1,4 +1,5 @@
-// A dup2 that closes a socket with unsent data waits for its peer; other threads go on with their descriptors meanwhile: slow_close DIRECTORY
+// A dup2 that closes a socket with unsent data waits for its peer; other threads go on with their
+// descriptors meanwhile: slow_close DIRECTORY
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// A thread waits in a driver, until somebody writes to a FIFO; others make processes meanwhile: slow_driver DIRECTORY FIFO read|pread|shared|list|divide
+// A thread waits in a driver, until somebody writes to a FIFO; others make processes meanwhile:
+// slow_driver DIRECTORY FIFO read|pread|shared|list|divide
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <err.h>

@@ -74,7 +74,8 @@ with open("fifo") as fifo:
 os.wait()
 say("no reader", lambda: os.open("fifo", os.O_WRONLY | os.O_NONBLOCK))
 
-# One without a name stays what it is while it is open: nobody gets its number, however many come and go.
+# One without a name stays what it is while it is open: nobody gets its number, however many come
+# and go.
 kept = os.open("fifo", os.O_RDWR)
 os.unlink("fifo")
 MANY = 1200

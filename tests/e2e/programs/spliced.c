@@ -1,4 +1,5 @@
-// Splices a pipe into a file until the file takes no more: what it did not take is still in the pipe.
+// Splices a pipe into a file until the file takes no more: what it did not take is still in the
+// pipe.
 //
 // usage: spliced FILE LIMIT [exact]      RLIMIT_FSIZE, 0: none; exact: says how much went where
 
@@ -18,7 +19,8 @@ static unsigned char nth(long at) {
     return (unsigned char)((at * 2654435761u) >> 13);
 }
 
-// How many of the bytes that `fd` has from now on are those from the `from`-th on; -1: one is another.
+// How many of the bytes that `fd` has from now on are those from the `from`-th on; -1: one is
+// another.
 static long in_order(int fd, long from) {
     unsigned char bytes[4096];
     long count = 0;

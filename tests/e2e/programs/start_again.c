@@ -1,5 +1,6 @@
-// Starts its own file again by posix_spawn and by execve of /proc/self/exe; with a first argument `again` it only says so. `start_again by FILE NAME` executes NAME
-// below the opened FILE by execveat, or FILE itself where NAME is empty.
+// Starts its own file again by posix_spawn and by execve of /proc/self/exe; with a first argument
+// `again` it only says so. `start_again by FILE NAME` executes NAME below the opened FILE by
+// execveat, or FILE itself where NAME is empty.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

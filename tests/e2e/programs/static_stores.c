@@ -1,5 +1,6 @@
-// A program that nobody intercepts stores into a file that it inherited, while others store into their mapping of it: static_stores DIRECTORY STATIC
-// STATIC is this program, linked statically: static_stores child FD READY GO
+// A program that nobody intercepts stores into a file that it inherited, while others store into
+// their mapping of it: static_stores DIRECTORY STATIC STATIC is this program, linked statically:
+// static_stores child FD READY GO
 #include <err.h>
 #include <fcntl.h>
 #include <stdio.h>

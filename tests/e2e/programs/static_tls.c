@@ -1,5 +1,5 @@
-// A program whose library has thread-local variables of the initial-exec model: it uses them in threads with small stacks, and shows what it was given.
-// cc -DLIBRARY=BYTES makes the library.
+// A program whose library has thread-local variables of the initial-exec model: it uses them in
+// threads with small stacks, and shows what it was given. cc -DLIBRARY=BYTES makes the library.
 #ifdef LIBRARY
 static __thread char block[LIBRARY] __attribute__((tls_model("initial-exec")));
 

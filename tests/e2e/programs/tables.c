@@ -1,4 +1,5 @@
-/* Tables of descriptors that two processes or threads share in unusual ways. Usage: tables DIRECTORY GROUP */
+/* Tables of descriptors that two processes or threads share in unusual ways. Usage: tables
+ * DIRECTORY GROUP */
 #include "probe.h"
 #include <linux/close_range.h>
 #include <linux/sched.h>

@@ -303,7 +303,8 @@ def case_removed(driver):
     assert os.path.exists(driver.path("d/renamed")) and os.path.exists(driver.path("d/other"))
     counts = driver.counts("lookup", "attributes")
     assert counts == {"attributes:d": 1, "lookup:held": 1, "lookup:loose": 1, "lookup:renamed": 1}, counts
-    # A directory that is not empty here is dropped as far as it can be, and is another one when it comes again.
+    # A directory that is not empty here is dropped as far as it can be, and is another one when it
+    # comes again.
     os.stat(driver.path("d/other"))
     driver("remove d")
     driver.tell("removed d")

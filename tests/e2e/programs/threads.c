@@ -1,5 +1,5 @@
-/* N threads that read files, start programs and load libraries all at once. Usage: threads N, with the tree `odd` as
-   the working directory. */
+/* N threads that read files, start programs and load libraries all at once. Usage: threads N, with
+ * the tree `odd` as the working directory. */
 #include "probe.h"
 #include <dlfcn.h>
 #include <pthread.h>

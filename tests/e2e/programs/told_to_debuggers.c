@@ -1,4 +1,5 @@
-// What ld.so tells debuggers of namespaces, before and after the program makes one of its own: told_to_debuggers
+// What ld.so tells debuggers of namespaces, before and after the program makes one of its own:
+// told_to_debuggers
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

@@ -429,7 +429,8 @@ def immutable():
     print(watcher.add("dir", CREATE | DELETE), watcher.add("hello.txt", MODIFY))
     get("hello.txt")
     print(watcher.events())
-    # So many names that who waits for changes only gets no copy of them. Who comes later gets one, and the other is not told of that.
+    # So many names that who waits for changes only gets no copy of them. Who comes later gets one,
+    # and the other is not told of that.
     silent = Watcher()
     print(silent.add("many", CREATE | DELETE))
     for _ in range(2):

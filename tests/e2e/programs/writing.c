@@ -1,4 +1,5 @@
-/* Every call that changes a file's bytes through a descriptor. Usage: writing GROUP, in an empty directory. */
+/* Every call that changes a file's bytes through a descriptor. Usage: writing GROUP, in an empty
+ * directory. */
 #include "probe.h"
 #include <pthread.h>
 #include <sys/resource.h>

@@ -59,7 +59,8 @@ os.write(fd, b"!")
 os.close(fd)
 show("cut", whole("parts", ".")[4998:])
 
-# Times: a write moves them, a time that was set stays, and both are the file's, not only the mount's.
+# Times: a write moves them, a time that was set stays, and both are the file's, not only the
+# mount's.
 fd = os.open("times", os.O_RDWR | os.O_CREAT, 0o644)
 os.utime("times", (1000, 1000))
 show("set", os.fstat(fd).st_mtime)
@@ -73,7 +74,8 @@ os.utime(fd, (2000, 2000.5))
 os.close(fd)
 show("set again", os.stat("times").st_mtime, os.stat(os.path.join(source, "times")).st_mtime)
 
-# Another user's file, that this one may write: its time moves though only the owner may set it. As root, whoever it is.
+# Another user's file, that this one may write: its time moves though only the owner may set it. As
+# root, whoever it is.
 if os.geteuid() == 0:
     os.chmod("times", 0o666)
     child = os.fork()

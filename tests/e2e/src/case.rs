@@ -22,7 +22,8 @@ const NOBODY: u32 = 65534;
 /// Where programs are looked for: where every user finds them.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Says that something is not tested here, and why: `scripts/test` names it at its end, from the file that `CULVERT_NOT_TESTED` names.
+/// Says that something is not tested here, and why: `scripts/test` names it at its end, from the
+/// file that `CULVERT_NOT_TESTED` names.
 pub fn not_tested(why: impl std::fmt::Display) {
     eprintln!("not tested: {why}");
     if let Some(list) = std::env::var_os("CULVERT_NOT_TESTED") {
@@ -33,7 +34,8 @@ pub fn not_tested(why: impl std::fmt::Display) {
     }
 }
 
-/// Whether Python's test suite, `module` of it (`test.test_os`), is installed; a test that wants it says so and passes.
+/// Whether Python's test suite, `module` of it (`test.test_os`), is installed; a test that wants it
+/// says so and passes.
 pub fn has_python_suite(module: &str) -> bool {
     let find =
         "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)";
@@ -77,7 +79,8 @@ enum Source {
         /// What follows the target in `-v`.
         options: &'static str,
     },
-    /// A directory that can be written, empty at the start of each run; each side has its own below `holder`.
+    /// A directory that can be written, empty at the start of each run; each side has its own below
+    /// `holder`.
     Directory { driver: Driver, holder: PathBuf },
 }
 
@@ -129,7 +132,8 @@ impl Case {
         }
     }
 
-    /// Mounts archive `kind` (`tar`, `tar.gz`, `zip`, ...) of the tree called `tree` at `target` of the base directory.
+    /// Mounts archive `kind` (`tar`, `tar.gz`, `zip`, ...) of the tree called `tree` at `target` of
+    /// the base directory.
     pub fn mount(mut self, tree: &str, kind: &str, target: &str) -> Self {
         let owner = (self.user == User::Nobody).then_some(NOBODY);
         let tree = self.world.tree(tree, owner);
@@ -145,7 +149,8 @@ impl Case {
         self
     }
 
-    /// [`Case::mount`] of the tree that belongs to whoever runs the tests, with the owners that the archive names.
+    /// [`Case::mount`] of the tree that belongs to whoever runs the tests, with the owners that the
+    /// archive names.
     pub fn mount_of_tester(mut self, tree: &str, kind: &str, target: &str) -> Self {
         let tree = self.world.tree(tree, None);
         let target = self.world.path(target);
@@ -160,7 +165,8 @@ impl Case {
         self
     }
 
-    /// Mounts a directory of the user's that is empty at the start of each run, served by `driver`, at a target of this case's own (`$M`).
+    /// Mounts a directory of the user's that is empty at the start of each run, served by `driver`,
+    /// at a target of this case's own (`$M`).
     pub fn directory(mut self, driver: Driver) -> Self {
         let name = self.work.file_name().expect("a case has a name").to_owned();
         let target = self.world.path("mounts").join(&name);
@@ -284,8 +290,9 @@ impl Case {
         native
     }
 
-    /// [`Case::same`] of a shell script. `$B` is the base directory, `$M` the target `mnt`, `$W` the working
-    /// directory, `$O` a tree outside of all mounts, `$P` the directory of compiled programs.
+    /// [`Case::same`] of a shell script. `$B` is the base directory, `$M` the target `mnt`, `$W`
+    /// the working directory, `$O` a tree outside of all mounts, `$P` the directory of compiled
+    /// programs.
     #[track_caller]
     pub fn script(&self, script: &str) -> Finished {
         self.same(&["bash", "-c", script])
@@ -383,7 +390,8 @@ impl Case {
         done
     }
 
-    /// A directory served by us is written in its source, never in the empty directory that its target is.
+    /// A directory served by us is written in its source, never in the empty directory that its
+    /// target is.
     #[track_caller]
     fn nothing_strayed(&self, done: &Finished) {
         for mount in &self.mounts {
@@ -407,7 +415,8 @@ impl Case {
         run_within(self.command(None, &all), &self.input, self.limit)
     }
 
-    /// The tree itself in place of the mount, and its path replaced by the target's in all that is said.
+    /// The tree itself in place of the mount, and its path replaced by the target's in all that is
+    /// said.
     fn in_place(&self, argv: &[&str]) -> Finished {
         let plain = |path: &Path| path.to_str().expect("plain").to_owned();
         let swap = |text: &str, back: bool| {
@@ -434,8 +443,8 @@ impl Case {
         }
     }
 
-    /// A command in a fresh working directory with a small known environment. `inside` is a way into a namespace and
-    /// a script to prepare it.
+    /// A command in a fresh working directory with a small known environment. `inside` is a way
+    /// into a namespace and a script to prepare it.
     fn command(&self, inside: Option<(&str, &str)>, argv: &[&str]) -> Command {
         let home = self.fresh_work();
         let mut words: Vec<String> = Vec::new();
@@ -493,7 +502,8 @@ impl Case {
         }
     }
 
-    /// Empties the working directory. The home directory beside it, where the index cache lies, is kept.
+    /// Empties the working directory. The home directory beside it, where the index cache lies, is
+    /// kept.
     fn fresh_work(&self) -> PathBuf {
         let home = self.world.path(if self.user == User::Nobody {
             "home-nobody"

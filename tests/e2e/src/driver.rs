@@ -13,11 +13,13 @@ pub enum Driver {
     Driven,
     /// `memory`.
     Memory,
-    /// `passthrough,driven` that shows nobody its files' descriptors: a stand-in for drivers that have none.
+    /// `passthrough,driven` that shows nobody its files' descriptors: a stand-in for drivers that
+    /// have none.
     NoDescriptor,
     /// `passthrough,paths`: a driver written with the path adapter.
     Paths,
-    /// `passthrough` below a layer, which shows no descriptors either: `fault` with a rule that never strikes.
+    /// `passthrough` below a layer, which shows no descriptors either: `fault` with a rule that
+    /// never strikes.
     Layered,
 }
 
@@ -25,7 +27,8 @@ impl Driver {
     /// Those that every program is tried on. The last two differ from `driven` in mappings only.
     pub const ALL: [Self; 4] = [Self::Passthrough, Self::Bound, Self::Driven, Self::Memory];
 
-    /// The words for `culvert run` that mount it at `target`; `source` is the directory behind it, if it has one.
+    /// The words for `culvert run` that mount it at `target`; `source` is the directory behind it,
+    /// if it has one.
     pub fn words(self, source: &Path, target: &Path) -> Vec<String> {
         let (source, target) = (source.display(), target.display());
         let pure = "--no-private".to_owned();

@@ -1,8 +1,10 @@
-//! Trees from which whole environments run: a Python virtual environment, a Java runtime with a compiler, a C toolchain.
+//! Trees from which whole environments run: a Python virtual environment, a Java runtime with a
+//! compiler, a C toolchain.
 
 use std::path::Path;
 
-/// What makes the tree `name` in an empty directory, for a place at which it will be seen (`$AT`); none for other trees. It fails where the packages are missing.
+/// What makes the tree `name` in an empty directory, for a place at which it will be seen (`$AT`);
+/// none for other trees. It fails where the packages are missing.
 pub(crate) fn script(name: &str) -> Option<&'static str> {
     Some(match name {
         "venv" => {

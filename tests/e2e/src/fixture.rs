@@ -20,11 +20,13 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Makes the tree called `name` in the new directory `directory`, owned by `owner` if that is given:
+    /// Makes the tree called `name` in the new directory `directory`, owned by `owner` if that is
+    /// given:
     ///
     /// - `odd`: every kind of name, link, mode, time and size;
     /// - `real`: real headers, sources and documents;
-    /// - `programs`: executables of every kind, a Python package, a jar, a git repository, a database;
+    /// - `programs`: executables of every kind, a Python package, a jar, a git repository, a
+    ///   database;
     /// - those of [`crate::environments`];
     /// - `small`: one file `only` and one directory `sub`, to be mounted beside or in others.
     pub(crate) fn make(name: &str, owner: Option<u32>, directory: &Path, base: &Path) -> Self {
@@ -58,7 +60,8 @@ impl Tree {
         }
     }
 
-    /// The archive of this kind (`tar`, `gnu.tar`, `tar.gz`, `tar.zst`, `tar.xz`, `tar.bz2`, `zip`), made at first use.
+    /// The archive of this kind (`tar`, `gnu.tar`, `tar.gz`, `tar.zst`, `tar.xz`, `tar.bz2`,
+    /// `zip`), made at first use.
     pub fn archive(&self, kind: &str) -> PathBuf {
         let _guard = self
             .making
@@ -68,7 +71,8 @@ impl Tree {
         if archive.exists() {
             return archive;
         }
-        // PAX keeps nanoseconds, long names and any size; access and change times are left out, they change.
+        // PAX keeps nanoseconds, long names and any size; access and change times are left out,
+        // they change.
         let tar = "tar --sparse --format=pax --pax-option=delete=atime,delete=ctime -cf";
         let new = format!("../new.{kind}");
         let command = match kind {
@@ -370,7 +374,8 @@ fn programs(tree: &Path) {
     );
 }
 
-/// The directory `outside`: files beside the mounts, with links into them; and a real tree for foreign calls.
+/// The directory `outside`: files beside the mounts, with links into them; and a real tree for
+/// foreign calls.
 pub(crate) fn outside(base: &Path) {
     let outside = base.join("outside");
     put(&outside, "outside.txt", "outside\n");

@@ -1,14 +1,15 @@
 //! End-to-end tests of Culvert: the same program twice.
 //!
-//! Every differential test runs a command *natively*, on an unpacked tree that is bind-mounted read-only at the target
-//! path in a private mount namespace, and *through culvert*, on an archive of that tree at the same path. Outputs,
-//! exit statuses and messages must be equal; so paths can be printed, links into the target work on both sides, and a
-//! changing call natively fails the way it fails on any read-only mount. Tests of drivers that write run natively in an empty
-//! directory that is bind-mounted at the target path, and through culvert in another, see [`Driver`].
+//! Every differential test runs a command *natively*, on an unpacked tree that is bind-mounted
+//! read-only at the target path in a private mount namespace, and *through culvert*, on an archive
+//! of that tree at the same path. Outputs, exit statuses and messages must be equal; so paths can
+//! be printed, links into the target work on both sides, and a changing call natively fails the way
+//! it fails on any read-only mount. Tests of drivers that write run natively in an empty directory
+//! that is bind-mounted at the target path, and through culvert in another, see [`Driver`].
 //!
-//! The tests need `culvert` and `libculvert.so` of a release build: `CULVERT_BIN` names the command, else
-//! `$CARGO_TARGET_DIR/release/culvert`, else `target/release/culvert` of the workspace. With `CULVERT_E2E_NATIVE=1`
-//! both sides run natively, which tests the tests.
+//! The tests need `culvert` and `libculvert.so` of a release build: `CULVERT_BIN` names the
+//! command, else `$CARGO_TARGET_DIR/release/culvert`, else `target/release/culvert` of the
+//! workspace. With `CULVERT_E2E_NATIVE=1` both sides run natively, which tests the tests.
 
 #![forbid(unsafe_code)]
 
@@ -32,8 +33,8 @@ pub use script::filled;
 pub use suites::{sources, suite};
 pub use world::{Native, World, open_to_all, world};
 
-/// Declares differential tests that run twice: as the user who runs the tests, and (where that is root) as an
-/// ordinary user with no rights at all.
+/// Declares differential tests that run twice: as the user who runs the tests, and (where that is
+/// root) as an ordinary user with no rights at all.
 #[macro_export]
 macro_rules! as_each_user {
     ($($(#[$meta:meta])* $name:ident $body:expr;)*) => { $(
@@ -55,8 +56,9 @@ macro_rules! as_each_user {
     )* };
 }
 
-/// Declares differential tests in a directory that can be written, each for every [`Driver`] named, as the user who runs the
-/// tests and (where that is root) as an ordinary user: `NAME::passthrough::as_nobody` and so on.
+/// Declares differential tests in a directory that can be written, each for every [`Driver`] named,
+/// as the user who runs the tests and (where that is root) as an ordinary user:
+/// `NAME::passthrough::as_nobody` and so on.
 #[macro_export]
 macro_rules! on_each_driver {
     ($($(#[$meta:meta])* $name:ident $body:expr;)*) => { $(

@@ -57,8 +57,8 @@ fn clip(text: &str) -> String {
     )
 }
 
-/// Runs `command` in a process group of its own with `input` on its standard input. After [`LIMIT`] the whole group
-/// is killed.
+/// Runs `command` in a process group of its own with `input` on its standard input. After [`LIMIT`]
+/// the whole group is killed.
 pub fn run(command: Command, input: &[u8]) -> Finished {
     run_within(command, input, LIMIT)
 }

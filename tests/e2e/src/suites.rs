@@ -11,7 +11,8 @@ pub fn suite(name: &str) -> PathBuf {
     tools().join("bin").join(name)
 }
 
-/// The sources of a real project (`lz4-sys`), as they are published; the directory of all for the empty name.
+/// The sources of a real project (`lz4-sys`), as they are published; the directory of all for the
+/// empty name.
 pub fn sources(name: &str) -> PathBuf {
     tools().join("vendor").join(name)
 }

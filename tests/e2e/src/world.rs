@@ -19,7 +19,8 @@ pub enum Native {
     BindAsRoot,
     /// `unshare` with a user namespace.
     BindAsUser,
-    /// Neither is allowed here: the tree stays where it is, and its path is replaced in what is printed.
+    /// Neither is allowed here: the tree stays where it is, and its path is replaced in what is
+    /// printed.
     InPlace,
 }
 
@@ -112,7 +113,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// Where a test that runs beside this one has it: two that share a directory fail only now and then.
+    /// Where a test that runs beside this one has it: two that share a directory fail only now and
+    /// then.
     pub fn claim(&self, below: &str, name: &str) -> PathBuf {
         let (me, path) = (thread::current().id(), self.path(below).join(name));
         let mut claimed = self.claimed.lock().expect("no panic under this lock");
@@ -122,9 +124,9 @@ impl World {
         path
     }
 
-    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static` statically linked,
-    /// `NAME-musl` and `NAME-static-musl` likewise with musl (musl-gcc must be there). A name that ends in `.py`, `.sh`, `.bash` or `.zsh` is a
-    /// script as it stands.
+    /// The program `programs/NAME.c`, compiled at first use: `NAME` dynamically, `NAME-static`
+    /// statically linked, `NAME-musl` and `NAME-static-musl` likewise with musl (musl-gcc must be
+    /// there). A name that ends in `.py`, `.sh`, `.bash` or `.zsh` is a script as it stands.
     pub fn program(&self, name: &str) -> PathBuf {
         let cell = self
             .programs
@@ -235,8 +237,8 @@ pub fn open_to_all(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
 }
 
-/// Removes the base directory when this process ends, however it ends: the shell below reads from a pipe whose other
-/// end is only here.
+/// Removes the base directory when this process ends, however it ends: the shell below reads from a
+/// pipe whose other end is only here.
 fn remove_when_we_end(base: &Path) {
     use std::process::Stdio;
     let watcher = Command::new("sh")

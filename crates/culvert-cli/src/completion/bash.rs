@@ -4,7 +4,8 @@ use super::{MOUNTED, names};
 use crate::words::{Value, WORDS, choices};
 use std::fmt::Write;
 
-/// Readline splits words at colons and equals signs (COMP_WORDBREAKS), so that a value may be many of them.
+/// Readline splits words at colons and equals signs (COMP_WORDBREAKS), so that a value may be many
+/// of them.
 const HEAD: &str = r##"# Completion of culvert for bash, made by `culvert completion bash`.
 _culvert_files() { compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen "$@" -- "$cur"); }
 _culvert_sources() { [[ ${COMP_WORDS[COMP_CWORD - 1]}${COMP_WORDS[COMP_CWORD]} == *:* ]] && _culvert_files -f || _culvert_files -f -W "$1"; }

@@ -1,4 +1,5 @@
-//! `culvert completion SHELL`: what a shell completes command lines of culvert by, made of the table of words.
+//! `culvert completion SHELL`: what a shell completes command lines of culvert by, made of the
+//! table of words.
 
 mod bash;
 mod fish;
@@ -28,5 +29,6 @@ fn names(flag: &Flag) -> Vec<String> {
     short.into_iter().chain(long).collect()
 }
 
-/// What shows the targets of mounts of ours: field 2 of /proc/mounts, whose blanks are written in octal (proc_pid_mounts(5)).
+/// What shows the targets of mounts of ours: field 2 of /proc/mounts, whose blanks are written in
+/// octal (proc_pid_mounts(5)).
 const MOUNTED: &str = "awk '$3 ~ /culvert/ { print $2 }' /proc/mounts 2>/dev/null";

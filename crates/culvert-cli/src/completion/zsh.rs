@@ -4,7 +4,8 @@ use super::{MOUNTED, names};
 use crate::words::{Value, WORDS, choices};
 use std::fmt::Write;
 
-/// No variable is called `commands`: that is zsh's own, by which it finds programs (zshparameters(1)).
+/// No variable is called `commands`: that is zsh's own, by which it finds programs
+/// (zshparameters(1)).
 const HEAD: &str = "#compdef culvert
 # Completion of culvert for zsh, made by `culvert completion zsh`.
 _culvert_mounted() {

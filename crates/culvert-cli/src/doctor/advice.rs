@@ -1,4 +1,5 @@
-//! What becomes of the mounts in programs that are intercepted, but hand work to others: sandboxes, daemons, io_uring.
+//! What becomes of the mounts in programs that are intercepted, but hand work to others: sandboxes,
+//! daemons, io_uring.
 
 use crate::program;
 use culvert_intercept::analysis::Analysis;
@@ -85,7 +86,8 @@ pub fn of(file: &Path, runs: &Path, makes_rings: bool) -> Vec<String> {
         .collect()
 }
 
-/// Whether an object makes rings: it has the call itself, as liburing has, or is libuv, which asks for its number by syscall(2).
+/// Whether an object makes rings: it has the call itself, as liburing has, or is libuv, which asks
+/// for its number by syscall(2).
 pub fn makes_rings(bytes: &[u8], analysis: Option<&Analysis>) -> bool {
     const IO_URING_SETUP: i64 = 425;
     const UV: &[u8] = b"UV_USE_IO_URING";

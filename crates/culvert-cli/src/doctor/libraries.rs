@@ -39,7 +39,8 @@ impl Search {
         }
     }
 
-    /// The file of library `name`, needed by `object` at `file`. None: the loader would not find it either.
+    /// The file of library `name`, needed by `object` at `file`. None: the loader would not find it
+    /// either.
     pub fn find(&self, name: &[u8], object: &Elf, file: &Path) -> Option<PathBuf> {
         if name.contains(&b'/') {
             return fits(path(name)).then(|| path(name).to_owned());
@@ -78,7 +79,8 @@ fn fits(file: &Path) -> bool {
         && head[18..20] == [62, 0]
 }
 
-/// The directories of a search path of the object at `file`, with `$ORIGIN`, `$LIB` and `$PLATFORM` filled in.
+/// The directories of a search path of the object at `file`, with `$ORIGIN`, `$LIB` and `$PLATFORM`
+/// filled in.
 fn directories(list: &[u8], separator: impl Fn(&u8) -> bool, file: &Path) -> Vec<PathBuf> {
     let origin = file
         .parent()
@@ -118,7 +120,8 @@ fn directories(list: &[u8], separator: impl Fn(&u8) -> bool, file: &Path) -> Vec
         .collect()
 }
 
-/// Library names and files of `/etc/ld.so.cache` (glibc's `sysdeps/generic/dl-cache.h`: `cache_file_new`), those of the baseline processor.
+/// Library names and files of `/etc/ld.so.cache` (glibc's `sysdeps/generic/dl-cache.h`:
+/// `cache_file_new`), those of the baseline processor.
 fn cache(bytes: &[u8]) -> HashMap<Vec<u8>, PathBuf> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     const HEADER: usize = 48;

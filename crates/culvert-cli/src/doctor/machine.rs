@@ -16,7 +16,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Less space than this for run directories is worth a word: shadows of mapped files and started programs lie there.
+/// Less space than this for run directories is worth a word: shadows of mapped files and started
+/// programs lie there.
 const SPACE_WANTED: u64 = 256 << 20;
 
 /// All checks, in the order in which they build on each other.
@@ -297,7 +298,8 @@ fn user_namespaces() -> Check {
     }
 }
 
-/// Whether pages of mapped files can be filled when they are touched (`culvert_preload::paging::pager`).
+/// Whether pages of mapped files can be filled when they are touched
+/// (`culvert_preload::paging::pager`).
 fn user_faults() -> Check {
     const NAME: &str = "userfaultfd";
     const CONSEQUENCE: &str = "files whose bytes only a driver has are filled before they are mapped, not on demand: mapping a large one reads all of it";

@@ -93,7 +93,8 @@ pub fn examine(name: &OsStr) -> Result<Program, Failure> {
 }
 
 impl Program {
-    /// Adds the program `runs`, all libraries that it needs, breadth first as ld.so maps them, and its loader.
+    /// Adds the program `runs`, all libraries that it needs, breadth first as ld.so maps them, and
+    /// its loader.
     fn collect(&mut self, runs: &Path) {
         let mut queue = vec![runs.to_path_buf()];
         let mut search = None;

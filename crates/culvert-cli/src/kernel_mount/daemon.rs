@@ -1,4 +1,5 @@
-//! The server as a process of its own: the command returns when the mount can be used, or with the reason why not.
+//! The server as a process of its own: the command returns when the mount can be used, or with the
+//! reason why not.
 
 use super::{Ready, serve};
 use crate::failure::{Failure, reason, shown};
@@ -75,7 +76,8 @@ fn child(ready: Ready, parent: io::PipeWriter) {
     }
 }
 
-/// Standard input is nothing; output and messages go to `out`; without it output goes nowhere, messages where they went.
+/// Standard input is nothing; output and messages go to `out`; without it output goes nowhere,
+/// messages where they went.
 fn detach(out: Option<&OwnedFd>) -> Result<(), Failure> {
     let nothing = Path::new("/dev/null");
     let input = File::open(nothing)

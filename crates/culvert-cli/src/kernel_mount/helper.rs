@@ -1,7 +1,8 @@
 //! `mount.culvert`: what mount(8) calls for `mount -t culvert` and for lines of fstab(5).
 //!
-//! `mount.culvert SOURCE TARGET [-sfnv] [-o OPTIONS] [-t TYPE]`, as mount(8) says under "External helpers". The file system's type is in option `type=`, in
-//! SOURCE (`archive#/srv/x.tar`), or found from SOURCE.
+//! `mount.culvert SOURCE TARGET [-sfnv] [-o OPTIONS] [-t TYPE]`, as mount(8) says under "External
+//! helpers". The file system's type is in option `type=`, in SOURCE (`archive#/srv/x.tar`), or
+//! found from SOURCE.
 
 use super::{
     arguments::{Mount, mount},
@@ -105,7 +106,8 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failu
     }
 }
 
-/// `TYPE#SOURCE` as both; else the source alone. A type is a word, so that names of files with `#` in them stay whole.
+/// `TYPE#SOURCE` as both; else the source alone. A type is a word, so that names of files with `#`
+/// in them stay whole.
 fn split_type(source: OsString) -> (Option<String>, OsString) {
     let bytes = source.as_bytes();
     let Some(at) = bytes.iter().position(|&byte| byte == b'#') else {
@@ -138,7 +140,8 @@ fn pieces(text: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// Options that are mount(8)'s or the service manager's, and say nothing to a file system; and those that are so anyway.
+/// Options that are mount(8)'s or the service manager's, and say nothing to a file system; and
+/// those that are so anyway.
 fn is_of_mount(option: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "defaults",

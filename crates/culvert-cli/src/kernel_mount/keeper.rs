@@ -1,8 +1,11 @@
-//! The keeper: a process that holds what a mount needs to live, and starts its server again when that dies.
+//! The keeper: a process that holds what a mount needs to live, and starts its server again when
+//! that dies.
 //!
-//! Keeper and server have one table of descriptors (`CLONE_FILES`) and the [`Estate`], but not their memory: kill -9 takes from the server nothing but its
-//! threads. The next one finds the connection, nodes and open files, asks the kernel for the requests that were in hand (`FUSE_NOTIFY_RESEND`, Linux 6.9),
-//! and goes on. The keeper has one thread and does nothing but wait.
+//! Keeper and server have one table of descriptors (`CLONE_FILES`) and the [`Estate`], but not
+//! their memory: kill -9 takes from the server nothing but its threads. The next one finds the
+//! connection, nodes and open files, asks the kernel for the requests that were in hand
+//! (`FUSE_NOTIFY_RESEND`, Linux 6.9), and goes on. The keeper has one thread and does nothing but
+//! wait.
 
 use super::{Ready, serve_until_unmounted, signals};
 use crate::failure::{Failure, path, reason, shown};
@@ -20,10 +23,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many servers that died without having answered anything are enough. Those that somebody killed while they had nothing to do are not counted: there was
-/// nothing to answer.
+/// So many servers that died without having answered anything are enough. Those that somebody
+/// killed while they had nothing to do are not counted: there was nothing to answer.
 const FRUITLESS: u32 = 8;
-/// The longest time between two starts of servers of which the first has answered nothing, as a power of two of [`SHORTEST`].
+/// The longest time between two starts of servers of which the first has answered nothing, as a
+/// power of two of [`SHORTEST`].
 const SLOWEST: u32 = 5;
 /// The shortest of them.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -122,7 +126,8 @@ fn end_mount(estate: &Estate) {
     }
 }
 
-/// The source, where it is a directory: held open, so that every server finds it, also where the mount lies over it.
+/// The source, where it is a directory: held open, so that every server finds it, also where the
+/// mount lies over it.
 fn held(mount: &Mount) -> Result<Option<i32>, Failure> {
     if mount.driver != "passthrough" {
         return Ok(None);
@@ -139,8 +144,9 @@ fn held(mount: &Mount) -> Result<Option<i32>, Failure> {
 fn start(ready: &Ready, held: Option<i32>, estate: &'static Estate) -> io::Result<Pid> {
     const CLONE_FILES: usize = 0x400;
     const SIGCHLD: usize = 17;
-    // SAFETY: as fork(2): this process has one thread, so its memory is whole in the child, which goes on here on its copy of the stack. That the C library
-    // was not told matters only to what asks it for this thread's number, which nothing does.
+    // SAFETY: as fork(2): this process has one thread, so its memory is whole in the child, which
+    // goes on here on its copy of the stack. That the C library was not told matters only to what
+    // asks it for this thread's number, which nothing does.
     let child = unsafe { syscall::call(nr::CLONE, [CLONE_FILES | SIGCHLD, 0, 0, 0, 0]) };
     match child {
         Ok(0) => serve(ready, held, estate),

@@ -56,7 +56,8 @@ pub fn append(path: &Path) -> Result<OwnedFd, Failure> {
 }
 
 fn journal() -> Result<OwnedFd, Failure> {
-    // Name, unit, priority (info), whether lines begin with one, and whether they go on to syslog, kernel log and console.
+    // Name, unit, priority (info), whether lines begin with one, and whether they go on to syslog,
+    // kernel log and console.
     const HEAD: &[u8] = b"culvert\n\n6\n0\n0\n0\n0\n";
     let connect = || -> rustix::io::Result<OwnedFd> {
         let socket = rustix::net::socket_with(

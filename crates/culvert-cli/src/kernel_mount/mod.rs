@@ -44,7 +44,8 @@ struct Ready {
     mount: culvert::mount::Mount,
     target: PathBuf,
     directory: Held,
-    /// Where standard error goes once the mount is up, if anywhere else. Open since before the mount, which may cover the place.
+    /// Where standard error goes once the mount is up, if anywhere else. Open since before the
+    /// mount, which may cover the place.
     messages: Option<OwnedFd>,
     /// What the server counts.
     counters: Option<&'static Counters>,
@@ -73,7 +74,8 @@ impl Ready {
     }
 }
 
-/// Makes the mount, and serves it: in the foreground, or in a process of its own that is left behind. The exit status.
+/// Makes the mount, and serves it: in the foreground, or in a process of its own that is left
+/// behind. The exit status.
 pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let inherited = Inherited::now();
     let target = target::check(path(&asked.request.target))?;
@@ -139,7 +141,8 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     }
 }
 
-/// Mounts, says so by `up`, and serves until the mount is gone: itself, or by servers that it keeps.
+/// Mounts, says so by `up`, and serves until the mount is gone: itself, or by servers that it
+/// keeps.
 fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result<u8, Failure> {
     let outcome = match ready.asked.restart {
         true => keeper::keep(&ready, up),
@@ -193,7 +196,8 @@ fn serve_until_unmounted(
     }
 }
 
-/// Opens the driver, mounts, and answers the kernel's first request; or takes the connection over that an earlier server has left.
+/// Opens the driver, mounts, and answers the kernel's first request; or takes the connection over
+/// that an earlier server has left.
 fn start(
     ready: &Ready,
     held: Option<i32>,
@@ -288,10 +292,12 @@ fn start(
     }
 }
 
-/// How many nodes of a mount have a descriptor at most: each costs the kernel some 250 bytes, and keeps the inode behind it in memory, 1 KB and more.
+/// How many nodes of a mount have a descriptor at most: each costs the kernel some 250 bytes, and
+/// keeps the inode behind it in memory, 1 KB and more.
 const OPEN_NODES: usize = 1 << 17;
 
-/// As many descriptors as there may be, and how many that is: open files and nodes that are in use have one.
+/// As many descriptors as there may be, and how many that is: open files and nodes that are in use
+/// have one.
 fn more_descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -304,7 +310,8 @@ fn more_descriptors() -> usize {
     now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
 }
 
-/// How many descriptors a server leaves to the one that may come after it, which needs some before it can answer anything: it begins with the whole limit, the keeper's.
+/// How many descriptors a server leaves to the one that may come after it, which needs some before
+/// it can answer anything: it begins with the whole limit, the keeper's.
 const RESERVE: u64 = 32;
 
 /// As many descriptors as there may be, but for the [`RESERVE`].

@@ -3,7 +3,8 @@
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use std::{env, os::unix::ffi::OsStrExt};
 
-/// Tells `state` ("READY=1") to who wants to know; without one, or where it cannot be reached, nothing.
+/// Tells `state` ("READY=1") to who wants to know; without one, or where it cannot be reached,
+/// nothing.
 pub fn notify(state: &str) {
     let Some(place) = env::var_os("NOTIFY_SOCKET") else {
         return;

@@ -1,7 +1,9 @@
-//! Which mounts there are: what the kernel's table says, with what their servers have left in their run directories.
+//! Which mounts there are: what the kernel's table says, with what their servers have left in their
+//! run directories.
 //!
-//! A server writes `served` (what it serves) and `counters` (what it has done, as it goes) there. Nobody is asked and nobody woken. Run directories are in
-//! a base that belongs to the user it is named after and that nobody else can enter; others are not believed.
+//! A server writes `served` (what it serves) and `counters` (what it has done, as it goes) there.
+//! Nobody is asked and nobody woken. Run directories are in a base that belongs to the user it is
+//! named after and that nobody else can enter; others are not believed.
 
 use super::Ready;
 use crate::{
@@ -48,7 +50,8 @@ struct Served {
     counted: Counted,
 }
 
-/// What the server of `ready` has to say of itself, now that it is mounted; the counters it is to keep.
+/// What the server of `ready` has to say of itself, now that it is mounted; the counters it is to
+/// keep.
 pub(super) fn register(ready: &Ready, which: &Which, keeper: Option<u32>) -> Result<(), Failure> {
     let started = now();
     let keeper = keeper.map_or_else(String::new, |keeper| format!("keeper {keeper}\n"));
@@ -56,7 +59,8 @@ pub(super) fn register(ready: &Ready, which: &Which, keeper: Option<u32>) -> Res
     let text = format!("device {which}\ndriver {driver}\nstarted {started}\n{keeper}");
     let file = ready.directory.path.join("served");
     let new = file.with_extension("new");
-    // A server after the first says it again, while others may be reading: they find the old text or the new.
+    // A server after the first says it again, while others may be reading: they find the old text
+    // or the new.
     fs::write(&new, text)
         .and_then(|()| fs::rename(&new, &file))
         .map_err(|error| Failure::new(format!("{}: {}", shown(&file), reason(&error))))
@@ -97,7 +101,8 @@ pub fn mounted() -> Vec<Mounted> {
 
 /// What the server of `mount` says, if it lives.
 ///
-/// Numbers of devices are used again at once, while the server of the mount that had this one before may not have ended yet: the newest is the mount's.
+/// Numbers of devices are used again at once, while the server of the mount that had this one
+/// before may not have ended yet: the newest is the mount's.
 fn served(mount: &Mounted) -> Option<Served> {
     let all = base::of_user(mount.uid).into_iter();
     let all = all.filter_map(|base| fs::read_dir(base).ok());
@@ -108,7 +113,8 @@ fn served(mount: &Mounted) -> Option<Served> {
     )
 }
 
-/// Of those among the run directories `runs` of user `uid` that say that they serve `device`, what the newest one says.
+/// Of those among the run directories `runs` of user `uid` that say that they serve `device`, what
+/// the newest one says.
 fn newest(runs: impl Iterator<Item = PathBuf>, uid: u32, device: &str) -> Option<Served> {
     let living = runs.filter_map(|run| read(&base::trusted(&run, uid).ok()?, device));
     living
@@ -116,7 +122,8 @@ fn newest(runs: impl Iterator<Item = PathBuf>, uid: u32, device: &str) -> Option
         .map(|(_, served)| served)
 }
 
-/// What stands in `run`, if it is of the mount with `device` and its server lives, and when it was written.
+/// What stands in `run`, if it is of the mount with `device` and its server lives, and when it was
+/// written.
 fn read(run: &Opened, device: &str) -> Option<((i64, i64), Served)> {
     let (text, written) = read_some(run, c"served")?;
     let text = String::from_utf8(text).ok()?;
@@ -129,8 +136,8 @@ fn read(run: &Opened, device: &str) -> Option<((i64, i64), Served)> {
     }
     let counted = Counters::read(&read_some(run, c"counters")?.0)?;
     let keeper = word("keeper").and_then(|keeper| keeper.parse().ok());
-    // Numbers of processes are used again, and a dead one that nobody waits for keeps its own: the lock is gone with the last of them. Who asks as we do has it for a
-    // moment only.
+    // Numbers of processes are used again, and a dead one that nobody waits for keeps its own: the
+    // lock is gone with the last of them. Who asks as we do has it for a moment only.
     let lives = (0..3).all(|times| {
         thread::sleep(Duration::from_millis(2 * times));
         run_directory::is_held(base::borrowed(run), Path::new("lock"))
@@ -146,7 +153,8 @@ fn read(run: &Opened, device: &str) -> Option<((i64, i64), Served)> {
     lives.then(|| (written, served()))
 }
 
-/// The first bytes of a file of a run directory, which may be another user's, and when it was written.
+/// The first bytes of a file of a run directory, which may be another user's, and when it was
+/// written.
 fn read_some(run: &Opened, name: &CStr) -> Option<(Vec<u8>, (i64, i64))> {
     let file = trust::file(run, name, 0).ok()?;
     let found = file.stat();
@@ -275,7 +283,8 @@ fn lives(process: u64) -> bool {
 
 /// What /proc says of a server.
 struct Process {
-    /// Open descriptors: of a directory that is passed through, one for each node and one for each file.
+    /// Open descriptors: of a directory that is passed through, one for each node and one for each
+    /// file.
     descriptors: u64,
     /// Resident, KiB.
     memory: u64,
@@ -294,7 +303,8 @@ impl Process {
     }
 }
 
-/// Who uses the mount at `target`, as far as it may be seen: by working directory, root, program or open file. Empty when nobody is found.
+/// Who uses the mount at `target`, as far as it may be seen: by working directory, root, program or
+/// open file. Empty when nobody is found.
 pub fn users(target: &Path) -> String {
     const MOST: usize = 5;
     let mut found = BTreeSet::new();

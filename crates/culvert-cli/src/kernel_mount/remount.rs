@@ -26,8 +26,9 @@ const FLAGS: [(&str, &str, MountFlags); 8] = [
 pub struct Remount {
     /// The mount, as typed.
     pub target: Vec<u8>,
-    /// Options of mount(8), of which the last of two that exclude each other holds. Those that are no flags of a mount say what it was
-    /// made with, and stay as they are: mount(8) adds what fstab and the mount table say.
+    /// Options of mount(8), of which the last of two that exclude each other holds. Those that are
+    /// no flags of a mount say what it was made with, and stay as they are: mount(8) adds what
+    /// fstab and the mount table say.
     pub options: Vec<Vec<u8>>,
 }
 
@@ -47,8 +48,9 @@ fn changed<'a>(now: MountFlags, options: impl Iterator<Item = &'a [u8]>) -> Moun
 
 /// The new flags of a mount that has the options `own`.
 ///
-/// For `mount -o remount,suid TARGET` mount(8) puts the words together with those of the mount table, and gives what comes out: `nosuid` is left out
-/// then, and `suid` not said. With a source it gives the words as they are.
+/// For `mount -o remount,suid TARGET` mount(8) puts the words together with those of the mount
+/// table, and gives what comes out: `nosuid` is left out then, and `suid` not said. With a source
+/// it gives the words as they are.
 fn wanted(own: &[u8], options: &[Vec<u8>]) -> MountFlags {
     let is_whole = options.iter().any(|word| word.starts_with(b"user_id="));
     let now = match is_whole {

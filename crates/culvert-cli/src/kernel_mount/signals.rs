@@ -78,8 +78,8 @@ fn wait(set: u64) -> Option<u32> {
     taken.ok().map(|signal| signal as u32)
 }
 
-/// Before any thread is made: [`ENDING`] wait until somebody takes them; a log that is a closed pipe and files that reach a limit are errors, not
-/// the end.
+/// Before any thread is made: [`ENDING`] wait until somebody takes them; a log that is a closed
+/// pipe and files that reach a limit are errors, not the end.
 pub fn prepare() {
     block(ENDING);
     for signal in [SIGPIPE, SIGXFSZ] {

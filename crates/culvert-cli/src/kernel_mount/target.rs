@@ -55,7 +55,8 @@ pub fn warn_of_hidden(target: &Path) {
 /// Where a server looks while it serves.
 const LOOKED_AT: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// Refuses `target` where it hides from the server what that uses, its run directory in `base` among it: it would ask itself, and wait for ever.
+/// Refuses `target` where it hides from the server what that uses, its run directory in `base`
+/// among it: it would ask itself, and wait for ever.
 pub fn check_apart(target: &Path, base: &Path) -> Result<(), Failure> {
     let base = fs::canonicalize(base).unwrap_or_else(|_| base.into());
     let mut used = LOOKED_AT.iter().map(Path::new).chain([&*base]);
@@ -70,8 +71,9 @@ pub fn check_apart(target: &Path, base: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Refuses `target` in a directory `source` that is passed through: the server would find its own mount there, wait for itself, and keep it in use.
-/// The source itself may be the target: what is under the mount is held.
+/// Refuses `target` in a directory `source` that is passed through: the server would find its own
+/// mount there, wait for itself, and keep it in use. The source itself may be the target: what is
+/// under the mount is held.
 pub fn check_outside(target: &Path, source: &Path, driver: &str) -> Result<(), Failure> {
     let source = fs::canonicalize(source).unwrap_or_else(|_| source.into());
     if driver != "passthrough" || target == source || !target.starts_with(&source) {
@@ -87,7 +89,8 @@ pub fn check_outside(target: &Path, source: &Path, driver: &str) -> Result<(), F
     ))
 }
 
-/// Refuses to hide a `source` that each server opens anew: the second one would ask the mount for it, which is its own.
+/// Refuses to hide a `source` that each server opens anew: the second one would ask the mount for
+/// it, which is its own.
 pub fn check_findable(target: &Path, source: &Path) -> Result<(), Failure> {
     if !source.starts_with(target) {
         return Ok(());
@@ -99,8 +102,8 @@ pub fn check_findable(target: &Path, source: &Path) -> Result<(), Failure> {
     .advice("mount at a directory that it does not lie in, or without --restart"))
 }
 
-/// The mount whose root is the directory `typed`, as it is found now; without looking into it, for its
-/// server may be gone. It is known by its number from here on, not by its path.
+/// The mount whose root is the directory `typed`, as it is found now; without looking into it, for
+/// its server may be gone. It is known by its number from here on, not by its path.
 pub fn mounted(typed: &Path) -> Result<Line, Failure> {
     let wrong = |why: &str| Failure::new(format!("{}: {why}", shown(typed)));
     let absolute = std::path::absolute(typed).map_err(|error| wrong(&reason(&error)))?;

@@ -1,8 +1,9 @@
 //! Times of access: `noatime` and its kin (mount(8)).
 //!
-//! FUSE keeps none itself (`fuse_init_inode`, fs/fuse/inode.c): what is read of a directory's files changes
-//! their times as the mount says that the server reads them by. So that is a clone of the source's mount,
-//! seen by the server alone, with the flags that the user wants. What cannot be had so is refused.
+//! FUSE keeps none itself (`fuse_init_inode`, fs/fuse/inode.c): what is read of a directory's files
+//! changes their times as the mount says that the server reads them by. So that is a clone of the
+//! source's mount, seen by the server alone, with the flags that the user wants. What cannot be had
+//! so is refused.
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
@@ -76,8 +77,8 @@ impl Times {
         self.of(RELATIVE) as u32
     }
 
-    /// The source of `mount` with these times: a directory by which the server is to use it, where that
-    /// is another one than the source itself.
+    /// The source of `mount` with these times: a directory by which the server is to use it, where
+    /// that is another one than the source itself.
     ///
     /// # Errors
     /// It cannot be had: another driver keeps times in its own way; only root may; Linux 5.12.

@@ -5,7 +5,8 @@ use culvert::Errno;
 use culvert_preload::paging::pager::userfault;
 use std::sync::Arc;
 
-/// Fills what is missing at `address` of `range` and wakes who waits; what cannot be read is SIGBUS there, with the reason in the log.
+/// Fills what is missing at `address` of `range` and wakes who waits; what cannot be read is SIGBUS
+/// there, with the reason in the log.
 pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, address: u64) {
     let at = range.offset + (address - range.start);
     let addresses_of = |(from, to): (u64, u64)| {
@@ -73,8 +74,10 @@ pub fn refuse(userfault: i32, address: u64) {
     let _ = userfault::wake(userfault, address, userfault::PAGE);
 }
 
-/// The process that waits for the page has the file's lock (a read or write of the file, from or into this very mapping), or the one that has it waits for a page
-/// itself: the page is put into the shadow in one step if it is still missing. Whoever changes bytes of the file has filled their pages before.
+/// The process that waits for the page has the file's lock (a read or write of the file, from or
+/// into this very mapping), or the one that has it waits for a page itself: the page is put into
+/// the shadow in one step if it is still missing. Whoever changes bytes of the file has filled
+/// their pages before.
 fn without_lock(
     userfault: i32,
     slot: u32,

@@ -19,10 +19,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// What is filled at the first fault, and at each that follows no other, in bytes: 64 KiB take 43 us, 4 KiB 10 us, so that what is never looked at costs little. The more
-/// of a file has been looked at, the more is filled, so that a program that jumps about in all of it has it soon.
+/// What is filled at the first fault, and at each that follows no other, in bytes: 64 KiB take 43
+/// us, 4 KiB 10 us, so that what is never looked at costs little. The more of a file has been
+/// looked at, the more is filled, so that a program that jumps about in all of it has it soon.
 const LEAST: u64 = 64 << 10;
-/// What is filled at most: 2 MiB take 1.4 ms. Above 64 KiB the cost of a byte does not fall any more.
+/// What is filled at most: 2 MiB take 1.4 ms. Above 64 KiB the cost of a byte does not fall any
+/// more.
 pub const MOST: u64 = 2 << 20;
 
 /// An open file and its shadow.
@@ -32,7 +34,8 @@ pub struct File {
     file: Box<dyn culvert::File>,
     shadow: Descriptor,
     ahead: Mutex<Ahead>,
-    /// The file, open for writing: opened when pages are to be dropped that were stored into. What keeps it from being opened may pass.
+    /// The file, open for writing: opened when pages are to be dropped that were stored into. What
+    /// keeps it from being opened may pass.
     writable: OnceLock<Box<dyn culvert::File>>,
     /// The log has said that they cannot be.
     said: AtomicBool,
@@ -62,7 +65,8 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// What is filled for a fault at byte `at` of a file of `length` bytes: `most` bytes, a power of two, at most.
+    /// What is filled for a fault at byte `at` of a file of `length` bytes: `most` bytes, a power
+    /// of two, at most.
     fn window(&mut self, at: u64, length: u64, most: u64) -> (u64, u64) {
         let sequential = at == self.next;
         let wanted = match sequential {
@@ -98,8 +102,10 @@ impl File {
         })
     }
 
-    /// Fills what is missing around byte `at`; the bytes that are there now. None: the process `slot`, which waits for them, has the file's lock. `filled` is told each hole that was filled,
-    /// before others may lock the file: not what was there already, which the waiting process may have stored into.
+    /// Fills what is missing around byte `at`; the bytes that are there now. None: the process
+    /// `slot`, which waits for them, has the file's lock. `filled` is told each hole that was
+    /// filled, before others may lock the file: not what was there already, which the waiting
+    /// process may have stored into.
     ///
     /// The driver's error, or EIO where the file has become shorter.
     pub fn fill(
@@ -153,7 +159,8 @@ impl File {
         Ok(page)
     }
 
-    /// Drops the pages of `range`, after what was stored in them is in the file. `slot`: a process that waits for it, and may have the file's lock.
+    /// Drops the pages of `range`, after what was stored in them is in the file. `slot`: a process
+    /// that waits for it, and may have the file's lock.
     pub fn drop_pages(&self, range: (u64, u64), slot: u32) -> Dropped {
         let overlaps = |said: &records::Said| said.range.0 < range.1 && range.0 < said.range.1;
         let stored = || records::all(|said| said.name == self.name && overlaps(said));
@@ -208,7 +215,8 @@ impl File {
         self.writable.get().map(|file| &**file)
     }
 
-    /// What programs have stored in it cannot be brought to the file, so that its pages cannot be dropped.
+    /// What programs have stored in it cannot be brought to the file, so that its pages cannot be
+    /// dropped.
     fn stays(&self, error: &culvert::Error) {
         if !self.said.swap(true, Relaxed) {
             culvert_preload::log!(

@@ -145,7 +145,8 @@ pub fn shared_memory(length: usize) -> Result<usize, Errno> {
 /// This process has no other thread.
 pub unsafe fn fork_with_descriptors() -> Result<usize, Errno> {
     const CLONE_FILES_SIGCHLD: usize = 0x400 | 17;
-    // SAFETY: without a stack the child goes on with a copy of this one, as after fork; nothing here keeps a thread's number.
+    // SAFETY: without a stack the child goes on with a copy of this one, as after fork; nothing
+    // here keeps a thread's number.
     unsafe { syscall::call(nr::CLONE, [CLONE_FILES_SIGCHLD, 0, 0, 0, 0]) }
 }
 
@@ -169,7 +170,8 @@ pub fn process(pid: u32) -> Result<i32, Errno> {
     unsafe { syscall::call(nr::PIDFD_OPEN, [pid as usize, 0]) }.map(|fd| fd as i32)
 }
 
-/// Whether the process that connected `socket` is on its way out: not when it executes another program, nor when it has ended.
+/// Whether the process that connected `socket` is on its way out: not when it executes another
+/// program, nor when it has ended.
 pub fn is_ending(socket: i32) -> bool {
     const SOL_SOCKET: usize = 1;
     const SO_PEERCRED: usize = 17;
@@ -189,7 +191,8 @@ pub fn is_ending(socket: i32) -> bool {
         return false;
     }
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", peer[0])).unwrap_or_default();
-    // proc_pid_stat(5): behind the name in parentheses the state, and as the seventh field the flags.
+    // proc_pid_stat(5): behind the name in parentheses the state, and as the seventh field the
+    // flags.
     let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
     let state = fields.next().unwrap_or("X");
     let flags: u64 = fields

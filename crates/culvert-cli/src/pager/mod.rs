@@ -1,8 +1,11 @@
-//! The pager: fills pages of mapped files when programs touch them, and brings what a process had written to its files when the process is gone.
+//! The pager: fills pages of mapped files when programs touch them, and brings what a process had
+//! written to its files when the process is gone.
 //!
-//! One for a run, started by the first process that needs it (`culvert_preload::paging::pager`), outside all of them. Two processes with one table of descriptors: the
-//! *worker* calls drivers; the *guardian* only waits for it and makes another when it dies, of a driver's crash or of kill -9. The userfaultfds stay open
-//! meanwhile, so that whoever waits for a page goes on waiting instead of seeing zeroes, and the successor wakes all.
+//! One for a run, started by the first process that needs it (`culvert_preload::paging::pager`),
+//! outside all of them. Two processes with one table of descriptors: the *worker* calls drivers;
+//! the *guardian* only waits for it and makes another when it dies, of a driver's crash or of kill
+//! -9. The userfaultfds stay open meanwhile, so that whoever waits for a page goes on waiting
+//! instead of seeing zeroes, and the successor wakes all.
 
 mod fault;
 mod file;
@@ -29,7 +32,8 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
     // Keeps the run directory while there are pages in it that must still be brought to files.
     let held = std::fs::File::open(directory.join("lock"));
     let lock = held.as_ref().map_or(-1, |lock| {
-        // Not waited for: a process that has become another user may hold it alone. That it is open is enough.
+        // Not waited for: a process that has become another user may hold it alone. That it is open
+        // is enough.
         let _ = rustix::fs::flock(lock, rustix::fs::FlockOperation::NonBlockingLockShared);
         lock.as_raw_fd()
     });
@@ -66,7 +70,8 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
     Err(Failure::new("the pager's workers die"))
 }
 
-/// Nobody will fill a page: whatever a process has not mapped yet is SIGBUS, so that no thread waits for ever.
+/// Nobody will fill a page: whatever a process has not mapped yet is SIGBUS, so that no thread
+/// waits for ever.
 fn give_up(table: &Table) {
     use culvert_preload::paging::pager::userfault;
     culvert_preload::log!("the pager's workers die: missing pages of mapped files are SIGBUS now");
@@ -119,8 +124,9 @@ fn settle() {
     }
 }
 
-/// All signals have their default action and none is blocked, but those that end a group of processes or report what does not concern the pager are ignored: it
-/// ends with its last connection.
+/// All signals have their default action and none is blocked, but those that end a group of
+/// processes or report what does not concern the pager are ignored: it ends with its last
+/// connection.
 fn signals() {
     use culvert_sys::{nr, syscall};
     const IGNORED: [usize; 7] = [1, 2, 3, 13, 15, 17 + 8, 29];

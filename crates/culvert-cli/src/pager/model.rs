@@ -1,4 +1,5 @@
-//! What a worker of the pager knows: who is connected, what of whose memory is which file's, and the open files.
+//! What a worker of the pager knows: who is connected, what of whose memory is which file's, and
+//! the open files.
 
 use super::{file::File, table::RangeOf};
 use culvert::Errno;

@@ -1,5 +1,6 @@
-//! Room for what is filled: pages that were filled longest ago go first, of files that are filled on demand, so that whoever touches them again gets them
-//! from the driver again. What was stored in them is brought to their file before ([`culvert_preload::paging::pager::evict`]).
+//! Room for what is filled: pages that were filled longest ago go first, of files that are filled
+//! on demand, so that whoever touches them again gets them from the driver again. What was stored
+//! in them is brought to their file before ([`culvert_preload::paging::pager::evict`]).
 
 use super::file::{Dropped, File, MOST};
 use culvert_preload::paging::{pager::userfault::PAGE, room};
@@ -8,13 +9,15 @@ use std::{
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, Weak},
 };
 
-/// How many windows stay, whatever the bound says: one instruction may need 32 pages at once (a gather of 16 words, each on the border of two pages), and would never be done
-/// if these took each other's place; four threads of the pager fill for four such at a time.
+/// How many windows stay, whatever the bound says: one instruction may need 32 pages at once (a
+/// gather of 16 words, each on the border of two pages), and would never be done if these took each
+/// other's place; four threads of the pager fill for four such at a time.
 const STAY: usize = 4 * 32;
 /// The same where the file system is full: less than the bound was to be had.
 const STAY_WHERE_FULL: usize = 16;
 
-/// What is filled at once at most, in bytes: so much that as many as [`STAY`] find room within the bound, and one page at least.
+/// What is filled at once at most, in bytes: so much that as many as [`STAY`] find room within the
+/// bound, and one page at least.
 pub fn most() -> u64 {
     let share = room::limit() / (2 * STAY as u64);
     let share = share.clamp(PAGE, MOST);
@@ -31,7 +34,8 @@ struct Window {
 /// The oldest first.
 static FILLED: Mutex<VecDeque<Window>> = Mutex::new(VecDeque::new());
 
-/// Held by who puts a page into a shadow without the lock of its file: what it has read may be old by the time the page has gone and is missing again.
+/// Held by who puts a page into a shadow without the lock of its file: what it has read may be old
+/// by the time the page has gone and is missing again.
 static WITHOUT_LOCK: RwLock<()> = RwLock::new(());
 
 /// Nothing is dropped as long as this is held.
@@ -48,7 +52,8 @@ pub fn note(file: Weak<File>, range: (u64, u64)) {
     filled().push_back(Window { file, range });
 }
 
-/// Makes room for `more` bytes as far as that can be done. Without the lock of a file. `slot`: the process that waits for it, and may have one.
+/// Makes room for `more` bytes as far as that can be done. Without the lock of a file. `slot`: the
+/// process that waits for it, and may have one.
 pub fn make(more: u64, slot: u32) {
     let short = room::missing(more);
     if short == 0 {
@@ -71,7 +76,8 @@ pub fn drop_where_full(wanted: u64, slot: u32) -> u64 {
     drop_but(STAY_WHERE_FULL, wanted, slot)
 }
 
-/// Puts windows back that could not be dropped: others are tried first from now on, but those that were filled last, `stay` of them, do not go for them.
+/// Puts windows back that could not be dropped: others are tried first from now on, but those that
+/// were filled last, `stay` of them, do not go for them.
 fn put_back(filled: &mut VecDeque<Window>, kept: Vec<Window>, stay: usize) {
     let newest = filled.split_off(filled.len().saturating_sub(stay));
     filled.extend(kept);
@@ -81,7 +87,8 @@ fn put_back(filled: &mut VecDeque<Window>, kept: Vec<Window>, stay: usize) {
 fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
     let _alone = WITHOUT_LOCK.write().unwrap_or_else(PoisonError::into_inner);
     let (mut freed, count) = (0, filled().len());
-    // Whoever has the lock of one may keep it: it is waited for once, while faults of others wait for us.
+    // Whoever has the lock of one may keep it: it is waited for once, while faults of others wait
+    // for us.
     let mut locked = Vec::new();
     let mut kept = Vec::new();
     for _ in stay..count {

@@ -1,6 +1,8 @@
-//! What the worker knows, in memory that the guardian keeps for the worker's successor: connections, and the ranges whose pages are filled on demand.
+//! What the worker knows, in memory that the guardian keeps for the worker's successor:
+//! connections, and the ranges whose pages are filled on demand.
 //!
-//! The worker alone writes. An entry is valid from the store of its first word on, which comes last; so a worker that is killed leaves no half of one.
+//! The worker alone writes. An entry is valid from the store of its first word on, which comes
+//! last; so a worker that is killed leaves no half of one.
 
 use super::kernel;
 use culvert_sys::Errno;
@@ -94,7 +96,8 @@ impl Table {
             .store(userfault.map_or(0, |fd| fd as u32 + 1), Release);
     }
 
-    /// Notes a range of connection `connection`; its index. None: there are too many. The last free entry stays free, for [`Self::replace_range`].
+    /// Notes a range of connection `connection`; its index. None: there are too many. The last free
+    /// entry stays free, for [`Self::replace_range`].
     pub fn add_range(&self, connection: usize, about: &RangeOf) -> Option<usize> {
         let index = self.free_range(0)?;
         self.free_range(index + 1)?;
@@ -102,7 +105,8 @@ impl Table {
         Some(index)
     }
 
-    /// Notes `about` instead of the range with this index, of the same connection; its own index. There is an entry for it always: who is killed in between leaves both.
+    /// Notes `about` instead of the range with this index, of the same connection; its own index.
+    /// There is an entry for it always: who is killed in between leaves both.
     pub fn replace_range(&self, old: usize, about: &RangeOf) -> Option<usize> {
         let connection = self.ranges[old].connection.load(Relaxed).checked_sub(1)?;
         let index = self.free_range(0)?;

@@ -29,7 +29,8 @@ const SOCKET: u64 = 1;
 const USERFAULT: u64 = 2;
 const GUARDIAN: u64 = 3;
 
-/// How long a pager without connections waits for another, milliseconds: a script starts many short programs.
+/// How long a pager without connections waits for another, milliseconds: a script starts many short
+/// programs.
 const LINGER: usize = 100;
 
 struct Worker {
@@ -88,7 +89,8 @@ impl Worker {
         }
     }
 
-    /// Takes what an earlier worker has left: pages that it died of are given up, all others that are waited for are asked for again.
+    /// Takes what an earlier worker has left: pages that it died of are given up, all others that
+    /// are waited for are asked for again.
     fn take_over(&self) {
         for (index, socket, userfault, slot) in self.table.known_connections() {
             let connection = Connection {
@@ -197,7 +199,8 @@ impl Worker {
         Ok(())
     }
 
-    /// A message, or the end, of connection `index`. A message is taken from the socket when it is answered, so that a successor finds it again.
+    /// A message, or the end, of connection `index`. A message is taken from the socket when it is
+    /// answered, so that a successor finds it again.
     fn message(&'static self, index: usize) {
         let Some(socket) = self.model().connections.get(&index).map(|it| it.socket) else {
             return;
@@ -351,7 +354,8 @@ impl Worker {
         model.forget_files();
     }
 
-    /// The table has no room for a range of `file`: this worker serves it all the same, and fills the file, since a successor would not know the range.
+    /// The table has no room for a range of `file`: this worker serves it all the same, and fills
+    /// the file, since a successor would not know the range.
     fn fill_unnoted(&'static self, file: Option<Arc<File>>) {
         if file.as_ref().is_some_and(|file| !file.is_first_to_fill()) {
             return;
@@ -404,7 +408,8 @@ impl Worker {
                     );
                     fault::refuse(userfault, address);
                 }
-                // Perhaps one that an earlier worker knew: to wake who waits would only make it ask again.
+                // Perhaps one that an earlier worker knew: to wake who waits would only make it ask
+                // again.
                 None if self.lacks_ranges => fault::refuse(userfault, address),
                 // Unmapped meanwhile: the thread looks again and finds nothing, or something else.
                 None => {
@@ -423,8 +428,9 @@ impl Worker {
         let Some(connection) = connection else {
             return;
         };
-        // The kernel closes what an ending process had open a moment before it drops the proof of life (`exit_task_work`, kernel/exit.c).
-        // Who has ended in an orderly manner has no records, and needs no look at /proc.
+        // The kernel closes what an ending process had open a moment before it drops the proof of
+        // life (`exit_task_work`, kernel/exit.c). Who has ended in an orderly manner has no
+        // records, and needs no look at /proc.
         while paging::is_alive_with_records(connection.slot) && kernel::is_ending(connection.socket)
         {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -447,7 +453,8 @@ impl Worker {
         }
     }
 
-    /// Ends, unless somebody comes in time: whoever connects too late finds no socket, or a connection that ends at once, and starts another pager.
+    /// Ends, unless somebody comes in time: whoever connects too late finds no socket, or a
+    /// connection that ends at once, and starts another pager.
     fn end(&self) {
         let _ = kernel::somebody_waits(LISTENING, LINGER);
         let model = self.model();
@@ -457,7 +464,8 @@ impl Worker {
         kernel::end(0);
     }
 
-    /// From now on nobody would follow this worker: what programs have mapped is filled, so that none waits for a page that nobody fills.
+    /// From now on nobody would follow this worker: what programs have mapped is filled, so that
+    /// none waits for a page that nobody fills.
     fn guardian_died(&self) {
         culvert_preload::log!("the pager's guardian has died: all that is mapped is filled now");
         let files: Vec<Arc<File>> = {

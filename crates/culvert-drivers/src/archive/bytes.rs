@@ -15,11 +15,12 @@ pub trait Bytes: Send + Sync {
         self.len() == 0
     }
 
-    /// Copies bytes from `offset` on into `buffer` until it is full or the bytes end; returns how many.
+    /// Copies bytes from `offset` on into `buffer` until it is full or the bytes end; returns how
+    /// many.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
 
-    /// The bytes in place, when they are mapped. Only to be handed to [`Sink::put`], which survives a file that was truncated; code that
-    /// computes on bytes reads copies of [`Bytes::read_at`].
+    /// The bytes in place, when they are mapped. Only to be handed to [`Sink::put`], which survives
+    /// a file that was truncated; code that computes on bytes reads copies of [`Bytes::read_at`].
     fn slice(&self, offset: u64, length: u64) -> Option<&[u8]> {
         let _ = (offset, length);
         None
@@ -38,7 +39,8 @@ pub trait Bytes: Send + Sync {
         Ok(())
     }
 
-    /// Puts up to `length` bytes from `offset` on into `out`; returns how many. `EIO` when the archive ends before the first.
+    /// Puts up to `length` bytes from `offset` on into `out`; returns how many. `EIO` when the
+    /// archive ends before the first.
     fn copy_to(&self, offset: u64, length: u64, out: &mut dyn Sink) -> Result<usize> {
         let wanted = length.min(out.remaining() as u64);
         if wanted == 0 {
@@ -75,7 +77,8 @@ fn ends_before(byte: u64) -> Error {
     )
 }
 
-/// An archive file: read with pread(2) through a descriptor of its own, and mapped where that was asked for and address space allows.
+/// An archive file: read with pread(2) through a descriptor of its own, and mapped where that was
+/// asked for and address space allows.
 pub struct FileBytes {
     /// None once everything is read through the mapping.
     file: Option<Held>,
@@ -126,7 +129,8 @@ impl FileBytes {
         self
     }
 
-    /// Maps the file as well, unless it would take more than an eighth of a limited address space: that is the program's.
+    /// Maps the file as well, unless it would take more than an eighth of a limited address space:
+    /// that is the program's.
     #[must_use]
     pub fn mapped(mut self) -> Self {
         let fits = host::address_space_limit().is_none_or(|limit| self.length <= limit / 8);

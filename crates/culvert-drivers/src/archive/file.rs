@@ -40,8 +40,8 @@ impl Sink for Limited<'_> {
 }
 
 impl ArchiveFile {
-    /// The file of `record`. `EACCES` for an encrypted member, `EOPNOTSUPP` for a method that is not known, `EIO` when its data is not
-    /// where it should be.
+    /// The file of `record`. `EACCES` for an encrypted member, `EOPNOTSUPP` for a method that is
+    /// not known, `EIO` when its data is not where it should be.
     pub fn open(archive: Arc<Archive>, node: Node, record: NodeRecord) -> Result<Self> {
         let member = match record.storage {
             Storage::Plain | Storage::Sparse => None,

@@ -39,7 +39,8 @@ pub struct Archive {
 pub struct ArchiveFs(Arc<Archive>);
 
 impl ArchiveFs {
-    /// The archive `raw` with its `index`. `ENOENT` or `ENOTDIR` with a cause when option `subdir` names no directory.
+    /// The archive `raw` with its `index`. `ENOENT` or `ENOTDIR` with a cause when option `subdir`
+    /// names no directory.
     pub fn new(raw: Arc<dyn Bytes>, index: Index, options: &Options) -> Result<Self> {
         let stream = match Kind::of(index.header())? {
             Kind::Tar(Some(format)) => {

@@ -1,6 +1,7 @@
 //! The index file: a flat image that every process maps and uses as it lies.
 //!
-//! All numbers are little-endian. A header of [`HEADER`] bytes, then the sections, each 8-byte aligned:
+//! All numbers are little-endian. A header of [`HEADER`] bytes, then the sections, each 8-byte
+//! aligned:
 //!
 //! | section | holds |
 //! |---|---|
@@ -13,7 +14,8 @@
 //! | checkpoints | the seek table of a compressed stream, as `codec` made it |
 //! | warnings | what to tell the user each time |
 //!
-//! The file is outside data although we wrote it: every offset is checked when used, and what does not fit is `EIO`.
+//! The file is outside data although we wrote it: every offset is checked when used, and what does
+//! not fit is `EIO`.
 
 use crate::archive::hash;
 use alloc::vec::Vec;
@@ -68,9 +70,11 @@ pub struct Identity {
 pub enum Storage {
     /// `size` bytes at `place` of the plain stream.
     Plain = 0,
-    /// Data at `place` of the plain stream, spread over the file as the map at `extent` of the sparse section says.
+    /// Data at `place` of the plain stream, spread over the file as the map at `extent` of the
+    /// sparse section says.
     Sparse = 1,
-    /// A zip member: local header at `place` of the file, `extent` compressed bytes, `method`, CRC-32 in `extra`.
+    /// A zip member: local header at `place` of the file, `extent` compressed bytes, `method`,
+    /// CRC-32 in `extra`.
     Member = 2,
     /// As `Member`, encrypted: listed, cannot be opened.
     Encrypted = 3,
@@ -93,7 +97,8 @@ pub struct NodeRecord {
     pub entry: u32,
     /// `st_size`; of a link the length of its target.
     pub size: u64,
-    /// Regular: see [`Storage`]. Directory: its first entry. Link: offset of its target in the names. Device: `st_rdev`.
+    /// Regular: see [`Storage`]. Directory: its first entry. Link: offset of its target in the
+    /// names. Device: `st_rdev`.
     pub place: u64,
     /// Regular: see [`Storage`]. Directory: how many entries.
     pub extent: u64,
@@ -257,7 +262,8 @@ impl Header {
         to
     }
 
-    /// Reads and checks the header of an index of `length` bytes: none when it is no index, of another version, damaged or cut.
+    /// Reads and checks the header of an index of `length` bytes: none when it is no index, of
+    /// another version, damaged or cut.
     pub fn decode(from: &[u8; HEADER], length: u64) -> Option<Self> {
         if from[0..8] != MAGIC
             || u32_at(from, 8) != VERSION
@@ -297,14 +303,16 @@ impl Header {
     }
 }
 
-/// A finished index in its parts: the sections may be large, and are never copied together only to be written.
+/// A finished index in its parts: the sections may be large, and are never copied together only to
+/// be written.
 pub struct Parts {
     header: [u8; HEADER],
     sections: [Vec<u8>; SECTIONS],
 }
 
 impl Parts {
-    /// Puts `sections` behind a header made from `header`, whose lengths, places and sums are filled in here.
+    /// Puts `sections` behind a header made from `header`, whose lengths, places and sums are
+    /// filled in here.
     pub fn new(mut header: Header, sections: [Vec<u8>; SECTIONS]) -> Self {
         let mut at = HEADER as u64;
         for (section, place) in sections.iter().zip(&mut header.sections) {
@@ -360,7 +368,8 @@ pub fn entry_hash(seed: u64, directory: u32, name: &[u8]) -> u64 {
     )
 }
 
-/// The slot of the hash table where a search starts, and the half of the hash that is kept beside the entry's number.
+/// The slot of the hash table where a search starts, and the half of the hash that is kept beside
+/// the entry's number.
 pub const fn slot_of(hash: u64, slots: usize) -> (usize, u32) {
     (hash as usize & (slots - 1), (hash >> 32) as u32)
 }

@@ -1,6 +1,8 @@
-//! Hashes for look-up tables and for telling contents apart. Not for secrets: nothing rests on them but speed and the notice of accidents.
+//! Hashes for look-up tables and for telling contents apart. Not for secrets: nothing rests on them
+//! but speed and the notice of accidents.
 
-/// Odd constants with evenly spread bits (digits of the golden ratio and of the square roots of 2, 3 and 5).
+/// Odd constants with evenly spread bits (digits of the golden ratio and of the square roots of 2,
+/// 3 and 5).
 const KEYS: [u64; 4] = [
     0x9e37_79b9_7f4a_7c15,
     0x6a09_e667_f3bc_c909,

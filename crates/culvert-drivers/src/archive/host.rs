@@ -6,7 +6,8 @@ use culvert::{Errno, Timespec};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall};
 
-/// `path` with the NUL that the kernel wants; `ENOENT` for a path with a NUL inside, as no such file can exist.
+/// `path` with the NUL that the kernel wants; `ENOENT` for a path with a NUL inside, as no such
+/// file can exist.
 fn terminated(path: &[u8]) -> Result<Vec<u8>, Errno> {
     if path.contains(&0) {
         return Err(Errno::ENOENT);
@@ -34,7 +35,8 @@ fn open(path: &[u8], flags: u32, mode: u32) -> Result<Descriptor, Errno> {
     Ok(Descriptor::from_raw(fd as i32))
 }
 
-/// Opens a file for reading. Does not hang on a FIFO (`O_NONBLOCK`) nor make a terminal the controlling one.
+/// Opens a file for reading. Does not hang on a FIFO (`O_NONBLOCK`) nor make a terminal the
+/// controlling one.
 pub fn open_read(path: &[u8]) -> Result<Descriptor, Errno> {
     open(
         path,
@@ -52,8 +54,9 @@ pub fn create_new(path: &[u8]) -> Result<Descriptor, Errno> {
     )
 }
 
-/// A new file without a name in the directory of `path`, mode 0600 (O_TMPFILE): gone with the process unless [`name`] gives it one.
-/// `EOPNOTSUPP`, `EISDIR` or `ENOENT` where the file system has no such files.
+/// A new file without a name in the directory of `path`, mode 0600 (O_TMPFILE): gone with the
+/// process unless [`name`] gives it one. `EOPNOTSUPP`, `EISDIR` or `ENOENT` where the file system
+/// has no such files.
 pub fn create_unnamed(path: &[u8]) -> Result<Descriptor, Errno> {
     let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     let directory = if end == 0 { &b"/"[..] } else { &path[..end] };
@@ -326,8 +329,8 @@ pub fn address_space_limit() -> Option<u64> {
 
 /// A file mapped read-only (mmap(2)), unmapped when dropped.
 ///
-/// The file is outside data: it may shrink at any time, and then a touch of the lost pages raises SIGBUS. Who hands out slices of a
-/// mapping says who may touch them.
+/// The file is outside data: it may shrink at any time, and then a touch of the lost pages raises
+/// SIGBUS. Who hands out slices of a mapping says who may touch them.
 #[derive(Debug)]
 pub struct Mapped {
     start: *const u8,
@@ -365,8 +368,9 @@ impl Mapped {
 
     /// The mapped bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped readable for `length` bytes until drop. Only length-checked plain bytes are read, so a concurrent change of the
-        // file shows as other bytes, never as an invalid value; a truncated file is the business of those who touch (see the type).
+        // SAFETY: mapped readable for `length` bytes until drop. Only length-checked plain bytes
+        // are read, so a concurrent change of the file shows as other bytes, never as an invalid
+        // value; a truncated file is the business of those who touch (see the type).
         unsafe { core::slice::from_raw_parts(self.start, self.length) }
     }
 }

@@ -1,4 +1,5 @@
-//! Archives as directories: tar, compressed tar and zip, read in place through an index that is built once.
+//! Archives as directories: tar, compressed tar and zip, read in place through an index that is
+//! built once.
 //!
 //! ```text
 //! launcher:  archive file -> codec (compressed) -> tar or zip scanner -> tree -> index file

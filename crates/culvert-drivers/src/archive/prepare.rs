@@ -12,8 +12,9 @@ use crate::{Environment, Prepared, PreparedIndex};
 use alloc::{boxed::Box, format, sync::Arc};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 
-/// Checks source and options, makes the index or finds it in the cache, and returns the mount as it is to travel: with the index's path and
-/// the owner filled in, so that every process sees the same.
+/// Checks source and options, makes the index or finds it in the cache, and returns the mount as it
+/// is to travel: with the index's path and the owner filled in, so that every process sees the
+/// same.
 pub fn prepare(
     mount: &Mount,
     environment: &Environment<'_>,
@@ -107,8 +108,8 @@ fn storage_failed(errno: Errno) -> bool {
     )
 }
 
-/// The file system of a mount that [`prepare`] made ready. `EIO` when the archive has changed since; an index that is missing or
-/// damaged is made again, in memory.
+/// The file system of a mount that [`prepare`] made ready. `EIO` when the archive has changed
+/// since; an index that is missing or damaged is made again, in memory.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::parse(mount)?;
     let (archive, status) = FileBytes::open(&mount.source)?;

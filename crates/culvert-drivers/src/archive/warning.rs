@@ -49,7 +49,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The warnings of one archive: the first ones in full, the rest counted, so that a hostile archive cannot fill memory or screen.
+/// The warnings of one archive: the first ones in full, the rest counted, so that a hostile archive
+/// cannot fill memory or screen.
 #[derive(Clone, Debug, Default)]
 pub struct Warnings {
     /// The first ones, at most [`Warnings::KEPT`].

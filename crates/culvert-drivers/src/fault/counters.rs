@@ -35,7 +35,8 @@ impl Counters {
         let length = rules * size_of::<AtomicU64>();
         let path = [path, b"\0"].concat();
         let flags = linux::O_RDWR | linux::O_CLOEXEC | linux::O_NOFOLLOW;
-        // SAFETY: the path ends in NUL; the descriptor is ours until closed; the structure is plain data; a new mapping wherever there is room.
+        // SAFETY: the path ends in NUL; the descriptor is ours until closed; the structure is plain
+        // data; a new mapping wherever there is room.
         unsafe {
             let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, flags as usize, 0])?;
             let mut found = core::mem::MaybeUninit::<linux::stat>::zeroed();
@@ -51,7 +52,8 @@ impl Counters {
                     )
                 });
             let _ = syscall::call(nr::CLOSE, [fd]);
-            // Never unmapped: mounts live as long as their process. A page is aligned for anything, and any bytes are counters.
+            // Never unmapped: mounts live as long as their process. A page is aligned for anything,
+            // and any bytes are counters.
             Ok(Self::Shared(core::slice::from_raw_parts(
                 mapped? as *const AtomicU64,
                 rules,
@@ -66,7 +68,8 @@ impl Counters {
         }
     }
 
-    /// Whether the next operation of `rule` would be struck, by `strikes` as for [`Counters::count`].
+    /// Whether the next operation of `rule` would be struck, by `strikes` as for
+    /// [`Counters::count`].
     pub fn would_strike(&self, rule: usize, strikes: impl Fn(u64, u64) -> bool) -> bool {
         self.all().get(rule).is_some_and(|counter| {
             let now = counter.load(Relaxed);
@@ -74,8 +77,8 @@ impl Counters {
         })
     }
 
-    /// Counts an operation for `rule`. `strikes` says of its number, from 0 on, and of the number of strikes before, whether it is struck; the
-    /// number of one that is, is returned.
+    /// Counts an operation for `rule`. `strikes` says of its number, from 0 on, and of the number
+    /// of strikes before, whether it is struck; the number of one that is, is returned.
     pub fn count(&self, rule: usize, strikes: impl Fn(u64, u64) -> bool) -> Option<u64> {
         let counter = self.all().get(rule)?;
         let mut now = counter.load(Relaxed);

@@ -46,8 +46,8 @@ impl Action {
 }
 
 fn crash() -> ! {
-    // SAFETY: nothing is ever mapped there (mmap_min_addr, and the first page is never given out); a fault is what is wanted. In assembly,
-    // for to the compiler it would be undefined.
+    // SAFETY: nothing is ever mapped there (mmap_min_addr, and the first page is never given out);
+    // a fault is what is wanted. In assembly, for to the compiler it would be undefined.
     unsafe { core::arch::asm!("mov rax, qword ptr [0]", "ud2", options(noreturn)) }
 }
 
@@ -76,8 +76,9 @@ pub fn wait(time: u64, interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Waits until somebody writes to the FIFO `path`, which ends in NUL, or has opened it for writing and closes it. Who opens it for writing waits natively until this is reached.
-/// `EINTR` as soon as a signal waits for this thread.
+/// Waits until somebody writes to the FIFO `path`, which ends in NUL, or has opened it for writing
+/// and closes it. Who opens it for writing waits natively until this is reached. `EINTR` as soon as
+/// a signal waits for this thread.
 pub fn until(path: &[u8], interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
     const FLAGS: u32 = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
     let arguments = [path.as_ptr() as usize, FLAGS as usize];

@@ -23,7 +23,8 @@ const LOOKUP: Operations = Operations::of(&[Operation::Lookup]);
 const LISTING: Operations = LOOKUP.with(Operations::of(&[Operation::ReadDirectory]));
 
 impl FaultFs {
-    /// `inner`, under `rules`; `keeper` keeps the descriptors of files that `inner` would have given away.
+    /// `inner`, under `rules`; `keeper` keeps the descriptors of files that `inner` would have
+    /// given away.
     pub fn new(inner: Box<dyn FileSystem>, rules: Rules, keeper: Keeper) -> Self {
         Self {
             inner,
@@ -79,7 +80,8 @@ impl Layer for FaultFs {
         &*self.inner
     }
 
-    /// Only files that a rule is about are watched; one that is a descriptor of the kernel's is driven then.
+    /// Only files that a rule is about are watched; one that is a descriptor of the kernel's is
+    /// driven then.
     fn opened(&self, node: Node, _flags: OpenFlags, opened: Opened) -> Opened {
         if !self.rules.are_about(Operations::FILE) {
             return opened;

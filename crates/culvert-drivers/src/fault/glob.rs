@@ -1,7 +1,8 @@
 //! Patterns of paths.
 
-/// Whether all of `path` matches `pattern`: `?` is any byte but a slash, `*` any number of these, `**` any number of any bytes, `[...]` one byte of
-/// a class (`[a-z]`, `[!a-z]`, never a slash); everything else is itself. In time proportional to the product of both lengths.
+/// Whether all of `path` matches `pattern`: `?` is any byte but a slash, `*` any number of these,
+/// `**` any number of any bytes, `[...]` one byte of a class (`[a-z]`, `[!a-z]`, never a slash);
+/// everything else is itself. In time proportional to the product of both lengths.
 pub fn matches(pattern: &[u8], path: &[u8]) -> bool {
     /// Where to go on after a star took one byte more.
     #[derive(Clone, Copy)]

@@ -1,11 +1,13 @@
-//! The layer `fault`: a file system that fails, waits, does half of what it was asked, or takes its process with it, by rules.
+//! The layer `fault`: a file system that fails, waits, does half of what it was asked, or takes its
+//! process with it, by rules.
 //!
 //! ```text
 //! rule (text) -> Rule: which operations, on which paths, which of them, what then
 //! operation -> FaultFs, FaultFile -> Rules::meet -> effect, or on to what lies below
 //! ```
 //!
-//! Without a rule that names an operation nothing is changed in it: no path is looked up, nothing counted.
+//! Without a rule that names an operation nothing is changed in it: no path is looked up, nothing
+//! counted.
 
 mod counters;
 mod effect;
@@ -98,7 +100,8 @@ fn parse(options: &Options) -> Result<Parsed> {
     Ok(parsed)
 }
 
-/// Checks the options in the launcher. A count of the whole run gets its file, whose path travels in place of the word.
+/// Checks the options in the launcher. A count of the whole run gets its file, whose path travels
+/// in place of the word.
 pub fn prepare(mut options: Options, environment: &Environment<'_>) -> Result<Options> {
     let parsed = parse(&options)?;
     let wrong = |value: &[u8], why: &str| invalid_option("fault.count", value, why);

@@ -11,7 +11,8 @@ use alloc::{
 };
 use culvert::Errno;
 
-/// What separates the words of a rule: neither the mount syntax nor a shell takes a meaning from it.
+/// What separates the words of a rule: neither the mount syntax nor a shell takes a meaning from
+/// it.
 const SEPARATOR: u8 = b'+';
 
 /// The words with a value.

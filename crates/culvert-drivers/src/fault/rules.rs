@@ -55,7 +55,8 @@ impl Rules {
         self.operations.meets(operations)
     }
 
-    /// The rules about one of `operations` whose path is `path()`, which is asked only where it matters; no rule with a path is about a thing without one.
+    /// The rules about one of `operations` whose path is `path()`, which is asked only where it
+    /// matters; no rule with a path is about a thing without one.
     pub fn select(
         &self,
         operations: Operations,
@@ -97,8 +98,9 @@ impl Rules {
         self.rules.iter().enumerate().filter(chosen)
     }
 
-    /// Counts `operation` for all of `selected` that are about it, and lets happen what is to happen: waits first, then fails with the first rule
-    /// that says so. Else returns how many bytes of `range` may be moved.
+    /// Counts `operation` for all of `selected` that are about it, and lets happen what is to
+    /// happen: waits first, then fails with the first rule that says so. Else returns how many
+    /// bytes of `range` may be moved.
     pub fn meet(
         &self,
         operation: Operation,
@@ -188,14 +190,16 @@ impl Rules {
             && self.draw(number, met, 0) >> 11 < rule.probability
     }
 
-    /// The random number of the `met`-th operation of rule `number`, `which` of several: a function of these and the seed alone.
+    /// The random number of the `met`-th operation of rule `number`, `which` of several: a function
+    /// of these and the seed alone.
     fn draw(&self, number: usize, met: u64, which: u64) -> u64 {
         let rule = mixed(self.seed ^ mixed(number as u64 * 2 + which + 1));
         mixed(rule ^ mixed(met))
     }
 }
 
-/// The output function of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) at state `value` + 1 step.
+/// The output function of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014) at state `value` + 1 step.
 fn mixed(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -72,7 +72,8 @@ fn pattern(file: &dyn File, count: usize) -> String {
 #[test]
 fn without_rules_and_with_rules_that_strike_nothing_nothing_changes() {
     let layered = |memory: Memory| {
-        // The first matches no path, the second is never due: every operation passes through the layer's own code.
+        // The first matches no path, the second is never due: every operation passes through the
+        // layer's own code.
         let rules = [
             ("rule", "any+path=/no/such+errno=EIO"),
             ("rule", "any+after=1000000000+errno=EIO"),

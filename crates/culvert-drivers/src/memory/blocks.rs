@@ -9,7 +9,8 @@ use super::{
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Result};
 
-/// Blocks asked from the kernel at once: it clears them, and what is written next should find them in the processor's cache still.
+/// Blocks asked from the kernel at once: it clears them, and what is written next should find them
+/// in the processor's cache still.
 const GROWTH: u64 = 128;
 /// Blocks by which `size=` may be passed where that is needed ([`Transaction::beyond`]).
 const BEYOND: u64 = 8;
@@ -58,8 +59,9 @@ impl Core {
 }
 
 impl Transaction<'_> {
-    /// Asks the kernel for more blocks, `wanted` if possible, and for fewer where it has not so many. `ENOSPC` when there are none. Undone, the file stays
-    /// longer than the header says, and the blocks are asked for again.
+    /// Asks the kernel for more blocks, `wanted` if possible, and for fewer where it has not so
+    /// many. `ENOSPC` when there are none. Undone, the file stays longer than the header says, and
+    /// the blocks are asked for again.
     fn grow(&mut self, wanted: u64) -> Result<()> {
         let grown = self.header(header::GROWN)?;
         let returned = self.header(header::RETURNED)?;
@@ -181,7 +183,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// The first run of `least` to `most` free blocks from the hint on, in at most `words` words of bitmap.
+    /// The first run of `least` to `most` free blocks from the hint on, in at most `words` words of
+    /// bitmap.
     pub(super) fn find_run(&self, most: u64, least: u64, words: u64) -> Result<Option<Run>> {
         let grown = self.header(header::GROWN)?.min(layout::MOST_BLOCKS);
         let hint = self.header(header::HINT)?;

@@ -19,8 +19,9 @@ use culvert::Result;
 /// More findings are not listed.
 const MOST: usize = 100;
 
-/// Checks the file system in the shared file `path` (the source of a prepared mount), after what dead processes left was cleared away, and returns all that is
-/// inconsistent. Nobody else may change it meanwhile.
+/// Checks the file system in the shared file `path` (the source of a prepared mount), after what
+/// dead processes left was cleared away, and returns all that is inconsistent. Nobody else may
+/// change it meanwhile.
 pub fn check(path: &[u8]) -> Result<Vec<String>> {
     let core = prepare::join_for_check(path)?;
     core.bury_dead()?;

@@ -1,8 +1,9 @@
 //! Content of files: read, written, cut.
 //!
-//! The lock of the content is held. Growing a file takes blocks from its *reserve*, which belongs to it already, so that no other process is waited for: a block is
-//! filled, then its pointer stored, then taken from the reserve, and at the end the size says that it counts. Where a writer is killed, the next one to lock
-//! finishes what it began ([`Core::finish_write`]).
+//! The lock of the content is held. Growing a file takes blocks from its *reserve*, which belongs
+//! to it already, so that no other process is waited for: a block is filled, then its pointer
+//! stored, then taken from the reserve, and at the end the size says that it counts. Where a writer
+//! is killed, the next one to lock finishes what it began ([`Core::finish_write`]).
 
 mod reserve;
 
@@ -75,7 +76,8 @@ impl Core {
                 }
                 let (start, blocks) = self.image.span(first, blocks)?;
                 count = (blocks * BLOCK - within).min(end - at);
-                // SAFETY: within the span; a copy that others may change meanwhile only by a mapping, and plain bytes.
+                // SAFETY: within the span; a copy that others may change meanwhile only by a
+                // mapping, and plain bytes.
                 let bytes = unsafe {
                     core::slice::from_raw_parts(start.add(within as usize), count as usize)
                 };
@@ -167,8 +169,9 @@ impl Core {
         self.link_reserved(of, 0, 0)
     }
 
-    /// Lets the kernel write whole blocks where there are none yet, and this process has touched none of those set aside: what it writes it need not zero before, nor map.
-    /// Returns how many bytes; 0 where another way must be taken.
+    /// Lets the kernel write whole blocks where there are none yet, and this process has touched
+    /// none of those set aside: what it writes it need not zero before, nor map. Returns how many
+    /// bytes; 0 where another way must be taken.
     fn write_fresh(
         &self,
         of: &Inode<'_>,
@@ -233,7 +236,8 @@ impl Core {
             }
             let (start, blocks) = self.image.span(block_of(pointer), blocks)?;
             let count = (blocks * BLOCK - within).min(end - at) as usize;
-            // SAFETY: within the span; the content is locked, so that only mappings of it may look meanwhile.
+            // SAFETY: within the span; the content is locked, so that only mappings of it may look
+            // meanwhile.
             let bytes =
                 unsafe { core::slice::from_raw_parts_mut(start.add(within as usize), count) };
             return Ok(from.take(bytes)? as u64);
@@ -254,7 +258,8 @@ impl Core {
         let count = to_block_end(at, end - at);
         let bytes = self.image.bytes(block)?;
         let (start, stop) = (within as usize, (within + count) as usize);
-        // What was there before, or will count later, is zeroes; what lies beyond the end becomes zeroes when the file grows.
+        // What was there before, or will count later, is zeroes; what lies beyond the end becomes
+        // zeroes when the file grows.
         bytes[..start].fill(0);
         let taken = from.take(&mut bytes[start..stop])?;
         if taken == 0 {

@@ -1,6 +1,8 @@
-//! The lock of a file's content: many readers or one writer, in all processes, recovered from the dead.
+//! The lock of a file's content: many readers or one writer, in all processes, recovered from the
+//! dead.
 //!
-//! Who holds or tries it says so in a *cell* of its slot first. A word that stays locked while no living cell names the inode was left by the dead.
+//! Who holds or tries it says so in a *cell* of its slot first. A word that stays locked while no
+//! living cell names the inode was left by the dead.
 
 use super::{
     core::{Core, Inode, low_half},
@@ -75,7 +77,8 @@ impl Core {
         Ok(None)
     }
 
-    /// Locks the content for reading. `interrupted` is asked while waiting, and ends that with `EINTR`.
+    /// Locks the content for reading. `interrupted` is asked while waiting, and ends that with
+    /// `EINTR`.
     #[inline]
     pub fn lock_shared<'a>(
         &'a self,
@@ -137,7 +140,8 @@ impl Core {
         }
     }
 
-    /// Locks the content for writing if that needs no waiting, not even for a cell: who asks may hold one, as all others may who ask.
+    /// Locks the content for writing if that needs no waiting, not even for a cell: who asks may
+    /// hold one, as all others may who ask.
     pub fn try_lock_exclusive<'a>(&'a self, of: &Inode<'a>) -> Result<Option<Held<'a>>> {
         let word = low_half(of.word(inode::LOCK));
         let Some(cell) = self.free_cell(of.number)? else {
@@ -185,7 +189,8 @@ impl Core {
         Ok(())
     }
 
-    /// Frees the lock of inode `number` when none of its holders lives. `buried` is a slot known to be dead.
+    /// Frees the lock of inode `number` when none of its holders lives. `buried` is a slot known to
+    /// be dead.
     pub fn repair(&self, number: u32, buried: Option<u32>) -> Result<()> {
         let Ok(of) = self.inode(number) else {
             return Ok(());

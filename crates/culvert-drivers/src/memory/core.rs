@@ -19,7 +19,8 @@ pub struct Core {
     pub image: Image,
     /// What proves that this process lives: the child of a fork has none at first.
     pub proof: Mutex<Option<crate::Proof>>,
-    /// A description for the locks of slots that are nobody's, while something is taken from the dead.
+    /// A description for the locks of slots that are nobody's, while something is taken from the
+    /// dead.
     pub vacant: Mutex<Option<crate::Held>>,
     /// Keeps descriptors.
     pub keeper: crate::Keeper,
@@ -179,7 +180,8 @@ impl Core {
         }
     }
 
-    /// Runs `look` on metadata that do not change meanwhile, without a lock: it runs again when they did. It must take whatever it meets for possible.
+    /// Runs `look` on metadata that do not change meanwhile, without a lock: it runs again when
+    /// they did. It must take whatever it meets for possible.
     #[inline(always)]
     pub fn steady<T>(&self, mut look: impl FnMut() -> Result<T>) -> Result<T> {
         let sequence = self.image.header(header::SEQUENCE)?;
@@ -214,7 +216,8 @@ impl Core {
     }
 }
 
-/// 34 bits of seconds from 1901 on and 30 bits of nanoseconds, so that a time changes in one store. Times outside 1901 to 2446 end at these, as ext4's do.
+/// 34 bits of seconds from 1901 on and 30 bits of nanoseconds, so that a time changes in one store.
+/// Times outside 1901 to 2446 end at these, as ext4's do.
 pub fn pack_time(time: Timespec) -> u64 {
     const FIRST: i64 = -(1 << 31);
     const LAST: i64 = FIRST + (1 << 34) - 1;

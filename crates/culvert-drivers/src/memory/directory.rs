@@ -1,10 +1,12 @@
 //! Directories: records in blocks, found through buckets.
 //!
-//! Records lie one behind the other in the blocks of a block map and never move while they live, so that the offset of a record, in units of 8 bytes, is a
-//! position for listings. A record is a word (inode, type, length of the name, length of the record) and the name; one of inode 0 is free.
+//! Records lie one behind the other in the blocks of a block map and never move while they live, so
+//! that the offset of a record, in units of 8 bytes, is a position for listings. A record is a word
+//! (inode, type, length of the name, length of the record) and the name; one of inode 0 is free.
 //!
-//! Buckets are blocks of 512 words (tag, offset and 1), filled to a quarter on average and split one at a time as the directory grows (linear hashing). The low bits
-//! of the tag say where in the bucket the search begins, the rest which bucket it is.
+//! Buckets are blocks of 512 words (tag, offset and 1), filled to a quarter on average and split
+//! one at a time as the directory grows (linear hashing). The low bits of the tag say where in the
+//! bucket the search begins, the rest which bucket it is.
 
 mod listing;
 mod record;
@@ -24,7 +26,8 @@ use tag::tag;
 
 /// Words of a bucket.
 const SLOTS: u64 = BLOCK / 8;
-/// Words of a bucket that are used on average before another is added: those that were not split yet hold twice as many.
+/// Words of a bucket that are used on average before another is added: those that were not split
+/// yet hold twice as many.
 const FILL: u64 = SLOTS / 4;
 /// 8-byte units of a block of records.
 const UNITS: u64 = BLOCK / 8;
@@ -158,7 +161,8 @@ impl Core {
 }
 
 impl Transaction<'_> {
-    /// Gives inode `number` of type `kind` the name `name` in `dir`, which has none such. `ENOSPC` when there is no room.
+    /// Gives inode `number` of type `kind` the name `name` in `dir`, which has none such. `ENOSPC`
+    /// when there is no room.
     pub fn add_name(&mut self, dir: &Inode<'_>, name: &[u8], number: u32, kind: u32) -> Result<()> {
         let need = (8 + name.len() as u64).next_multiple_of(8);
         let position = self.room_for(dir, need)?;
@@ -250,8 +254,8 @@ impl Transaction<'_> {
         Ok(blocks * UNITS)
     }
 
-    /// A free record of `need` bytes from the record at `from` on: only that one with `only`, else all to the end of the block. Free ones that follow each other are
-    /// made one.
+    /// A free record of `need` bytes from the record at `from` on: only that one with `only`, else
+    /// all to the end of the block. Free ones that follow each other are made one.
     fn search(&mut self, dir: &Inode<'_>, from: u64, only: bool, need: u64) -> Result<Option<u64>> {
         let pointer = self.core.pointer(dir.get(inode::ROOT), from / UNITS)?;
         if pointer == 0 {
@@ -369,7 +373,8 @@ impl Transaction<'_> {
         self.unfile(found.slot)
     }
 
-    /// Empties the word of a bucket, and moves those that follow it up (deletion without marks, Knuth 6.4 R).
+    /// Empties the word of a bucket, and moves those that follow it up (deletion without marks,
+    /// Knuth 6.4 R).
     fn unfile(&mut self, slot: u64) -> Result<()> {
         let bucket = slot / BLOCK * BLOCK;
         let mut hole = slot % BLOCK / 8;
@@ -390,7 +395,8 @@ impl Transaction<'_> {
         self.set(bucket + hole * 8, 0)
     }
 
-    /// Gives all blocks of a directory without entries back. Only as many as one transaction can, unless the directory cannot be found any more.
+    /// Gives all blocks of a directory without entries back. Only as many as one transaction can,
+    /// unless the directory cannot be found any more.
     pub fn empty(&mut self, dir: &Inode<'_>) -> Result<()> {
         let (blocks, _) = split(dir.get(inode::RUNS));
         let buckets = dir.get(inode::BLOCKS);

@@ -24,14 +24,14 @@ const DAY: i64 = 86_400;
 pub struct Keeps {
     /// Writes leave everything (`CAP_FSETID`).
     pub all: bool,
-    /// It may set set-group-ID, and what takes that leaves it where the group may not execute: the caller is in
-    /// the file's group.
+    /// It may set set-group-ID, and what takes that leaves it where the group may not execute: the
+    /// caller is in the file's group.
     pub set_group_id: bool,
 }
 
 impl Keeps {
-    /// For a file of group `gid`. A kernel mount does not tell the caller's groups: there the kernel has judged by
-    /// them already (`setattr_prepare`, fs/attr.c).
+    /// For a file of group `gid`. A kernel mount does not tell the caller's groups: there the
+    /// kernel has judged by them already (`setattr_prepare`, fs/attr.c).
     pub fn of(caller: &Caller<'_>, gid: u32) -> Self {
         Self {
             all: caller.has(Rights::FSETID),
@@ -50,7 +50,8 @@ pub struct MemoryFile {
     no_atime: bool,
     /// Open for writing.
     writes: bool,
-    /// The file of its own, once it has one and this process's own table of descriptors was asked for it.
+    /// The file of its own, once it has one and this process's own table of descriptors was asked
+    /// for it.
     own: OnceCell<Held>,
 }
 
@@ -158,8 +159,8 @@ impl Core {
 }
 
 impl super::transaction::Transaction<'_> {
-    /// Takes set-user-ID, set-group-ID where the group may execute or the caller is not in it, and capabilities
-    /// away (`setattr_should_drop_sgid`, fs/attr.c).
+    /// Takes set-user-ID, set-group-ID where the group may execute or the caller is not in it, and
+    /// capabilities away (`setattr_should_drop_sgid`, fs/attr.c).
     pub fn drop_privileges(&mut self, of: &Inode<'_>, keeps: Keeps) -> Result<()> {
         let mode = of.mode();
         let mut lost = mode & SET_UID;

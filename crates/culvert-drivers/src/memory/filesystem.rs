@@ -299,7 +299,8 @@ impl FileSystem for MemoryFs {
         let of = self.core.node(node)?;
         let (uid, gid) = split(of.get(inode::OWNER));
         let keeps = Keeps::of(caller, gid);
-        // A kernel mount sends on what the kernel refuses elsewhere: strangers take nothing from the mode.
+        // A kernel mount sends on what the kernel refuses elsewhere: strangers take nothing from
+        // the mode.
         let only_time = SetAttributes {
             touch: true,
             ..SetAttributes::default()

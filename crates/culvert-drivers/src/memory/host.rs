@@ -19,7 +19,8 @@ pub fn open(path: &[u8]) -> Result<Descriptor, Errno> {
     open_with(path, O_RDWR_CLOEXEC, 0)
 }
 
-/// A new description of the file that `fd` is open on, with a number above it: the low numbers are the program's.
+/// A new description of the file that `fd` is open on, with a number above it: the low numbers are
+/// the program's.
 pub fn reopen(fd: i32) -> Result<Descriptor, Errno> {
     let path = alloc::format!("{}{fd}", culvert_sys::own_descriptors::directory());
     let new = open_with(
@@ -82,7 +83,8 @@ pub fn change_mode(fd: i32, mode: u32) -> Result<(), Errno> {
     unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(drop)
 }
 
-/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system cannot, they are written.
+/// fallocate(2): `length` bytes from `offset` on are the file's, for good. Where the file system
+/// cannot, they are written.
 pub fn allocate(fd: i32, offset: u64, length: u64) -> Result<(), Errno> {
     set_aside(fd, 0, offset, length)
 }
@@ -96,8 +98,9 @@ pub fn set_aside(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(), Err
 
 /// Runs `change`, which makes a file of ours `end` bytes long.
 ///
-/// The program's RLIMIT_FSIZE is about its own files: where it stands in the way it is lifted for the moment, as far as may be, for the kernel would end the program by
-/// SIGXFSZ (`inode_newsize_ok`, fs/attr.c). `ENOSPC` where it may not.
+/// The program's RLIMIT_FSIZE is about its own files: where it stands in the way it is lifted for
+/// the moment, as far as may be, for the kernel would end the program by SIGXFSZ
+/// (`inode_newsize_ok`, fs/attr.c). `ENOSPC` where it may not.
 pub fn within_limit(end: u64, change: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
     let mut limit = [0u64; 2];
     let address = limit.as_mut_ptr() as usize;
@@ -120,7 +123,8 @@ pub fn within_limit(end: u64, change: impl FnOnce() -> Result<(), Errno>) -> Res
     result
 }
 
-/// Whether writing up to `end` is within the program's RLIMIT_FSIZE, so that the kernel does not end it by SIGXFSZ.
+/// Whether writing up to `end` is within the program's RLIMIT_FSIZE, so that the kernel does not
+/// end it by SIGXFSZ.
 pub fn may_write_up_to(end: u64) -> bool {
     let mut limit = [0u64; 2];
     let arguments = [linux::RLIMIT_FSIZE as usize, limit.as_mut_ptr() as usize];
@@ -139,7 +143,8 @@ fn set_aside_unlimited(fd: i32, mode: u32, offset: u64, length: u64) -> Result<(
                 offset += part;
                 length -= part;
             }
-            // A signal undoes all of the call (`shmem_fallocate`, mm/shmem.c): under a quick timer only small ones come to an end.
+            // A signal undoes all of the call (`shmem_fallocate`, mm/shmem.c): under a quick timer
+            // only small ones come to an end.
             Err(Errno::EINTR) => part = (part / 2).next_multiple_of(4096),
             Err(Errno::EOPNOTSUPP) if mode == 0 => return write_zeroes(fd, offset, length),
             Err(errno) => return Err(errno),
@@ -172,7 +177,8 @@ fn write_zeroes(fd: i32, mut offset: u64, mut length: u64) -> Result<(), Errno> 
     Ok(())
 }
 
-/// Maps `length` bytes from `offset` on, shared. Pages past the end of the file are there once the file has grown.
+/// Maps `length` bytes from `offset` on, shared. Pages past the end of the file are there once the
+/// file has grown.
 pub fn map(fd: i32, offset: u64, length: u64) -> Result<*mut u8, Errno> {
     const MADV_DONTDUMP: usize = 16;
     let protection = (linux::PROT_READ | linux::PROT_WRITE) as usize;
@@ -184,7 +190,8 @@ pub fn map(fd: i32, offset: u64, length: u64) -> Result<*mut u8, Errno> {
         fd as usize,
         offset as usize,
     ];
-    // SAFETY: a new mapping at a place that the kernel chooses; the advice keeps it out of core files.
+    // SAFETY: a new mapping at a place that the kernel chooses; the advice keeps it out of core
+    // files.
     unsafe {
         let start = syscall::call(nr::MMAP, arguments)?;
         let _ = syscall::call(nr::MADVISE, [start, length as usize, MADV_DONTDUMP]);
@@ -198,7 +205,8 @@ pub fn unmap(start: *mut u8, length: u64) {
     let _ = unsafe { syscall::call(nr::MUNMAP, [start as usize, length as usize]) };
 }
 
-/// Makes pages present at once (MADV_POPULATE_WRITE, Linux 5.14): cheaper than a fault for each. Advice only.
+/// Makes pages present at once (MADV_POPULATE_WRITE, Linux 5.14): cheaper than a fault for each.
+/// Advice only.
 pub fn populate(start: *mut u8, length: u64) {
     const MADV_POPULATE_WRITE: usize = 23;
     let arguments = [start as usize, length as usize, MADV_POPULATE_WRITE];
@@ -253,7 +261,8 @@ fn lock_call(fd: i32, command: usize, slot: u64, kind: u32) -> Result<u32, Errno
     Ok(lock.kind as u32)
 }
 
-/// Takes the proof of life of `slot` for the description `fd` (OFD lock, fcntl(2)): `EAGAIN` while another has it.
+/// Takes the proof of life of `slot` for the description `fd` (OFD lock, fcntl(2)): `EAGAIN` while
+/// another has it.
 pub fn prove(fd: i32, slot: u64) -> Result<(), Errno> {
     const F_OFD_SETLK: usize = 37;
     lock_call(fd, F_OFD_SETLK, slot, linux::F_WRLCK).map(drop)

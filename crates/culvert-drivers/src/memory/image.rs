@@ -1,4 +1,5 @@
-//! The shared file in memory: windows that are mapped on demand and stay, offsets in place of addresses.
+//! The shared file in memory: windows that are mapped on demand and stay, offsets in place of
+//! addresses.
 
 use super::{
     host,
@@ -9,7 +10,8 @@ use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, Result};
 
-/// Windows by size: small ones first, so that a small file system costs little, then larger ones, so that a large one needs few.
+/// Windows by size: small ones first, so that a small file system costs little, then larger ones,
+/// so that a large one needs few.
 const SMALL: u64 = 9;
 const MIDDLE: u64 = 14;
 const LARGE: u64 = 18;
@@ -80,7 +82,8 @@ impl Image {
         Ok(self.grown.load(Acquire))
     }
 
-    /// Address of `block`; `EIO` for one that the file does not have, `ENOMEM` when there is no room to map it.
+    /// Address of `block`; `EIO` for one that the file does not have, `ENOMEM` when there is no
+    /// room to map it.
     #[inline(always)]
     pub fn block(&self, block: u64) -> Result<*mut u8> {
         if block >= self.grown.load(Relaxed) && (block != 0) && block >= self.look_again()? {
@@ -108,7 +111,8 @@ impl Image {
         }
     }
 
-    /// Address of `block` and how many blocks from it on, at most `count`, lie behind one another in memory.
+    /// Address of `block` and how many blocks from it on, at most `count`, lie behind one another
+    /// in memory.
     pub fn span(&self, block: u64, count: u64) -> Result<(*mut u8, u64)> {
         let at = self.block(block)?;
         let (_, start, blocks) = window_of(block);
@@ -123,7 +127,8 @@ impl Image {
     #[inline(always)]
     pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
         let at = self.block(offset / BLOCK)?;
-        // SAFETY: mapped for as long as `self` lives, aligned as `offset / 8 * 8` is; only ever touched as atomics or by checked copies.
+        // SAFETY: mapped for as long as `self` lives, aligned as `offset / 8 * 8` is; only ever
+        // touched as atomics or by checked copies.
         Ok(unsafe { &*at.add(((offset % BLOCK) & !7) as usize).cast::<AtomicU64>() })
     }
 
@@ -151,7 +156,8 @@ impl Image {
         Ok(unsafe { core::slice::from_raw_parts(at.add(within as usize).cast(), count as usize) })
     }
 
-    /// The bytes of `block`, for copies: others may change them meanwhile, so nothing is decided by looking at them twice.
+    /// The bytes of `block`, for copies: others may change them meanwhile, so nothing is decided by
+    /// looking at them twice.
     #[allow(clippy::mut_from_ref)] // shared memory: exclusive only by the locks of its users
     pub fn bytes(&self, block: u64) -> Result<&mut [u8]> {
         let at = self.block(block)?;

@@ -8,7 +8,8 @@ use super::{
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Caller, Errno, FileKind, Result};
 
-/// Free inodes are kept back until there are this many, oldest first: what holds a node of a removed file meets that file for a while, not `ESTALE`.
+/// Free inodes are kept back until there are this many, oldest first: what holds a node of a
+/// removed file meets that file for a while, not `ESTALE`.
 const KEPT_BACK: u32 = 1024;
 
 const SET_GID: u32 = 0o2000;
@@ -75,7 +76,8 @@ impl<'a> Transaction<'a> {
         self.set_at(of.word(index), of.at(index), value)
     }
 
-    /// A new inode without a name, in directory `parent` (none: the root), owned as `inode_init_owner` (fs/inode.c) has it. `ENOSPC` when there is none left.
+    /// A new inode without a name, in directory `parent` (none: the root), owned as
+    /// `inode_init_owner` (fs/inode.c) has it. `ENOSPC` when there is none left.
     pub fn new_inode(
         &mut self,
         caller: &Caller<'_>,
@@ -107,7 +109,8 @@ impl<'a> Transaction<'a> {
         for time in [inode::ATIME, inode::MTIME, inode::CTIME, inode::BTIME] {
             made.put(time, now);
         }
-        // Not the lock: somebody who looked for room may hold it for a moment (`Core::make_room`), and gives it back.
+        // Not the lock: somebody who looked for room may hold it for a moment (`Core::make_room`),
+        // and gives it back.
         for other in [inode::SIZE, inode::BLOCKS, inode::ROOT] {
             made.put(other, 0);
         }

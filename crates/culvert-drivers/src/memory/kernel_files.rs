@@ -107,7 +107,8 @@ pub fn write(fd: i32, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
     (done, Ok(()))
 }
 
-/// copy_file_range(2) of `length` bytes between files: how many were copied before the kernel had enough of it.
+/// copy_file_range(2) of `length` bytes between files: how many were copied before the kernel had
+/// enough of it.
 pub fn copy(from: (i32, u64), to: (i32, u64), length: u64) -> u64 {
     let mut done = 0;
     while done < length {
@@ -181,23 +182,25 @@ pub fn seek(fd: i32, offset: u64, whence: u32) -> Result<Option<u64>, Errno> {
     }
 }
 
-/// Whether anybody but `fd` has its file open or mapped: a write lease is granted only where nobody has (fcntl(2), `F_SETLEASE`; `check_conflicting_open`,
-/// fs/locks.c). When in doubt somebody has.
+/// Whether anybody but `fd` has its file open or mapped: a write lease is granted only where nobody
+/// has (fcntl(2), `F_SETLEASE`; `check_conflicting_open`, fs/locks.c). When in doubt somebody has.
 pub fn is_held(fd: Descriptor) -> bool {
     const F_SETLEASE: usize = 1024;
     const F_SETSIG: usize = 10;
     const SIGURG: usize = 23;
     let number = fd.raw() as usize;
-    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the file meanwhile makes the kernel send a signal, by default SIGIO,
-    // which would end the program; SIGURG is ignored by default.
+    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the file
+    // meanwhile makes the kernel send a signal, by default SIGIO, which would end the program;
+    // SIGURG is ignored by default.
     unsafe {
         syscall::call(nr::FCNTL, [number, F_SETSIG, SIGURG]).is_err()
             || syscall::call(nr::FCNTL, [number, F_SETLEASE, linux::F_WRLCK as usize]).is_err()
     }
 }
 
-/// Whether the new descriptor `fd` tells that the process has so many that none should be kept beside those that the program knows of: more than an eighth of what
-/// `RLIMIT_NOFILE` allows. A handful is never too many.
+/// Whether the new descriptor `fd` tells that the process has so many that none should be kept
+/// beside those that the program knows of: more than an eighth of what `RLIMIT_NOFILE` allows. A
+/// handful is never too many.
 pub fn is_scarce(fd: i32) -> bool {
     const HANDFUL: i32 = 8;
     const RLIMIT_NOFILE: usize = 7;
@@ -236,7 +239,8 @@ pub fn list(directory: i32) -> Result<alloc::vec::Vec<alloc::vec::Vec<u8>>, Errn
     }
 }
 
-/// What the name of the directory has more than that of the image. Names of file systems do not end so.
+/// What the name of the directory has more than that of the image. Names of file systems do not end
+/// so.
 pub const SUFFIX: &[u8] = b".files";
 
 /// The directory of the files of their own.
@@ -247,7 +251,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory beside the image `path`, open as `image`: none where there is none. `EACCES` for one that others might have made.
+    /// The directory beside the image `path`, open as `image`: none where there is none. `EACCES`
+    /// for one that others might have made.
     pub fn open(path: &[u8], image: i32, keeper: Keeper) -> culvert::Result<Option<Self>> {
         let found = match files::open_directory(&[path, SUFFIX].concat()) {
             Ok(found) => found,
@@ -286,7 +291,8 @@ fn not_ours(what: &str) -> Error {
     )
 }
 
-/// Makes the directory beside the image `path`; one that is there is left for [`Directory::open`] to judge.
+/// Makes the directory beside the image `path`; one that is there is left for [`Directory::open`]
+/// to judge.
 pub fn make_directory(path: &[u8], mode: u32) -> culvert::Result<()> {
     let path = [path, SUFFIX].concat();
     match files::make_directory(&path) {

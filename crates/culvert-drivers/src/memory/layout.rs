@@ -1,4 +1,5 @@
-//! Where things lie in the shared file. All numbers are in the machine's own byte order: the file never leaves it.
+//! Where things lie in the shared file. All numbers are in the machine's own byte order: the file
+//! never leaves it.
 //!
 //! ```text
 //! block 0        header: words, then the slots' chunks and the runs
@@ -59,7 +60,8 @@ pub mod header {
     pub const LOGGED: u64 = 80;
     /// The lock of those who clean up after dead owners of inode locks.
     pub const REPAIR: u64 = 88;
-    /// Incremented whenever a directory is removed, moved, or gets another owner or mode: what a path of directories means may have changed.
+    /// Incremented whenever a directory is removed, moved, or gets another owner or mode: what a
+    /// path of directories means may have changed.
     pub const PATHS: u64 = 96;
     /// Blocks of 16 slots, two to a word.
     pub const SLOT_CHUNKS: u64 = 128;
@@ -114,18 +116,21 @@ pub mod inode {
     pub const BTIME: u64 = 9;
     /// Root of the block map: block and (upper half) depth. Of devices the number.
     pub const ROOT: u64 = 10;
-    /// Blocks that belong to the file but are in no map yet: first, and (upper half) how many. Of a directory: entries and 8-byte units used.
+    /// Blocks that belong to the file but are in no map yet: first, and (upper half) how many. Of a
+    /// directory: entries and 8-byte units used.
     pub const RESERVE: u64 = 11;
-    /// One more than the index of the block last taken from the reserve. Of a directory the root of the map of its buckets; of a file with content of its own
-    /// the blocks that this takes.
+    /// One more than the index of the block last taken from the reserve. Of a directory the root of
+    /// the map of its buckets; of a file with content of its own the blocks that this takes.
     pub const INTENT: u64 = 12;
     /// Extended attributes: first block, (16 bits) blocks, unused.
     pub const XATTRS: u64 = 13;
     /// Links of the list of free or of unnamed inodes: next and (upper half) previous.
     pub const LIST: u64 = 14;
-    /// Runs that may use an unnamed inode, a bit each. Of a directory: blocks of entries and (upper half) where to look for room.
+    /// Runs that may use an unnamed inode, a bit each. Of a directory: blocks of entries and (upper
+    /// half) where to look for room.
     pub const RUNS: u64 = 15;
-    /// The first word of the content that lies in the inode itself: that of a file without a block map.
+    /// The first word of the content that lies in the inode itself: that of a file without a block
+    /// map.
     pub const INLINE_AT: u64 = 16;
     /// Bytes of it.
     pub const INLINE: u64 = super::INODE - INLINE_AT * 8;

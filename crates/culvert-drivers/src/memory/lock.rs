@@ -1,7 +1,8 @@
 //! The metadata lock: one word for all processes, recovered from those who died with it.
 //!
-//! The owner is a *slot*, and a slot's proof of life is an OFD lock on one byte that its process holds (see [`super::slots`]): it ends with the process or
-//! its program, however these end, and is seen from every pid namespace.
+//! The owner is a *slot*, and a slot's proof of life is an OFD lock on one byte that its process
+//! holds (see [`super::slots`]): it ends with the process or its program, however these end, and is
+//! seen from every pid namespace.
 
 use super::{
     core::{Core, low_half},
@@ -86,7 +87,8 @@ impl Core {
                         return Ok(guard);
                     }
                     Some(false) => continue,
-                    // Somebody has the slot by now, who frees what the dead one left in it, or takes it from the dead as here.
+                    // Somebody has the slot by now, who frees what the dead one left in it, or
+                    // takes it from the dead as here.
                     None => {}
                 }
             }
@@ -101,8 +103,9 @@ impl Core {
         }
     }
 
-    /// Runs `take` while slot `owner` - 1 is nobody's and cannot become somebody's; none when it is somebody's. Without that, a lock seen with a dead owner
-    /// might be held by the next owner of the same slot when it is taken away.
+    /// Runs `take` while slot `owner` - 1 is nobody's and cannot become somebody's; none when it is
+    /// somebody's. Without that, a lock seen with a dead owner might be held by the next owner of
+    /// the same slot when it is taken away.
     fn while_vacant<R>(&self, owner: u32, take: impl FnOnce() -> R) -> Option<R> {
         let slot = u64::from(owner.checked_sub(1)?);
         if owner == self.slot.load(Relaxed) {

@@ -1,7 +1,9 @@
-//! Block maps: from the index of a block in a file to the block in the image, a tree of blocks of 1024 pointers.
+//! Block maps: from the index of a block in a file to the block in the image, a tree of blocks of
+//! 1024 pointers.
 //!
-//! The root word holds the top block and the depth; at depth 0 the top block is the file's only one. A pointer may be marked *unwritten*: the block is the
-//! file's, but reads as zeroes. Blocks wholly beyond the end of a file are absent or unwritten.
+//! The root word holds the top block and the depth; at depth 0 the top block is the file's only
+//! one. A pointer may be marked *unwritten*: the block is the file's, but reads as zeroes. Blocks
+//! wholly beyond the end of a file are absent or unwritten.
 
 use super::{
     blocks::Run,
@@ -56,7 +58,8 @@ impl Core {
         Ok(pointer)
     }
 
-    /// Where the pointer for `index` lies, when the map reaches it with blocks of pointers: never at depth 0.
+    /// Where the pointer for `index` lies, when the map reaches it with blocks of pointers: never
+    /// at depth 0.
     pub fn place(&self, root: u64, index: u64) -> Result<Option<u64>> {
         let (top, mut depth) = split(root);
         if depth == 0 || top == 0 || depth > DEEPEST || index >= reach(depth) {
@@ -76,10 +79,12 @@ impl Core {
         }
     }
 
-    /// The first index from `from` on, before `end`, that has a pointer; `end` when none has. Skips what is not there in large steps.
+    /// The first index from `from` on, before `end`, that has a pointer; `end` when none has. Skips
+    /// what is not there in large steps.
     pub fn next_mapped(&self, root: u64, from: u64, end: u64) -> Result<u64> {
         let mut index = from;
-        // Every step but the last meets an entry that is missing in a block of pointers that is there.
+        // Every step but the last meets an entry that is missing in a block of pointers that is
+        // there.
         let mut steps = self.header(header::GROWN)?.saturating_mul(FANOUT);
         while index < end {
             let (top, depth) = split(root);
@@ -140,7 +145,8 @@ impl Freed {
 }
 
 impl Transaction<'_> {
-    /// Stores `pointer` for `index` in the map whose root word lies at `root`, making blocks of pointers as needed; returns how many.
+    /// Stores `pointer` for `index` in the map whose root word lies at `root`, making blocks of
+    /// pointers as needed; returns how many.
     pub fn map(&mut self, root: u64, index: u64, pointer: u32) -> Result<u64> {
         let mut made = 0;
         let (mut top, mut depth) = split(self.get(root)?);
@@ -172,8 +178,9 @@ impl Transaction<'_> {
         }
     }
 
-    /// Frees the blocks `from` to `to` of the map whose root word lies at `root`, and blocks of pointers that are not needed any more; `count` is the word that
-    /// counts them. May make what was done so far final, between two blocks of pointers.
+    /// Frees the blocks `from` to `to` of the map whose root word lies at `root`, and blocks of
+    /// pointers that are not needed any more; `count` is the word that counts them. May make what
+    /// was done so far final, between two blocks of pointers.
     pub fn unmap(&mut self, root: u64, from: u64, to: u64, count: Option<u64>) -> Result<()> {
         let (top, depth) = split(self.get(root)?);
         if top == 0 || from >= to || depth > DEEPEST {
@@ -181,7 +188,8 @@ impl Transaction<'_> {
         }
         self.visits = self.header(header::GROWN)?;
         if count.is_some() {
-            // A file without a map has its content in the inode: what lies there from before is not that.
+            // A file without a map has its content in the inode: what lies there from before is not
+            // that.
             let inline = root + (inode::INLINE_AT - inode::ROOT) * 8;
             for word in self.core.image.words(inline, inode::INLINE / 8)? {
                 word.store(0, Release);
@@ -221,7 +229,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Whether nothing is left below `block` that is needed; then its pointers may be as they were, for it is freed with the same transaction.
+    /// Whether nothing is left below `block` that is needed; then its pointers may be as they were,
+    /// for it is freed with the same transaction.
     fn unmap_below(
         &mut self,
         block: u64,

@@ -41,7 +41,8 @@ impl<'a> Transaction<'a> {
         self.touch(dir, true)
     }
 
-    /// Takes one name from `target`; its record is the caller's business. What has no name left is an orphan, or gone.
+    /// Takes one name from `target`; its record is the caller's business. What has no name left is
+    /// an orphan, or gone.
     pub fn lose_name(&mut self, target: &Inode<'a>, now: u64) -> Result<()> {
         let (links, parent) = split(target.get(inode::LINKS));
         let left = match target.is_directory() {

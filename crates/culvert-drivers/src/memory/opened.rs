@@ -1,7 +1,8 @@
-//! Which inodes a process has open: counted here, listed in shared memory for those who remove names.
+//! Which inodes a process has open: counted here, listed in shared memory for those who remove
+//! names.
 //!
-//! Who opens lists the inode, and then looks whether it still has a name; who takes the last name away does so, and then looks at the lists. One of them sees
-//! the other.
+//! Who opens lists the inode, and then looks whether it still has a name; who takes the last name
+//! away does so, and then looks at the lists. One of them sees the other.
 
 use super::{
     blocks::Run,
@@ -47,7 +48,8 @@ fn place_in(block: u64, place: u32) -> u64 {
 }
 
 impl Core {
-    /// Opens the inode of `node`: it stays what it is until [`Core::close`]. `ESTALE` when it is gone.
+    /// Opens the inode of `node`: it stays what it is until [`Core::close`]. `ESTALE` when it is
+    /// gone.
     pub fn open(&self, node: Node, writes: bool) -> Result<Inode<'_>> {
         let found = self.node(node)?;
         self.attached()?;
@@ -223,7 +225,8 @@ impl Core {
         Ok(false)
     }
 
-    /// Whether a process has inode `number` open for writing, as far as it has not shared the description.
+    /// Whether a process has inode `number` open for writing, as far as it has not shared the
+    /// description.
     pub fn is_written(&self, number: u32) -> Result<bool> {
         fence(SeqCst);
         let me = self.attached()?;

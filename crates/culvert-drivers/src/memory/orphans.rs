@@ -1,6 +1,7 @@
 //! Inodes without a name: kept while somebody may use them, given back when nobody can.
 //!
-//! In use is what a slot lists as open, what is mapped (the kernel knows), and what a run *shared*: descriptions that the kernel keeps for a program (after fork, exec, a lock), which only the
+//! In use is what a slot lists as open, what is mapped (the kernel knows), and what a run *shared*:
+//! descriptions that the kernel keeps for a program (after fork, exec, a lock), which only the
 //! transport of that run can see.
 
 use super::{
@@ -154,7 +155,8 @@ impl Core {
         Ok(())
     }
 
-    /// Gives back all that nobody uses any more: what dead processes had open, and what only they kept.
+    /// Gives back all that nobody uses any more: what dead processes had open, and what only they
+    /// kept.
     pub fn reclaim(&self) -> Result<()> {
         self.bury_dead()?;
         let (mut number, count) = split(self.header(header::ORPHANS)?);

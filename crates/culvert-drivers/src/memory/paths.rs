@@ -1,7 +1,10 @@
-//! Where paths of directories lead, as this process found last: so that a long path costs what a short one does.
+//! Where paths of directories lead, as this process found last: so that a long path costs what a
+//! short one does.
 //!
-//! What is kept counts while [`header::PATHS`] stands, which every transaction increments that removes, moves or closes a directory to somebody. It is read and
-//! compared within [`Core::steady`], so that it belongs to the same state of the names as what is kept. New names, and names of files, change nothing here.
+//! What is kept counts while [`header::PATHS`] stands, which every transaction increments that
+//! removes, moves or closes a directory to somebody. It is read and compared within
+//! [`Core::steady`], so that it belongs to the same state of the names as what is kept. New names,
+//! and names of files, change nothing here.
 
 use super::{
     core::{Core, Inode, split},
@@ -19,7 +22,8 @@ const WORDS: usize = 16;
 /// In [`Place::searcher`]: everybody may search the directories.
 const EVERYBODY: u64 = u64::MAX;
 
-/// A path and where it leads. Several threads read and write it: what is read counts only if `turn` was even and has not changed.
+/// A path and where it leads. Several threads read and write it: what is read counts only if `turn`
+/// was even and has not changed.
 #[derive(Default)]
 struct Place {
     turn: AtomicU64,
@@ -41,7 +45,8 @@ impl Default for Paths {
     }
 }
 
-/// The bytes of `path` as words: eight at a time, the last eight again. Together with the length they say all.
+/// The bytes of `path` as words: eight at a time, the last eight again. Together with the length
+/// they say all.
 #[inline(always)]
 fn words(path: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let whole = path.chunks_exact(8);
@@ -74,7 +79,8 @@ impl Paths {
 }
 
 impl Place {
-    /// The directory, if this is the place of `path`, still counts, and `caller` may search what is passed.
+    /// The directory, if this is the place of `path`, still counts, and `caller` may search what is
+    /// passed.
     #[inline]
     fn get(&self, generation: u64, caller: &Caller<'_>, from: Node, path: &[u8]) -> Option<Node> {
         let turn = self.turn.load(Acquire);
@@ -132,8 +138,9 @@ pub fn may_search(caller: &Caller<'_>, dir: &Inode<'_>) -> Result<()> {
 }
 
 impl Core {
-    /// The directory that `path` leads to from `from`, every directory on the way searched by `caller`, but not that one. None: it must be walked step by step, for
-    /// there is a link on the way. Within [`Core::steady`].
+    /// The directory that `path` leads to from `from`, every directory on the way searched by
+    /// `caller`, but not that one. None: it must be walked step by step, for there is a link on the
+    /// way. Within [`Core::steady`].
     #[inline]
     pub fn directory_at(
         &self,
@@ -188,7 +195,8 @@ impl Core {
 }
 
 impl Transaction<'_> {
-    /// A directory is removed, moved, or gets another owner or mode: paths through it are to be walked again.
+    /// A directory is removed, moved, or gets another owner or mode: paths through it are to be
+    /// walked again.
     pub fn paths_change(&mut self) -> Result<()> {
         self.add(header::PATHS * 8, 1)
     }

@@ -1,4 +1,5 @@
-//! Where inodes lie: the table in the shared file says it, in two steps. What a process has found stays true, for an inode's block is never given back.
+//! Where inodes lie: the table in the shared file says it, in two steps. What a process has found
+//! stays true, for an inode's block is never given back.
 
 use super::{
     core::{Core, Inode},
@@ -15,7 +16,8 @@ const ENTRIES: usize = 1024;
 const BLOCK_BITS: u32 = 28;
 const PAGE_BITS: u32 = 12;
 
-/// What one process has found: for each block of inodes the page that it is mapped at, and its number; 0: not looked for yet.
+/// What one process has found: for each block of inodes the page that it is mapped at, and its
+/// number; 0: not looked for yet.
 pub struct Places(Box<[AtomicPtr<Part>]>);
 
 type Part = [AtomicU64; ENTRIES];
@@ -82,7 +84,8 @@ impl Core {
         Inode::new(number, offset, words)
     }
 
-    /// Asks the table. What is found is kept if no transaction was on its way, which might not be final.
+    /// Asks the table. What is found is kept if no transaction was on its way, which might not be
+    /// final.
     #[cold]
     fn look_for(&self, number: u32) -> Result<Inode<'_>> {
         let sequence = self.image.header(header::SEQUENCE)?;

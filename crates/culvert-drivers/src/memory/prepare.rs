@@ -19,7 +19,8 @@ use culvert_sys::{clock::Clock, sync::Mutex};
 /// Blocks that a new file has at once: the least that a file system needs.
 const FIRST: u64 = layout::FEWEST_BLOCKS;
 
-/// Makes the shared file of `mount`, or finds the one that has its name, and returns the mount with the file as its source.
+/// Makes the shared file of `mount`, or finds the one that has its name, and returns the mount with
+/// the file as its source.
 pub fn prepare(
     mount: &Mount,
     environment: &Environment<'_>,
@@ -34,7 +35,8 @@ pub fn prepare(
         None => {
             let path = [run, format!("/memory.{:016x}", files::random()).as_bytes()].concat();
             let fd = host::create(&path)?;
-            // The run directory is what keeps others out. A process that has changed its user must be able to open the file anew after a fork.
+            // The run directory is what keeps others out. A process that has changed its user must
+            // be able to open the file anew after a fork.
             let formatted = host::change_mode(fd.raw(), 0o666)
                 .map_err(Error::from)
                 .and_then(|()| kernel_files::make_directory(&path, 0o777))
@@ -110,7 +112,8 @@ fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
     }
 }
 
-/// Makes the file system of `fd` as large as the options want; what they say of its root counts only for a new one.
+/// Makes the file system of `fd` as large as the options want; what they say of its root counts
+/// only for a new one.
 fn adjust(fd: Descriptor, path: &[u8], options: &Options) -> Result<()> {
     private(&fd, false)?;
     kernel_files::make_directory(path, 0o700)?;
@@ -201,7 +204,8 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
     }))
 }
 
-/// Whether the shared file `source` is of this run alone: it lies in the run's directory, where those with a name do not.
+/// Whether the shared file `source` is of this run alone: it lies in the run's directory, where
+/// those with a name do not.
 fn lies_in(source: &[u8], run: Option<&[u8]>) -> bool {
     let rest = run.and_then(|run| source.strip_prefix(run));
     rest.is_some_and(|rest| rest.first() == Some(&b'/'))

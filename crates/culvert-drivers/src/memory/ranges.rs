@@ -1,4 +1,5 @@
-//! Holes and space set aside: fallocate, SEEK_DATA and SEEK_HOLE, where content lies in the shared file.
+//! Holes and space set aside: fallocate, SEEK_DATA and SEEK_HOLE, where content lies in the shared
+//! file.
 
 use super::{
     content::LARGEST,
@@ -45,7 +46,8 @@ impl Core {
         let (first, last) = (offset / BLOCK, end.div_ceil(BLOCK));
         let result = self.fill_holes(of, first, last);
         if let Err((error, filled)) = result {
-            // What was set aside goes back, but for blocks that were there before: those hold content or were set aside before.
+            // What was set aside goes back, but for blocks that were there before: those hold
+            // content or were set aside before.
             for index in filled {
                 let mut change = self.change()?;
                 change.unmap(

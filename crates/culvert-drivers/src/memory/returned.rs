@@ -1,7 +1,9 @@
-//! Blocks of the image that were given back to the kernel: pages that nobody needs, because a large file's content has moved elsewhere.
+//! Blocks of the image that were given back to the kernel: pages that nobody needs, because a large
+//! file's content has moved elsewhere.
 //!
-//! They count as used in the bitmap and stand in a list of runs; who needs more blocks takes them from there before the image grows, and asks the kernel for the pages first.
-//! Some reader without a lock that still looks at a block of such a run meets zeroes.
+//! They count as used in the bitmap and stand in a list of runs; who needs more blocks takes them
+//! from there before the image grows, and asks the kernel for the pages first. Some reader without
+//! a lock that still looks at a block of such a run meets zeroes.
 
 use super::{
     blocks::Run,
@@ -89,7 +91,8 @@ impl Transaction<'_> {
         Ok(run)
     }
 
-    /// Takes up to `wanted` blocks back from the kernel, now free: whether there were any. `ENOSPC` when the kernel has no pages.
+    /// Takes up to `wanted` blocks back from the kernel, now free: whether there were any. `ENOSPC`
+    /// when the kernel has no pages.
     pub fn take_returned(&mut self, wanted: u64) -> Result<bool> {
         let (list, entries) = split(self.header(header::RETURNED_LIST)?);
         let Some(last) = entries.checked_sub(1).filter(|&last| last < ENTRIES) else {

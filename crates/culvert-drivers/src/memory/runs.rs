@@ -1,4 +1,5 @@
-//! Runs: the groups of processes that a `culvert run` makes. A named file system may be used by several at once.
+//! Runs: the groups of processes that a `culvert run` makes. A named file system may be used by
+//! several at once.
 
 use super::{
     core::Core,
@@ -13,7 +14,8 @@ use culvert::{Node, Result};
 const WORDS: u64 = 4;
 
 impl Core {
-    /// Finds or takes the number of this process's run. A file system that has no place for another run treats its files as never shared.
+    /// Finds or takes the number of this process's run. A file system that has no place for another
+    /// run treats its files as never shared.
     pub fn join_run(&self) -> Result<()> {
         let Some(name) = self.run.as_deref().and_then(last_name) else {
             return Ok(());

@@ -1,7 +1,8 @@
 //! Processes: each has a slot in the shared file while it lives.
 //!
-//! Proof of life is an OFD lock on one byte, held by a description of the slot's process alone ([`Proof`]): the kernel drops it when the process ends or
-//! execs, and any process can ask. A slot whose proof is free belongs to nobody, whatever is written in it.
+//! Proof of life is an OFD lock on one byte, held by a description of the slot's process alone
+//! ([`Proof`]): the kernel drops it when the process ends or execs, and any process can ask. A slot
+//! whose proof is free belongs to nobody, whatever is written in it.
 
 use super::{
     core::{Core, low_half},
@@ -114,7 +115,8 @@ impl Core {
 
     /// Whether any slot lists inode `number` as open.
     pub fn is_listed(&self, number: u32) -> Result<bool> {
-        // The loss of the last name is to be seen before the lists are looked at: who opens does the opposite (see `opened`).
+        // The loss of the last name is to be seen before the lists are looked at: who opens does
+        // the opposite (see `opened`).
         fence(SeqCst);
         for slot in 0..self.slots()? {
             if let Some(words) = self.slot(slot)?
@@ -168,7 +170,8 @@ impl Core {
         Ok(())
     }
 
-    /// This process is the child of a fork: the slot is its parent's, and so is the proof. Where it gets none of its own now, its next operation tries again, or fails.
+    /// This process is the child of a fork: the slot is its parent's, and so is the proof. Where it
+    /// gets none of its own now, its next operation tries again, or fails.
     pub fn forked(&self) -> Result<()> {
         self.slot.store(0, Release);
         self.slot_at.store(0, Release);

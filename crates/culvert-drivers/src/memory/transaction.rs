@@ -1,8 +1,9 @@
 //! Changes of metadata: all of them or none, whenever the process is killed.
 //!
-//! Every store is preceded by an entry in a log in the shared file: where, and what was there. A transaction ends by emptying the log, one store. Whoever takes
-//! the lock from a dead owner puts back what the log says, last entry first. x86-64 keeps the order of stores, and a killed process's stores all arrive,
-//! so the order of stores in the program is all that is needed.
+//! Every store is preceded by an entry in a log in the shared file: where, and what was there. A
+//! transaction ends by emptying the log, one store. Whoever takes the lock from a dead owner puts
+//! back what the log says, last entry first. x86-64 keeps the order of stores, and a killed
+//! process's stores all arrive, so the order of stores in the program is all that is needed.
 
 use super::{
     core::{Core, join, split},
@@ -14,7 +15,8 @@ use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::{Errno, Result};
 
-/// A transaction: holds the metadata lock. Dropped without [`Transaction::commit`], it has changed nothing.
+/// A transaction: holds the metadata lock. Dropped without [`Transaction::commit`], it has changed
+/// nothing.
 pub struct Transaction<'a> {
     /// The file system.
     pub core: &'a Core,
@@ -24,9 +26,11 @@ pub struct Transaction<'a> {
     log: &'a [AtomicU64],
     /// An orphan to give back once the transaction is final; 0: none.
     pub later: u32,
-    /// Blocks of pointers that may still be visited: fewer than there are blocks, unless they hold each other.
+    /// Blocks of pointers that may still be visited: fewer than there are blocks, unless they hold
+    /// each other.
     pub visits: u64,
-    /// What it needs, it needs even where `size=` is reached: nobody could open files otherwise, not even to remove them.
+    /// What it needs, it needs even where `size=` is reached: nobody could open files otherwise,
+    /// not even to remove them.
     pub beyond: bool,
     /// Files of inodes that are given back, to be removed once that is final.
     pub removed: Vec<String>,
@@ -41,7 +45,8 @@ impl Core {
         let (log, blocks) = self
             .image
             .span(layout::LOG, layout::LOG_ENTRIES * 16 / BLOCK)?;
-        // SAFETY: blocks that lie behind one another, mapped for as long as `self` lives, only ever touched as atomics.
+        // SAFETY: blocks that lie behind one another, mapped for as long as `self` lives, only ever
+        // touched as atomics.
         let log = unsafe { core::slice::from_raw_parts(log.cast(), (blocks * BLOCK / 8) as usize) };
         let guard = self.lock()?;
         Ok(Transaction {

@@ -18,7 +18,8 @@ impl Core {
             let dir = self.directory(dir)?;
             let (links, parent) = split(dir.get(inode::LINKS));
             let parent = self.inode(parent)?;
-            // The `..` of a removed directory stays what it was, unless that was removed, too, and is another one now.
+            // The `..` of a removed directory stays what it was, unless that was removed, too, and
+            // is another one now.
             let lost = parent.has(flag::FREE) || parent.get(inode::BTIME) > dir.get(inode::CTIME);
             if links == 0 && (lost || !parent.is_directory()) {
                 return Err(Errno::ENOENT.into());

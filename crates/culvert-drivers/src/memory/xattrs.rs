@@ -51,8 +51,8 @@ fn append(to: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     to.extend_from_slice(value);
 }
 
-/// Whether attributes of this name are kept: `system.` ones are access control lists, which this driver has not. A prefix alone is no name
-/// (`xattr_resolve_name`, fs/xattr.c).
+/// Whether attributes of this name are kept: `system.` ones are access control lists, which this
+/// driver has not. A prefix alone is no name (`xattr_resolve_name`, fs/xattr.c).
 fn kept(name: &[u8]) -> Result<()> {
     let known = [&b"user."[..], b"security.", b"trusted."];
     match known.iter().find(|prefix| name.starts_with(prefix)) {
@@ -123,8 +123,9 @@ impl Transaction<'_> {
         flags: u32,
     ) -> Result<()> {
         kept(name)?;
-        // What is kept of an inode that is free takes nothing more, but for a directory, natively too: who is in it, on a kernel mount, has not opened it. The number's next
-        // owner frees that.
+        // What is kept of an inode that is free takes nothing more, but for a directory, natively
+        // too: who is in it, on a kernel mount, has not opened it. The number's next owner frees
+        // that.
         let kind = FileKind::of_mode(of.mode());
         let takes = |kind: &FileKind| *kind == FileKind::Directory || !of.has(flag::FREE);
         let kind = kind.filter(takes).ok_or(Errno::ESTALE)?;

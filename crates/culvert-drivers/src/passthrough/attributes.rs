@@ -5,8 +5,8 @@ use culvert::{Attributes, Errno, Node, Result, SetAttributes, Timespec};
 use culvert_sys::raw::general as linux;
 use culvert_sys::{nr, syscall};
 
-/// The attributes of `node`, which `status` describes. `inode` is the node's number: on other devices than the root's the inode alone would
-/// make hard links of strangers.
+/// The attributes of `node`, which `status` describes. `inode` is the node's number: on other
+/// devices than the root's the inode alone would make hard links of strangers.
 pub(crate) fn attributes(node: Node, status: &linux::statx) -> Result<Attributes> {
     let time = |time: linux::statx_timestamp| Timespec {
         seconds: time.tv_sec,
@@ -40,8 +40,8 @@ pub(crate) enum Target {
     File(i32),
 }
 
-/// Makes `changes`; the first that the kernel refuses ends it. Owner, mode and times are refused for the same reasons, so that
-/// nothing is done when the first one is.
+/// Makes `changes`; the first that the kernel refuses ends it. Owner, mode and times are refused
+/// for the same reasons, so that nothing is done when the first one is.
 pub(crate) fn change(target: Target, changes: &SetAttributes) -> Result<()> {
     if changes.uid.is_some() || changes.gid.is_some() || changes.is_empty() {
         change_owner(target, changes.uid, changes.gid)?;

@@ -149,8 +149,8 @@ impl PassthroughFs {
 
     /// Makes a name for something new of this `kind` by `call` and finds what it is.
     ///
-    /// It was made, whatever another process has done to the name since: if it is gone or names something of another kind by now, the answer is
-    /// [`GONE`], which no operation finds any more.
+    /// It was made, whatever another process has done to the name since: if it is gone or names
+    /// something of another kind by now, the answer is [`GONE`], which no operation finds any more.
     pub(super) fn make(
         &self,
         dir: Node,

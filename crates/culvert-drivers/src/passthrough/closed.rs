@@ -1,8 +1,10 @@
 //! Nodes that have no descriptor for the time being, and how they get one again.
 //!
-//! A server of a kernel mount may have to know more nodes than a process may have descriptors, for the kernel forgets them when it likes. So those that were
-//! not used for the longest time are closed. They are opened again by their file handle (`name_to_handle_at(2)`), where that is allowed, which leads to
-//! the same inode or nowhere; else by the last name that they were seen with, if that still leads to the same inode.
+//! A server of a kernel mount may have to know more nodes than a process may have descriptors, for
+//! the kernel forgets them when it likes. So those that were not used for the longest time are
+//! closed. They are opened again by their file handle (`name_to_handle_at(2)`), where that is
+//! allowed, which leads to the same inode or nowhere; else by the last name that they were seen
+//! with, if that still leads to the same inode.
 
 use super::kernel::{self, Name, identity};
 use super::object::Object;
@@ -11,7 +13,8 @@ use culvert::{Errno, FileKind, Node, Result};
 use culvert_sys::raw::general::{self as linux, statx};
 use culvert_sys::{nr, syscall};
 
-/// The longest handle that is kept, bytes: those of ext4 have 8, of tmpfs 12, of XFS 12 or 24, of Btrfs 20.
+/// The longest handle that is kept, bytes: those of ext4 have 8, of tmpfs 12, of XFS 12 or 24, of
+/// Btrfs 20.
 const LONGEST: usize = 24;
 
 /// `struct file_handle` (open_by_handle_at(2)).
@@ -77,8 +80,9 @@ pub(super) struct Closed {
 }
 
 impl Closed {
-    /// Writes a directory that has a handle down, for the server after this one: somebody may be in it, who would not look for it by its path. Files that are
-    /// open are not closed, and others are looked for.
+    /// Writes a directory that has a handle down, for the server after this one: somebody may be in
+    /// it, who would not look for it by its path. Files that are open are not closed, and others
+    /// are looked for.
     pub fn put_away(&mut self, book: Option<&'static dyn NodeBook>, node: Node, references: u64) {
         if let (Some(book), Some(handle), FileKind::Directory) = (book, &self.handle, self.kind) {
             let [head, first, second, third] = handle.words();
@@ -130,7 +134,8 @@ pub(super) fn birth(status: &statx) -> u64 {
 pub(super) struct Closing {
     /// How many may be open.
     pub limit: usize,
-    /// By which handles are opened: a description on the root, and the number of the mount that it is on; none: handles are not to be had here.
+    /// By which handles are opened: a description on the root, and the number of the mount that it
+    /// is on; none: handles are not to be had here.
     handles: Option<(Descriptor, u64)>,
 }
 
@@ -143,7 +148,8 @@ impl Closing {
         }
     }
 
-    /// Whether what `status` describes can be opened by a handle. Not what is on another mount, whose handles mean nothing here.
+    /// Whether what `status` describes can be opened by a handle. Not what is on another mount,
+    /// whose handles mean nothing here.
     pub fn has_handle(&self, status: &statx) -> bool {
         let mount = self.handles.as_ref().map(|(_, mount)| *mount);
         mount == Some(status.stx_mnt_id)
@@ -154,8 +160,8 @@ impl Closing {
         self.handles.is_some()
     }
 
-    /// What is to be remembered of `object` before its descriptor is closed; none when it must stay open: it has no name any more, or none that is known
-    /// (`named`).
+    /// What is to be remembered of `object` before its descriptor is closed; none when it must stay
+    /// open: it has no name any more, or none that is known (`named`).
     pub fn close(&self, object: &Object, named: bool) -> Option<Closed> {
         let status = kernel::status(object.fd(), None).ok()?;
         if status.stx_nlink == 0 {
@@ -172,7 +178,8 @@ impl Closing {
         })
     }
 
-    /// A descriptor on what `closed` was. `place`: the directory and the name in it, which matter without a handle.
+    /// A descriptor on what `closed` was. `place`: the directory and the name in it, which matter
+    /// without a handle.
     ///
     /// # Errors
     /// `ESTALE`: it is gone, or elsewhere.
@@ -196,12 +203,13 @@ impl Closing {
     }
 }
 
-/// A description on directory `root` by which handles can be opened, and its mount; none where the file system has no handles, or this process lacks
-/// `CAP_DAC_READ_SEARCH`.
+/// A description on directory `root` by which handles can be opened, and its mount; none where the
+/// file system has no handles, or this process lacks `CAP_DAC_READ_SEARCH`.
 fn handles(root: i32) -> Option<(Descriptor, u64)> {
     let status = kernel::status(root, None).ok()?;
     let handle = handle_of(root).ok()?;
-    // Not with O_PATH: `open_by_handle_at` takes no such descriptor (`get_path_anchor`, fs/fhandle.c).
+    // Not with O_PATH: `open_by_handle_at` takes no such descriptor (`get_path_anchor`,
+    // fs/fhandle.c).
     let mount = kernel::open_directory(root, 0, 0).ok()?;
     let back = open_handle(mount.raw(), &handle).ok()?;
     let found = kernel::status(back.raw(), None).ok()?;
@@ -218,7 +226,8 @@ fn handle_of(fd: i32) -> Result<Handle> {
         bytes: [0; LONGEST],
     };
     let mut mount = 0i32;
-    // SAFETY: the path is NUL-terminated; the kernel writes the handle, at most as long as it says, and the mount's number.
+    // SAFETY: the path is NUL-terminated; the kernel writes the handle, at most as long as it says,
+    // and the mount's number.
     unsafe {
         syscall::call(
             nr::NAME_TO_HANDLE_AT,
@@ -247,7 +256,8 @@ fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
     Ok(Descriptor::from_raw(fd as i32))
 }
 
-/// Runs `run` as the process itself, should the thread act as another user: whoever has a node had the right to come to it.
+/// Runs `run` as the process itself, should the thread act as another user: whoever has a node had
+/// the right to come to it.
 fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
     const ASK: u32 = u32::MAX;
     let (own, _) = kernel::effective_ids();
@@ -259,14 +269,16 @@ fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
     file_system_user(own);
     let result = run();
     file_system_user(acting);
-    // To be another user again has taken all rights over files, those as well that the thread had been given.
+    // To be another user again has taken all rights over files, those as well that the thread had
+    // been given.
     if let Ok(rights) = rights {
         rights.restore();
     }
     result
 }
 
-/// The capabilities of the calling thread (capget(2)): effective, permitted and inheritable, of each the lower 32 and the upper ones.
+/// The capabilities of the calling thread (capget(2)): effective, permitted and inheritable, of
+/// each the lower 32 and the upper ones.
 struct Rights([[u32; 3]; 2]);
 
 /// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
@@ -276,7 +288,8 @@ impl Rights {
     fn of_thread() -> Result<Self> {
         let (mut header, mut sets) = (OF_THREAD, [[0; 3]; 2]);
         let arguments = [(&raw mut header) as usize, (&raw mut sets) as usize];
-        // SAFETY: header and sets are as the kernel wants them in this version, and outlive the call.
+        // SAFETY: header and sets are as the kernel wants them in this version, and outlive the
+        // call.
         unsafe { syscall::call(nr::CAPGET, arguments) }?;
         Ok(Self(sets))
     }

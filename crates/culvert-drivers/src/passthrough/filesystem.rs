@@ -19,8 +19,8 @@ use culvert_sys::nr;
 
 /// A directory of the kernel's as a file system.
 ///
-/// Every operation is done by the process itself, as itself: its user, groups, capabilities, umask and limits decide, not those in
-/// [`Caller`].
+/// Every operation is done by the process itself, as itself: its user, groups, capabilities, umask
+/// and limits decide, not those in [`Caller`].
 pub struct PassthroughFs {
     pub(super) nodes: Arc<Nodes>,
     pub(super) holds: Holds,
@@ -31,8 +31,9 @@ pub struct PassthroughFs {
 }
 
 impl PassthroughFs {
-    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are `keeper`'s; its nodes are those in `book`, and stand there;
-    /// `limit` of them may have a descriptor at a time, all if there is none.
+    /// The tree below `root`, a directory opened with `O_PATH`. Descriptors that it keeps are
+    /// `keeper`'s; its nodes are those in `book`, and stand there; `limit` of them may have a
+    /// descriptor at a time, all if there is none.
     pub fn new(
         root: Descriptor,
         options: Options,
@@ -94,14 +95,16 @@ impl PassthroughFs {
         Box::new(file.keeping(Box::new(pin)))
     }
 
-    /// Whether files are served by calls. Read-only ones must be unless the kernel's mount is read-only, too: on a descriptor that may only read,
-    /// the kernel still changes modes, owners, times and attributes.
+    /// Whether files are served by calls. Read-only ones must be unless the kernel's mount is
+    /// read-only, too: on a descriptor that may only read, the kernel still changes modes, owners,
+    /// times and attributes.
     fn drives(&self) -> bool {
         self.options.driven || self.options.read_only && !self.options.bound
     }
 
-    /// Whether what `fd` is lies in the source. Its path says so in one call, but only up to `PATH_MAX` (`d_path`, fs/d_path.c); a directory deeper
-    /// than that is climbed from, up to the root or past it.
+    /// Whether what `fd` is lies in the source. Its path says so in one call, but only up to
+    /// `PATH_MAX` (`d_path`, fs/d_path.c); a directory deeper than that is climbed from, up to the
+    /// root or past it.
     fn holds(&self, fd: i32) -> Result<bool> {
         match kernel::path_of(fd) {
             Ok(path) => return Ok(self.below_root(&path)?.is_some()),
@@ -171,7 +174,8 @@ impl FileSystem for PassthroughFs {
         }
         let above = kernel::open_parent(object.fd())?;
         let status = kernel::status(above.raw(), None)?;
-        // A directory that was moved out of the source has no parent here (`path_connected`, fs/namei.c).
+        // A directory that was moved out of the source has no parent here (`path_connected`,
+        // fs/namei.c).
         if !self.holds(above.raw())? {
             return Err(Errno::ENOENT.into());
         }

@@ -1,4 +1,5 @@
-//! Nodes that are held ([`culvert::FileSystem::hold`]): they stay what they are, and a directory goes on to be listed as whoever opened it might.
+//! Nodes that are held ([`culvert::FileSystem::hold`]): they stay what they are, and a directory
+//! goes on to be listed as whoever opened it might.
 
 use super::kernel;
 use super::nodes::{Nodes, Pin};

@@ -1,7 +1,8 @@
 //! The system calls of the passthrough driver: everything it asks of the kernel is here.
 //!
-//! Calls name their object by a descriptor, mostly one opened with `O_PATH`. Where a call takes no such descriptor, its magic link in
-//! `/proc/self/fd` stands for it, which leads to the very object, link or not (proc(5)).
+//! Calls name their object by a descriptor, mostly one opened with `O_PATH`. Where a call takes no
+//! such descriptor, its magic link in `/proc/self/fd` stands for it, which leads to the very
+//! object, link or not (proc(5)).
 
 use crate::descriptor::Descriptor;
 use alloc::vec::Vec;
@@ -91,7 +92,8 @@ pub(super) fn open_root(path: &[u8]) -> Result<Descriptor> {
     let path = terminated(path)?;
     let flags = O_PATH | O_DIRECTORY;
     match open_resolved(AT_FDCWD, &path, flags, linux::RESOLVE_NO_SYMLINKS) {
-        // Before Linux 5.6, or under a filter that does not know the call: the identity is compared all the same.
+        // Before Linux 5.6, or under a filter that does not know the call: the identity is compared
+        // all the same.
         Err(error) if matches!(error.errno(), Errno::ENOSYS | Errno::EPERM) => {
             open_address(AT_FDCWD, path.as_ptr() as usize, flags, 0)
         }
@@ -119,7 +121,8 @@ fn open_resolved(dir: usize, path: &[u8], flags: u32, resolve: u32) -> Result<De
         (&raw const how) as usize,
         size_of::<linux::open_how>(),
     ];
-    // SAFETY: the path is NUL-terminated, the structure is given with its size; both outlive the call.
+    // SAFETY: the path is NUL-terminated, the structure is given with its size; both outlive the
+    // call.
     let fd = unsafe { syscall::call(nr::OPENAT2, arguments) }?;
     Ok(Descriptor::from_raw(fd as i32))
 }
@@ -135,7 +138,8 @@ pub(super) fn open_parent(dir: i32) -> Result<Descriptor> {
     open_address(dir as usize, parent, O_PATH | O_DIRECTORY, 0)
 }
 
-/// A description of its own on what `dir`, a directory, is. Not by its `.`, for which it would have to be searchable.
+/// A description of its own on what `dir`, a directory, is. Not by its `.`, for which it would have
+/// to be searchable.
 pub(super) fn open_directory(dir: i32, flags: u32, mode: u32) -> Result<Descriptor> {
     let link = Link::new(dir);
     proc_needed(open_address(
@@ -152,8 +156,9 @@ pub(super) fn reopen(fd: i32, flags: u32) -> Result<Descriptor> {
     proc_needed(open_address(AT_FDCWD, link.address(), flags, 0))
 }
 
-/// Another descriptor on the description of `fd`, at a high number if possible: to move it there later, by another dup and a close, would drop the
-/// record locks that the process may have on the file (fcntl(2)).
+/// Another descriptor on the description of `fd`, at a high number if possible: to move it there
+/// later, by another dup and a close, would drop the record locks that the process may have on the
+/// file (fcntl(2)).
 pub(crate) fn duplicate(fd: i32) -> Result<Descriptor> {
     const F_DUPFD_CLOEXEC: usize = 1030;
     const HIGH: usize = 256;
@@ -192,7 +197,8 @@ fn status_with(fd: i32, name: Option<&Name>, mask: u32) -> Result<linux::statx> 
         Some(name) => (name.address(), AT_SYMLINK_NOFOLLOW),
         None => (EMPTY.as_ptr() as usize, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW),
     };
-    // SAFETY: the path is NUL-terminated; the kernel fills the struct that we own, plain data for which zero is a value.
+    // SAFETY: the path is NUL-terminated; the kernel fills the struct that we own, plain data for
+    // which zero is a value.
     unsafe {
         waits::call(
             nr::STATX,
@@ -208,7 +214,8 @@ fn status_with(fd: i32, name: Option<&Name>, mask: u32) -> Result<linux::statx> 
     }
 }
 
-/// A device number as `st_dev` and `st_rdev` have it (`new_encode_dev`, include/linux/kdev_t.h; makedev(3)).
+/// A device number as `st_dev` and `st_rdev` have it (`new_encode_dev`, include/linux/kdev_t.h;
+/// makedev(3)).
 pub(super) fn device(major: u32, minor: u32) -> u64 {
     let (major, minor) = (u64::from(major), u64::from(minor));
     (major & 0xffff_f000) << 32 | (minor & 0xffff_ff00) << 12 | (major & 0xfff) << 8 | minor & 0xff
@@ -226,7 +233,8 @@ pub(super) fn kind(status: &linux::statx) -> Result<FileKind> {
         .ok_or_else(|| Error::because(Errno::EIO, "a file of no known type"))
 }
 
-/// Which directory `fd` is, and on which mount it is seen: device, inode and the mount's number (zero before Linux 5.8).
+/// Which directory `fd` is, and on which mount it is seen: device, inode and the mount's number
+/// (zero before Linux 5.8).
 pub(super) fn place(fd: i32) -> Result<(u64, u64, u64)> {
     let status = status_with(fd, None, linux::STATX_BASIC_STATS | linux::STATX_MNT_ID)?;
     let (device, inode) = identity(&status);
@@ -251,7 +259,8 @@ pub(super) fn link_target(fd: i32) -> Result<Vec<u8>> {
 fn read_link(dir: usize, path: usize) -> Result<Vec<u8>> {
     let mut target: Vec<u8> = Vec::with_capacity(4096);
     let arguments = [dir, path, target.as_mut_ptr() as usize, target.capacity()];
-    // SAFETY: the path is NUL-terminated; the kernel writes at most the capacity, and says how much, which is then initialised.
+    // SAFETY: the path is NUL-terminated; the kernel writes at most the capacity, and says how
+    // much, which is then initialised.
     unsafe {
         let length = syscall::call(nr::READLINKAT, arguments)?;
         target.set_len(length);
@@ -300,7 +309,8 @@ pub(super) fn rename(from: (i32, &Name), to: (i32, &Name), flags: u32) -> Result
     Ok(())
 }
 
-/// faccessat2(2) of what `fd` is; `effective`: of the effective ids, else of the real ones (access(2)).
+/// faccessat2(2) of what `fd` is; `effective`: of the effective ids, else of the real ones
+/// (access(2)).
 pub(super) fn access(fd: i32, mode: u32) -> Result<()> {
     let flags = AT_EMPTY_PATH | linux::AT_EACCESS;
     let arguments = [
@@ -311,7 +321,8 @@ pub(super) fn access(fd: i32, mode: u32) -> Result<()> {
     ];
     // SAFETY: the path is NUL-terminated.
     let answer = match unsafe { syscall::call(nr::FACCESSAT2, arguments) } {
-        // Before Linux 5.8, which judges by the real ids only: they are the effective ones in all but set-user-ID programs.
+        // Before Linux 5.8, which judges by the real ids only: they are the effective ones in all
+        // but set-user-ID programs.
         Err(Errno::ENOSYS | Errno::EPERM) => {
             let link = Link::new(fd);
             // SAFETY: as above.
@@ -330,7 +341,8 @@ pub(crate) fn seek(fd: i32, offset: u64, whence: u32) -> Result<u64> {
     Ok(unsafe { syscall::call(nr::LSEEK, arguments) }? as u64)
 }
 
-/// The next entries of a directory, as many as `into` has room for; none at the end (getdents64(2)).
+/// The next entries of a directory, as many as `into` has room for; none at the end
+/// (getdents64(2)).
 pub(super) fn list(fd: i32, into: &mut Vec<u8>) -> Result<()> {
     into.clear();
     let arguments = [fd as usize, into.as_mut_ptr() as usize, into.capacity()];

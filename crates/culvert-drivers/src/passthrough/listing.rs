@@ -1,4 +1,5 @@
-//! Directories listed by the driver itself, for those who do not have the kernel's descriptor on them.
+//! Directories listed by the driver itself, for those who do not have the kernel's descriptor on
+//! them.
 
 use super::filesystem::PassthroughFs;
 use super::kernel::kind;
@@ -8,8 +9,8 @@ use alloc::vec::Vec;
 use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
 
 impl PassthroughFs {
-    /// Lists the directory `object`, which is `dir`, from `from` on: by a description of its own, or, where it may not be read any more, by that of
-    /// who holds it.
+    /// Lists the directory `object`, which is `dir`, from `from` on: by a description of its own,
+    /// or, where it may not be read any more, by that of who holds it.
     pub(super) fn list(
         &self,
         dir: Node,
@@ -49,7 +50,8 @@ impl PassthroughFs {
     }
 }
 
-/// Calls `visit` with the entries of directory `fd` from `from` on, without `.` and `..`, until it returns false. By a description of its own.
+/// Calls `visit` with the entries of directory `fd` from `from` on, without `.` and `..`, until it
+/// returns false. By a description of its own.
 pub(super) fn entries(
     fd: i32,
     from: u64,
@@ -78,7 +80,8 @@ fn entries_of(fd: i32, from: u64, visit: &mut dyn FnMut(&Record, &[u8]) -> bool)
             if is_dots(name) {
                 continue;
             }
-            // Some file systems list `.` and `..` anywhere (ext4: by hashes). Who has the entry before them has them too, so that the end is where it is natively.
+            // Some file systems list `.` and `..` anywhere (ext4: by hashes). Who has the entry
+            // before them has them too, so that the end is where it is natively.
             while let Some((dots, _, after)) = split(rest).filter(|found| is_dots(found.1)) {
                 record.next = dots.next;
                 rest = after;

@@ -1,7 +1,8 @@
 //! A directory, as it is.
 //!
-//! The mount *is* the source: names, inodes, owners and times are its own, and the kernel itself judges what the caller may do. Files are handed
-//! out as the kernel's own descriptors. With the option `driven` the same files are served by calls into the driver instead.
+//! The mount *is* the source: names, inodes, owners and times are its own, and the kernel itself
+//! judges what the caller may do. Files are handed out as the kernel's own descriptors. With the
+//! option `driven` the same files are served by calls into the driver instead.
 //!
 //! ```text
 //! prepare:  source -> checked directory and its identity (device, inode)

@@ -1,12 +1,14 @@
 //! The nodes that the transport knows, each with a descriptor on what it is.
 //!
-//! A node is the inode's own number; on another device than the root's, where the same numbers come again, one mixed from both. While a node is in the table
-//! its descriptor keeps the inode from being freed, so device and inode name it and nothing else.
+//! A node is the inode's own number; on another device than the root's, where the same numbers come
+//! again, one mixed from both. While a node is in the table its descriptor keeps the inode from
+//! being freed, so device and inode name it and nothing else.
 //!
 //! Where there may be more nodes than descriptors, some have none for the time being (`closed`).
 //!
-//! A child of vfork(2) shares this memory but not the descriptors: what it opens is entered for its table of descriptors, and what others opened it may
-//! use where its copy of the table has it, which is looked at each time.
+//! A child of vfork(2) shares this memory but not the descriptors: what it opens is entered for its
+//! table of descriptors, and what others opened it may use where its copy of the table has it,
+//! which is looked at each time.
 
 use super::closed::{Closed, Closing, birth};
 use super::kernel::{self, Name, identity, kind};
@@ -32,13 +34,15 @@ pub(super) struct Nodes {
     book: Option<&'static dyn NodeBook>,
     /// None: all nodes have descriptors.
     closing: Option<Closing>,
-    /// Some are opened again by names: all where there are no handles, else what is on other mounts below the root.
+    /// Some are opened again by names: all where there are no handles, else what is on other mounts
+    /// below the root.
     by_names: AtomicBool,
     table: Mutex<Table>,
 }
 
 impl Nodes {
-    /// The nodes below the directory `root`; those in `book` are known already. `limit`: how many may have a descriptor.
+    /// The nodes below the directory `root`; those in `book` are known already. `limit`: how many
+    /// may have a descriptor.
     pub fn new(
         root: Descriptor,
         keeper: Keeper,
@@ -74,7 +78,8 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// Descriptor `fd` of the process before this one, which was `node`. One that nobody refers to, or that is something else, is closed.
+    /// Descriptor `fd` of the process before this one, which was `node`. One that nobody refers to,
+    /// or that is something else, is closed.
     fn take_over(&self, fd: i32, node: Node, references: u64) {
         let descriptor = Descriptor::from_raw(fd);
         let usable = kernel::status(fd, None).ok().and_then(|status| {
@@ -99,7 +104,8 @@ impl Nodes {
         self.table.lock().insert(key, Arc::new(object), count);
     }
 
-    /// `node`, for which the server before this one had no descriptor; unless it has one after all: that server died between the two.
+    /// `node`, for which the server before this one had no descriptor; unless it has one after all:
+    /// that server died between the two.
     fn take_over_closed(&self, closed: Closed, node: Node, references: u64) {
         let key = (self.keeper.table(), node);
         let mut table = self.table.lock();
@@ -125,7 +131,8 @@ impl Nodes {
         if device == self.root.1.identity.0 {
             return Node(inode);
         }
-        // One step of splitmix64 for each: numbers of one device never meet each other, and those of two devices hardly.
+        // One step of splitmix64 for each: numbers of one device never meet each other, and those
+        // of two devices hardly.
         Node(mix(mix(device) ^ inode).max(1))
     }
 
@@ -201,7 +208,8 @@ impl Nodes {
         (identity(&status) == parents.identity).then_some((0, node))
     }
 
-    /// The node that `status` describes: its number, unless that belongs to an inode that is gone, which was closed and is still asked for.
+    /// The node that `status` describes: its number, unless that belongs to an inode that is gone,
+    /// which was closed and is still asked for.
     fn node(&self, table: &Table, status: &statx) -> Node {
         let node = self.number(identity(status));
         let known = table.known.get(&(self.keeper.table(), node));
@@ -213,7 +221,8 @@ impl Nodes {
         }
     }
 
-    /// The directory and the name of `place`, where what `status` describes is opened again by them.
+    /// The directory and the name of `place`, where what `status` describes is opened again by
+    /// them.
     fn name_needed<'a>(&self, status: &statx, place: Option<Place<'a>>) -> Option<Place<'a>> {
         let closing = self.closing.as_ref()?;
         let place = place.filter(|_| !closing.has_handle(status))?;
@@ -232,10 +241,12 @@ impl Nodes {
         Moment(self.table.lock().entered)
     }
 
-    /// One more reference on the node that `status` describes, should it be known. It was seen in `place`, if in any.
+    /// One more reference on the node that `status` describes, should it be known. It was seen in
+    /// `place`, if in any.
     ///
-    /// `status` was asked for after `asked`: one that came into the table since then is not taken for it. What was asked about may be gone, and another file have
-    /// the inode's number; what was in the table already has kept its inode, or is compared with it when it is opened again.
+    /// `status` was asked for after `asked`: one that came into the table since then is not taken
+    /// for it. What was asked about may be gone, and another file have the inode's number; what was
+    /// in the table already has kept its inode, or is compared with it when it is opened again.
     pub fn refer(&self, status: &statx, asked: Moment, place: Option<Place<'_>>) -> Option<Node> {
         let mut table = self.table.lock();
         let node = self.node(&table, status);
@@ -248,7 +259,8 @@ impl Nodes {
         if found.identity() != identity(status) || found.entered > asked.0 {
             return None;
         }
-        // It may be another file by now where files have no time of birth: what is opened for the question tells.
+        // It may be another file by now where files have no time of birth: what is opened for the
+        // question tells.
         if matches!(&found.state, State::Closed(closed) if closed.birth == 0) {
             return None;
         }
@@ -260,7 +272,8 @@ impl Nodes {
         Some(node)
     }
 
-    /// The node of what `descriptor` is, which `status` describes, with one reference. It was found in `place`, if in any.
+    /// The node of what `descriptor` is, which `status` describes, with one reference. It was found
+    /// in `place`, if in any.
     pub fn insert(
         &self,
         descriptor: Descriptor,
@@ -308,7 +321,8 @@ impl Nodes {
         Ok(node)
     }
 
-    /// What `descriptor` is, kept for good: the transport knows it from another process, and will not give back what it never got.
+    /// What `descriptor` is, kept for good: the transport knows it from another process, and will
+    /// not give back what it never got.
     pub fn keep(&self, descriptor: Descriptor, status: &statx) -> Result<Arc<Object>> {
         let node = self.add(descriptor, status, None, |known| known.pins += 1)?;
         self.get(node)
@@ -333,8 +347,9 @@ impl Nodes {
         Ok(parent)
     }
 
-    /// Opens what `name` in the directory `dir` leads to, should it be closed, before the name goes: afterwards it may be found by nothing. Nothing to do
-    /// where all nodes are open. The node, which is not closed while the result lives.
+    /// Opens what `name` in the directory `dir` leads to, should it be closed, before the name
+    /// goes: afterwards it may be found by nothing. Nothing to do where all nodes are open. The
+    /// node, which is not closed while the result lives.
     pub fn hold(&self, dir: i32, name: &Name) -> Option<(Node, Arc<Object>)> {
         self.closing.as_ref()?;
         if !self.by_names.load(Relaxed) && self.table.lock().closed() == 0 {
@@ -384,7 +399,8 @@ impl Nodes {
         });
     }
 
-    /// Keeps `node`, and its descriptor, until what is returned is dropped: while a file is open on it.
+    /// Keeps `node`, and its descriptor, until what is returned is dropped: while a file is open on
+    /// it.
     pub fn pin(self: &Arc<Self>, node: Node) -> Pin {
         let key = (self.keeper.table(), node);
         let mut table = self.table.lock();
@@ -422,7 +438,8 @@ fn same(one: (u64, u64), other: (u64, u64)) -> Result<()> {
     Err(Error::because(Errno::EIO, cause))
 }
 
-/// The finaliser of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+/// The finaliser of splitmix64, a bijection (Steele, Lea, Flood: "Fast splittable pseudorandom
+/// number generators", 2014).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -440,7 +457,8 @@ mod tests {
         Descriptor::from_raw(file.into_raw_fd())
     }
 
-    /// Between the question what a name is and the look for its node a file may get the number of the one that was asked about.
+    /// Between the question what a name is and the look for its node a file may get the number of
+    /// the one that was asked about.
     #[test]
     fn what_was_asked_about_is_none_that_came_into_the_table_later() {
         let directory = std::env::temp_dir();

@@ -43,9 +43,11 @@ pub const OPTIONS: &[OptionInfo] = &[
     },
 ];
 
-/// Option that `prepare` adds: the root's device and inode, so that every process of a run finds the same directory or none.
+/// Option that `prepare` adds: the root's device and inode, so that every process of a run finds
+/// the same directory or none.
 pub(super) const IDENTITY: &str = "identity";
-/// Option that the launcher adds when the source is bound over the target by a mount of the kernel's, through which everything then goes.
+/// Option that the launcher adds when the source is bound over the target by a mount of the
+/// kernel's, through which everything then goes.
 pub(super) const BOUND: &str = "bound";
 
 /// The options of one mount, checked.
@@ -70,7 +72,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options of `mount` as the user wrote them; `EINVAL` with what is wrong and what there is.
+    /// The options of `mount` as the user wrote them; `EINVAL` with what is wrong and what there
+    /// is.
     pub fn parse(mount: &Mount) -> Result<Self> {
         crate::check_names(OPTIONS, mount)?;
         Self::travelled(mount)
@@ -114,7 +117,8 @@ impl Options {
     }
 }
 
-/// Whether the kernel could show the same as `mount` by binding its source over its target: nothing is changed by calls or layers.
+/// Whether the kernel could show the same as `mount` by binding its source over its target: nothing
+/// is changed by calls or layers.
 pub fn may_be_bound(mount: &Mount) -> bool {
     mount.driver == "passthrough"
         && mount.option("layer").is_none()
@@ -126,8 +130,9 @@ pub fn set_bound(mount: &mut Mount) {
     mount.options.push((BOUND.into(), Default::default()));
 }
 
-/// Notes that layers lie over `mount`, a passthrough mount: its files are then driven, for on the kernel's own descriptors calls about metadata would pass by
-/// the layers, and tell another `st_dev` than calls by path.
+/// Notes that layers lie over `mount`, a passthrough mount: its files are then driven, for on the
+/// kernel's own descriptors calls about metadata would pass by the layers, and tell another
+/// `st_dev` than calls by path.
 pub(crate) fn set_layered(mount: &mut Mount) {
     if mount.driver == "passthrough" {
         mount.options.push(("driven".into(), Default::default()));

@@ -11,7 +11,8 @@ use alloc::{boxed::Box, string::String};
 use culvert::path::PathAdapter;
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
 
-/// Checks source and options, and returns the mount with the source's identity added. `ENOTDIR` when the source is no directory.
+/// Checks source and options, and returns the mount with the source's identity added. `ENOTDIR`
+/// when the source is no directory.
 pub fn prepare(
     mount: &Mount,
     _environment: &Environment<'_>,
@@ -40,7 +41,8 @@ pub fn prepare(
 /// `X_OK`.
 const SEARCH: u32 = 1;
 
-/// The file system of a mount that [`prepare`] made ready. `EIO` when its source leads to another directory by now.
+/// The file system of a mount that [`prepare`] made ready. `EIO` when its source leads to another
+/// directory by now.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let options = Options::travelled(mount)?;
     let root = root(mount, &options, environment.source)?;

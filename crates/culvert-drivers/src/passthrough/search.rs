@@ -1,8 +1,9 @@
 //! Finding a node by its number alone.
 //!
-//! A process that was started by another one of the run knows of its working directory, and of an open file that a layer drives, only which node
-//! they are. The kernel opens nothing by inode number for ordinary users, so the tree is searched. That happens once for each, and never for trees that
-//! the transport serves by their own descriptors.
+//! A process that was started by another one of the run knows of its working directory, and of an
+//! open file that a layer drives, only which node they are. The kernel opens nothing by inode
+//! number for ordinary users, so the tree is searched. That happens once for each, and never for
+//! trees that the transport serves by their own descriptors.
 
 use super::changes::GONE;
 use super::filesystem::PassthroughFs;

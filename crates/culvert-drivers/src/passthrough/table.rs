@@ -113,7 +113,8 @@ impl Table {
         self.known.len() - self.ring.count
     }
 
-    /// `key` has this object from here on; unless it has one by now. The one that counts; none: it is not known any more.
+    /// `key` has this object from here on; unless it has one by now. The one that counts; none: it
+    /// is not known any more.
     pub fn open(&mut self, key: Key, object: Arc<Object>) -> Option<Arc<Object>> {
         let known = self.known.get_mut(&key)?;
         if let State::Open { object, .. } = &known.state {
@@ -193,7 +194,8 @@ impl Table {
     /// Makes `parent` the directory that `node` keeps.
     pub fn hang(&mut self, node: Key, parent: Option<Key>) {
         let parent = parent.filter(|&parent| parent != node);
-        // What nothing hangs on is above nothing: without the walk up, that a new name in a deep tree would cost each time.
+        // What nothing hangs on is above nothing: without the walk up, that a new name in a deep
+        // tree would cost each time.
         let carries = |known: &Known| known.pins > known.files;
         if let Some(parent) = parent
             && self.known.get(&node).is_some_and(carries)
@@ -211,7 +213,8 @@ impl Table {
         }
     }
 
-    /// What is above `parent` hangs on `node` no longer: others have moved it, and what hangs in a circle is never followed to its end.
+    /// What is above `parent` hangs on `node` no longer: others have moved it, and what hangs in a
+    /// circle is never followed to its end.
     fn loosen(&mut self, node: Key, parent: Key) {
         let mut next = Some(parent);
         while let Some(key) = next {
@@ -229,8 +232,8 @@ impl Table {
         }
     }
 
-    /// `node` was seen as `name` in `dir`; none: in the root. It keeps that directory from here on, unless it is above it: then others have moved both,
-    /// and what was seen is past.
+    /// `node` was seen as `name` in `dir`; none: in the root. It keeps that directory from here on,
+    /// unless it is above it: then others have moved both, and what was seen is past.
     pub fn name(&mut self, node: Key, dir: Option<Key>, name: &[u8]) {
         let Some(known) = self.known.get_mut(&node) else {
             return;
@@ -295,7 +298,8 @@ impl Table {
     }
 }
 
-/// Open nodes in the order in which a clock's hand comes by ("second chance": Corbató, "A paging experiment with the Multics system", 1968).
+/// Open nodes in the order in which a clock's hand comes by ("second chance": Corbató, "A paging
+/// experiment with the Multics system", 1968).
 #[derive(Default)]
 struct Ring {
     places: Vec<Option<Key>>,
@@ -432,7 +436,8 @@ mod tests {
     #[ignore = "takes 2.5 GB"]
     fn ten_million_nodes_in_280_bytes_each() {
         const COUNT: u64 = 10_000_000;
-        // What the first table gives back is the second's, if the allocator keeps it: then the larger of both is seen.
+        // What the first table gives back is the second's, if the allocator keeps it: then the
+        // larger of both is seen.
         let before = resident();
         // As inodes come: one after the other, or from anywhere.
         for (order, step) in [("ascending", 1), ("any", 7_654_321)] {

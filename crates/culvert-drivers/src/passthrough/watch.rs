@@ -1,11 +1,15 @@
-//! Option `watch`: what others change in the source is told to the kernel, which may then believe what it knows for long.
+//! Option `watch`: what others change in the source is told to the kernel, which may then believe
+//! what it knows for long.
 //!
-//! Each file and directory that the kernel has looked up is watched (inotify(7)) for as long as it knows it: a directory for its names, each for its own
-//! attributes and content. The watch begins before the answer's attributes are read, so nothing falls between. What cannot be watched (there are too many, or the
-//! caller may not read it) is believed for a second only ([`FileSystem::is_unobserved`](culvert::FileSystem::is_unobserved)).
+//! Each file and directory that the kernel has looked up is watched (inotify(7)) for as long as it
+//! knows it: a directory for its names, each for its own attributes and content. The watch begins
+//! before the answer's attributes are read, so nothing falls between. What cannot be watched (there
+//! are too many, or the caller may not read it) is believed for a second only
+//! ([`FileSystem::is_unobserved`](culvert::FileSystem::is_unobserved)).
 //!
-//! What is changed through the mount makes events too. Those of names are expected: the kernel has changed its own picture already, and would only lose it. Those of
-//! attributes and content are not told from others'.
+//! What is changed through the mount makes events too. Those of names are expected: the kernel has
+//! changed its own picture already, and would only lose it. Those of attributes and content are not
+//! told from others'.
 
 use super::filesystem::PassthroughFs;
 use super::inotify::{
@@ -24,7 +28,8 @@ use culvert::{
     Change, Entry, Errno, FileKind, FileSystem, Node, Observer, Result, Validity, sync::Mutex,
 };
 
-/// How long is believed what is watched: a day. Not for ever, which would mean that nobody else changes it.
+/// How long is believed what is watched: a day. Not for ever, which would mean that nobody else
+/// changes it.
 pub(super) const WATCHED: Validity = {
     const DAY: u64 = 86_400_000_000_000;
     Validity {
@@ -99,7 +104,8 @@ impl Watch {
                 .is_some_and(|watched| watched.named)
     }
 
-    /// Watches `node`, which has a name in `dir`; whether it was not watched before. `known`: answers about it may be under way.
+    /// Watches `node`, which has a name in `dir`; whether it was not watched before. `known`:
+    /// answers about it may be under way.
     fn add(&self, dir: Node, node: Node, object: &Object, known: bool) -> bool {
         let mut state = self.0.lock();
         let new = state.add(dir, node, object);
@@ -119,11 +125,13 @@ impl Watch {
         }
     }
 
-    /// The kernel forgets `node`; `references` tells of a node what it still has of it, none: that nobody keeps it.
+    /// The kernel forgets `node`; `references` tells of a node what it still has of it, none: that
+    /// nobody keeps it.
     pub fn forgotten(&self, node: Node, references: impl Fn(Node) -> Option<u64>) {
         let mut state = self.0.lock();
         state.retired.insert(node);
-        // Looked up under the lock: who finds it again watches it after this, or has found it before.
+        // Looked up under the lock: who finds it again watches it after this, or has found it
+        // before.
         let (mut gone, mut kept) = (Vec::new(), Vec::new());
         for &node in &state.retired {
             match references(node) {

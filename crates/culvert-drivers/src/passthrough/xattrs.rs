@@ -48,7 +48,8 @@ impl PassthroughFs {
             value.len(),
             flags as usize,
         ];
-        // SAFETY: link and name are NUL-terminated, the value is given with its length; all outlive the call.
+        // SAFETY: link and name are NUL-terminated, the value is given with its length; all outlive
+        // the call.
         let answer = unsafe { syscall::call(nr::SETXATTR, arguments) };
         proc_needed(answer.map(drop).map_err(Into::into))
     }

@@ -11,7 +11,8 @@ use culvert_sys::{nr, syscall};
 pub struct Log(Held);
 
 impl Log {
-    /// Opens `path`, a regular file, for appending; makes it where it is missing, for its owner alone.
+    /// Opens `path`, a regular file, for appending; makes it where it is missing, for its owner
+    /// alone.
     pub fn open(path: &[u8], keeper: Keeper) -> Result<Self> {
         let text = [path, b"\0"].concat();
         let flags = linux::O_WRONLY

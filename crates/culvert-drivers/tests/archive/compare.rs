@@ -31,7 +31,8 @@ impl Keeps {
     };
 }
 
-/// Compares the whole mount with the directory `native`: names, types, modes, owners, times, sizes, links, content; read in odd pieces.
+/// Compares the whole mount with the directory `native`: names, types, modes, owners, times, sizes,
+/// links, content; read in odd pieces.
 pub fn same(fs: &dyn FileSystem, native: &Path, keeps: Keeps) {
     let mut inodes = HashMap::new();
     directory(fs, fs.root(), native, keeps, &mut inodes);

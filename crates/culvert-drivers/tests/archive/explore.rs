@@ -1,4 +1,5 @@
-//! Uses everything of a mount, whatever the archive and its index say. Also used by the fuzz targets.
+//! Uses everything of a mount, whatever the archive and its index say. Also used by the fuzz
+//! targets.
 
 use culvert::mount::Mount;
 use culvert::{Caller, FileKind, FileSystem, Node, OpenFlags, Opened, Sink, Whence};
@@ -46,7 +47,8 @@ pub fn index(archive: &Arc<dyn Bytes>, tolerant: bool) -> Option<Vec<u8>> {
     parts.ok().map(|parts| parts.join())
 }
 
-/// Mounts `archive` with the index `image` and looks at all of it, within bounds. Returns how many entries there were.
+/// Mounts `archive` with the index `image` and looks at all of it, within bounds. Returns how many
+/// entries there were.
 pub fn explore(archive: Arc<dyn Bytes>, image: Vec<u8>) -> Option<usize> {
     let mount = Mount {
         driver: "archive".into(),

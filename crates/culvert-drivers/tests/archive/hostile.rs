@@ -4,7 +4,8 @@ use crate::tools::{Scratch, node, open, paths, prepare, python, read, sh};
 use culvert::Errno;
 use std::fs;
 
-/// Python that can write any header: `raw(name, data, size=None, ...)`, `pax(records)`, `number(n)` in base 256, `write(parts)`.
+/// Python that can write any header: `raw(name, data, size=None, ...)`, `pax(records)`, `number(n)`
+/// in base 256, `write(parts)`.
 const RAW: &str = r#"
 import tarfile
 D, S, L, X = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.XHDTYPE

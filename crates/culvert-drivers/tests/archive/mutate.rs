@@ -1,4 +1,5 @@
-//! Archives and indexes with random damage: whatever happens, it is an error or a tree, never a crash. Seeded, so that a failure comes again.
+//! Archives and indexes with random damage: whatever happens, it is an error or a tree, never a
+//! crash. Seeded, so that a failure comes again.
 
 use crate::explore::{explore, index};
 use crate::tools::{Scratch, python, sh};
@@ -7,7 +8,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// xorshift64* (Marsaglia; Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled").
+/// xorshift64* (Marsaglia; Vigna, "An experimental exploration of Marsaglia's xorshift generators,
+/// scrambled").
 struct Random(u64);
 
 impl Random {

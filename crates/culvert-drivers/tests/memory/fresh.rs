@@ -1,4 +1,5 @@
-//! Sources that let the kernel write: their bytes end up where they belong, however short the kernel stops.
+//! Sources that let the kernel write: their bytes end up where they belong, however short the
+//! kernel stops.
 
 use crate::tools::Run;
 use culvert::{File, OpenFlags, Opened, Result, Source, testing::caller};
@@ -48,7 +49,8 @@ fn what_the_kernel_writes_is_in_the_file() {
     let bytes: Vec<u8> = (0..700_001u32)
         .map(|i| (i * 7 + i / 251) as u8 | 1)
         .collect();
-    // Where to write, into a file of what size: at the start, behind the end, in the middle of a block, across a hole into content.
+    // Where to write, into a file of what size: at the start, behind the end, in the middle of a
+    // block, across a hole into content.
     let places = [
         (0, 0),
         (0, 10_000),

@@ -88,7 +88,8 @@ fn at_the_inode_limit_everything_says_so() {
     run.assert_consistent(&mount);
 }
 
-/// Whoever is in a removed directory may give it attributes, as natively; they go with the directory's number, when that is used again.
+/// Whoever is in a removed directory may give it attributes, as natively; they go with the
+/// directory's number, when that is used again.
 #[test]
 fn what_a_removed_directory_is_given_is_not_lost() {
     let run = Run::new();

@@ -1,4 +1,5 @@
-//! Whole paths in one call: what a process remembers of them never outlives a change, whoever makes it.
+//! Whole paths in one call: what a process remembers of them never outlives a change, whoever makes
+//! it.
 
 use crate::tools::Run;
 use culvert::{

@@ -120,7 +120,8 @@ fn change(fs: &dyn FileSystem, random: &mut Random) {
                         if let Ok(mapped) = &mapped
                             && random.below(4) == 0
                         {
-                            // Others may cut it meanwhile, and a store beyond the end would end this process: which is what this test does anyway.
+                            // Others may cut it meanwhile, and a store beyond the end would end
+                            // this process: which is what this test does anyway.
                             mapped.store(0, b"x");
                         }
                     }

@@ -1,4 +1,5 @@
-//! Random operations on the driver and on the reference of the kit: same results, same state; and the file system stays consistent.
+//! Random operations on the driver and on the reference of the kit: same results, same state; and
+//! the file system stays consistent.
 
 use crate::tools::{Mapped, Run};
 use culvert::{
@@ -153,7 +154,8 @@ impl World<'_> {
                 self.both("xattr", |fs, other| {
                     let found = fs.lookup(&me, dir(at, other), &old)?.attributes;
                     let node = found.node;
-                    // Of a link the kernel, and so the driver, says EPERM, which the reference does not.
+                    // Of a link the kernel, and so the driver, says EPERM, which the reference does
+                    // not.
                     match remove && found.kind != FileKind::Symlink {
                         true => fs.remove_xattr(&me, node, key.as_bytes()),
                         false => fs.set_xattr(&me, node, key.as_bytes(), &value, flags),

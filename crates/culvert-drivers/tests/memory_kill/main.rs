@@ -1,10 +1,13 @@
 //! kill -9 at any store: the file system in shared memory stays consistent.
 //!
-//! A process that has the driver does one operation, stepped by instructions. Behind each of its stores into the shared file the file is copied: the
-//! copy is what a process killed there leaves behind, as nobody alive holds a lock on it. Another user opens the copy, which recovers it, finds the tree as
-//! it was before the operation or as it is after it, nothing lost and nothing twice, and can work with it.
+//! A process that has the driver does one operation, stepped by instructions. Behind each of its
+//! stores into the shared file the file is copied: the copy is what a process killed there leaves
+//! behind, as nobody alive holds a lock on it. Another user opens the copy, which recovers it,
+//! finds the tree as it was before the operation or as it is after it, nothing lost and nothing
+//! twice, and can work with it.
 //!
-//! `cargo test -p culvert-drivers --test memory_kill -- WORD...` takes the operations whose names hold one of the words.
+//! `cargo test -p culvert-drivers --test memory_kill -- WORD...` takes the operations whose names
+//! hold one of the words.
 
 mod operations;
 mod stepper;
@@ -66,7 +69,8 @@ fn files_of(image: &Path) -> PathBuf {
     path.into()
 }
 
-/// Makes `copy` what `image` is, with all that lies beside it: false while the stepped process looks whether somebody has one of the files open, which is no store.
+/// Makes `copy` what `image` is, with all that lies beside it: false while the stepped process
+/// looks whether somebody has one of the files open, which is no store.
 fn copy_all(image: &Path, copy: &Path) -> bool {
     const O_NONBLOCK: i32 = 0o4000;
     std::fs::copy(image, copy).expect("there is room for a copy");
@@ -103,7 +107,8 @@ fn image(place: &Path, operation: &Operation) -> PathBuf {
     image
 }
 
-/// What is wrong with the image at `path`, of which the tree may be one of `states`, or lie between two that follow each other.
+/// What is wrong with the image at `path`, of which the tree may be one of `states`, or lie between
+/// two that follow each other.
 fn wrong(path: &Path, states: &[tree::Tree], partial: bool) -> Option<String> {
     let checked = |when: &str| match culvert_drivers::memory::check(&bytes(path)) {
         Ok(found) if found.is_empty() => None,

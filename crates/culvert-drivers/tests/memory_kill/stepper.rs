@@ -1,4 +1,5 @@
-//! Runs a piece of code in another process, one instruction at a time, and stops behind every store into a shared file (ptrace(2)).
+//! Runs a piece of code in another process, one instruction at a time, and stops behind every store
+//! into a shared file (ptrace(2)).
 
 use culvert_sys::{Errno, nr, syscall};
 use iced_x86::{
@@ -80,7 +81,8 @@ pub struct Stepped {
     ended: bool,
 }
 
-/// One in so many steps of string instructions counts: a prime, so that blocks are met at different places.
+/// One in so many steps of string instructions counts: a prime, so that blocks are met at different
+/// places.
 const REPEATS: u64 = 509;
 
 /// How it went on.
@@ -93,7 +95,8 @@ pub enum Step {
 }
 
 fn call(number: usize, arguments: [usize; 4]) -> Result<usize, Errno> {
-    // SAFETY: ptrace, wait4, kill and fork on processes of this test, with buffers that outlive the calls.
+    // SAFETY: ptrace, wait4, kill and fork on processes of this test, with buffers that outlive the
+    // calls.
     unsafe { syscall::call(number, arguments) }
 }
 
@@ -104,8 +107,8 @@ fn stop() {
 }
 
 impl Stepped {
-    /// Forks a process that does `prepare`, and waits in front of what that returns. The caller has no other threads. `file` is part of the name of the
-    /// shared file as /proc/PID/maps shows it.
+    /// Forks a process that does `prepare`, and waits in front of what that returns. The caller has
+    /// no other threads. `file` is part of the name of the shared file as /proc/PID/maps shows it.
     pub fn start<F: FnOnce()>(file: &str, prepare: impl FnOnce() -> F) -> Self {
         let process = call(nr::FORK, [0; 4]).expect("fork");
         if process == 0 {
@@ -132,7 +135,8 @@ impl Stepped {
         stepped
     }
 
-    /// Waits for the process to stop, and returns by which signal. Panics when it has ended instead.
+    /// Waits for the process to stop, and returns by which signal. Panics when it has ended
+    /// instead.
     fn wait(&mut self) -> u32 {
         let mut status = 0u32;
         let place = &raw mut status as usize;
@@ -199,12 +203,14 @@ impl Stepped {
         registers
     }
 
-    /// What the instruction at `address` changes. The process is a fork of this one: its code is ours.
+    /// What the instruction at `address` changes. The process is a fork of this one: its code is
+    /// ours.
     fn effect(&mut self, address: u64) -> Effect {
         if let Some(known) = self.known.get(&address) {
             return known.clone();
         }
-        // SAFETY: code that the fork executes is mapped readable here, and 15 bytes behind it: no function ends at the end of its mapping.
+        // SAFETY: code that the fork executes is mapped readable here, and 15 bytes behind it: no
+        // function ends at the end of its mapping.
         let code = unsafe { std::slice::from_raw_parts(address as *const u8, 15) };
         let mut instruction = Instruction::default();
         Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode_out(&mut instruction);

@@ -99,8 +99,9 @@ fn bytes(file: &dyn File, size: u64) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Whether `now` is `before` or `after` an operation; with `partial`, also what lies between them in the content of files: for each byte, and for
-/// the size, the one or the other. Else what is wrong.
+/// Whether `now` is `before` or `after` an operation; with `partial`, also what lies between them
+/// in the content of files: for each byte, and for the size, the one or the other. Else what is
+/// wrong.
 pub fn is_between(
     before: &Tree,
     now: &Tree,

@@ -1,4 +1,5 @@
-//! More nodes than descriptors: what was not used for long is closed, and opened again by its handle or by its name.
+//! More nodes than descriptors: what was not used for long is closed, and opened again by its
+//! handle or by its name.
 
 use crate::tools::{PLACES, Scratch, caller, find, mount, root};
 use culvert::{Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags};

@@ -1,5 +1,6 @@
-//! Memory for code inside hooks, which must not come from the program's malloc: that may be locked by the very thread that made the call, or by one
-//! that waits for all hooks to end because it forks.
+//! Memory for code inside hooks, which must not come from the program's malloc: that may be locked
+//! by the very thread that made the call, or by one that waits for all hooks to end because it
+//! forks.
 
 use core::{
     alloc::{GlobalAlloc, Layout},
@@ -35,7 +36,8 @@ fn class(layout: Layout) -> usize {
         .trailing_zeros() as usize
 }
 
-// SAFETY: a block is on its list or with its owner, never both; the lock lets one thread in at a time; blocks are aligned to their size.
+// SAFETY: a block is on its list or with its owner, never both; the lock lets one thread in at a
+// time; blocks are aligned to their size.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let class = class(layout);

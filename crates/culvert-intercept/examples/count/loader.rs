@@ -1,4 +1,5 @@
-//! Loads a program into this process as the kernel's execve would (`fs/binfmt_elf.c`), and its interpreter; starts it on a fresh stack.
+//! Loads a program into this process as the kernel's execve would (`fs/binfmt_elf.c`), and its
+//! interpreter; starts it on a fresh stack.
 
 use culvert_intercept::user;
 use culvert_sys::{Errno, nr, syscall};
@@ -30,8 +31,8 @@ impl Program {
     }
 }
 
-/// Whether the file at the program's address `path` is an executable that [`load`] understands: 64-bit ELF or a script, and readable. To be called in
-/// a hook.
+/// Whether the file at the program's address `path` is an executable that [`load`] understands:
+/// 64-bit ELF or a script, and readable. To be called in a hook.
 pub fn can_load(path: usize) -> bool {
     let mut head = [0u8; 5];
     // SAFETY: reads into an array.
@@ -67,7 +68,8 @@ pub fn real_path(path: &CStr) -> CString {
         .unwrap_or_else(|| path.to_owned())
 }
 
-/// The handlers and the stack that Rust's standard library has set up for itself are not the program's.
+/// The handlers and the stack that Rust's standard library has set up for itself are not the
+/// program's.
 pub fn forget_signals() {
     const SIGBUS: usize = 7;
     const SIGSEGV: usize = 11;
@@ -163,7 +165,8 @@ fn map(path: &CStr, bytes: &[u8]) -> Result<Mapped, String> {
         .unwrap_or(0);
     let errno = |errno: Errno| errno.to_string();
     let mut base = 0;
-    // SAFETY: fresh memory, except that a program with fixed addresses takes those; the kernel would have done the same.
+    // SAFETY: fresh memory, except that a program with fixed addresses takes those; the kernel
+    // would have done the same.
     unsafe {
         if number::<2>(bytes, 16) as u16 == ET_DYN {
             base = syscall::call(nr::MMAP, [0, end - start, 0, 0x22, usize::MAX, 0])

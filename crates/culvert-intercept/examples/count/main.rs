@@ -4,8 +4,9 @@
 //! cargo run --release -p culvert-intercept --example count -- ls -l
 //! ```
 //!
-//! The command is loaded into this very process (`loader`) after the engine, so its dynamic linker is patched before it runs its first instruction, and
-//! statically linked programs are counted as well. An execve is turned into one of this program, which loads the new one in the same way.
+//! The command is loaded into this very process (`loader`) after the engine, so its dynamic linker
+//! is patched before it runs its first instruction, and statically linked programs are counted as
+//! well. An execve is turned into one of this program, which loads the new one in the same way.
 
 mod heap;
 mod loader;
@@ -19,9 +20,11 @@ use std::{ffi::CString, os::unix::ffi::OsStringExt, process::exit, sync::OnceLoc
 static HEAP: heap::Heap = heap::Heap::new();
 
 const NUMBERS: usize = 512;
-/// The word that tells this program that it was started in place of another one; the descriptor of the counters follows.
+/// The word that tells this program that it was started in place of another one; the descriptor of
+/// the counters follows.
 const INSTEAD: &[u8] = b"--counting-instead";
-/// Where the counters' descriptor is kept, out of the program's way; the next one is standard error, which programs may close.
+/// Where the counters' descriptor is kept, out of the program's way; the next one is standard
+/// error, which programs may close.
 const HIGH: usize = 700;
 
 /// Counters, in memory that all processes share.
@@ -76,7 +79,8 @@ fn program() -> &'static [u8] {
     PROGRAM.get().map_or(&[], |path| path.as_bytes())
 }
 
-/// `path args...` becomes `count --counting-instead DESCRIPTOR path args...`; what cannot be executed fails as it would.
+/// `path args...` becomes `count --counting-instead DESCRIPTOR path args...`; what cannot be
+/// executed fails as it would.
 fn exec(call: &Call) -> Outcome {
     const X_OK: usize = 1;
     let [mut path, args, environment, ..] = call.args;

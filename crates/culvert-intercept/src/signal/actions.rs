@@ -1,4 +1,5 @@
-//! What the program wants done with each signal (rt_sigaction), and what the kernel is told instead.
+//! What the program wants done with each signal (rt_sigaction), and what the kernel is told
+//! instead.
 
 use super::{NEEDED, SIGKILL, SIGSTOP, bit, handler};
 use crate::{thread::ThreadBlock, user};
@@ -19,7 +20,8 @@ const SA_ONSTACK: u64 = 0x0800_0000;
 const SA_RESTART: u64 = 0x1000_0000;
 const SA_NODEFER: u64 = 0x4000_0000;
 pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
-/// `UAPI_SA_FLAGS` of `include/linux/signal_types.h`, NOCLDSTOP, NOCLDWAIT and EXPOSE_TAGBITS besides those above; the kernel drops all others.
+/// `UAPI_SA_FLAGS` of `include/linux/signal_types.h`, NOCLDSTOP, NOCLDWAIT and EXPOSE_TAGBITS
+/// besides those above; the kernel drops all others.
 const SA_KNOWN: u64 =
     1 | 2 | SA_SIGINFO | 0x800 | SA_RESTORER | SA_ONSTACK | SA_RESTART | SA_NODEFER | SA_RESETHAND;
 
@@ -60,7 +62,8 @@ impl Disposition {
     }
 }
 
-/// An action that signal handlers read while other threads change it: a sequence lock, odd during a change.
+/// An action that signal handlers read while other threads change it: a sequence lock, odd during a
+/// change.
 struct Entry {
     sequence: AtomicUsize,
     handler: AtomicUsize,
@@ -97,7 +100,8 @@ impl Entry {
         }
     }
 
-    /// Only under the table's lock, in a hook, so that no handler of the same thread can read meanwhile.
+    /// Only under the table's lock, in a hook, so that no handler of the same thread can read
+    /// meanwhile.
     fn set(&self, action: &Action) {
         let sequence = self.sequence.load(Relaxed);
         self.sequence.store(sequence + 1, Relaxed);
@@ -118,7 +122,8 @@ pub(crate) struct Actions {
 
 /// Those of the process that the engine was installed in, or forked from it.
 static PROCESS: Actions = Actions::new();
-/// The table that threads without a block use: [`PROCESS`], or in a child of a vfork child the copy it began with.
+/// The table that threads without a block use: [`PROCESS`], or in a child of a vfork child the copy
+/// it began with.
 static CURRENT: AtomicPtr<Actions> = AtomicPtr::new(null_mut());
 
 impl Actions {
@@ -145,8 +150,9 @@ impl Actions {
             handler: SIG_DFL,
             ..self.get(signal)
         };
-        // From a signal handler, outside hooks, so the lock might be held by a thread that waits for this one; two writers at once are
-        // two signals of one number at once, and both write the same.
+        // From a signal handler, outside hooks, so the lock might be held by a thread that waits
+        // for this one; two writers at once are two signals of one number at once, and both write
+        // the same.
         self.entries[signal].set(&action);
         tell_kernel(signal, &action);
     }
@@ -178,7 +184,8 @@ impl Actions {
         }
     }
 
-    /// rt_sigaction(2) as the kernel would do it (`SYSCALL_DEFINE4(rt_sigaction)`, `do_sigaction`): read, change, then write the old action.
+    /// rt_sigaction(2) as the kernel would do it (`SYSCALL_DEFINE4(rt_sigaction)`, `do_sigaction`):
+    /// read, change, then write the old action.
     pub(crate) fn sigaction(&self, args: &[usize; 6]) -> Result<(), Errno> {
         let [signal, new, old, size, ..] = *args;
         let signal = signal as u32 as usize;
@@ -203,7 +210,8 @@ impl Actions {
             if let Some(mut new) = new {
                 new.flags &= SA_KNOWN;
                 new.mask &= !(bit(SIGKILL) | bit(SIGSTOP));
-                // Whoever comes between the two finds a handler to call, or one that says "default" or "ignore".
+                // Whoever comes between the two finds a handler to call, or one that says "default"
+                // or "ignore".
                 if Disposition::of(new.handler) == Disposition::Handler {
                     self.entries[signal].set(&new);
                     tell_kernel(signal, &new);
@@ -238,7 +246,8 @@ fn tell_kernel(signal: usize, action: &Action) {
     let translated = match Disposition::of(action.handler) {
         Disposition::Handler => Action {
             handler: handler::address(),
-            // A needed signal must arrive from within its own handler too: that may make a call with a bad pointer.
+            // A needed signal must arrive from within its own handler too: that may make a call
+            // with a bad pointer.
             flags: (action.flags & !SA_RESETHAND)
                 | SA_SIGINFO
                 | SA_RESTORER

@@ -1,8 +1,9 @@
 //! The alternate signal stack (sigaltstack(2)).
 //!
-//! The kernel puts a frame at the top of the alternate stack unless the stack pointer lies in it already. Inside a hook it lies on the hook stack; so, when the
-//! program is on its alternate stack (it calls read() from a handler, say), a second signal would overwrite the frames of the first. For the duration
-//! of such a hook the alternate stack is taken from the kernel.
+//! The kernel puts a frame at the top of the alternate stack unless the stack pointer lies in it
+//! already. Inside a hook it lies on the hook stack; so, when the program is on its alternate stack
+//! (it calls read() from a handler, say), a second signal would overwrite the frames of the first.
+//! For the duration of such a hook the alternate stack is taken from the kernel.
 
 use super::{context::AlternateStack, deliver};
 use crate::{
@@ -47,7 +48,8 @@ pub(crate) fn adopt_alternate_stack(block: &ThreadBlock) {
     remember(block, &get());
 }
 
-/// The program calls sigaltstack(`new`): remember it. The call itself is executed natively, as the kernel looks at the stack pointer.
+/// The program calls sigaltstack(`new`): remember it. The call itself is executed natively, as the
+/// kernel looks at the stack pointer.
 pub(crate) fn note(block: &ThreadBlock, new: usize) {
     // SAFETY: the thread's own frame.
     let frame = unsafe { &*block.frame.get() };
@@ -60,7 +62,8 @@ pub(crate) fn note(block: &ThreadBlock, new: usize) {
     }
 }
 
-/// The hook was entered on the alternate stack, with all signals blocked: take it from the kernel, then let signals in again.
+/// The hook was entered on the alternate stack, with all signals blocked: take it from the kernel,
+/// then let signals in again.
 #[cold]
 pub(crate) fn take_away(block: &ThreadBlock) {
     // SAFETY: the thread's own frame.

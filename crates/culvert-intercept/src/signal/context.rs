@@ -1,4 +1,5 @@
-//! The interrupted registers as the kernel lays them on the stack (`struct ucontext`, `struct sigcontext_64` of `arch/x86/include/uapi/asm/sigcontext.h`).
+//! The interrupted registers as the kernel lays them on the stack (`struct ucontext`, `struct
+//! sigcontext_64` of `arch/x86/include/uapi/asm/sigcontext.h`).
 
 use crate::{
     entry, thread,
@@ -51,7 +52,8 @@ pub(crate) struct Context {
 
 const _: () = assert!(core::mem::offset_of!(Context, mask) == 296);
 
-/// What a context shows when the program's registers are in the frame of its thread ([`BOUNDARY`](crate::thread::BOUNDARY)).
+/// What a context shows when the program's registers are in the frame of its thread
+/// ([`BOUNDARY`](crate::thread::BOUNDARY)).
 pub(crate) enum Boundary {
     /// The call is done; rax is this.
     Done(isize),
@@ -59,7 +61,8 @@ pub(crate) enum Boundary {
     Before,
 }
 
-/// Whether an interruption at `rip` with the state BOUNDARY is one at the boundary itself; `None` inside a signal handler of the engine on top of it.
+/// Whether an interruption at `rip` with the state BOUNDARY is one at the boundary itself; `None`
+/// inside a signal handler of the engine on top of it.
 pub(crate) fn boundary(block: &ThreadBlock, context: &Context) -> Option<Boundary> {
     let rip = context.rip;
     if (entry::boundary_done()..entry::boundary_end()).contains(&rip) {
@@ -123,7 +126,8 @@ fn arithmetic_flags(saved: usize) -> usize {
     (saved >> 8 & 0xd5) | (saved & 1) << 11
 }
 
-/// A signal outside hooks, but in the first or last instructions of the engine: the context becomes that of the program at its site.
+/// A signal outside hooks, but in the first or last instructions of the engine: the context becomes
+/// that of the program at its site.
 pub(crate) fn step_out(context: &mut Context) {
     let rip = context.rip;
     if (entry::exit_done()..entry::exit_end()).contains(&rip) {

@@ -18,7 +18,8 @@ pub(crate) enum Restart {
     Always,
 }
 
-/// Blocks all signals, raises the recorded ones again, gives back the alternate stack. The assembly then restores `mask`.
+/// Blocks all signals, raises the recorded ones again, gives back the alternate stack. The assembly
+/// then restores `mask`.
 pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
     let before = set_mask(!0);
     // SAFETY: all signals are blocked, and the thread is here; nobody else touches the frame.
@@ -60,7 +61,8 @@ pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
     block.pending().store(0, Relaxed);
 }
 
-/// Raises what was recorded on top of a handler that met the program at the boundary; the mask becomes the one of that handler.
+/// Raises what was recorded on top of a handler that met the program at the boundary; the mask
+/// becomes the one of that handler.
 pub(crate) fn on_top(block: &ThreadBlock) {
     set_mask(!0);
     // SAFETY: as in `deliver`.
@@ -81,7 +83,8 @@ fn raise_all(block: &ThreadBlock) {
 
 /// Sends this thread the signal with the information it came with.
 pub(crate) fn raise(information: &Information) {
-    // SAFETY: numbers, and a siginfo that outlives the call. A thread may send itself any code (`do_rt_tgsigqueueinfo`).
+    // SAFETY: numbers, and a siginfo that outlives the call. A thread may send itself any code
+    // (`do_rt_tgsigqueueinfo`).
     unsafe {
         let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
         let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;

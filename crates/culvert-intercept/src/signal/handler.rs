@@ -45,13 +45,15 @@ impl Information {
         self.rest[0] as u32
     }
 
-    /// Raised by the kernel for an instruction, not sent by anybody (`SI_FROMUSER` of `include/linux/signal_types.h`).
+    /// Raised by the kernel for an instruction, not sent by anybody (`SI_FROMUSER` of
+    /// `include/linux/signal_types.h`).
     fn is_fault(&self) -> bool {
         self.code > 0
     }
 }
 
-/// How many signals can come before the first one's return blocks all others: those that were delivered at the same moment.
+/// How many signals can come before the first one's return blocks all others: those that were
+/// delivered at the same moment.
 const CAPACITY: usize = 32;
 
 /// Signals that came while a hook was running.
@@ -68,7 +70,8 @@ impl Recorded {
         }
     }
 
-    /// Adds one. A handler may be interrupted here by another, which takes the next place and is done before.
+    /// Adds one. A handler may be interrupted here by another, which takes the next place and is
+    /// done before.
     fn add(&self, information: &Information) {
         let place = self.count.fetch_add(1, Relaxed);
         if place < CAPACITY {
@@ -180,7 +183,8 @@ extern "C" fn on_signal(
     run(block, signal, information, context, fault)
 }
 
-/// A fault that is the engine's own business: in a user copy, at a `ud2` site, at a GS base that is not ours.
+/// A fault that is the engine's own business: in a user copy, at a `ud2` site, at a GS base that is
+/// not ours.
 fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bool {
     if signal == SIGILL {
         // A site too short for a jump: go where its stub would have gone.
@@ -210,8 +214,9 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
 
 /// The block of the thread that was interrupted; `None` when it has none.
 fn interrupted(context: &Context) -> Option<&'static ThreadBlock> {
-    // A new thread starts with its maker's GS base, its own block being in r9. Signals delivered at the same moment lie on top of each other:
-    // the upper one interrupts the first instruction of this handler, whose third argument is the lower context.
+    // A new thread starts with its maker's GS base, its own block being in r9. Signals delivered at
+    // the same moment lie on top of each other: the upper one interrupts the first instruction of
+    // this handler, whose third argument is the lower context.
     let mut context = context;
     while context.rip == address() {
         // SAFETY: at its first instruction the handler's arguments are as the kernel set them.
@@ -243,13 +248,15 @@ fn inside(
     0
 }
 
-/// A signal inside a hook: for later. Everything asynchronous is blocked from the return of this handler on.
+/// A signal inside a hook: for later. Everything asynchronous is blocked from the return of this
+/// handler on.
 fn record(block: &ThreadBlock, information: &Information, context: &mut Context) {
     // SAFETY: only handlers of this thread write here; the values are plain.
     unsafe {
         (*block.recorded.get()).add(information);
         let mask = &raw mut (*block.frame.get()).mask;
-        // A handler that interrupted another handler sees a larger mask, so the intersection of all is the program's own.
+        // A handler that interrupted another handler sees a larger mask, so the intersection of all
+        // is the program's own.
         *mask = if block.pending().load(Relaxed) & SIGNALS == 0 {
             context.mask
         } else {
@@ -270,7 +277,8 @@ fn record(block: &ThreadBlock, information: &Information, context: &mut Context)
     }
 }
 
-/// The signal has met the program at the boundary. Others that interrupted this handler before the thread was outside were recorded.
+/// The signal has met the program at the boundary. Others that interrupted this handler before the
+/// thread was outside were recorded.
 fn after_boundary(
     block: &ThreadBlock,
     signal: usize,

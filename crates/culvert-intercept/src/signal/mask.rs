@@ -1,4 +1,5 @@
-//! SIGSEGV, SIGBUS and SIGILL in signal masks: never blocked in the kernel, but the program reads back what it has set.
+//! SIGSEGV, SIGBUS and SIGILL in signal masks: never blocked in the kernel, but the program reads
+//! back what it has set.
 
 use super::{NEEDED, SIGBUS, SIGILL, SIGSEGV, bit, deliver, handler::Information};
 use crate::{Outcome, dispatch::Verdict, thread::ThreadBlock, user, wait};

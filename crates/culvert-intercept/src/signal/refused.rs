@@ -1,7 +1,9 @@
-//! SIGSYS for calls that a seccomp filter refuses (SECCOMP_RET_TRAP): what the program's handler sees is what it would see natively.
+//! SIGSYS for calls that a seccomp filter refuses (SECCOMP_RET_TRAP): what the program's handler
+//! sees is what it would see natively.
 //!
-//! si_call_addr and rip are behind the program's own instruction, rax holds the number, the other registers are the program's: Chromium's handler compares
-//! them, makes up the call's result, and puts it into rax of the context.
+//! si_call_addr and rip are behind the program's own instruction, rax holds the number, the other
+//! registers are the program's: Chromium's handler compares them, makes up the call's result, and
+//! puts it into rax of the context.
 
 use super::{SIGSYS, context::Context, handler::Information};
 use crate::{
@@ -41,8 +43,9 @@ pub(super) fn is_refusal(signal: usize, information: &Information) -> bool {
     signal == SIGSYS && information.code == SYS_SECCOMP
 }
 
-/// In a hook: the engine's own call fails. Whether it is the program's, whose SIGSYS is to come at the end of the hook: where filters are known that
-/// one was allowed, and the program never made the others.
+/// In a hook: the engine's own call fails. Whether it is the program's, whose SIGSYS is to come at
+/// the end of the hook: where filters are known that one was allowed, and the program never made
+/// the others.
 pub(super) fn is_the_programs(
     block: &ThreadBlock,
     information: &mut Information,
@@ -69,7 +72,8 @@ pub(super) fn from_engine(block: &ThreadBlock, information: &mut Information) {
     information.address = unsafe { (*(*block.frame.get()).record).behind() };
 }
 
-/// The context is the program's. Where its instruction was moved, the context shows where it was, and is put right when the handler returns.
+/// The context is the program's. Where its instruction was moved, the context shows where it was,
+/// and is put right when the handler returns.
 pub(super) fn show(information: &mut Information, context: &mut Context) {
     let Some(record) = registry::moved_to(context.rip) else {
         return;
@@ -77,7 +81,8 @@ pub(super) fn show(information: &mut Information, context: &mut Context) {
     context.rip = record.behind();
     context.rcx = context.rip;
     information.address = context.rip;
-    // SAFETY: `struct rt_sigframe` (arch/x86/include/asm/sigframe.h): the restorer stands right below the context.
+    // SAFETY: `struct rt_sigframe` (arch/x86/include/asm/sigframe.h): the restorer stands right
+    // below the context.
     unsafe {
         core::ptr::from_mut(context)
             .cast::<usize>()

@@ -1,5 +1,6 @@
-//! The functions that compiled code calls for moving memory, in baseline instructions, as they are in a freestanding library. A test is linked with a
-//! libc whose own use AVX-512 registers, which hooks may not touch.
+//! The functions that compiled code calls for moving memory, in baseline instructions, as they are
+//! in a freestanding library. A test is linked with a libc whose own use AVX-512 registers, which
+//! hooks may not touch.
 
 core::arch::global_asm!(
     r#"

@@ -1,4 +1,5 @@
-//! The rules of the boundary, each a test. Scenarios run in a process of their own: the test runs its own executable again.
+//! The rules of the boundary, each a test. Scenarios run in a process of their own: the test runs
+//! its own executable again.
 
 mod baseline;
 mod clones;

@@ -20,8 +20,8 @@ struct State {
     red_zone: [u64; 16],
 }
 
-// Loads all of a state, red zone included, jumps to the site, and stores all of what comes back. `site` is a code address which
-// comes back to `culvert_test_back`. rsp is the C stack's own.
+// Loads all of a state, red zone included, jumps to the site, and stores all of what comes back.
+// `site` is a code address which comes back to `culvert_test_back`. rsp is the C stack's own.
 global_asm!(
     r#"
     .globl culvert_test_run, culvert_test_back
@@ -350,7 +350,8 @@ fn a_thread_without_a_block_gets_one_at_its_first_hook() {
     });
 }
 
-/// The record that the stub at `stub` hands to the entry: `lea record(%rip),%r11; jmp *entry(%rip)` is how its slow path ends.
+/// The record that the stub at `stub` hands to the entry: `lea record(%rip),%r11; jmp *entry(%rip)`
+/// is how its slow path ends.
 fn record_of(stub: usize) -> Option<*mut SiteRecord> {
     // SAFETY: a stub, and stubs are followed by records.
     let code = unsafe { core::slice::from_raw_parts(stub as *const u8, crate::stub::LONGEST) };
@@ -440,7 +441,8 @@ fn every_patched_site_of_libc_keeps_everything() {
             "{tried} of {}",
             sites.len()
         );
-        // The harness's other thread waits in code that was patched under it, so do not go back to it.
+        // The harness's other thread waits in code that was patched under it, so do not go back to
+        // it.
         let done = b"1 passed\n";
         // SAFETY: ends the process.
         unsafe {

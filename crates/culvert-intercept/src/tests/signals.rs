@@ -1,4 +1,5 @@
-//! Signals reach the program at its system calls, never inside a hook, with its own registers in the context.
+//! Signals reach the program at its system calls, never inside a hook, with its own registers in
+//! the context.
 
 use super::{alone, hook, jump, start, stub};
 use crate::{

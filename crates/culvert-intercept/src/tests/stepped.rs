@@ -1,4 +1,5 @@
-//! A signal at every single instruction of a hooked call: a parent steps the call and lets the signal in after each number of steps.
+//! A signal at every single instruction of a hooked call: a parent steps the call and lets the
+//! signal in after each number of steps.
 
 use super::{
     alone,
@@ -92,7 +93,8 @@ fn wait(pid: usize) -> i32 {
     status
 }
 
-/// Lets the signal in after `steps` instructions. Returns whether that was before the call had ended.
+/// Lets the signal in after `steps` instructions. Returns whether that was before the call had
+/// ended.
 fn interrupt_after(steps: usize, number: usize, expected: isize) -> bool {
     // SAFETY: the child makes system calls only.
     let pid = unsafe { syscall::raw(nr::FORK, [0; 6]) } as usize;
@@ -128,7 +130,8 @@ fn at_every_instruction(number: usize, expected: isize) {
     sigaction(SIGUSR1, &action(note, 0, 0));
     let mut late = 0;
     let mut steps = 0;
-    // The signal is "late" from where the check has read the counter, to the end; a single one before that would be a lost signal.
+    // The signal is "late" from where the check has read the counter, to the end; a single one
+    // before that would be a lost signal.
     while late < 8 {
         if interrupt_after(steps, number, expected) {
             assert_eq!(late, 0, "lost {late} steps before {steps}");

@@ -173,7 +173,8 @@ fn a_storm_of_signals_never_hangs_a_wait() {
         start(reads);
         pipe();
         sigaction(SIGALRM, &action(counts, 0, 0));
-        // Each wait is ended by the next signal; one that slipped in between test and system call would end the test by its alarm.
+        // Each wait is ended by the next signal; one that slipped in between test and system call
+        // would end the test by its alarm.
         for _ in 0..300 {
             timer(70);
             assert_eq!(stub::call(nr::READ, [0, 0, 0]), Errno::EINTR.negated());

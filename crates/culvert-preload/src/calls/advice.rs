@@ -15,17 +15,19 @@ const MADV_HUGEPAGE: usize = 14;
 const MADV_COLLAPSE: usize = 25;
 const MADV_GUARD_INSTALL: usize = 102;
 
-/// Pages from `start` on are about to be guarded. The pager enters pages around those that are touched, and would take guards away (`mfill_atomic_install_pte`,
-/// mm/userfaultfd.c): of a file that is filled it enters none. Where stores are watched the kernel would try for ever (`guard_install_pte_entry`, mm/madvise.c, makes room for its
-/// mark by a call that leaves the other one's).
+/// Pages from `start` on are about to be guarded. The pager enters pages around those that are
+/// touched, and would take guards away (`mfill_atomic_install_pte`, mm/userfaultfd.c): of a file
+/// that is filled it enters none. Where stores are watched the kernel would try for ever
+/// (`guard_install_pte_entry`, mm/madvise.c, makes room for its mark by a call that leaves the
+/// other one's).
 fn before_guards(start: usize, length: usize) -> Result<(), Errno> {
     fill(&pager::between(start, nodes::pages(length)))?;
     nodes::unwatch(start, length);
     Ok(())
 }
 
-/// What madvise(2) may be told that takes pages out of page tables: `MADV_DONTNEED`, `MADV_PAGEOUT` (without swap, too), `MADV_DONTNEED_LOCKED`,
-/// `MADV_GUARD_INSTALL`.
+/// What madvise(2) may be told that takes pages out of page tables: `MADV_DONTNEED`, `MADV_PAGEOUT`
+/// (without swap, too), `MADV_DONTNEED_LOCKED`, `MADV_GUARD_INSTALL`.
 fn takes_pages_out(advice: usize) -> bool {
     matches!(advice, 4 | 21 | 24 | MADV_GUARD_INSTALL)
 }
@@ -59,7 +61,8 @@ pub fn madvise(call: &mut Call) -> Outcome {
         return done(beside_ours(start, length, call));
     }
     if advice == MADV_COLLAPSE {
-        // It would take pages away from other processes, too, which cannot tell then whether they have stored into them.
+        // It would take pages away from other processes, too, which cannot tell then whether they
+        // have stored into them.
         return done(Err(Errno::EINVAL));
     }
     if advice == MADV_DONTFORK {
@@ -84,9 +87,11 @@ pub fn madvise(call: &mut Call) -> Outcome {
     done(answer)
 }
 
-/// Gives the advice of `call` to what lies between `start` and `length` bytes from there, but not to mappings of driven files. A page that is punched out of a shadow as part of a huge
-/// one is not taken out of the file but emptied in place (`truncate_inode_partial_folio`, mm/truncate.c), and what a pipe has been given of it before
-/// (`pager::evict`) is empty, too. Pages of the usual size are always right.
+/// Gives the advice of `call` to what lies between `start` and `length` bytes from there, but not
+/// to mappings of driven files. A page that is punched out of a shadow as part of a huge one is not
+/// taken out of the file but emptied in place (`truncate_inode_partial_folio`, mm/truncate.c), and
+/// what a pipe has been given of it before (`pager::evict`) is empty, too. Pages of the usual size
+/// are always right.
 fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
     let end = start.saturating_add(nodes::pages(length));
     let regions = nodes::between(start, length).into_iter();
@@ -109,7 +114,8 @@ fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
     answer
 }
 
-/// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped file, and huge pages, get the answer of older ones.
+/// process_madvise(2): from Linux 6.13 on a process may give itself any advice. A hole of a mapped
+/// file, and huge pages, get the answer of older ones.
 pub fn process_madvise(call: &mut Call) -> Outcome {
     let [_, list, count, advice, ..] = call.args;
     // A list that cannot be read is the kernel's EFAULT.

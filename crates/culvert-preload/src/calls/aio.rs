@@ -1,9 +1,11 @@
 //! io_submit(2) on files that a driver serves.
 //!
-//! Only the kernel can put an event into a context's ring, so it gets something to do that ends as the operation did: the operation is done first, by the
-//! driver, as pread(2) or its kin would do it (as it is natively for a file in the page cache: before io_submit returns), and then the program's own
-//! control block is submitted as a write of as many bytes to `/dev/null`, of which only the count matters (`write_iter_null`, drivers/char/mem.c). Event, eventfd and order
-//! are the kernel's.
+//! Only the kernel can put an event into a context's ring, so it gets something to do that ends as
+//! the operation did: the operation is done first, by the driver, as pread(2) or its kin would do
+//! it (as it is natively for a file in the page cache: before io_submit returns), and then the
+//! program's own control block is submitted as a write of as many bytes to `/dev/null`, of which
+//! only the count matters (`write_iter_null`, drivers/char/mem.c). Event, eventfd and order are the
+//! kernel's.
 
 use super::{done, file, io, unbuffered};
 use crate::descriptors::dup_high;
@@ -82,7 +84,8 @@ impl Block {
             .unwrap_or(Errno::EINVAL)
     }
 
-    /// The errors that io_submit has before it begins anything (`io_submit_one`, `__io_submit_one`, fs/aio.c): a full context must be known before bytes are appended.
+    /// The errors that io_submit has before it begins anything (`io_submit_one`, `__io_submit_one`,
+    /// fs/aio.c): a full context must be known before bytes are appended.
     fn check(&self, context: usize) -> Result<(), Errno> {
         let nobody = Self {
             fd: u32::MAX,
@@ -151,7 +154,8 @@ impl Block {
         })
     }
 
-    /// The block that ends as the operation did, and what it is done on: none for an error that nothing can be made to end with.
+    /// The block that ends as the operation did, and what it is done on: none for an error that
+    /// nothing can be made to end with.
     fn ending(&self, result: isize) -> Option<(Self, Descriptor)> {
         const ENOSPC: isize = -(Errno::ENOSPC.raw() as isize);
         const EFAULT: isize = -(Errno::EFAULT.raw() as isize);
@@ -219,7 +223,8 @@ fn submit(context: usize, entry: usize) -> Outcome {
         return Outcome::Return(result);
     };
     let answer = ending.write(at).and_then(|()| {
-        // SAFETY: the program's own call, for one of its blocks, which now writes nothing to nowhere.
+        // SAFETY: the program's own call, for one of its blocks, which now writes nothing to
+        // nowhere.
         unsafe { syscall::call(nr::IO_SUBMIT, [context, 1, entry]) }
     });
     // Who has the event already may have made another request of the block.
@@ -229,7 +234,8 @@ fn submit(context: usize, entry: usize) -> Outcome {
     done(answer)
 }
 
-/// Whether the entry names a file that a driver serves, or asks for a read that is not left to the kernel ([`unbuffered`]).
+/// Whether the entry names a file that a driver serves, or asks for a read that is not left to the
+/// kernel ([`unbuffered`]).
 fn is_ours(entry: usize) -> bool {
     let Ok(at) = memory::get::<usize>(entry) else {
         return false;

@@ -32,7 +32,8 @@ enum Right {
     OwnerOrWrite,
 }
 
-/// What is told to who watches that `changes` were made (`fsnotify_change`, include/linux/fsnotify.h).
+/// What is told to who watches that `changes` were made (`fsnotify_change`,
+/// include/linux/fsnotify.h).
 fn event_of(changes: &SetAttributes) -> Event {
     let attributes =
         changes.permissions.is_some() || changes.uid.is_some() || changes.gid.is_some();
@@ -139,8 +140,8 @@ fn judge(
     Ok(())
 }
 
-/// `chown_ok`, `chgrp_ok` and what `setattr_prepare` asks of who takes set-user-ID off (fs/attr.c): to name nobody needs no
-/// right, unless that changes the mode.
+/// `chown_ok`, `chgrp_ok` and what `setattr_prepare` asks of who takes set-user-ID off (fs/attr.c):
+/// to name nobody needs no right, unless that changes the mode.
 fn may_chown(
     caller: &Caller<'_>,
     attributes: &Attributes,
@@ -165,7 +166,8 @@ fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Out
     })
 }
 
-/// The same with times, which the kernel looks at when it has found the file (`vfs_utimes`, fs/utimes.c).
+/// The same with times, which the kernel looks at when it has found the file (`vfs_utimes`,
+/// fs/utimes.c).
 fn times_of_node(call: &mut Call, at: At, times: Result<Times, Errno>) -> Outcome {
     on_path(call, at, None, |_, found| {
         existing(found)?;

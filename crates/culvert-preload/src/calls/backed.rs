@@ -1,9 +1,12 @@
-//! Calls on paths in a mount that is a tree of the kernel's own: the kernel's own call below the tree's root, in as few calls as path semantics allow.
+//! Calls on paths in a mount that is a tree of the kernel's own: the kernel's own call below the
+//! tree's root, in as few calls as path semantics allow.
 //!
-//! What may go wrong with that is a link on the way that leaves the tree: natively it leads out of the mount's *target*, here it would lead out of the
-//! source. So the way to the last component is walked by openat2(2) with `RESOLVE_BENEATH`, which refuses such links, and the last component is
-//! not followed, or looked at. Whenever a link stands in the way, the path is walked by the resolver, and the kernel gets what that found, which has
-//! none. With `links=backing` the kernel follows all links in the source, as the user asked.
+//! What may go wrong with that is a link on the way that leaves the tree: natively it leads out of
+//! the mount's *target*, here it would lead out of the source. So the way to the last component is
+//! walked by openat2(2) with `RESOLVE_BENEATH`, which refuses such links, and the last component is
+//! not followed, or looked at. Whenever a link stands in the way, the path is walked by the
+//! resolver, and the kernel gets what that found, which has none. With `links=backing` the kernel
+//! follows all links in the source, as the user asked.
 
 use super::Answer;
 use super::host::{open_restricted, stat_at};
@@ -27,7 +30,8 @@ const S_IFLNK: u32 = 0o120000;
 pub struct Backed<'p> {
     /// The mount.
     pub mount: MountId,
-    /// Where [`Backed::path`] begins: the tree's root, one of its directories, or the working directory.
+    /// Where [`Backed::path`] begins: the tree's root, one of its directories, or the working
+    /// directory.
     pub base: i32,
     /// How links are to be followed.
     links: BackingLinks,
@@ -39,7 +43,8 @@ pub struct Backed<'p> {
 enum Text<'p> {
     /// As the program wrote it.
     Given(Path<'p>),
-    /// As a walk found it: only the last component may be a link, and only if it is not to be followed. Ends in NUL.
+    /// As a walk found it: only the last component may be a link, and only if it is not to be
+    /// followed. Ends in NUL.
     Found(Vec<u8>),
 }
 
@@ -71,8 +76,9 @@ impl<'p> Backed<'p> {
         }
     }
 
-    /// The same for a path that begins with `..`, as long as that stays in the tree: by descriptors, for the text of a deep directory's path
-    /// may be longer than any path that the kernel takes. None: it may leave the tree, or `..` is all there is and its name counts.
+    /// The same for a path that begins with `..`, as long as that stays in the tree: by
+    /// descriptors, for the text of a deep directory's path may be longer than any path that the
+    /// kernel takes. None: it may leave the tree, or `..` is all there is and its name counts.
     #[cold]
     pub fn above_directory(
         mount: MountId,
@@ -139,7 +145,8 @@ impl<'p> Backed<'p> {
         matches!(self.text, Text::Found(_))
     }
 
-    /// Whether the kernel shall follow all links in the source itself, and `..` cannot lead out of it.
+    /// Whether the kernel shall follow all links in the source itself, and `..` cannot lead out of
+    /// it.
     #[inline]
     pub fn is_left_to_kernel(&self) -> bool {
         self.links == BackingLinks::Backing && !climbs(&self.path())
@@ -152,7 +159,8 @@ fn climbs(path: &[u8]) -> bool {
         && path.split(|&b| b == b'/').any(|name| name == b"..")
 }
 
-/// The directory and the path that the kernel must be given for the place that is seen at `path`, which is absolute and has no links but at its end.
+/// The directory and the path that the kernel must be given for the place that is seen at `path`,
+/// which is absolute and has no links but at its end.
 pub fn native_place(path: &[u8]) -> (i32, Vec<u8>) {
     match process::get().mounts.backed(path) {
         Some((_, backing, b"")) => (backing.root, c_string(b".")),
@@ -163,7 +171,8 @@ pub fn native_place(path: &[u8]) -> (i32, Vec<u8>) {
 
 /// A name in a directory of the kernel's: what calls on the name itself are made of.
 pub struct Name<'n> {
-    /// The directory; its descriptor goes when this does, unless it is the tree's root or the program's.
+    /// The directory; its descriptor goes when this does, unless it is the tree's root or the
+    /// program's.
     pub directory: i32,
     /// The name, with the slashes behind it; more than a name where no link can be on the way.
     pub name: Path<'n>,
@@ -223,7 +232,8 @@ impl<'n> Name<'n> {
     }
 }
 
-/// Opens the directory at `path` without leaving `base`. None: only a walk can tell. An error is the path's own.
+/// Opens the directory at `path` without leaving `base`. None: only a walk can tell. An error is
+/// the path's own.
 fn open_parent(base: i32, path: &[u8]) -> Option<Result<Descriptor, Errno>> {
     const O_PATH_DIRECTORY: u64 = 0o10200000;
     const RESOLVE_BENEATH: u64 = 8;
@@ -247,8 +257,9 @@ fn open_parent(base: i32, path: &[u8]) -> Option<Result<Descriptor, Errno>> {
     }
 }
 
-/// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has to do with, so that only a link at that name
-/// could lead elsewhere. None: it is not. `Some(None)`: there is a link, and the path must be walked.
+/// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has
+/// to do with, so that only a link at that name could lead elsewhere. None: it is not.
+/// `Some(None)`: there is a link, and the path must be walked.
 #[inline]
 pub fn by_name(call: &Call, at: At, directory: i32, path: Path<'_>) -> Option<Option<Answer>> {
     let process = process::get();
@@ -364,7 +375,8 @@ fn follow(call: &Call, at: At, name: &Name<'_>) -> Option<Answer> {
     }
 }
 
-/// The program's call with `directory` and `name` in place of its path; a link at the end is followed only with `follow`.
+/// The program's call with `directory` and `name` in place of its path; a link at the end is
+/// followed only with `follow`.
 pub fn execute(call: &Call, at: At, directory: i32, name: Path<'_>, follow: bool) -> Answer {
     let [a, b, c, d, e, _] = call.args;
     let (base, name_at) = (directory as usize, name.address());
@@ -399,7 +411,8 @@ pub fn execute(call: &Call, at: At, directory: i32, name: Path<'_>, follow: bool
     unsafe { syscall::call(number, args) }
 }
 
-/// The same for calls whose own form is kept, and those without a form with a directory: these get a path through `/proc/self/fd`.
+/// The same for calls whose own form is kept, and those without a form with a directory: these get
+/// a path through `/proc/self/fd`.
 fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer {
     let mut args = call.args;
     let path;
@@ -429,7 +442,8 @@ pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its tree's root.
+/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its
+/// tree's root.
 pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno> {
     const F_GETFL: usize = 3;
     const KEPT: u64 = 0o10204003; // O_ACCMODE, O_NONBLOCK, O_DIRECTORY, O_PATH

@@ -60,7 +60,8 @@ pub fn open(
         _ => (nr::OPENAT2, [how.as_ptr() as usize, 24]),
     };
     let arguments = [place.base as usize, path.address(), last[0], last[1], 0, 0];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given. It may wait (a FIFO), and signals must end that.
+    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given. It may wait
+    // (a FIFO), and signals must end that.
     let answer = match unsafe { culvert_intercept::wait::interruptible(number, arguments) } {
         Ok(result) => Errno::check(result),
         Err(_) => return Err(Failure::Restart),
@@ -68,8 +69,8 @@ pub fn open(
     match answer {
         Ok(fd) => Ok(record(place, fd as i32, flags)),
         Err(errno) if free => Err(errno.into()),
-        // EXDEV: it climbs, ELOOP: too many links, a magic one or O_NOFOLLOW, EAGAIN: a rename meanwhile, EPERM and ENOSYS: perhaps a filter that does not
-        // know openat2.
+        // EXDEV: it climbs, ELOOP: too many links, a magic one or O_NOFOLLOW, EAGAIN: a rename
+        // meanwhile, EPERM and ENOSYS: perhaps a filter that does not know openat2.
         Err(Errno::EXDEV | Errno::ELOOP | Errno::EAGAIN | Errno::EPERM | Errno::ENOSYS) => {
             Err(Failure::MustWalk)
         }

@@ -1,5 +1,6 @@
-//! Making, removing and renaming names. The order of errors is the kernel's (`filename_create`, `do_unlinkat`, `do_rmdir`, `do_renameat2` of
-//! fs/namei.c), a read-only mount's EROFS in its place among them.
+//! Making, removing and renaming names. The order of errors is the kernel's (`filename_create`,
+//! `do_unlinkat`, `do_rmdir`, `do_renameat2` of fs/namei.c), a read-only mount's EROFS in its place
+//! among them.
 
 use super::backed;
 use super::host::stat_at;
@@ -20,7 +21,8 @@ use culvert_sys::{nr, syscall};
 
 const AT_FDCWD: i32 = super::path::AT_FDCWD;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-/// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`, include/linux/fs.h).
+/// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`,
+/// include/linux/fs.h).
 const WHITEOUT: u32 = 0;
 
 /// A name that may be made.
@@ -173,7 +175,8 @@ pub fn symlink(call: &mut Call) -> Outcome {
     })
 }
 
-/// Whether the caller may remove or rename `found` (`may_delete`): its directory writable, and the sticky bit's rule.
+/// Whether the caller may remove or rename `found` (`may_delete`): its directory writable, and the
+/// sticky bit's rule.
 pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<(), Errno> {
     if file_system.capabilities().checks_permissions {
         return Ok(());
@@ -192,7 +195,8 @@ pub fn may_remove(found: &Inside<'_>, file_system: &dyn FileSystem) -> Result<()
     Ok(())
 }
 
-/// The errno for removing or renaming a mount's target: its directory is looked at first, as for every other name.
+/// The errno for removing or renaming a mount's target: its directory is looked at first, as for
+/// every other name.
 pub fn of_target(mount: MountId, errno: Errno) -> Errno {
     let parent = parent_of_target(mount);
     const W_OK_X_OK: usize = 3;
@@ -386,14 +390,16 @@ fn on_socket_path(
     let path = Path::of(&path);
     let mut found = find(AT_FDCWD, path, last, Restrictions(0));
     if let Ok(Found::Backed(place)) = &found {
-        // A plain name in the working directory means the same to the kernel, and is not made longer: `sun_path` is short.
+        // A plain name in the working directory means the same to the kernel, and is not made
+        // longer: `sun_path` is short.
         if place.base == AT_FDCWD && !path.contains(&b'/') && (binds || !is_link(AT_FDCWD, path)) {
             return Outcome::Forward;
         }
         found = find_by_walking(AT_FDCWD, path, last, Restrictions(0));
     }
     if matches!(found, Ok(Found::Kernel)) && !path.is_empty() {
-        // Nothing by that name natively, or only the empty directory under a mount: a link outside may lead into one.
+        // Nothing by that name natively, or only the empty directory under a mount: a link outside
+        // may lead into one.
         let certain = process::get().targets_open && parent_is_target(AT_FDCWD, path.bytes());
         let missing = || {
             let found = stat_at(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW);
@@ -426,8 +432,9 @@ fn on_socket_path(
     done(answer)
 }
 
-/// Whether the kernel finds at `given` what is to be found at `there`, a path below a directory: the socket, or where one is to be bound its directory. Then the address
-/// may stay as it is, which is never too long, and is what getsockname(2) tells.
+/// Whether the kernel finds at `given` what is to be found at `there`, a path below a directory:
+/// the socket, or where one is to be bound its directory. Then the address may stay as it is, which
+/// is never too long, and is what getsockname(2) tells.
 fn means_the_same(given: Path<'_>, (base, there): (i32, Path<'_>), binds: bool) -> bool {
     let identity = |directory: i32, path: Path<'_>| {
         let above = match binds {

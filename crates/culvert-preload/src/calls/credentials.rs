@@ -26,7 +26,8 @@ pub fn changes(call: &mut Call) -> Outcome {
     done(answer)
 }
 
-/// What the user who comes may not do any more is done now: mounts are opened, and what is open can be read without the run directory.
+/// What the user who comes may not do any more is done now: mounts are opened, and what is open can
+/// be read without the run directory.
 fn prepare(number: usize) {
     let process = process::get();
     if process.is_confined() {
@@ -56,7 +57,8 @@ fn prepare(number: usize) {
     }
 }
 
-/// What others store into open files is seen by another user, too, and what that one writes by them.
+/// What others store into open files is seen by another user, too, and what that one writes by
+/// them.
 pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
     crate::paging::records::prepare()?;
     if process::vfork_child().is_some() {

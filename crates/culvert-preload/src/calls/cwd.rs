@@ -1,7 +1,8 @@
 //! The working directory.
 //!
-//! One in a mount is kept here by node; the kernel's is then an empty directory of the run directory that stands for it, so that it survives fork and exec.
-//! In a mount that is a tree of the kernel's own, the kernel's is the real one.
+//! One in a mount is kept here by node; the kernel's is then an empty directory of the run
+//! directory that stands for it, so that it survives fork and exec. In a mount that is a tree of
+//! the kernel's own, the kernel's is the real one.
 
 use super::backed::Backed;
 use super::host::open_restricted;
@@ -44,7 +45,8 @@ fn enter(mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
     Ok(0)
 }
 
-/// Goes to a directory of a backing tree: the kernel's working directory becomes the real one. None: the path must be walked first.
+/// Goes to a directory of a backing tree: the kernel's working directory becomes the real one.
+/// None: the path must be walked first.
 pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
     const O_PATH_DIRECTORY: u64 = 0o10200000;
     const RESOLVE_BENEATH: u64 = 8;
@@ -187,14 +189,16 @@ fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
     // SAFETY: the buffer is given with its length.
     let length = unsafe { syscall::call(nr::GETCWD, [path.as_mut_ptr() as usize, path.len()]) }?;
     path.truncate(length.saturating_sub(1));
-    // One that was moved out of the tree is said to be unreachable, as by the kernel for a bind mount.
+    // One that was moved out of the tree is said to be unreachable, as by the kernel for a bind
+    // mount.
     Ok(
         crate::backing::seen(mount, &path)
             .unwrap_or_else(|| [b"(unreachable)", &path[..]].concat()),
     )
 }
 
-/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root that the process has already changes nothing.
+/// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root
+/// that the process has already changes nothing.
 pub fn chroot(call: &mut Call) -> Outcome {
     let root = root_to_be(call.args[0]);
     crate::strangers::before_leaving();
@@ -247,7 +251,8 @@ fn root_now() -> Option<[u64; 3]> {
     if process::get().is_confined() {
         return None;
     }
-    // `struct statx`: the mask of what is known at byte 0, the inode at 32, the device at 136, the mount at 144.
+    // `struct statx`: the mask of what is known at byte 0, the inode at 32, the device at 136, the
+    // mount at 144.
     let mut found = [0u64; 32];
     let (path, buffer) = (c"/".as_ptr() as usize, found.as_mut_ptr() as usize);
     let arguments = [0, path, 0, WANTED as usize, buffer];

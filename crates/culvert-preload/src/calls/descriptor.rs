@@ -12,7 +12,8 @@ use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
-/// close(2). The table is cleared before the kernel frees the number, so that no other thread's new descriptor is ever taken for the old one.
+/// close(2). The table is cleared before the kernel frees the number, so that no other thread's new
+/// descriptor is ever taken for the old one.
 pub fn close(call: &mut Call) -> Outcome {
     let fd = call.args[0] as i32;
     let table = &process::get().table;
@@ -35,8 +36,8 @@ pub fn close(call: &mut Call) -> Outcome {
     drop(held);
     let _changes = table.changing();
     table.remove(fd);
-    // A shared description loses this process's POSIX locks with any descriptor of its file: the kernel sees to that on the shadow.
-    // SAFETY: the program closes its own descriptor.
+    // A shared description loses this process's POSIX locks with any descriptor of its file: the
+    // kernel sees to that on the shadow. SAFETY: the program closes its own descriptor.
     let closed = unsafe { syscall::call(nr::CLOSE, [fd as usize]) };
     done(result.and(closed))
 }
@@ -66,7 +67,8 @@ fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     Ok(new as usize)
 }
 
-/// dup or F_DUPFD of a descriptor of the kernel's own: what is known of it is known of the new one, too.
+/// dup or F_DUPFD of a descriptor of the kernel's own: what is known of it is known of the new one,
+/// too.
 fn dup_foreign(call: &Call) -> Outcome {
     let table = &process::get().table;
     if !table.has_class(call.args[0] as i32) {
@@ -85,7 +87,8 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     let table = &process::get().table;
     if table.is_internal(old) {
         let arguments = [usize::MAX, call.args[1], call.args[2]];
-        // SAFETY: the program's own call, of a descriptor that does not exist: it fails, in the kernel's order of errors.
+        // SAFETY: the program's own call, of a descriptor that does not exist: it fails, in the
+        // kernel's order of errors.
         return done(unsafe { syscall::call(call.number, arguments) });
     }
     if new >= 0
@@ -201,7 +204,8 @@ pub fn fcntl(call: &mut Call) -> Outcome {
     }
 }
 
-/// F_NOTIFY: the kernel has no directory to watch whose number its signal would tell. As one without `CONFIG_DNOTIFY` it says EINVAL, after which programs look for themselves.
+/// F_NOTIFY: the kernel has no directory to watch whose number its signal would tell. As one
+/// without `CONFIG_DNOTIFY` it says EINVAL, after which programs look for themselves.
 fn notify(held: &Held, events: usize) -> Answer {
     const DN_MULTISHOT: usize = 0x8000_0000;
     match held.kind {
@@ -293,7 +297,8 @@ pub fn pidfd_getfd(call: &mut Call) -> Outcome {
     done(result)
 }
 
-/// kcmp(2) of files: private descriptions are dups of one memfd, so the kernel must be told them apart first.
+/// kcmp(2) of files: private descriptions are dups of one memfd, so the kernel must be told them
+/// apart first.
 pub fn kcmp(call: &mut Call) -> Outcome {
     const KCMP_FILE: usize = 0;
     if call.args[2] == KCMP_FILE

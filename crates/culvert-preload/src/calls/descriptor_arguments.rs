@@ -1,14 +1,20 @@
-//! Descriptors inside the arguments of calls on other files: ioctl(2) of devices, fsconfig(2), kexec_file_load(2), prctl(2).
+//! Descriptors inside the arguments of calls on other files: ioctl(2) of devices, fsconfig(2),
+//! kexec_file_load(2), prctl(2).
 //!
-//! The kernel would take what stands for a file of a mount (an empty memfd, a shadow with holes) for the file. Where the driver has a file of the kernel's
-//! ([`kernel_has_not`]), that has become the descriptor's, and all is right; else the call fails.
+//! The kernel would take what stands for a file of a mount (an empty memfd, a shadow with holes)
+//! for the file. Where the driver has a file of the kernel's ([`kernel_has_not`]), that has become
+//! the descriptor's, and all is right; else the call fails.
 //!
-//! Most requests that name descriptors need none of this, because the kernel compares what the descriptor is, and what stands for a file of a mount is none of it: eventfds
-//! (KVM_IRQFD, VHOST_SET_VRING_KICK, VHOST_SET_LOG_FD), sockets (NBD_SET_SOCK, VHOST_NET_SET_BACKEND), /dev/fuse (FUSE_DEV_IOC_CLONE), buffers of devices
-//! (DRM_IOCTL_PRIME_FD_TO_HANDLE, SYNC_IOC_MERGE), events and programs (PERF_EVENT_IOC_SET_OUTPUT, PERF_EVENT_IOC_SET_BPF, TUNSETSTEERINGEBPF), containers
-//! (VFIO_GROUP_SET_CONTAINER), streams (SNDRV_PCM_IOCTL_LINK), pipes of autofs, and files of the same file system (EXT4_IOC_MOVE_EXT, XFS_IOC_SWAPEXT, F2FS_IOC_MOVE_RANGE,
-//! BTRFS_IOC_SNAP_CREATE, FICLONE into a file of the kernel's: EXDEV, EINVAL or EBADF). Of a request that is not known nothing can be known: its size does not say
-//! what is a descriptor (binder's objects, drivers out of the kernel's tree).
+//! Most requests that name descriptors need none of this, because the kernel compares what the
+//! descriptor is, and what stands for a file of a mount is none of it: eventfds (KVM_IRQFD,
+//! VHOST_SET_VRING_KICK, VHOST_SET_LOG_FD), sockets (NBD_SET_SOCK, VHOST_NET_SET_BACKEND),
+//! /dev/fuse (FUSE_DEV_IOC_CLONE), buffers of devices (DRM_IOCTL_PRIME_FD_TO_HANDLE,
+//! SYNC_IOC_MERGE), events and programs (PERF_EVENT_IOC_SET_OUTPUT, PERF_EVENT_IOC_SET_BPF,
+//! TUNSETSTEERINGEBPF), containers (VFIO_GROUP_SET_CONTAINER), streams (SNDRV_PCM_IOCTL_LINK),
+//! pipes of autofs, and files of the same file system (EXT4_IOC_MOVE_EXT, XFS_IOC_SWAPEXT,
+//! F2FS_IOC_MOVE_RANGE, BTRFS_IOC_SNAP_CREATE, FICLONE into a file of the kernel's: EXDEV, EINVAL
+//! or EBADF). Of a request that is not known nothing can be known: its size does not say what is a
+//! descriptor (binder's objects, drivers out of the kernel's tree).
 
 use super::transfer::kernel_has_not;
 use super::{done, file, process as processes};
@@ -24,7 +30,8 @@ enum Place {
     Argument,
     /// An i32, so many bytes into the structure.
     At(usize),
-    /// One in each of several structures of 24 bytes behind the first 8, which say how many (`struct udmabuf_create_list`).
+    /// One in each of several structures of 24 bytes behind the first 8, which say how many
+    /// (`struct udmabuf_create_list`).
     List,
     /// It goes to another process (`struct seccomp_notif_addfd`), which gets what a child would.
     GoesAway(usize),
@@ -47,22 +54,26 @@ const fn request(number: u32, place: Place, refused: Errno) -> Request {
 
 /// What would take any file.
 const REQUESTS: &[Request] = &[
-    // linux/loop.h: LOOP_SET_FD, LOOP_CHANGE_FD, LOOP_CONFIGURE. `loop_configure`: EINVAL for what is neither file nor block device.
+    // linux/loop.h: LOOP_SET_FD, LOOP_CHANGE_FD, LOOP_CONFIGURE. `loop_configure`: EINVAL for what
+    // is neither file nor block device.
     request(0x4c00, Place::Argument, Errno::EINVAL),
     request(0x4c06, Place::Argument, Errno::EINVAL),
     request(0x4c0a, Place::At(0), Errno::EINVAL),
-    // linux/fuse.h: FUSE_DEV_IOC_BACKING_OPEN. `fuse_backing_open`: EOPNOTSUPP for what cannot be read by the kernel.
+    // linux/fuse.h: FUSE_DEV_IOC_BACKING_OPEN. `fuse_backing_open`: EOPNOTSUPP for what cannot be
+    // read by the kernel.
     request(0x4010_e501, Place::At(0), Errno::EOPNOTSUPP),
     // linux/btrfs.h: BTRFS_IOC_SEND, whose stream the kernel writes.
     request(0x4048_9426, Place::At(0), Errno::EINVAL),
-    // linux/udmabuf.h: UDMABUF_CREATE, UDMABUF_CREATE_LIST. `check_memfd_seals`: EBADFD for what is no memfd.
+    // linux/udmabuf.h: UDMABUF_CREATE, UDMABUF_CREATE_LIST. `check_memfd_seals`: EBADFD for what is
+    // no memfd.
     request(0x4018_7542, Place::At(0), Errno::EBADFD),
     request(0x4008_7543, Place::List, Errno::EBADFD),
     // linux/seccomp.h: SECCOMP_IOCTL_NOTIF_ADDFD.
     request(0x4018_2103, Place::GoesAway(12), Errno::EBADF),
 ];
 
-/// Whether `fd` is not to be had by the kernel: EBADF for one of Culvert's own, `refused` where only a driver has the file.
+/// Whether `fd` is not to be had by the kernel: EBADF for one of Culvert's own, `refused` where
+/// only a driver has the file.
 fn check(fd: i32, refused: Errno, what: &str) -> Result<(), Errno> {
     if fd < 0 {
         return Ok(());
@@ -139,7 +150,8 @@ pub fn kexec_file_load(call: &mut Call) -> Outcome {
     }
 }
 
-/// prctl(2): the program's file, which the kernel is told by a descriptor; the rest is another function's.
+/// prctl(2): the program's file, which the kernel is told by a descriptor; the rest is another
+/// function's.
 pub fn prctl(call: &mut Call) -> Outcome {
     const PR_SET_MM: u32 = 35;
     const PR_SET_MM_EXE_FILE: usize = 13;

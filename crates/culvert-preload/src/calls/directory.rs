@@ -11,11 +11,12 @@ use culvert_sys::nr;
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
 const OWN_ENTRIES: u64 = 2;
 
-/// The largest offset that lseek(2) takes. The end of a directory of ext4 is exactly there (`EXT4_HTREE_EOF_64BIT`), and nothing lies in the last
-/// positions before it.
+/// The largest offset that lseek(2) takes. The end of a directory of ext4 is exactly there
+/// (`EXT4_HTREE_EOF_64BIT`), and nothing lies in the last positions before it.
 const LAST_POSITION: u64 = i64::MAX as u64;
 
-/// One `struct linux_dirent64`, or the old `struct linux_dirent` with the type in the last byte, in `record`; returns its length.
+/// One `struct linux_dirent64`, or the old `struct linux_dirent` with the type in the last byte, in
+/// `record`; returns its length.
 fn encode(entry: &DirectoryEntry<'_>, old: bool, record: &mut [u8; 288]) -> usize {
     let header = if old { 18 } else { 19 };
     let length = (header + entry.name.len() + if old { 2 } else { 1 }).next_multiple_of(8);

@@ -74,8 +74,8 @@ pub fn sync(call: &mut Call) -> Outcome {
     })
 }
 
-/// sync(2): what was stored in mappings goes to their drivers, and what these delay to where they keep
-/// it; the rest is the kernel's. It tells of no errors.
+/// sync(2): what was stored in mappings goes to their drivers, and what these delay to where they
+/// keep it; the rest is the kernel's. It tells of no errors.
 pub fn sync_all(_: &mut Call) -> Outcome {
     paging::write_back_all();
     let mounts = &crate::process::get().mounts;
@@ -160,8 +160,8 @@ const ZERO_RANGE: u32 = 0x10;
 /// FALLOC_FL_UNSHARE_RANGE.
 const UNSHARE_RANGE: u32 = 0x40;
 
-/// The modes that any file system may have: one of the operations, a hole only with the size kept, the size kept only with a hole or zeroes or by
-/// itself.
+/// The modes that any file system may have: one of the operations, a hole only with the size kept,
+/// the size kept only with a hole or zeroes or by itself.
 fn is_known(mode: u32) -> bool {
     const COLLAPSE_RANGE: u32 = 8;
     const INSERT_RANGE: u32 = 0x20;
@@ -277,7 +277,8 @@ const FICLONE: u32 = 0x4004_9409;
 const FICLONERANGE: u32 = 0x4020_940d;
 const FIDEDUPERANGE: u32 = 0xc018_9436;
 
-/// Why nothing is cloned into `to`, in the kernel's order (fs/remap_range.c, `vfs_clone_file_range`).
+/// Why nothing is cloned into `to`, in the kernel's order (fs/remap_range.c,
+/// `vfs_clone_file_range`).
 fn clone_refused(to: &Held, target: i32, source: i32) -> Errno {
     // SAFETY: plain numbers.
     if let Err(errno) = unsafe { syscall::call(nr::FCNTL, [source as usize, F_GETFD]) } {
@@ -299,7 +300,8 @@ fn clone_refused(to: &Held, target: i32, source: i32) -> Errno {
     Errno::EOPNOTSUPP
 }
 
-/// ioctl_ficlone(2), ioctl_fideduperange(2) of a file that the kernel has: whether it has the other too.
+/// ioctl_ficlone(2), ioctl_fideduperange(2) of a file that the kernel has: whether it has the other
+/// too.
 fn clone_from(held: &Held, fd: i32, request: u32, argument: usize) -> Outcome {
     let others = match request {
         FICLONE => 1,
@@ -310,7 +312,8 @@ fn clone_from(held: &Held, fd: i32, request: u32, argument: usize) -> Outcome {
         let other = match request {
             FICLONE => Ok(argument as i64),
             FICLONERANGE => memory::get::<i64>(argument),
-            // `struct file_dedupe_range` has 24 bytes, each `struct file_dedupe_range_info` behind it 32.
+            // `struct file_dedupe_range` has 24 bytes, each `struct file_dedupe_range_info` behind
+            // it 32.
             _ => memory::get::<i64>(argument + 24 + i * 32),
         };
         // What is wrong with one of several is said in its own status, by the kernel.

@@ -1,7 +1,8 @@
 //! Listings of descriptors by the kernel, without those that Culvert itself holds.
 //!
-//! Which directory lists descriptors is seen by what it lists, not by the path or descriptor that it was opened by: Chromium opens `self/fd` below a
-//! descriptor of /proc in a root that has no /proc.
+//! Which directory lists descriptors is seen by what it lists, not by the path or descriptor that
+//! it was opened by: Chromium opens `self/fd` below a descriptor of /proc in a root that has no
+//! /proc.
 
 use super::{Answer, RESTART, host::stat_at};
 use crate::descriptors::lowest_internal;
@@ -53,8 +54,8 @@ fn number(name: &[u8]) -> Option<i32> {
     core::str::from_utf8(name).ok()?.parse().ok()
 }
 
-/// Whether the first of the `got` bytes of entries, but for `.` and `..`, is as in a listing of descriptors: one look into the buffer is all that other
-/// directories pay.
+/// Whether the first of the `got` bytes of entries, but for `.` and `..`, is as in a listing of
+/// descriptors: one look into the buffer is all that other directories pay.
 fn numbers_first(call: &Call, got: usize) -> bool {
     let mut head = [0u8; 128];
     let head = &mut head[..got.min(128)];
@@ -71,7 +72,8 @@ fn numbers_first(call: &Call, got: usize) -> bool {
     false
 }
 
-/// Takes what Culvert holds out of the entries in the program's buffer; returns how many bytes stay.
+/// Takes what Culvert holds out of the entries in the program's buffer; returns how many bytes
+/// stay.
 fn without_ours(call: &Call, got: usize) -> Answer {
     let [listing, buffer, ..] = call.args;
     if !is_of_proc(listing) {
@@ -113,7 +115,8 @@ fn without_ours(call: &Call, got: usize) -> Answer {
     Ok(kept.len())
 }
 
-/// Whether `path` below `listing` is the link of what a process of the run may hold alone: a file of the run directory, or that of its private descriptors.
+/// Whether `path` below `listing` is the link of what a process of the run may hold alone: a file
+/// of the run directory, or that of its private descriptors.
 fn is_of_run(listing: usize, path: &[u8]) -> bool {
     let run = &process::get().run.path;
     read_link_at(listing as i32, path).is_ok_and(|link| {

@@ -1,4 +1,5 @@
-//! The kernel's own file system, as the resolver looks at it, and the calls that such looks are made of.
+//! The kernel's own file system, as the resolver looks at it, and the calls that such looks are
+//! made of.
 
 use super::backed;
 use super::path::{AT_FDCWD, place_of_here};
@@ -81,7 +82,8 @@ impl Host for Kernel {
                     Some((_, Some(held))) => Magic::File {
                         mount: held.mount,
                         node: held.node,
-                        // Where the kernel is asked what descriptors are, a description lives for one look (descriptors/asked.rs).
+                        // Where the kernel is asked what descriptors are, a description lives for
+                        // one look (descriptors/asked.rs).
                         hold: process::tables::are_asked_for()
                             .then(|| Hold::of(held.mount, held.node).map(Arc::new))
                             .flatten(),
@@ -106,7 +108,8 @@ impl Host for Kernel {
         const RESOLVE_NO_SYMLINKS: u64 = 4;
         const O_PATH: u64 = 0o10000000;
         if process::get().is_confined() {
-            // Asked step by step, by calls that a filter lets through where it lets the program's own.
+            // Asked step by step, by calls that a filter lets through where it lets the program's
+            // own.
             return false;
         }
         match open_restricted(

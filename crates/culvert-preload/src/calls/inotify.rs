@@ -32,7 +32,8 @@ pub fn inotify_add_watch(call: &mut Call) -> Outcome {
     on_path(call, At::new(1, last), None, |call, found| add(call, found))
 }
 
-/// A watch on what the kernel has of it: the driver's own file or directory, which others may change beside us, or the mirror.
+/// A watch on what the kernel has of it: the driver's own file or directory, which others may
+/// change beside us, or the mirror.
 fn add(call: &Call, found: &Inside<'_>) -> Answer {
     let attributes = existing(found)?;
     let (mask, directory) = (call.args[2], attributes.kind == FileKind::Directory);
@@ -50,7 +51,8 @@ fn add(call: &Call, found: &Inside<'_>) -> Answer {
                 node: attributes.node,
             };
             match changes_only && directory {
-                // Copying the names of a large archive for who waits for changes only would be in vain.
+                // Copying the names of a large archive for who waits for changes only would be in
+                // vain.
                 true => watch::silent_mirror(name)?,
                 false => watch::mirror(name, directory)?,
             }

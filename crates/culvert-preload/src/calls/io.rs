@@ -21,7 +21,8 @@ const O_SYNC_ONLY: u32 = 0o4000000;
 /// The largest file (`MAX_LFS_FILESIZE`).
 const LARGEST: u64 = i64::MAX as u64;
 
-/// The flags of preadv2 and pwritev2 (`RWF_SUPPORTED`): HIPRI and NOWAIT mean nothing on our files, whose data are at hand.
+/// The flags of preadv2 and pwritev2 (`RWF_SUPPORTED`): HIPRI and NOWAIT mean nothing on our files,
+/// whose data are at hand.
 const RWF_HIPRI: usize = 1;
 const RWF_DSYNC: usize = 2;
 const RWF_SYNC: usize = 4;
@@ -30,7 +31,8 @@ const RWF_APPEND: usize = 0x10;
 const RWF_NOAPPEND: usize = 0x20;
 const RWF_KNOWN: usize = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
 
-/// Logs a driver's error and gives its errno to the program; a wait that a signal ended is made again where the program wants that (SA_RESTART).
+/// Logs a driver's error and gives its errno to the program; a wait that a signal ended is made
+/// again where the program wants that (SA_RESTART).
 pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
     if let Some(cause) = error.cause() {
         crate::log!(
@@ -55,7 +57,8 @@ fn may_read(held: &Held) -> Result<(), Errno> {
 
 fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     let file = match held.readable() {
-        // Where it stands is looked at first (`vfs_read`, fs/read_write.c): the end of a directory of ext4 is the largest position.
+        // Where it stands is looked at first (`vfs_read`, fs/read_write.c): the end of a directory
+        // of ext4 is the largest position.
         Err(Errno::EISDIR) => {
             held.at_offset(fd, |offset| area(*offset as i64, total(spans)))??;
             return Err(Errno::EISDIR);
@@ -102,7 +105,8 @@ fn total(spans: &[Span]) -> usize {
     }
 }
 
-/// What a positioned call checks: EINVAL for a negative offset, or an end past the largest (`rw_verify_area`, fs/read_write.c).
+/// What a positioned call checks: EINVAL for a negative offset, or an end past the largest
+/// (`rw_verify_area`, fs/read_write.c).
 #[inline]
 fn area(offset: i64, length: usize) -> Result<(), Errno> {
     match offset >= 0 && offset.checked_add_unsigned(length as u64).is_some() {
@@ -115,7 +119,8 @@ fn area(offset: i64, length: usize) -> Result<(), Errno> {
 #[derive(Clone, Copy)]
 struct Manner {
     append: bool,
-    /// `O_DSYNC` or `O_SYNC`, of the description or of this write: whether the data alone must be durable.
+    /// `O_DSYNC` or `O_SYNC`, of the description or of this write: whether the data alone must be
+    /// durable.
     sync: Option<bool>,
 }
 
@@ -139,8 +144,8 @@ impl Manner {
     }
 }
 
-/// How many bytes a write at `offset` may have (`generic_write_checks`, fs/read_write.c): EFBIG and SIGXFSZ at the process's limit, EFBIG at the
-/// end of all offsets.
+/// How many bytes a write at `offset` may have (`generic_write_checks`, fs/read_write.c): EFBIG and
+/// SIGXFSZ at the process's limit, EFBIG at the end of all offsets.
 pub(super) fn room(offset: u64) -> Result<u64, Errno> {
     let limit = limits::file_size();
     if offset >= limit {
@@ -169,7 +174,8 @@ fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span
     kept
 }
 
-/// Writes at `offset`, or at the end; returns where and how much. Under the node's lock, where its shadow may follow.
+/// Writes at `offset`, or at the end; returns where and how much. Under the node's lock, where its
+/// shadow may follow.
 fn put(
     held: &Held,
     file: &dyn File,
@@ -188,7 +194,8 @@ fn put(
     let failed = |error| report(held, "write", &error);
     let mut kept = Vec::new();
     let (at, count) = if manner.append {
-        // Others may append between this look and the write: the limit is then passed by what they wrote.
+        // Others may append between this look and the write: the limit is then passed by what they
+        // wrote.
         let spans = match limits::file_size() {
             u64::MAX => spans,
             _ => first(
@@ -239,8 +246,9 @@ fn put(
     Ok((at, count))
 }
 
-/// Writes where the file cannot be read, so that its shadow gets the program's bytes: by way of a copy, which no other thread changes between the two. `write` is told
-/// how many bytes were written before, and says where it has put those that it is given, and how many.
+/// Writes where the file cannot be read, so that its shadow gets the program's bytes: by way of a
+/// copy, which no other thread changes between the two. `write` is told how many bytes were written
+/// before, and says where it has put those that it is given, and how many.
 fn give(
     mut change: Change<'_>,
     spans: &[Span],

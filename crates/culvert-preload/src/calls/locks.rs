@@ -92,8 +92,9 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
     Ok(answer)
 }
 
-/// A lease would have to be broken by opens that the kernel does not see: EINVAL, as on file systems without leases (`simple_nosetlease`,
-/// fs/libfs.c). Where it sees them, the kernel keeps the lease.
+/// A lease would have to be broken by opens that the kernel does not see: EINVAL, as on file
+/// systems without leases (`simple_nosetlease`, fs/libfs.c). Where it sees them, the kernel keeps
+/// the lease.
 pub fn lease(fd: usize, command: u32) -> Outcome {
     match kernel_has_not(fd) {
         None => Outcome::Forward,

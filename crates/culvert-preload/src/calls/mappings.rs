@@ -1,6 +1,8 @@
-//! Calls about memory in which driven files are mapped so that they can be written: munmap, mremap, mprotect, msync.
+//! Calls about memory in which driven files are mapped so that they can be written: munmap, mremap,
+//! mprotect, msync.
 //!
-//! The kernel does them, on the shadows. Here the regions are kept, and what was stored is written back in time.
+//! The kernel does them, on the shadows. Here the regions are kept, and what was stored is written
+//! back in time.
 
 use super::{Answer, done};
 use crate::paging::dirty::{self, Dirty};
@@ -49,7 +51,8 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
     result
 }
 
-/// The same of what is unmapped, which the kernel would write back some time. Under a filter, which may forbid that, it is left to whoever uses the file next.
+/// The same of what is unmapped, which the kernel would write back some time. Under a filter, which
+/// may forbid that, it is left to whoever uses the file next.
 fn write_back_some_time(stored: Stored) {
     if process::get().is_confined() {
         return stored
@@ -59,14 +62,16 @@ fn write_back_some_time(stored: Stored) {
     let _ = write_back(stored);
 }
 
-/// Runs `run`, which puts something else at the program's memory from `start` on unless it fails. The pages of the shadow stay, so that what was stored in
-/// them is written back when nobody can store any more.
+/// Runs `run`, which puts something else at the program's memory from `start` on unless it fails.
+/// The pages of the shadow stay, so that what was stored in them is written back when nobody can
+/// store any more.
 pub(super) fn replacing(start: usize, length: usize, run: impl FnOnce() -> Answer) -> Answer {
     let _flushing = nodes::flushing();
     let regions = nodes::between(start, length);
     let mut stored = dirty::collect(&regions);
     let answer = run();
-    // Natively no store fails while one mapping takes another's place, so the others cannot be kept from storing.
+    // Natively no store fails while one mapping takes another's place, so the others cannot be kept
+    // from storing.
     if culvert_intercept::multi_threaded() {
         stored.extend(dirty::all_of(&regions));
     }
@@ -168,7 +173,8 @@ pub fn mremap(call: &mut Call) -> Outcome {
     let _flushing = nodes::flushing();
     let mut stored = dirty::collect(&concerned);
     let lazy = pager::between(old, nodes::pages(old_length.max(1)));
-    // What is put where others may look already is filled before: a moved mapping has lost its registration.
+    // What is put where others may look already is filled before: a moved mapping has lost its
+    // registration.
     if fixed && let Err(error) = fill(&lazy) {
         return done(Err(error));
     }
@@ -179,7 +185,8 @@ pub fn mremap(call: &mut Call) -> Outcome {
         && !lazy.iter().any(|it| whole(it.start, it.length));
     let pieces = match several {
         true => {
-            // The kernel moves several mappings by one call (Linux 6.17), but none that is registered (`vma_multi_allowed`, mm/mremap.c).
+            // The kernel moves several mappings by one call (Linux 6.17), but none that is
+            // registered (`vma_multi_allowed`, mm/mremap.c).
             let regions = moved.iter().map(|it| (it.start, it.end - it.start));
             let parts = lazy.iter().map(|it| (it.start, it.length));
             regions.chain(parts).for_each(pager::unregister);
@@ -234,7 +241,8 @@ pub fn mremap(call: &mut Call) -> Outcome {
             nodes::rewatch(new, new_length);
             nodes::rewatch(old, old_length);
         }
-        // What other threads have stored since it was asked. A mapping that stays where it is still knows, but for the end that is cut off.
+        // What other threads have stored since it was asked. A mapping that stays where it is still
+        // knows, but for the end that is cut off.
         if culvert_intercept::multi_threaded() {
             stored.extend(match watched_anew {
                 true => dirty::all_of(&concerned),
@@ -266,7 +274,8 @@ fn forget_what_is_gone(start: usize, length: usize) {
     }
 }
 
-/// The kernel has moved the first of several mappings, or none, before it found one that it could not move. What is not at `old` any more is at `target`.
+/// The kernel has moved the first of several mappings, or none, before it found one that it could
+/// not move. What is not at `old` any more is at `target`.
 fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) {
     for region in regions {
         let length = region.end - region.start;
@@ -314,7 +323,8 @@ pub(super) fn stays(parts: &[Part]) {
     }
 }
 
-/// The parts that were at `old` and are filled on demand are at `new` now: the pager hears of it, or they are filled.
+/// The parts that were at `old` and are filled on demand are at `new` now: the pager hears of it,
+/// or they are filled.
 fn attach_moved(
     parts: &[Part],
     old: usize,
@@ -344,7 +354,8 @@ fn attach_moved(
 fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)) {
     let (old_length, new_length) = (nodes::pages(lengths.0), nodes::pages(lengths.1));
     let start = region.start - old;
-    // The last one grows with the mapping; one that is mapped once more (`old_length` 0) is as long as was asked for.
+    // The last one grows with the mapping; one that is mapped once more (`old_length` 0) is as long
+    // as was asked for.
     let end = match region.end - old {
         end if end >= old_length => new_length,
         end => end.min(new_length),
@@ -356,8 +367,8 @@ fn insert_moved(region: &Mapped, old: usize, new: usize, lengths: (usize, usize)
     });
 }
 
-/// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same. With MS_SYNC it is about the bytes of the files, whoever has
-/// stored them.
+/// msync(2). The kernel says what is wrong with the range, and syncs what it can all the same. With
+/// MS_SYNC it is about the bytes of the files, whoever has stored them.
 pub fn msync(call: &mut Call) -> Outcome {
     const MS_SYNC: usize = 4;
     let [start, length, flags, ..] = call.args;

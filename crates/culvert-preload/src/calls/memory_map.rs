@@ -1,4 +1,5 @@
-//! mmap of driven files: of the driver's own file of the kernel's where there is one, else of the shadow (paging/).
+//! mmap of driven files: of the driver's own file of the kernel's where there is one, else of the
+//! shadow (paging/).
 
 use super::transfer::kernel_has_not;
 use super::{Answer, done, mappings};
@@ -39,7 +40,8 @@ pub fn mmap(call: &mut Call) -> Outcome {
         0 => kernel_has_not(fd),
         _ => None,
     };
-    // The descriptor is looked at before the length (`ksys_mmap_pgoff`, mm/mmap.c), and the offset before both.
+    // The descriptor is looked at before the length (`ksys_mmap_pgoff`, mm/mmap.c), and the offset
+    // before both.
     let is_path = held
         .as_ref()
         .is_some_and(|held| matches!(held.object, Object::Path));
@@ -105,7 +107,8 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     }
     let access = held.flags(fd)? & 3;
     let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
-    // mmap(2), EACCES: no read permission, or a shared writable mapping of a descriptor that is not O_RDWR.
+    // mmap(2), EACCES: no read permission, or a shared writable mapping of a descriptor that is not
+    // O_RDWR.
     if !may_read(access) || (shared && protection & PROT_WRITE != 0 && access != 2) {
         return Err(Errno::EACCES);
     }
@@ -140,7 +143,8 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
         };
     }
     let shadow = match changes {
-        // One that cannot be made writable later (mprotect(2)); what is written from now on is written to the shadow as well.
+        // One that cannot be made writable later (mprotect(2)); what is written from now on is
+        // written to the shadow as well.
         true => crate::looked_at::keep_equal(held, on_demand(call)).map(shadow::Mappable::Other),
         false => shadow::mappable(
             held,
@@ -165,20 +169,23 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     Ok(start)
 }
 
-/// Whether pages of the mapping that `call` makes may be filled when they are touched. Not what is populated or locked at once: the kernel would
-/// put zeroes into the holes before anybody is asked.
+/// Whether pages of the mapping that `call` makes may be filled when they are touched. Not what is
+/// populated or locked at once: the kernel would put zeroes into the holes before anybody is asked.
 fn on_demand(call: &Call) -> bool {
     const MAP_LOCKED: usize = 0x2000;
     const MAP_POPULATE: usize = 0x8000;
     call.args[2] & PROT_EXEC == 0 && call.args[3] & (MAP_LOCKED | MAP_POPULATE) == 0
 }
 
-/// Maps the shadow `fd`, as the program asked for it; `read_only`: it must never become writable. One that may have holes can be touched when the pager knows of it, not before (mlockall(2), MCL_FUTURE).
+/// Maps the shadow `fd`, as the program asked for it; `read_only`: it must never become writable.
+/// One that may have holes can be touched when the pager knows of it, not before (mlockall(2),
+/// MCL_FUTURE).
 fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
     let [address, length, protection, flags, _, offset] = call.args;
     let map = |fd: i32, protection| {
         let arguments = [address, length, protection, flags, fd as usize, offset];
-        // SAFETY: the program's own mapping call, with its own address and length, of the file's content.
+        // SAFETY: the program's own mapping call, with its own address and length, of the file's
+        // content.
         unsafe { syscall::call(nr::MMAP, arguments) }
     };
     if !pager::fill::is_partly(&stat_descriptor(fd)?) {
@@ -282,7 +289,8 @@ fn map_kernel_file(held: &Held, access: u32, call: &Call) -> Result<Option<usize
     let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
     let mut mapped = Err(Errno::ENODEV);
     let mut map = |fd: i32| {
-        // SAFETY: the program's own mapping call, with its own address and length, of the file that it names.
+        // SAFETY: the program's own mapping call, with its own address and length, of the file that
+        // it names.
         mapped = unsafe {
             syscall::call(
                 nr::MMAP,
@@ -306,8 +314,9 @@ fn map_kernel_file(held: &Held, access: u32, call: &Call) -> Result<Option<usize
     Ok(Some(start))
 }
 
-/// The mapping as a copy in anonymous memory: needs no call that a filter which allows mapping files is likely to forbid. Later changes of the file
-/// are not seen, which a private mapping may do anyway (mmap(2)).
+/// The mapping as a copy in anonymous memory: needs no call that a filter which allows mapping
+/// files is likely to forbid. Later changes of the file are not seen, which a private mapping may
+/// do anyway (mmap(2)).
 fn copy(held: &Held, call: &Call) -> Answer {
     const MAP_PRIVATE: usize = 2;
     const PROT_READ: usize = 1;

@@ -1,4 +1,5 @@
-//! The system calls, one module for each family. Which function answers which call is in [`crate::table`].
+//! The system calls, one module for each family. Which function answers which call is in
+//! [`crate::table`].
 
 pub mod access;
 pub mod advice;
@@ -59,19 +60,23 @@ pub fn done(answer: Answer) -> Outcome {
     }
 }
 
-/// A wait was interrupted by a signal: it is delivered, then the call is made again or ends with EINTR (the kernel's ERESTARTSYS).
+/// A wait was interrupted by a signal: it is delivered, then the call is made again or ends with
+/// EINTR (the kernel's ERESTARTSYS).
 pub const RESTART: Errno = Errno::new(512);
 
-/// The call is the kernel's after all: its descriptor has become one on the file itself since the call began.
+/// The call is the kernel's after all: its descriptor has become one on the file itself since the
+/// call began.
 pub const FORWARD: Errno = Errno::new(513);
 
-/// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits only.
+/// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits
+/// only.
 #[inline]
 pub fn descriptor(argument: usize) -> Option<Held> {
     state::get().table.get(argument as i32)
 }
 
-/// The same for calls that concern a file's bytes: none when its descriptor is on the file itself, so that the kernel does right.
+/// The same for calls that concern a file's bytes: none when its descriptor is on the file itself,
+/// so that the kernel does right.
 #[inline]
 pub fn driven(argument: usize) -> Option<Held> {
     descriptor(argument).filter(|held| !held.is_direct())
@@ -86,8 +91,10 @@ pub fn refuse(call: &mut Call, errno: Errno) -> Outcome {
     }
 }
 
-/// The right to do `wanted` (as [`permits`]) to a node with `attributes`, before an operation that needs it: EACCES, where not the operation itself
-/// finds out ([`culvert::Capabilities::checks_permissions`]: mode bits say little where there are access lists).
+/// The right to do `wanted` (as [`permits`]) to a node with `attributes`, before an operation that
+/// needs it: EACCES, where not the operation itself finds out
+/// ([`culvert::Capabilities::checks_permissions`]: mode bits say little where there are access
+/// lists).
 pub fn allowed(
     file_system: &dyn culvert::FileSystem,
     attributes: &Attributes,
@@ -100,7 +107,8 @@ pub fn allowed(
     }
 }
 
-/// The same where no operation of the driver follows that would find out: access(2), chdir(2), execve(2).
+/// The same where no operation of the driver follows that would find out: access(2), chdir(2),
+/// execve(2).
 pub fn granted(
     file_system: &dyn culvert::FileSystem,
     caller: &Caller<'_>,
@@ -116,7 +124,8 @@ pub fn granted(
     }
 }
 
-/// Whether `caller` may do `wanted` (4 read, 2 write, 1 execute or search) to something with `attributes`.
+/// Whether `caller` may do `wanted` (4 read, 2 write, 1 execute or search) to something with
+/// `attributes`.
 pub fn permits(caller: &Caller<'_>, attributes: &Attributes, wanted: u32) -> bool {
     caller.may(culvert::Access(wanted), attributes).is_ok()
 }

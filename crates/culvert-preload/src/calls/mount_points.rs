@@ -1,7 +1,9 @@
-//! Mount points in listings: a target that is no directory of its own file system's is one more name in the directory that it lies in.
+//! Mount points in listings: a target that is no directory of its own file system's is one more
+//! name in the directory that it lies in.
 //!
-//! They come behind all others, at positions that no file system uses: ext4's positions, the largest that there are, are hashes below 0x7fff_ffff << 32
-//! (`ext4fs_dirhash`), and its end is the largest number that lseek(2) takes.
+//! They come behind all others, at positions that no file system uses: ext4's positions, the
+//! largest that there are, are hashes below 0x7fff_ffff << 32 (`ext4fs_dirhash`), and its end is
+//! the largest number that lseek(2) takes.
 
 use super::backed::native_place;
 use super::directory::Records;
@@ -80,7 +82,8 @@ pub(super) fn put(mounts: &[MountId], records: &mut Records, offset: &mut u64) {
                 .map_err(|error| error.errno())
         });
         let entry = DirectoryEntry {
-            // Natively what lies under a mount point has a number, which is not that of the mount's root either.
+            // Natively what lies under a mount point has a number, which is not that of the mount's
+            // root either.
             inode: root.map_or(1, |root| root.inode),
             next: FIRST + number as u64 + 1,
             kind: FileKind::Directory,

@@ -1,7 +1,9 @@
-//! Waiting for changes of the tables of mounts: /proc/mounts and mountinfo, which are files of ours ([`super::proc_files`]).
+//! Waiting for changes of the tables of mounts: /proc/mounts and mountinfo, which are files of ours
+//! ([`super::proc_files`]).
 //!
-//! The kernel's own file stays open beside each of them; who waits for ours, waits for that one, and an event carries the program's own data. The table is made anew when
-//! the program goes back to its start, as the kernel makes it.
+//! The kernel's own file stays open beside each of them; who waits for ours, waits for that one,
+//! and an event carries the program's own data. The table is made anew when the program goes back
+//! to its start, as the kernel makes it.
 
 use super::{Answer, done};
 use crate::descriptors::MOUNTS;

@@ -1,4 +1,5 @@
-//! mount(2) and umount2(2): the kernel mounts on directories of a mount that it has itself, and on no other.
+//! mount(2) and umount2(2): the kernel mounts on directories of a mount that it has itself, and on
+//! no other.
 
 use super::backed::through_proc;
 use super::path::{AT_FDCWD, At, Found, find, find_by_walking, on_path};
@@ -38,7 +39,8 @@ pub fn mount(call: &mut Call) -> Outcome {
     }
 }
 
-/// The path (NUL-terminated) by which the kernel finds what the program at `address` names, if that is another one.
+/// The path (NUL-terminated) by which the kernel finds what the program at `address` names, if that
+/// is another one.
 fn source_for_kernel(address: usize) -> Result<Option<Vec<u8>>, Errno> {
     let mut room = PathBuffer::new();
     let path = room.read(address)?;
@@ -85,7 +87,8 @@ pub fn umount(call: &mut Call) -> Outcome {
     on_path(call, At::new(0, last), None, unmount)
 }
 
-/// By its name in the directory above: a descriptor of it would keep it busy, so ours is given back first. What the driver alone has, like the mounts of the run, is busy.
+/// By its name in the directory above: a descriptor of it would keep it busy, so ours is given back
+/// first. What the driver alone has, like the mounts of the run, is busy.
 fn unmount(call: &Call, found: &mut Inside<'_>) -> Answer {
     let node = existing(found)?.node;
     let above = kernel_node(found, found.parent)?;

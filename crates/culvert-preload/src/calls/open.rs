@@ -84,7 +84,8 @@ pub fn openat2(call: &mut Call) -> Outcome {
     open_at(call, at, flags as u32, mode as u32)
 }
 
-/// Whether the kernel refuses an openat2 before it looks at the path (fs/open.c, `build_open_flags`).
+/// Whether the kernel refuses an openat2 before it looks at the path (fs/open.c,
+/// `build_open_flags`).
 fn refused_by_kernel(flags: u64, mode: u64, resolve: u64) -> bool {
     const TMPFILE_ALONE: u64 = (O_TMPFILE & !O_DIRECTORY) as u64;
     let has = |flag: u32| flags & u64::from(flag) != 0;
@@ -149,7 +150,8 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     }
     let process = process::get();
     if last == LastStep::Create && process.targets_open && super::path::is_link(directory, given) {
-        // The kernel would make a file where the link leads: in the empty directory under a mount, if it leads into one.
+        // The kernel would make a file where the link leads: in the empty directory under a mount,
+        // if it leads into one.
         match look_again(directory, given, last, at.restrictions, true) {
             Ok(Found::Inside(found)) => return done(open_inside(found, flags, mode)),
             Ok(Found::Backed(place)) => return open_backed(call, at, given, &place, flags, mode),
@@ -163,7 +165,8 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     let answer = if certain {
         Err(Errno::ENOENT)
     } else {
-        // SAFETY: the program's own call with its own arguments. It may wait (a FIFO), and signals must end that.
+        // SAFETY: the program's own call with its own arguments. It may wait (a FIFO), and signals
+        // must end that.
         match unsafe { culvert_intercept::wait::interruptible(call.number, call.args) } {
             Ok(result) => Errno::check(result),
             Err(_) => return Outcome::Restart,
@@ -271,7 +274,8 @@ fn to_driver(flags: u32) -> OpenFlags {
     OpenFlags(flags & !O_DIRECT)
 }
 
-/// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order of errors).
+/// Opens something in a mount (`do_open`, `may_open`, `lookup_open` of fs/namei.c, in their order
+/// of errors).
 pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     let file_system = process::file_system(found.mount)?;
     let read_only = file_system.capabilities().read_only;
@@ -361,7 +365,8 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         FileKind::Directory if flags & O_DIRECT != 0 => Err(Errno::EINVAL),
         FileKind::Directory => add_directory(&mut found, attributes, &caller, flags),
         FileKind::Regular => {
-            // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be changed is decompressed: there it means nothing.
+            // As on tmpfs (since Linux 6.6), which has no cache to go around either. What cannot be
+            // changed is decompressed: there it means nothing.
             if flags & O_DIRECT != 0 && file_system.capabilities().immutable {
                 return Err(Errno::EINVAL);
             }
@@ -408,8 +413,8 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
     }
 }
 
-/// What a create says that failed by `errno`. A link or a FIFO may have got the name since it was looked up: it is to be looked up again (`ESTALE`), and
-/// followed or opened as it would have been.
+/// What a create says that failed by `errno`. A link or a FIFO may have got the name since it was
+/// looked up: it is to be looked up again (`ESTALE`), and followed or opened as it would have been.
 #[cold]
 fn appeared(found: &Inside<'_>, name: &[u8], errno: Errno) -> Errno {
     if !matches!(errno, Errno::ELOOP | Errno::ENXIO) {

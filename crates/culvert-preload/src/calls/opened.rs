@@ -48,7 +48,8 @@ fn give_opened(
             add_opened(found, attributes, Object::File(file), flags, extra)
         }
         Opened::Backed(fd) => {
-            // The descriptor itself: to close another of this file would drop the record locks that the program holds on it (fcntl(2)).
+            // The descriptor itself: to close another of this file would drop the record locks that
+            // the program holds on it (fcntl(2)).
             let close_on_exec = flags & O_CLOEXEC != 0;
             const F_SETFD: usize = 2;
             // SAFETY: sets the flag of a descriptor just made.

@@ -1,4 +1,5 @@
-//! What all calls that take a path have in common: is it ours, where does it lead, and what if the kernel does not find it.
+//! What all calls that take a path have in common: is it ours, where does it lead, and what if the
+//! kernel does not find it.
 
 use super::backed::{self, Backed};
 use super::host::{AT_SYMLINK_NOFOLLOW, Kernel, stat_at};
@@ -43,7 +44,8 @@ impl At {
         }
     }
 
-    /// The path in argument `directory + 1`, relative ones below the directory of argument `directory`.
+    /// The path in argument `directory + 1`, relative ones below the directory of argument
+    /// `directory`.
     pub const fn below(directory: usize, last: LastStep) -> Self {
         Self {
             directory: Some(directory),
@@ -54,7 +56,8 @@ impl At {
         }
     }
 
-    /// The same, but a link at the end is followed where it would not be, or not where it would be, by a call with `bit` in argument `argument`.
+    /// The same, but a link at the end is followed where it would not be, or not where it would be,
+    /// by a call with `bit` in argument `argument`.
     pub const fn turned_by(self, argument: usize, bit: usize) -> Self {
         Self {
             turn: Some((argument, bit)),
@@ -95,7 +98,8 @@ pub enum Found<'p> {
     Kernel,
 }
 
-/// The directory that a descriptor argument stands for; none for a foreign one. ENOTDIR when it is a file of ours.
+/// The directory that a descriptor argument stands for; none for a foreign one. ENOTDIR when it is
+/// a file of ours.
 fn place_of(fd: i32) -> Result<Option<Place>, Errno> {
     match process::get().table.get(fd) {
         None => Ok(None),
@@ -167,8 +171,8 @@ pub fn find<'p>(
     }
 }
 
-/// The quickest answer inside a mount: plain names all the way, which the driver takes at once. Not inlined, so that its large answer is made
-/// where it stays.
+/// The quickest answer inside a mount: plain names all the way, which the driver takes at once. Not
+/// inlined, so that its large answer is made where it stays.
 #[inline(never)]
 fn find_straight<'p>(
     directory: i32,
@@ -236,7 +240,8 @@ fn find_by_text<'p>(
     {
         return Ok(Found::Backed(place));
     }
-    // A program from a mount runs as a file of the run directory: paths made from its own place mean the mount.
+    // A program from a mount runs as a file of the run directory: paths made from its own place
+    // mean the mount.
     if let Some(original) = absolute
         .then(|| crate::exec::origin(path.bytes()))
         .flatten()
@@ -267,7 +272,8 @@ fn find_by_text<'p>(
             false => process.mounts.quick(known.as_ref(), path.bytes()),
         }
     };
-    // A link into a mount is a crossing that the kernel cannot see; with RESOLVE_IN_ROOT the text of a path says little.
+    // A link into a mount is a crossing that the kernel cannot see; with RESOLVE_IN_ROOT the text
+    // of a path says little.
     let text_decides = restrictions.0 & (Restrictions::NO_XDEV | Restrictions::IN_ROOT) == 0;
     if quick == Quick::Untouched && text_decides {
         return Ok(Found::Kernel);
@@ -283,7 +289,8 @@ fn find_by_text<'p>(
     walk(process, &start, path.bytes(), last, restrictions)
 }
 
-/// The quickest answer of all: the path begins in a backing tree that no other mount has to do with, so that only links could lead elsewhere.
+/// The quickest answer of all: the path begins in a backing tree that no other mount has to do
+/// with, so that only links could lead elsewhere.
 #[inline]
 fn find_backed<'p>(
     process: &Process,
@@ -350,7 +357,8 @@ fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errn
     }
 }
 
-/// A second look at a path that the kernel did not find, or (`certain`) that led it to the empty directory under a mount.
+/// A second look at a path that the kernel did not find, or (`certain`) that led it to the empty
+/// directory under a mount.
 pub fn look_again<'p>(
     directory: i32,
     path: Path<'p>,
@@ -385,9 +393,11 @@ pub fn is_link(directory: i32, path: Path<'_>) -> bool {
 /// Tells the `(st_dev, st_ino)` of what a successful native call has found.
 pub type Identity = fn(&Call) -> Option<(u64, u64)>;
 
-/// Answers a call on a path: `inside` when it is something in a mount, else the kernel, with a second look when that finds nothing.
+/// Answers a call on a path: `inside` when it is something in a mount, else the kernel, with a
+/// second look when that finds nothing.
 ///
-/// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the call reports it.
+/// `identity` tells the `(st_dev, st_ino)` of what a successful native call has found, where the
+/// call reports it.
 pub fn on_path(
     call: &mut Call,
     at: At,
@@ -479,8 +489,9 @@ pub fn outside(call: &Call, at: At, path: &[u8]) -> Outcome {
     done(unsafe { syscall::call(call.number, args) })
 }
 
-/// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for paths in mounts and, where the call takes one by itself, for descriptors
-/// of theirs, else the kernel. What is wrong with the call's other arguments comes first.
+/// Answers a call that Culvert has no way to do on a mount (quotas, mounting over it): `errno` for
+/// paths in mounts and, where the call takes one by itself, for descriptors of theirs, else the
+/// kernel. What is wrong with the call's other arguments comes first.
 pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
     let at = at.turned(call);
     // Without AT_EMPTY_PATH that is an error of the kernel's, too.
@@ -510,7 +521,8 @@ pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
     })
 }
 
-/// What the kernel finds wrong with `call` before it looks at the path: it is asked with one that nothing can have.
+/// What the kernel finds wrong with `call` before it looks at the path: it is asked with one that
+/// nothing can have.
 fn wrong_before_path(call: &Call, at: At) -> Option<Errno> {
     let mut args = call.args;
     args[at.path] = c"/proc/self/culvert".as_ptr() as usize;

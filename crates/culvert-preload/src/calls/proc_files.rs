@@ -100,7 +100,8 @@ fn number_in(name: &[u8]) -> Option<i32> {
     core::str::from_utf8(name).ok()?.parse().ok()
 }
 
-/// What proc_pid_fdinfo(5) says of `fd`, a descriptor of ours, where the kernel says it of what stands for it.
+/// What proc_pid_fdinfo(5) says of `fd`, a descriptor of ours, where the kernel says it of what
+/// stands for it.
 fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno> {
     const O_CLOEXEC: u32 = 0o2000000;
     const SEEK_CUR: usize = 1;
@@ -136,7 +137,8 @@ fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno>
     Ok(text)
 }
 
-/// Opens one of the lists with our mounts in it; none for any other path, or one opened for writing.
+/// Opens one of the lists with our mounts in it; none for any other path, or one opened for
+/// writing.
 pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
     if !(path.starts_with(b"/proc/") || path == b"/etc/mtab")
         || flags & (3 | crate::description::O_PATH) != 0

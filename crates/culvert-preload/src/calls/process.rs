@@ -226,7 +226,8 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
     }
 }
 
-/// execve(2), execveat(2) below another root: the program is the kernel's to find, and does not join.
+/// execve(2), execveat(2) below another root: the program is the kernel's to find, and does not
+/// join.
 fn execute_elsewhere() -> Outcome {
     match exec::hand_down(process::get(), &Loader::None(Why::NoLibrary)) {
         Ok(()) => Outcome::Forward,
@@ -364,7 +365,8 @@ pub fn execveat(call: &mut Call) -> Outcome {
     )))
 }
 
-/// Whether the kernel's own descriptor `fd` is one that execveat(2) of `path` can start from (`path_init`, fs/namei.c, and `do_open_execat`, fs/exec.c).
+/// Whether the kernel's own descriptor `fd` is one that execveat(2) of `path` can start from
+/// (`path_init`, fs/namei.c, and `do_open_execat`, fs/exec.c).
 fn may_start_below(fd: i32, path: Path<'_>) -> Result<(), Errno> {
     if fd == super::path::AT_FDCWD {
         return match path.is_empty() {
@@ -409,10 +411,12 @@ pub fn confine(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     };
     let process = process::get();
-    // Before the call: a filter may be every thread's from the moment it is there (SECCOMP_FILTER_FLAG_TSYNC).
+    // Before the call: a filter may be every thread's from the moment it is there
+    // (SECCOMP_FILTER_FLAG_TSYNC).
     process.confine();
     let answer = native(call);
-    // With that flag alone, the number of a thread that has another filter is a failure (seccomp(2)).
+    // With that flag alone, the number of a thread that has another filter is a failure
+    // (seccomp(2)).
     let of_all = call.number == nr::SECCOMP && call.args[1] & (TSYNC | NEW_LISTENER) == TSYNC;
     if answer.is_err() || of_all && answer != Ok(0) {
         process.is_not_confined();
@@ -425,10 +429,12 @@ pub fn confine(call: &mut Call) -> Outcome {
     done(answer)
 }
 
-/// The filter that `call` may install: programs ask with others, and with none given, what the kernel knows (libseccomp, systemd, OpenSSH).
+/// The filter that `call` may install: programs ask with others, and with none given, what the
+/// kernel knows (libseccomp, systemd, OpenSSH).
 fn may_install(call: &Call) -> Option<Filter> {
     const PR_SET_SECCOMP: usize = 22;
-    // SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER; of prctl they are larger by one (include/uapi/linux/seccomp.h).
+    // SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER; of prctl they are larger by one
+    // (include/uapi/linux/seccomp.h).
     const STRICT: u32 = 0;
     const FILTER: u32 = 1;
     let [first, second, third, ..] = call.args;
@@ -499,8 +505,8 @@ pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
     })
 }
 
-/// exit_group(2): what children that were not intercepted have written is not left to chance, and what
-/// is open is closed.
+/// exit_group(2): what children that were not intercepted have written is not left to chance, and
+/// what is open is closed.
 pub fn exit_group(call: &mut Call) -> Outcome {
     // A filter that lets a program end may forbid the calls for this.
     if !process::get().is_confined() {

@@ -22,8 +22,9 @@ pub fn shown_path(held: &Held) -> Result<Vec<u8>, Errno> {
         })
 }
 
-/// The same of a file that has no name any more: the one that it had, where its back end is a file of the kernel's, which remembers it; else its number, as the
-/// kernel shows files that never had one (`O_TMPFILE`, open(2)). Both are marked as proc(5) says.
+/// The same of a file that has no name any more: the one that it had, where its back end is a file
+/// of the kernel's, which remembers it; else its number, as the kernel shows files that never had
+/// one (`O_TMPFILE`, open(2)). Both are marked as proc(5) says.
 fn removed_path(held: &Held) -> Result<Vec<u8>, Errno> {
     let process = process::get();
     let target = process.mounts.target(held.mount);

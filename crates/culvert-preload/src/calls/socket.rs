@@ -56,7 +56,8 @@ fn each_descriptor(
     Ok(())
 }
 
-/// Makes what goes out through `socket` by SCM_RIGHTS known to the kernel: EBADF for a descriptor of Culvert's own.
+/// Makes what goes out through `socket` by SCM_RIGHTS known to the kernel: EBADF for a descriptor
+/// of Culvert's own.
 pub fn hand_over(socket: i32, header: usize) -> Result<(), Errno> {
     let mut strangers = None;
     each_descriptor(header, &mut |fd| {
@@ -67,7 +68,8 @@ pub fn hand_over(socket: i32, header: usize) -> Result<(), Errno> {
     })
 }
 
-/// The same of one descriptor, however it goes; `strangers`: it may come to one who reads it without us.
+/// The same of one descriptor, however it goes; `strangers`: it may come to one who reads it
+/// without us.
 pub fn hand_over_one(fd: i32, strangers: bool) -> Result<(), Errno> {
     let table = &process::get().table;
     if table.is_internal(fd) {

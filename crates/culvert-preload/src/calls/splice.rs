@@ -1,4 +1,5 @@
-//! splice(2) between a pipe and a driven file, by reading and writing; with the checks, and their order, of `__do_splice` and `do_splice` (fs/splice.c).
+//! splice(2) between a pipe and a driven file, by reading and writing; with the checks, and their
+//! order, of `__do_splice` and `do_splice` (fs/splice.c).
 
 use super::io::room;
 use super::transfer::{CHUNK, End, O_APPEND, flags, kernel_has_not, write_foreign};
@@ -70,7 +71,8 @@ pub fn splice(call: &mut Call) -> Outcome {
     })())
 }
 
-/// The driven end: EINVAL where the area is none (`rw_verify_area`), or the file is no regular one, which has no way to splice.
+/// The driven end: EINVAL where the area is none (`rw_verify_area`), or the file is no regular one,
+/// which has no way to splice.
 fn end<'a>(held: &'a Held, fd: usize, address: usize, count: usize) -> Result<End<'a>, Errno> {
     let end = End::new(Some(held), fd, address)?;
     let last = end
@@ -106,8 +108,9 @@ fn into_pipe(from: &mut End<'_>, out: usize, count: usize, mut wait: bool) -> An
     Ok(sent)
 }
 
-/// Moves what a pipe holds into a file. As in `iter_file_splice_write`, only what was written leaves the pipe: bytes that the file has no room for are
-/// still there. So the pipe is looked at by tee(2), and read only when the file has them.
+/// Moves what a pipe holds into a file. As in `iter_file_splice_write`, only what was written
+/// leaves the pipe: bytes that the file has no room for are still there. So the pipe is looked at
+/// by tee(2), and read only when the file has them.
 fn out_of_pipe(input: usize, to: &mut End<'_>, count: usize, mut wait: bool) -> Answer {
     let count = count.min(MAX_RW_COUNT);
     let between = Pipe::new().inspect_err(|error| {
@@ -140,7 +143,8 @@ fn out_of_pipe(input: usize, to: &mut End<'_>, count: usize, mut wait: bool) -> 
             }
         };
         let took = between.take(input, &mut taken[..wrote])?;
-        // Somebody else read the pipe between the look and the taking: what was taken is what belongs here.
+        // Somebody else read the pipe between the look and the taking: what was taken is what
+        // belongs here.
         if taken[..took] != buffer[..took] {
             write_all(to, &taken[..took])?;
         }
@@ -199,7 +203,8 @@ impl Pipe {
         })
     }
 
-    /// Copies what `input` holds to `buffer`, and leaves it there; waits for the first byte if told to.
+    /// Copies what `input` holds to `buffer`, and leaves it there; waits for the first byte if told
+    /// to.
     fn look(&self, input: usize, buffer: &mut [u8], wait: bool) -> Answer {
         let how = if wait { 0 } else { NONBLOCK as usize };
         let to = self.write.0 as usize;
@@ -249,7 +254,8 @@ impl Pipe {
                 buffer.as_mut_ptr() as usize,
                 buffer.len(),
             ];
-            // SAFETY: the buffer is given with its length. Nobody waits: the bytes are there, and nobody else has the pipe.
+            // SAFETY: the buffer is given with its length. Nobody waits: the bytes are there, and
+            // nobody else has the pipe.
             let read = unsafe { syscall::call(nr::READ, arguments) }?;
             buffer = &mut buffer[read..];
         }

@@ -18,7 +18,8 @@ const AT_NO_AUTOMOUNT: usize = 0x800;
 pub(super) const AT_EMPTY_PATH: usize = 0x1000;
 const AT_STATX_SYNC_TYPE: usize = 0x6000;
 
-/// `st_dev` of a mount: anonymous (major 0), with minors that the kernel's own counter never reaches.
+/// `st_dev` of a mount: anonymous (major 0), with minors that the kernel's own counter never
+/// reaches.
 pub fn device(mount: MountId) -> u64 {
     let minor = 0xc0000 + u64::from(mount.0);
     (minor & 0xff) | (minor & !0xff) << 12
@@ -163,7 +164,8 @@ pub fn fstat(call: &mut Call) -> Outcome {
     done(described(&held).and_then(|attributes| give_stat(call.args[1], held.mount, &attributes)))
 }
 
-/// fstat of a foreign descriptor: one on the empty directory under a mount becomes the mount's root.
+/// fstat of a foreign descriptor: one on the empty directory under a mount becomes the mount's
+/// root.
 fn fstat_foreign(call: &mut Call) -> Outcome {
     let process = process::get();
     if process.table.is_internal(call.args[0] as i32) {
@@ -196,7 +198,8 @@ pub(super) fn is_empty(address: usize) -> bool {
     address == 0 || memory::get::<u8>(address) == Ok(0)
 }
 
-/// The attributes of what an empty path means: the descriptor itself, or the working directory. None: foreign.
+/// The attributes of what an empty path means: the descriptor itself, or the working directory.
+/// None: foreign.
 pub(super) fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
     if fd == super::path::AT_FDCWD {
         let here = process::get().with_working_directory(|here| here.cloned());
@@ -369,7 +372,8 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
     on_path(call, at, None, |_, found| give_link(found, buffer, size))
 }
 
-/// What the link of descriptor `fd` in `/proc/self/fd` shows when it was opened through a mount with a backing tree: the path in the mount.
+/// What the link of descriptor `fd` in `/proc/self/fd` shows when it was opened through a mount
+/// with a backing tree: the path in the mount.
 fn backed_link(fd: i32) -> Option<Vec<u8>> {
     let table = &process::get().table;
     let mount = table.backed(fd).or_else(|| table.opened_through(fd))?;

@@ -12,7 +12,8 @@ use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
-/// Whether the kernel would create or remove a name in the empty directory under a mount, reached by a link outside.
+/// Whether the kernel would create or remove a name in the empty directory under a mount, reached
+/// by a link outside.
 pub fn parent_is_target(directory: i32, path: &[u8]) -> bool {
     target_at(directory, Path::of(&parent_of(path))).is_some()
 }
@@ -32,7 +33,8 @@ pub fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
     process::get().mounts.is_target(found.st_dev, found.st_ino)
 }
 
-/// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through a link outside.
+/// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through
+/// a link outside.
 pub fn list_foreign(call: &mut Call) -> Outcome {
     let process = process::get();
     let fd = call.args[0] as i32;
@@ -52,7 +54,8 @@ pub fn list_foreign(call: &mut Call) -> Outcome {
     }
 }
 
-/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the mount's root.
+/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the
+/// mount's root.
 pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
     use crate::description::Description;
     use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};

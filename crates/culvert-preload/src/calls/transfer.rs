@@ -1,4 +1,5 @@
-//! Moving bytes between files inside one call: sendfile, copy_file_range and the calls that only know pipes.
+//! Moving bytes between files inside one call: sendfile, copy_file_range and the calls that only
+//! know pipes.
 //!
 //! Where both ends are the kernel's, or can be made so ([`kernel_has_not`]), the kernel does it.
 
@@ -22,7 +23,8 @@ pub(super) const CHUNK: usize = 64 << 10;
 /// O_APPEND.
 pub(super) const O_APPEND: u32 = 0o2000;
 
-/// The description behind a descriptor whose bytes only its driver can move; one whose back end is a file of the kernel's is made the kernel's.
+/// The description behind a descriptor whose bytes only its driver can move; one whose back end is
+/// a file of the kernel's is made the kernel's.
 pub fn kernel_has_not(fd: usize) -> Option<Held> {
     let held = driven(fd)?;
     if let Object::File(file) = &held.object
@@ -42,7 +44,8 @@ pub(super) struct End<'a> {
     fd: usize,
     /// Where the program keeps the offset; 0: the description's own.
     address: usize,
-    /// The first byte; none for a foreign description without an offset of ours: the kernel moves that one itself.
+    /// The first byte; none for a foreign description without an offset of ours: the kernel moves
+    /// that one itself.
     pub(super) start: Option<u64>,
     pub(super) moved: u64,
 }
@@ -66,7 +69,8 @@ impl<'a> End<'a> {
         })
     }
 
-    /// One whose offset is moved by what arrived at the other end, not by what was read: EINVAL where there is none.
+    /// One whose offset is moved by what arrived at the other end, not by what was read: EINVAL
+    /// where there is none.
     fn seekable(held: Option<&'a Held>, fd: usize, address: usize) -> Result<Self, Errno> {
         let mut end = Self::new(held, fd, address)?;
         if end.start.is_none() {
@@ -80,7 +84,8 @@ impl<'a> End<'a> {
         self.start.map(|start| start + self.moved)
     }
 
-    /// Fills `buffer`; a wait that a signal ends is to be made again, which is seen only when nothing was moved.
+    /// Fills `buffer`; a wait that a signal ends is to be made again, which is seen only when
+    /// nothing was moved.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
             looked_at::before(held);
@@ -158,8 +163,8 @@ impl<'a> End<'a> {
     }
 }
 
-/// Moves up to `count` bytes between files that both can be sought in, so that what was read and not written is still there; an error counts only when
-/// nothing was moved.
+/// Moves up to `count` bytes between files that both can be sought in, so that what was read and
+/// not written is still there; an error counts only when nothing was moved.
 fn pump(from: &mut End<'_>, to: &mut End<'_>, count: usize) -> Answer {
     let count = count.min(MAX_RW_COUNT);
     let mut buffer = vec![0u8; count.min(CHUNK)];
@@ -244,7 +249,8 @@ fn may_move(from: (Option<&Held>, usize), to: (Option<&Held>, usize)) -> Result<
     Ok(output)
 }
 
-/// sendfile(2), in the order of errors of `do_sendfile` and `splice_direct_to_actor` (fs/read_write.c, fs/splice.c).
+/// sendfile(2), in the order of errors of `do_sendfile` and `splice_direct_to_actor`
+/// (fs/read_write.c, fs/splice.c).
 pub fn sendfile(call: &mut Call) -> Outcome {
     let [out, input, offset, count, ..] = call.args;
     let (source, target) = (kernel_has_not(input), kernel_has_not(out));
@@ -259,7 +265,8 @@ pub fn sendfile(call: &mut Call) -> Outcome {
         if !may_read(flags(source.as_ref(), input)?) {
             return Err(Errno::EBADF);
         }
-        // The area that is read is looked at before the other descriptor (`rw_verify_area`); what kind of file it is, only after that.
+        // The area that is read is looked at before the other descriptor (`rw_verify_area`); what
+        // kind of file it is, only after that.
         if start.is_some() && source.is_none() {
             const SEEK_CUR: usize = 1;
             kernel_seek(input as i32, 0, SEEK_CUR)?;
@@ -281,8 +288,8 @@ pub fn sendfile(call: &mut Call) -> Outcome {
     })())
 }
 
-/// copy_file_range(2): inside the driver, else by reading and writing, also between a mount and the real file system. Errors in the order of
-/// `generic_copy_file_checks`, fs/read_write.c.
+/// copy_file_range(2): inside the driver, else by reading and writing, also between a mount and the
+/// real file system. Errors in the order of `generic_copy_file_checks`, fs/read_write.c.
 pub fn copy_file_range(call: &mut Call) -> Outcome {
     let [input, input_offset, out, output_offset, count, call_flags] = call.args;
     let (source, target) = (kernel_has_not(input), kernel_has_not(out));
@@ -295,7 +302,8 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
                 memory::get::<i64>(address)?;
             }
         }
-        // An `unsigned int`: syscall(2) may leave anything in the upper half of a sixth argument, which lies on its stack.
+        // An `unsigned int`: syscall(2) may leave anything in the upper half of a sixth argument,
+        // which lies on its stack.
         if call_flags as u32 != 0 {
             return Err(Errno::EINVAL);
         }
@@ -320,8 +328,9 @@ pub fn copy_file_range(call: &mut Call) -> Outcome {
     })())
 }
 
-/// A copy between two files of one mount, by the driver where it can. `wanted` becomes what there is to copy before anything is: in a copy within one
-/// file what was just written is not read again.
+/// A copy between two files of one mount, by the driver where it can. `wanted` becomes what there
+/// is to copy before anything is: in a copy within one file what was just written is not read
+/// again.
 fn copy_inside(
     from: &mut End<'_>,
     to: &mut End<'_>,

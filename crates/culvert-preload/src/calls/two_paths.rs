@@ -133,8 +133,9 @@ impl<'p> Given<'p> {
     }
 }
 
-/// The same for what lies outside by its text, where the other path lies in a mount: a link outside may lead there, even where the kernel finds a file
-/// on the way because the mount is bound in its place.
+/// The same for what lies outside by its text, where the other path lies in a mount: a link outside
+/// may lead there, even where the kernel finds a file on the way because the mount is bound in its
+/// place.
 fn beside<'p>(side: Side<'p>, other: &Side<'_>, last: LastStep) -> Side<'p> {
     let (Side::Host(directory, path), Side::Backed(_) | Side::Inside(_)) = (&side, other) else {
         return side;
@@ -168,7 +169,8 @@ impl Side<'_> {
         }
     }
 
-    /// The same with the device of the directory, where that is the kernel's: what is outside may lie on several file systems, too.
+    /// The same with the device of the directory, where that is the kernel's: what is outside may
+    /// lie on several file systems, too.
     fn device_of_parent(&self) -> (Option<MountId>, Option<u64>) {
         let mount = self.mount_of_parent();
         if mount.is_some() {
@@ -211,7 +213,8 @@ impl Side<'_> {
         Ok(self)
     }
 
-    /// What is wrong with one in a backing tree, where [`Side::existing`] leaves that to the kernel.
+    /// What is wrong with one in a backing tree, where [`Side::existing`] leaves that to the
+    /// kernel.
     fn missing(&self) -> Option<Errno> {
         let Self::Backed(place) = self else {
             return None;
@@ -251,7 +254,8 @@ pub fn rename(call: &mut Call) -> Outcome {
         Ok(from) => from,
         Err(errno) => return done(Err(errno)),
     };
-    // A bad new path is said after what is wrong with the old one (`filename_create`, `filename_parentat` get it late).
+    // A bad new path is said after what is wrong with the old one (`filename_create`,
+    // `filename_parentat` get it late).
     let to = to_room.read(to);
     let given = |directory, path| Given {
         directory,
@@ -313,7 +317,8 @@ fn rename_given(
     })
 }
 
-/// Whether both directories are of one mount: EXDEV where they are not; the error of the first that is not there.
+/// Whether both directories are of one mount: EXDEV where they are not; the error of the first that
+/// is not there.
 fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(), Errno> {
     match from.mount_of_parent()? == to?.mount_of_parent()? {
         true => Ok(()),
@@ -321,7 +326,8 @@ fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(), Err
     }
 }
 
-/// What a rename comes to when a path ends in `.` or `..`: that is no name, but the directory before it is looked at first.
+/// What a rename comes to when a path ends in `.` or `..`: that is no name, but the directory
+/// before it is looked at first.
 fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
     match of_one_mount(from, to) {
         Err(errno) => errno,
@@ -330,7 +336,8 @@ fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
     }
 }
 
-/// What a rename comes to when one of the names is too long: names are looked up after both directories (`do_renameat2`), the old one first.
+/// What a rename comes to when one of the names is too long: names are looked up after both
+/// directories (`do_renameat2`), the old one first.
 fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
     match of_one_mount(from, to) {
         Err(errno) => errno,
@@ -373,8 +380,8 @@ fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answe
     Some(unsafe { syscall::call(nr::RENAMEAT2, args) })
 }
 
-/// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is missing, then that the parents lie in two; a mount's target
-/// lies in the directory above.
+/// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is
+/// missing, then that the parents lie in two; a mount's target lies in the directory above.
 fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
     let missing = host_error(from).or_else(|| host_error(to));
     let target = from.target().or(to.target());
@@ -403,7 +410,8 @@ fn searched_parent(path: Path<'_>) -> Vec<u8> {
     searched(&trimmed[..slash.map_or(0, |slash| slash + 1)])
 }
 
-/// A path (NUL-terminated) to the directory `path`, empty or with a slash behind it, that is found only by who may search it, as a name in it is.
+/// A path (NUL-terminated) to the directory `path`, empty or with a slash behind it, that is found
+/// only by who may search it, as a name in it is.
 fn searched(path: &[u8]) -> Vec<u8> {
     [path, b".\0"].concat()
 }

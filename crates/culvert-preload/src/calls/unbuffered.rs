@@ -1,8 +1,10 @@
-//! Reads that go round the page cache (O_DIRECT, open(2)) into memory in which driven files are mapped.
+//! Reads that go round the page cache (O_DIRECT, open(2)) into memory in which driven files are
+//! mapped.
 //!
-//! The device stores into pages that a write fault has made ready before, and which are no longer looked at by anybody: who asks meanwhile what was stored
-//! (`paging::dirty`) protects them, and what arrives then takes no protection away; or they are dropped (`paging::pager::evict`). So the bytes go into memory of
-//! our own, and are copied from there, which is a store as any other.
+//! The device stores into pages that a write fault has made ready before, and which are no longer
+//! looked at by anybody: who asks meanwhile what was stored (`paging::dirty`) protects them, and
+//! what arrives then takes no protection away; or they are dropped (`paging::pager::evict`). So the
+//! bytes go into memory of our own, and are copied from there, which is a store as any other.
 
 use super::{Answer, RESTART, done};
 use crate::descriptors::kernel_flags;
@@ -19,7 +21,8 @@ use culvert_sys::{nr, place, syscall};
 pub const O_DIRECT: u32 = 0o40000;
 const PAGE: usize = 4096;
 
-/// A read of a descriptor that no driver serves: the kernel's, but for one into a mapped file that goes round the page cache.
+/// A read of a descriptor that no driver serves: the kernel's, but for one into a mapped file that
+/// goes round the page cache.
 #[inline]
 pub fn read(call: &Call) -> Outcome {
     match nodes::any() {
@@ -57,7 +60,8 @@ fn concerned(call: &Call) -> Option<Vec<Span>> {
     wanted.then_some(spans)
 }
 
-/// Whether `fd` is open with O_DIRECT on a file or device with blocks. Of a pipe that flag means something else (pipe(2)).
+/// Whether `fd` is open with O_DIRECT on a file or device with blocks. Of a pipe that flag means
+/// something else (pipe(2)).
 fn is_unbuffered(fd: i32) -> bool {
     const S_IFMT: u32 = 0o170000;
     const S_IFREG: u32 = 0o100000;
@@ -99,7 +103,8 @@ impl Drop for Area {
 }
 
 fn read_and_copy(call: &Call, spans: &[Span]) -> Answer {
-    // Each as far from the beginning of a page as the program's, so that the kernel finds the same wrong with it.
+    // Each as far from the beginning of a page as the program's, so that the kernel finds the same
+    // wrong with it.
     let room = |it: &Span| (it.base % PAGE + it.length).next_multiple_of(PAGE);
     let area = Area::new(spans.iter().map(room).sum())?;
     let mut at = area.start;
@@ -116,7 +121,8 @@ fn read_and_copy(call: &Call, spans: &[Span]) -> Answer {
         (nr::READ | nr::PREAD64, [one]) => (one.base, one.length),
         _ => (ours.as_ptr() as usize, ours.len()),
     };
-    // SAFETY: the program's own call, into memory of our own instead of its; `Span` is `struct iovec`.
+    // SAFETY: the program's own call, into memory of our own instead of its; `Span` is `struct
+    // iovec`.
     let answer = unsafe { wait::interruptible(call.number, arguments) };
     let count = Errno::check(answer.map_err(|_| RESTART)?)?;
     let copied = copy(spans, &ours, count);

@@ -1,5 +1,6 @@
-//! Sockets with a name in a mount (unix(7)). The driver keeps a socket's inode, as it keeps any other; what connects the processes is a socket in the run
-//! directory, named by that inode, and so the same for all of them.
+//! Sockets with a name in a mount (unix(7)). The driver keeps a socket's inode, as it keeps any
+//! other; what connects the processes is a socket in the run directory, named by that inode, and so
+//! the same for all of them.
 
 use super::host::open_restricted;
 use super::targets::parent_of;
@@ -23,7 +24,8 @@ pub const SIZE_OF_MSGHDR: usize = 56;
 /// The offset of `msg_namelen` in it.
 pub const NAME_LENGTH: usize = 8;
 const O_PATH: u64 = 0o10000000;
-/// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's name.
+/// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's
+/// name.
 const FAR: &str = "far";
 
 /// The socket that stands for inode `inode` of `mount`.
@@ -35,7 +37,8 @@ pub fn stand_in(mount: MountId, inode: u64) -> Vec<u8> {
     process::get().run.file(&format!("sockets/{}", name.text()))
 }
 
-/// Address and length of the name that is given to `call`: in arguments `at` and `at + 1`, or in the `struct msghdr` of sendmsg(2).
+/// Address and length of the name that is given to `call`: in arguments `at` and `at + 1`, or in
+/// the `struct msghdr` of sendmsg(2).
 pub fn given_address(call: &Call, at: usize) -> (usize, usize) {
     if call.number != nr::SENDMSG {
         return (call.args[at], call.args[at + 1]);
@@ -59,7 +62,8 @@ pub fn is_to_path(header: usize) -> bool {
         && start[2] != 0
 }
 
-/// Does the call with this address in place of the program's, where [`given_address`] finds it; a signal ends its wait.
+/// Does the call with this address in place of the program's, where [`given_address`] finds it; a
+/// signal ends its wait.
 pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
     if path.len() > LONGEST {
         return Err(Errno::ENAMETOOLONG);
@@ -91,7 +95,8 @@ pub fn bind(call: &Call, mount: MountId, inode: u64, given: &[u8]) -> Answer {
     let name = name_of(&path);
     let given = c_string(given);
     let _ = crate::run::make_directory(&process::get().run.file("sockets"));
-    // SAFETY: the strings end in NUL. One left behind by a file that had the inode before is nobody's.
+    // SAFETY: the strings end in NUL. One left behind by a file that had the inode before is
+    // nobody's.
     unsafe {
         let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
         let _ = syscall::call(nr::UNLINK, [name.as_ptr() as usize]);
@@ -108,7 +113,8 @@ pub fn reach(call: &Call, at: usize, mount: MountId, inode: u64) -> Answer {
     })
 }
 
-/// bind(2), connect(2), sendto(2) to what the kernel finds at `path` below `base`, where `whole`, the path from the root, may be too long for an address (NUL-terminated).
+/// bind(2), connect(2), sendto(2) to what the kernel finds at `path` below `base`, where `whole`,
+/// the path from the root, may be too long for an address (NUL-terminated).
 pub fn by_kernel(
     call: &Call,
     at: usize,
@@ -133,7 +139,8 @@ fn reach_far(call: &Call, at: usize, base: i32, path: Path<'_>) -> Answer {
     with_address(call, at, link.as_bytes())
 }
 
-/// By a short path to the directory: a link in the run directory, beside which another one keeps `given`, the name that the program gave.
+/// By a short path to the directory: a link in the run directory, beside which another one keeps
+/// `given`, the name that the program gave.
 fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
     const O_DIRECTORY: u64 = 0o200000;
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
@@ -255,7 +262,8 @@ pub fn are_named() -> bool {
     notes.is_some_and(|notes| notes.sockets.load(Relaxed) != 0)
 }
 
-/// The kernel has written the name of who sent something, or connected, to `address`, which has `room` bytes, and its length to `length`: the program gets the one that it knows.
+/// The kernel has written the name of who sent something, or connected, to `address`, which has
+/// `room` bytes, and its length to `length`: the program gets the one that it knows.
 pub fn tell_name(address: usize, length: usize, room: u32) {
     let mut bytes = [0u8; 128];
     let got = memory::get::<u32>(length).unwrap_or(0);
@@ -269,7 +277,8 @@ pub fn tell_name(address: usize, length: usize, room: u32) {
     }
 }
 
-/// recvfrom(2), accept(2), accept4(2): the name of the other socket is the one that the program knows.
+/// recvfrom(2), accept(2), accept4(2): the name of the other socket is the one that the program
+/// knows.
 pub fn with_peer(call: &mut Call) -> Outcome {
     let at = if call.number == nr::RECVFROM { 4 } else { 1 };
     let (address, length) = (call.args[at], call.args[at + 1]);
@@ -302,7 +311,8 @@ pub fn with_peer(call: &mut Call) -> Outcome {
     }
 }
 
-/// What the program calls the socket that the kernel knows at `path`; none for those outside of mounts.
+/// What the program calls the socket that the kernel knows at `path`; none for those outside of
+/// mounts.
 fn known_as(path: &[u8]) -> Option<Vec<u8>> {
     let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
     let process = process::get();

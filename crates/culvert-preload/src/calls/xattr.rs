@@ -32,7 +32,8 @@ impl Request {
     }
 }
 
-/// The name at `address`, and its length; ERANGE for an empty or long one (`strncpy_from_user` in fs/xattr.c).
+/// The name at `address`, and its length; ERANGE for an empty or long one (`strncpy_from_user` in
+/// fs/xattr.c).
 fn name_at(address: usize, buffer: &mut [u8; NAME_MAX + 1]) -> Result<usize, Errno> {
     match user::string_in(address, buffer) {
         Ok(0) | Err(user::StringError::TooLong) => Err(Errno::ERANGE),
@@ -53,7 +54,8 @@ fn give(value: &[u8], buffer: usize, size: usize) -> Answer {
         .map_err(|_| Errno::EFAULT)
 }
 
-/// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c; `simple_xattr_list` leaves them out).
+/// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c;
+/// `simple_xattr_list` leaves them out).
 fn is_hidden(name: &[u8]) -> bool {
     name.starts_with(b"trusted.") && !process::caller().has(Rights::SYS_ADMIN)
 }
@@ -71,8 +73,9 @@ fn visible(mut names: Vec<u8>) -> Vec<u8> {
     names
 }
 
-/// `xattr_permission`, fs/xattr.c: what belongs to users wants the right to read or write the file, and is kept for files and directories only; in a
-/// directory where only owners remove names only its owner writes it. Whatever else changes is the superuser's.
+/// `xattr_permission`, fs/xattr.c: what belongs to users wants the right to read or write the file,
+/// and is kept for files and directories only; in a directory where only owners remove names only
+/// its owner writes it. Whatever else changes is the superuser's.
 fn permitted(
     file_system: &dyn culvert::FileSystem,
     node: Node,
@@ -234,8 +237,8 @@ pub fn by_descriptor(call: &mut Call) -> Outcome {
     done(by_held(&held, of_number(call.number), &call.args[1..]))
 }
 
-/// fgetxattr and fsetxattr of AT_FDCWD: since Linux 6.13 that is the working directory (`path_getxattrat`, fs/xattr.c), before it is EBADF. The other two
-/// say so still.
+/// fgetxattr and fsetxattr of AT_FDCWD: since Linux 6.13 that is the working directory
+/// (`path_getxattrat`, fs/xattr.c), before it is EBADF. The other two say so still.
 fn of_working_directory(call: &Call) -> Outcome {
     let request = of_number(call.number);
     let here = process::get().with_working_directory(|here| match here {

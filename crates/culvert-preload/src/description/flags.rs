@@ -1,4 +1,5 @@
-//! Access mode and status flags: of a shared description the kernel keeps those that F_SETFL changes.
+//! Access mode and status flags: of a shared description the kernel keeps those that F_SETFL
+//! changes.
 
 use super::{Description, Object};
 use crate::process;
@@ -8,10 +9,12 @@ use culvert_sys::{nr, syscall};
 
 /// O_DIRECT: means nothing to drivers, and the shadow has it not.
 const O_DIRECT: u32 = 0o40000;
-/// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change (`SETFL_MASK`, fs/fcntl.c).
+/// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change
+/// (`SETFL_MASK`, fs/fcntl.c).
 const SETTABLE: u32 = 0o2000 | 0o4000 | 0o40000 | 0o1000000 | 0o20000;
 
-/// Whether the access mode in `flags` lets one read (`OPEN_FMODE`, include/linux/fs.h: the fourth one, 3, lets one do neither).
+/// Whether the access mode in `flags` lets one read (`OPEN_FMODE`, include/linux/fs.h: the fourth
+/// one, 3, lets one do neither).
 pub fn may_read(flags: u32) -> bool {
     matches!(flags & 3, 0 | 2)
 }
@@ -33,7 +36,8 @@ impl Description {
         if !self.is_shared() || matches!(self.object, Object::Path) {
             return Ok(mine);
         }
-        // What nobody has changed since need not be asked for again. The count is read first: a change after that counts.
+        // What nobody has changed since need not be asked for again. The count is read first: a
+        // change after that counts.
         let changes = process::get()
             .node_locks
             .notes()
@@ -88,7 +92,8 @@ fn flags_changed() {
     }
 }
 
-/// Somebody who is not intercepted gets a shared description, and may change its status flags unseen from here on.
+/// Somebody who is not intercepted gets a shared description, and may change its status flags
+/// unseen from here on.
 pub fn given_to_strangers() {
     if let Some(notes) = process::get().node_locks.notes() {
         notes.flag_changes.fetch_or(FLAGS_OF_STRANGERS, AcqRel);

@@ -1,9 +1,10 @@
 //! Open file descriptions of driven files and directories (DESIGN section 8).
 //!
-//! A description is *private* while only this process holds it: offset and status flags live here. It is *shared* once it was promoted: then its kernel
-//! descriptor is an open file description on the node's shadow file, and the kernel keeps the offset and the flags. Where the driver's back end is
-//! a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the description is then *direct*, and reads, writes and locks are
-//! the kernel's own.
+//! A description is *private* while only this process holds it: offset and status flags live here.
+//! It is *shared* once it was promoted: then its kernel descriptor is an open file description on
+//! the node's shadow file, and the kernel keeps the offset and the flags. Where the driver's back
+//! end is a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the
+//! description is then *direct*, and reads, writes and locks are the kernel's own.
 
 mod flags;
 mod offset;
@@ -64,13 +65,15 @@ pub struct Description {
     pub changes: bool,
     /// Such a one that other processes find by its name only.
     may_go: bool,
-    /// How many files of its group had become their shadows when it was certain that its own had not ([`gone::count`]).
+    /// How many files of its group had become their shadows when it was certain that its own had
+    /// not ([`gone::count`]).
     seen: AtomicU32,
     /// What its file is by now, if that has become its shadow ([`crate::gone`]).
     gone: AtomicPtr<GoneFile>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
-    /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the flags.
+    /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
+    /// flags.
     flags_known: AtomicU32,
     /// Under which credentials of this process it was opened ([`OTHER_PROCESS`]: not by this one).
     opener: u32,
@@ -84,7 +87,8 @@ pub struct Description {
 
 /// In [`Description::opener`].
 const OTHER_PROCESS: u32 = 0;
-/// The number of this process's credentials: the kernel makes new ones for each process and each change (credentials(7)).
+/// The number of this process's credentials: the kernel makes new ones for each process and each
+/// change (credentials(7)).
 static CREDENTIALS: AtomicU32 = AtomicU32::new(1);
 
 /// This is a new process, or its credentials may have changed.
@@ -187,7 +191,8 @@ impl Description {
         description
     }
 
-    /// The same, of a descriptor on the FIFO that stands for one of a mount; `opened`: by this process, just now.
+    /// The same, of a descriptor on the FIFO that stands for one of a mount; `opened`: by this
+    /// process, just now.
     pub fn fifo(mount: MountId, node: Node, flags: u32, opened: bool) -> Self {
         let mut description = Self::new(mount, node, FileKind::Fifo, Object::Fifo, flags);
         if !opened {
@@ -211,7 +216,8 @@ impl Description {
         self.state.load(Relaxed) != PRIVATE_HERE
     }
 
-    /// Whether the kernel's descriptor is on the file itself, so that what concerns its bytes is the kernel's to do.
+    /// Whether the kernel's descriptor is on the file itself, so that what concerns its bytes is
+    /// the kernel's to do.
     #[inline]
     pub fn is_direct(&self) -> bool {
         self.state.load(Relaxed) == DIRECT
@@ -296,7 +302,8 @@ impl Description {
         Ok(Some(unsafe { &*known }))
     }
 
-    /// `file`, the description's own, or what it has become. EIO where it has become something that cannot be reached; who cannot even look has its own.
+    /// `file`, the description's own, or what it has become. EIO where it has become something that
+    /// cannot be reached; who cannot even look has its own.
     #[inline]
     fn now<'a>(&'a self, file: &'a dyn File) -> Result<&'a dyn File, Errno> {
         match &self.object {
@@ -356,10 +363,11 @@ impl Description {
         }
     }
 
-    /// Makes the kernel the keeper: `replace` is given the offset and makes the description's descriptors ones of a file, while no other thread
-    /// begins to read or write at it; it says whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
+    /// Makes the kernel the keeper: `replace` is given the offset and makes the description's
+    /// descriptors ones of a file, while no other thread begins to read or write at it; it says
+    /// whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
     pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<Kept, Errno>) -> Result<(), Errno> {
-        self.from_private(|offset| {
+        self.give_offset(|offset| {
             let kept = replace(offset)?;
             self.tell_shared();
             self.flags_known.store(NOT_KNOWN, Relaxed);
@@ -394,8 +402,9 @@ impl core::ops::Deref for Held {
     #[inline]
     fn deref(&self) -> &Description {
         match self {
-            // SAFETY: made only in a process with one thread, from the table's own reference, which this hook does not drop while it
-            // holds the value (close and dup2 take the table's reference out and keep it to their end).
+            // SAFETY: made only in a process with one thread, from the table's own reference, which
+            // this hook does not drop while it holds the value (close and dup2 take the table's
+            // reference out and keep it to their end).
             Self::Alone(description) => unsafe { &**description },
             Self::Counted(description) => description,
         }

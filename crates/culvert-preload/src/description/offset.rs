@@ -1,7 +1,9 @@
 //! The offset: here while the description is private, the kernel's once it is shared.
 //!
-//! Reads and writes at the offset take turns, and a driver may wait in one. That holds up no fork: the description becomes the kernel's all the same, and the turn a lock of its
-//! node's, so that whoever has a descriptor of it by then, in another process too, waits for the turn's end, as for `f_pos_lock` natively (`fdget_pos`, fs/file.c).
+//! Reads and writes at the offset take turns, and a driver may wait in one. That holds up no fork:
+//! the description becomes the kernel's all the same, and the turn a lock of its node's, so that
+//! whoever has a descriptor of it by then, in another process too, waits for the turn's end, as for
+//! `f_pos_lock` natively (`fdget_pos`, fs/file.c).
 
 use super::turns::Turns;
 use super::{Description, Object};
@@ -22,16 +24,19 @@ pub(super) struct Offset {
     owner: AtomicUsize,
     /// Changes with the turn.
     value: AtomicU64,
-    /// Locked while the kernel is made the keeper: what then stands for the turn that was under way.
+    /// Locked while the kernel is made the keeper: what then stands for the turn that was under
+    /// way.
     lent: Mutex<Option<Lent>>,
 }
 
 /// A turn at the offset of a description, which may be shared by now.
 struct OwnTurn<'a> {
     description: &'a Description,
-    /// The offset that it leaves, where it is another one than before, and a descriptor of the description.
+    /// The offset that it leaves, where it is another one than before, and a descriptor of the
+    /// description.
     leaves: Option<(i32, u64)>,
-    /// Where the driver's own file may become the descriptor, of which no lock of ours keeps others away: who forks waits.
+    /// Where the driver's own file may become the descriptor, of which no lock of ours keeps others
+    /// away: who forks waits.
     _holding: Option<Holding>,
 }
 
@@ -72,8 +77,9 @@ impl Drop for OwnTurn<'_> {
 }
 
 impl Description {
-    /// Runs `io` at the description's offset, exclusively, and leaves the offset where it says; the result is passed on. `fd` is one of the
-    /// description's descriptors. Other threads may fork where `io` waits in a driver.
+    /// Runs `io` at the description's offset, exclusively, and leaves the offset where it says; the
+    /// result is passed on. `fd` is one of the description's descriptors. Other threads may fork
+    /// where `io` waits in a driver.
     #[inline]
     pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
         self.at_offset_locked(fd, io, || {
@@ -104,7 +110,8 @@ impl Description {
         Ok(result)
     }
 
-    /// The same for a change of the file: a private description's node is locked, too, where its file may have a shadow that follows.
+    /// The same for a change of the file: a private description's node is locked, too, where its
+    /// file may have a shadow that follows.
     #[inline]
     pub fn at_offset_changing<R>(
         &self,
@@ -124,8 +131,9 @@ impl Description {
         }
     }
 
-    /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it says, which need not be where it was: one system call
-    /// less where the kernel keeps it. The node is locked as by [`Description::at_offset_changing`].
+    /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it
+    /// says, which need not be where it was: one system call less where the kernel keeps it. The
+    /// node is locked as by [`Description::at_offset_changing`].
     pub fn to_offset<R>(
         &self,
         fd: i32,
@@ -150,7 +158,8 @@ impl Description {
         Ok(result)
     }
 
-    /// Runs `io` at the offset of a private description; gives it back when it is shared, or was when the turn came.
+    /// Runs `io` at the offset of a private description; gives it back when it is shared, or was
+    /// when the turn came.
     #[inline]
     fn privately<R, F: FnOnce(&mut u64) -> R>(&self, fd: i32, io: F) -> Result<R, F> {
         if self.is_shared() {
@@ -159,7 +168,8 @@ impl Description {
         if multi_threaded() {
             return self.in_turn(fd, io);
         }
-        // No other thread exists, and a hook is never re-entered by the same thread (signals are deferred to its end).
+        // No other thread exists, and a hook is never re-entered by the same thread (signals are
+        // deferred to its end).
         let mut at = self.offset.value.load(Relaxed);
         let result = io(&mut at);
         self.offset.value.store(at, Relaxed);
@@ -181,9 +191,10 @@ impl Description {
         Ok(result)
     }
 
-    /// Runs `hand_over` with the private offset, so that the kernel keeps it from then on where that says so. A turn that is under way goes on, and a lock of the node's stands
-    /// for it. Not run (none) when the description is shared already.
-    pub(super) fn from_private<R>(
+    /// Runs `hand_over` with the private offset, so that the kernel keeps it from then on where
+    /// that says so. A turn that is under way goes on, and a lock of the node's stands for it. Not
+    /// run (none) when the description is shared already.
+    pub(super) fn give_offset<R>(
         &self,
         hand_over: impl FnOnce(u64) -> Result<R, Errno>,
     ) -> Option<Result<R, Errno>> {
@@ -218,7 +229,8 @@ impl Description {
         self.offset.owner.load(Relaxed) == own_block() && self.offset.lent.lock().is_some()
     }
 
-    /// In a forked child: whose turn it was is in the parent, and so is the lock that stands for it.
+    /// In a forked child: whose turn it was is in the parent, and so is the lock that stands for
+    /// it.
     pub fn forget_turn(&self) {
         if self.offset.turns.forget() {
             core::mem::forget(self.offset.lent.lock().take());
@@ -230,7 +242,8 @@ impl Description {
         matches!(&self.object, Object::File(file) if file.descriptor().is_some())
     }
 
-    /// Sets the offset that the kernel keeps, by `fd` if that is a descriptor of it still, which another thread may have closed, or by another one.
+    /// Sets the offset that the kernel keeps, by `fd` if that is a descriptor of it still, which
+    /// another thread may have closed, or by another one.
     #[cold]
     fn seek_any(&self, fd: i32, to: u64) {
         let table = &process::get().table;

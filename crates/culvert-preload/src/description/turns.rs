@@ -1,4 +1,5 @@
-//! Turns at the offset of a private description: a lock that may be held where other threads fork, and whose holder can be told something.
+//! Turns at the offset of a private description: a lock that may be held where other threads fork,
+//! and whose holder can be told something.
 
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use culvert_sys::{nr, sync::futex_wake, waits};
@@ -51,7 +52,8 @@ impl Turns {
         }
     }
 
-    /// Ends the turn; false, and nothing is done, where whose turn it is was told something since the last [`Turns::heed`].
+    /// Ends the turn; false, and nothing is done, where whose turn it is was told something since
+    /// the last [`Turns::heed`].
     #[inline]
     #[must_use]
     pub(super) fn end(&self) -> bool {

@@ -1,8 +1,11 @@
-//! Descriptors whose meaning the kernel is asked for at each use, because tables are shared or differ ([`tables`]).
+//! Descriptors whose meaning the kernel is asked for at each use, because tables are shared or
+//! differ ([`tables`]).
 //!
-//! Everything is shared then, so that the kernel knows it: a descriptor is one on a shadow, or on the driver's own file. A description on a shadow is remembered for as
-//! long as the number is one on that shadow. One on the driver's own file is made anew for each call, on the program's descriptor itself: one that the driver kept would
-//! hold the locks of a description that the program has closed, and to close it would drop record locks.
+//! Everything is shared then, so that the kernel knows it: a descriptor is one on a shadow, or on
+//! the driver's own file. A description on a shadow is remembered for as long as the number is one
+//! on that shadow. One on the driver's own file is made anew for each call, on the program's
+//! descriptor itself: one that the driver kept would hold the locks of a description that the
+//! program has closed, and to close it would drop record locks.
 //!
 //! The engine's classes say of all numbers that nobody knows, but for Culvert's own.
 
@@ -43,7 +46,8 @@ impl Table {
         self.known(fd).map(counted)
     }
 
-    /// Forgets a direct description, so that only the program's descriptors keep the file. Where closing the driver's would drop record locks, it stays.
+    /// Forgets a direct description, so that only the program's descriptors keep the file. Where
+    /// closing the driver's would drop record locks, it stays.
     fn let_go(&self, fd: i32, description: Arc<Description>) {
         self.drop_slot(fd);
         if self.posix_locks.are_on(description.name()) {
@@ -94,7 +98,8 @@ impl Table {
         }
     }
 
-    /// The description that was remembered for `fd`, if that is still one on its shadow, opened in the same way.
+    /// The description that was remembered for `fd`, if that is still one on its shadow, opened in
+    /// the same way.
     fn remembered(&self, fd: i32, found: &stat) -> Option<Arc<Description>> {
         if found.st_dev != process::get().run.device || !tables::is_process_s() {
             return None;
@@ -156,7 +161,8 @@ impl Table {
         }
     }
 
-    /// A new descriptor for a description, which is shared at once: the lowest number free from `from` on.
+    /// A new descriptor for a description, which is shared at once: the lowest number free from
+    /// `from` on.
     pub(super) fn add_shared(
         &self,
         description: Arc<Description>,
@@ -168,7 +174,8 @@ impl Table {
         {
             super::promotion::prepare(&description, own, description.flags(own)?)?;
             let stays = self.posix_locks.hold(own);
-            // The driver could not move it to a high number, since that would have dropped locks: it is the program's.
+            // The driver could not move it to a high number, since that would have dropped locks:
+            // it is the program's.
             let fd = match stays && from == 0 && own < super::internal::lowest_internal() {
                 true => {
                     set_close_on_exec(own, close_on_exec)?;

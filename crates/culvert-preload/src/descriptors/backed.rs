@@ -1,7 +1,9 @@
-//! Descriptors on the backing trees of mounts: the kernel's own, known here only as belonging to a mount.
+//! Descriptors on the backing trees of mounts: the kernel's own, known here only as belonging to a
+//! mount.
 //!
-//! A directory has a class of its own in the engine's table, so that close and dup are seen. A file is foreign like any other, and nothing about it
-//! is intercepted; that it was opened through a mount is remembered beside, for what asks by the way (`/proc/self/fd`, a directory opened
+//! A directory has a class of its own in the engine's table, so that close and dup are seen. A file
+//! is foreign like any other, and nothing about it is intercepted; that it was opened through a
+//! mount is remembered beside, for what asks by the way (`/proc/self/fd`, a directory opened
 //! without `O_DIRECTORY` that is used as one), and forgotten with the next open of its number.
 
 use super::Table;
@@ -18,7 +20,8 @@ pub(super) const BACKED: u8 = 16;
 const CLASSES: u16 = 200;
 const SIZE: usize = 1 << 16;
 
-/// The mount, plus one, through which the descriptor was opened last; 0: none, or one without a class.
+/// The mount, plus one, through which the descriptor was opened last; 0: none, or one without a
+/// class.
 static OPENED_THROUGH: [AtomicU8; SIZE] = [const { AtomicU8::new(0) }; SIZE];
 
 fn class_of(mount: MountId) -> u8 {
@@ -119,7 +122,8 @@ impl Table {
         }
     }
 
-    /// Records that the kernel has just opened `fd` in the backing tree of `mount`; returns its number, which may have become a lower one.
+    /// Records that the kernel has just opened `fd` in the backing tree of `mount`; returns its
+    /// number, which may have become a lower one.
     pub fn opened_in_backing(
         &self,
         fd: i32,
@@ -137,7 +141,8 @@ impl Table {
         fd
     }
 
-    /// The mount through which the kernel's own descriptor `fd` was opened, as far as that is known.
+    /// The mount through which the kernel's own descriptor `fd` was opened, as far as that is
+    /// known.
     pub fn opened_through(&self, fd: i32) -> Option<MountId> {
         if !narrow(fd) {
             return None;
@@ -159,7 +164,8 @@ impl Table {
         self.is_backed_directory(fd) || self.is_unbuffered(fd) || is_ring(fd) || is_mounts(fd)
     }
 
-    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, open with O_DIRECT, a ring, or a table of mounts, and whether it is.
+    /// Records that `new` is now a dup of `old`, if that is a directory of a backing tree, open
+    /// with O_DIRECT, a ring, or a table of mounts, and whether it is.
     pub fn duplicated(&self, old: i32, new: i32) -> bool {
         if self.is_unbuffered(old) {
             self.remove(new);

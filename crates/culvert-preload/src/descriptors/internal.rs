@@ -1,4 +1,5 @@
-//! The descriptors that Culvert itself holds in the program's table: high numbers, hidden, out of the program's way.
+//! The descriptors that Culvert itself holds in the program's table: high numbers, hidden, out of
+//! the program's way.
 
 use super::posix_locks::PosixLocks;
 use super::{INTERNAL, Table, dup_from};
@@ -12,11 +13,13 @@ use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
-/// Held while a free number becomes one of Culvert's own, or the program's by dup2, so that neither takes what the other has just got. Nothing is waited for under it.
+/// Held while a free number becomes one of Culvert's own, or the program's by dup2, so that neither
+/// takes what the other has just got. Nothing is waited for under it.
 static NUMBERS: Mutex<()> = Mutex::new(());
 
 impl Table {
-    /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands where the program expects the next number.
+    /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands
+    /// where the program expects the next number.
     pub fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
         let mut fd = fd;
         // All of them at once, above the limit: else the next number would be that of the next one.
@@ -59,7 +62,8 @@ impl Table {
         stand(&self.placeholder, make_placeholder)
     }
 
-    /// What the descriptors of `description` are dups of while it is private: for O_PATH one that is so itself, of which poll, epoll and all else say EBADF.
+    /// What the descriptors of `description` are dups of while it is private: for O_PATH one that
+    /// is so itself, of which poll, epoll and all else say EBADF.
     pub(super) fn placeholder_of(&self, description: &Description) -> Result<i32, Errno> {
         let writable = self.placeholder()?;
         let path = || open_again(writable, O_PATH);
@@ -70,7 +74,8 @@ impl Table {
         }
     }
 
-    /// Runs `run`, which needs a number for a moment, when there is none: the placeholder's, which is made anew when it is needed. None: another thread may be using it.
+    /// Runs `run`, which needs a number for a moment, when there is none: the placeholder's, which
+    /// is made anew when it is needed. None: another thread may be using it.
     #[cold]
     pub fn without_placeholder<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
         if culvert_intercept::multi_threaded() || process::vfork_child_with_table().is_some() {
@@ -91,7 +96,8 @@ impl Table {
 
     /// Whether `fd` is one that Culvert itself holds open in this process.
     pub fn is_internal(&self, fd: i32) -> bool {
-        // Low numbers are the program's; nothing of ours is ever moved there while higher ones are free.
+        // Low numbers are the program's; nothing of ours is ever moved there while higher ones are
+        // free.
         fd >= 3
             && (classes::get(fd) == INTERNAL
                 && (tables::are_asked_for() && fd <= 0xffff || self.held().any(|held| held == fd))
@@ -116,10 +122,11 @@ impl Table {
         held.map(|place| place.load(Relaxed)).filter(|&fd| fd >= 0)
     }
 
-    /// Moves a driver's descriptor to a high number and protects it; returns where its number stands. None: it stays as it is, for the process has no
-    /// higher number left.
+    /// Moves a driver's descriptor to a high number and protects it; returns where its number
+    /// stands. None: it stays as it is, for the process has no higher number left.
     pub fn adopt_internal(&'static self, fd: i32) -> Option<&'static AtomicI32> {
-        // Where the program has record locks on this very file, the number stays: a close would drop them.
+        // Where the program has record locks on this very file, the number stays: a close would
+        // drop them.
         if self.posix_locks.hold(fd) {
             classes::set(fd, INTERNAL);
             return Some(self.adopted.add(fd));
@@ -139,7 +146,8 @@ impl Table {
         name: ShadowName,
         descriptor: Descriptor,
     ) -> Option<&'static AtomicI32> {
-        // One that must not be closed stays where it is, and the next one for the same node will be this one.
+        // One that must not be closed stays where it is, and the next one for the same node will be
+        // this one.
         if descriptor.0 >= lowest_internal()
             && !tables::are_asked_for()
             && self.posix_locks.are_on(name)
@@ -160,7 +168,8 @@ impl Table {
         Some(self.adopted.add(moved))
     }
 
-    /// Runs `run`, which makes `fd` the program's. None: that has become one of Culvert's own, and is to be moved first.
+    /// Runs `run`, which makes `fd` the program's. None: that has become one of Culvert's own, and
+    /// is to be moved first.
     pub fn unless_internal<R>(&self, fd: i32, run: impl FnOnce() -> R) -> Option<R> {
         let numbers = NUMBERS.lock();
         if self.is_internal(fd) {
@@ -171,9 +180,11 @@ impl Table {
         Some(run())
     }
 
-    /// Moves an internal descriptor out of the way of a program that wants its number. Not to be called with a lock.
+    /// Moves an internal descriptor out of the way of a program that wants its number. Not to be
+    /// called with a lock.
     ///
-    /// EBUSY: of one that is known in memory which another table of descriptors shares, or whose close would drop locks of the program's, or while a thread stays in a hook.
+    /// EBUSY: of one that is known in memory which another table of descriptors shares, or whose
+    /// close would drop locks of the program's, or while a thread stays in a hook.
     pub fn make_way(&self, fd: i32) -> Result<(), Errno> {
         // Opened for a child of vfork alone, which is the one who asks.
         let child = process::vfork_child_with_table();
@@ -183,7 +194,8 @@ impl Table {
             return Ok(());
         }
         match culvert_intercept::multi_threaded() {
-            // Others are not to wait for what cannot be done: a child of vfork would stop its parent's threads, and not let them go on if it is killed.
+            // Others are not to wait for what cannot be done: a child of vfork would stop its
+            // parent's threads, and not let them go on if it is killed.
             true if process::tables_differ() => self.move_held(fd, false, dup_away),
             // A driver of another thread may be about to use the old number.
             true => culvert_intercept::if_alone(|| self.move_held(fd, true, dup_away))
@@ -192,7 +204,8 @@ impl Table {
         }
     }
 
-    /// Gives the program all numbers that its limit allows: what Culvert holds goes above the limit, where the kernel lets it. Whether a number has become free.
+    /// Gives the program all numbers that its limit allows: what Culvert holds goes above the
+    /// limit, where the kernel lets it. Whether a number has become free.
     ///
     /// The limit is what [`with_more`] makes of it meanwhile.
     #[cold]
@@ -215,7 +228,8 @@ impl Table {
         with_more(move_all).unwrap_or(false)
     }
 
-    /// The same where others may be in hooks; EBUSY also when a driver has it and there are other threads.
+    /// The same where others may be in hooks; EBUSY also when a driver has it and there are other
+    /// threads.
     fn move_internal(&self, fd: i32) -> Result<(), Errno> {
         self.move_held(fd, !culvert_intercept::multi_threaded(), dup_away)
     }
@@ -266,7 +280,8 @@ fn dup_away(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
         .or_else(|_| dup_from(fd, 3, close_on_exec))
 }
 
-/// What drivers have opened since in a child of vfork: its classes are its parent's, and say nothing of them.
+/// What drivers have opened since in a child of vfork: its classes are its parent's, and say
+/// nothing of them.
 fn kept_in_child() -> Vec<i32> {
     process::vfork_child_with_table().map_or_else(Vec::new, VforkChild::kept_descriptors)
 }
@@ -281,14 +296,15 @@ fn limits(new: Option<[u64; 2]>) -> Result<[u64; 2], Errno> {
     unsafe { syscall::call(nr::PRLIMIT64, arguments) }.map(|_| old)
 }
 
-/// How many numbers the program may use; none where those above are not for descriptors of ours: classes are kept of 65,536.
+/// How many numbers the program may use; none where those above are not for descriptors of ours:
+/// classes are kept of 65,536.
 fn soft_limit() -> Option<i32> {
     let [soft, _] = limits(None).ok()?;
     (soft < 0x8000).then_some(soft as i32)
 }
 
-/// Runs `run` while the process may use more numbers than its limit allows, those above it, for each that Culvert holds and some. None: it may not be raised, by a hard
-/// limit or a filter.
+/// Runs `run` while the process may use more numbers than its limit allows, those above it, for
+/// each that Culvert holds and some. None: it may not be raised, by a hard limit or a filter.
 ///
 /// What `run` opens is Culvert's own, or gone when it ends.
 #[cold]
@@ -323,8 +339,9 @@ pub fn internal_floor() -> i32 {
     (limit - 8).max(3)
 }
 
-/// A dup of `fd` at a number for internal descriptors. Where those are all taken (a limit of 1024 leaves eight, and drivers of trees hold one for
-/// each node in use), in the upper half of what the limit allows, and then in the upper three quarters.
+/// A dup of `fd` at a number for internal descriptors. Where those are all taken (a limit of 1024
+/// leaves eight, and drivers of trees hold one for each node in use), in the upper half of what the
+/// limit allows, and then in the upper three quarters.
 pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
     let floor = internal_floor();
     dup_from(fd, floor, close_on_exec)
@@ -332,8 +349,9 @@ pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
         .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
 }
 
-/// What `open` opens, at a number for internal descriptors from the beginning: of a file whose descriptors must not be closed, so that it cannot be moved there.
-/// The numbers below are taken meanwhile. Where that cannot be done, at any number.
+/// What `open` opens, at a number for internal descriptors from the beginning: of a file whose
+/// descriptors must not be closed, so that it cannot be moved there. The numbers below are taken
+/// meanwhile. Where that cannot be done, at any number.
 pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descriptor, Errno> {
     // Other threads would see numbers taken that are not, and a filter may forbid dup.
     if culvert_intercept::multi_threaded() || process::get().is_confined() {

@@ -1,7 +1,8 @@
 //! Which of the program's descriptors are ours.
 //!
-//! Every descriptor is a real one with the number the kernel chose. A private description's descriptors are dups of one sealed, write-only memfd, so that
-//! an access that escapes interception fails loudly; a shared one's are descriptors of the node's shadow file.
+//! Every descriptor is a real one with the number the kernel chose. A private description's
+//! descriptors are dups of one sealed, write-only memfd, so that an access that escapes
+//! interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
 mod adopted;
 mod asked;
@@ -33,7 +34,8 @@ pub use recognise::kernel_flags;
 pub const OURS: u8 = 2;
 /// The class of a descriptor that Culvert itself holds.
 pub const INTERNAL: u8 = 3;
-/// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are looked at ([`crate::calls::unbuffered`]).
+/// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are
+/// looked at ([`crate::calls::unbuffered`]).
 pub const UNBUFFERED: u8 = 5;
 /// The class of a foreign descriptor that is a ring made here ([`crate::rings`]).
 pub const RING: u8 = 6;
@@ -54,7 +56,8 @@ pub struct Table {
     changes: Mutex<()>,
     /// One more than the highest descriptor that ever was ours.
     end: AtomicI32,
-    /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits, must then never say "foreign".
+    /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits,
+    /// must then never say "foreign".
     wide: AtomicBool,
     placeholder: AtomicI32,
     /// The same memfd, open with O_PATH.
@@ -122,8 +125,9 @@ impl Table {
         self.find(fd)
     }
 
-    /// What a vfork child has from its parent. Everything was shared when the child was made: what is private was opened by another thread of the
-    /// parent since, and is not in the child's table of descriptors.
+    /// What a vfork child has from its parent. Everything was shared when the child was made: what
+    /// is private was opened by another thread of the parent since, and is not in the child's table
+    /// of descriptors.
     fn inherited(&self, fd: i32) -> Option<Held> {
         match self.find(fd) {
             Some(found) if !found.is_shared() => self.recognise(fd),
@@ -163,8 +167,9 @@ impl Table {
         None
     }
 
-    /// A reference to the description of `fd`, if that is known already. For looks at numbers that other threads may be opening and closing: what
-    /// nobody has recognised yet is shared, so there is nothing to promote.
+    /// A reference to the description of `fd`, if that is known already. For looks at numbers that
+    /// other threads may be opening and closing: what nobody has recognised yet is shared, so there
+    /// is nothing to promote.
     fn known_reference(&self, fd: i32) -> Option<Arc<Description>> {
         if tables::are_asked_for() {
             return self.asked(fd).map(counted);
@@ -183,7 +188,8 @@ impl Table {
         if classes::get(fd) == MOUNTS {
             crate::calls::mount_tables::forget(fd);
         }
-        // The engine's table has one class for all numbers with the same low 16 bits: a high one that is foreign says nothing of a low one.
+        // The engine's table has one class for all numbers with the same low 16 bits: a high one
+        // that is foreign says nothing of a low one.
         let shared = fd > 0xffff || self.wide.load(Relaxed) || process::tables_differ();
         if class == classes::FOREIGN && shared {
             return;
@@ -288,7 +294,8 @@ impl Table {
         self.lose(old);
     }
 
-    /// Records that the kernel has just opened something foreign at `fd`; returns its number, which may have become a lower one.
+    /// Records that the kernel has just opened something foreign at `fd`; returns its number, which
+    /// may have become a lower one.
     pub fn opened_by_kernel(&self, fd: i32, close_on_exec: bool) -> i32 {
         if tables::are_asked_for() {
             self.settled(fd);
@@ -304,7 +311,8 @@ impl Table {
         fd
     }
 
-    /// Records that the kernel's own descriptor `fd`, which is known as foreign, is open with O_DIRECT.
+    /// Records that the kernel's own descriptor `fd`, which is known as foreign, is open with
+    /// O_DIRECT.
     pub fn note_unbuffered(&self, fd: i32) {
         if classes::get(fd) == classes::FOREIGN && fd <= 0xffff {
             classes::set(fd, UNBUFFERED);
@@ -387,7 +395,8 @@ impl Default for Table {
 fn counted(held: Held) -> Arc<Description> {
     match held {
         Held::Counted(description) => description,
-        // SAFETY: the pointer came from `Arc::into_raw` in the slot, whose reference is still there.
+        // SAFETY: the pointer came from `Arc::into_raw` in the slot, whose reference is still
+        // there.
         Held::Alone(description) => unsafe {
             Arc::increment_strong_count(description);
             Arc::from_raw(description)

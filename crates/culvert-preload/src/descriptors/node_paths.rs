@@ -1,4 +1,5 @@
-//! Nodes of drivers whose numbers say nothing to another process ([`culvert::Capabilities::transient_nodes`]): the path goes with the shadow.
+//! Nodes of drivers whose numbers say nothing to another process
+//! ([`culvert::Capabilities::transient_nodes`]): the path goes with the shadow.
 
 use crate::process;
 use crate::resolver::MountId;
@@ -6,8 +7,8 @@ use crate::run::{ShadowName, read_link};
 use culvert::{Errno, FileSystem, Node, Result};
 use culvert_sys::{nr, syscall};
 
-/// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node without a path (removed) gets none: other processes
-/// do not find it, and say so.
+/// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node
+/// without a path (removed) gets none: other processes do not find it, and say so.
 pub fn note(name: ShadowName) {
     let Ok(file_system) = process::file_system(MountId(name.mount)) else {
         return;
@@ -39,7 +40,8 @@ pub fn note(name: ShadowName) {
     }
 }
 
-/// Finds the node of `name` by the path that was noted, so that this process has a reference on it, which it keeps: `ESTALE` when there is another file by now.
+/// Finds the node of `name` by the path that was noted, so that this process has a reference on it,
+/// which it keeps: `ESTALE` when there is another file by now.
 pub fn find(name: ShadowName) -> Result<()> {
     let file_system = process::file_system(MountId(name.mount))?;
     if file_system.attributes(name.node).is_ok() {

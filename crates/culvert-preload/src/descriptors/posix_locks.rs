@@ -1,7 +1,8 @@
-//! POSIX record locks of this process (`F_SETLK`), which the kernel drops with *any* descriptor of their file that the process closes (fcntl(2)).
+//! POSIX record locks of this process (`F_SETLK`), which the kernel drops with *any* descriptor of
+//! their file that the process closes (fcntl(2)).
 //!
-//! So what Culvert opens and closes of such a file itself must not count, and what the program closes must, even where it stands for the file only
-//! in our table.
+//! So what Culvert opens and closes of such a file itself must not count, and what the program
+//! closes must, even where it stands for the file only in our table.
 
 use super::Table;
 use crate::description::{Description, O_PATH, Object};
@@ -29,14 +30,16 @@ struct Parked {
     fd: i32,
     /// The shadow's inode.
     inode: u64,
-    /// The program has descriptors of the same description, with an offset and flags that are its own.
+    /// The program has descriptors of the same description, with an offset and flags that are its
+    /// own.
     shared: bool,
 }
 
 /// The nodes on which this process has set locks.
 pub struct PosixLocks {
     any: AtomicBool,
-    /// A file that was inherited is being adopted, on which this process may have locks since before its exec.
+    /// A file that was inherited is being adopted, on which this process may have locks since
+    /// before its exec.
     adopting: AtomicBool,
     list: Mutex<Vec<Locked>>,
 }
@@ -74,7 +77,8 @@ impl PosixLocks {
         self.any.store(true, Relaxed);
     }
 
-    /// `fd` was inherited: this process may have had locks on its file before its exec, which end as if they had been set now.
+    /// `fd` was inherited: this process may have had locks on its file before its exec, which end
+    /// as if they had been set now.
     pub(super) fn note_inherited(&self, description: &Description, fd: i32) {
         let is_file = matches!(description.object, Object::File(_));
         if is_file && !tables::are_asked_for() && has_locks(fd) {
@@ -87,7 +91,8 @@ impl PosixLocks {
         self.any.load(Relaxed) && self.list.lock().iter().any(|locked| locked.name == name)
     }
 
-    /// Runs `adopt`, by which a driver makes a descriptor of an inherited one: where that has a number for internal descriptors, it keeps it.
+    /// Runs `adopt`, by which a driver makes a descriptor of an inherited one: where that has a
+    /// number for internal descriptors, it keeps it.
     pub(super) fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
         self.adopting.store(true, Relaxed);
         let result = adopt();
@@ -112,7 +117,8 @@ impl PosixLocks {
         }
     }
 
-    /// Closes a descriptor of the shadow of `name` that the program never had; kept open while closing it would drop locks.
+    /// Closes a descriptor of the shadow of `name` that the program never had; kept open while
+    /// closing it would drop locks.
     pub fn close(&self, name: ShadowName, descriptor: Descriptor) {
         self.park(name, descriptor, false);
     }
@@ -122,7 +128,8 @@ impl PosixLocks {
         self.park(name, descriptor, true);
     }
 
-    /// One of those that [`PosixLocks::close`] has kept open, on the shadow that `name` has now and with these status flags: the caller's until it closes it again. So there are as many as are
+    /// One of those that [`PosixLocks::close`] has kept open, on the shadow that `name` has now and
+    /// with these status flags: the caller's until it closes it again. So there are as many as are
     /// needed at once, however often.
     pub fn parked(&self, name: ShadowName, flags: usize) -> Option<Descriptor> {
         // A child of vfork has not got what its parent has parked since.
@@ -167,7 +174,8 @@ impl PosixLocks {
         drop(descriptor);
     }
 
-    /// [`PosixLocks::close`] in a table that others may have, too: the locks may be another process's, so the kernel is asked for them.
+    /// [`PosixLocks::close`] in a table that others may have, too: the locks may be another
+    /// process's, so the kernel is asked for them.
     fn close_or_park(&self, name: ShadowName, descriptor: Descriptor) {
         let mut list = self.list.lock();
         for locked in &mut *list {
@@ -200,14 +208,16 @@ impl PosixLocks {
         }
     }
 
-    /// Whether `fd` is one that was parked in a table that others have, too, and is not needed any more.
+    /// Whether `fd` is one that was parked in a table that others have, too, and is not needed any
+    /// more.
     pub(super) fn is_left_over(fd: i32) -> bool {
         let found = stat_descriptor(fd);
         let run = &crate::process::get().run;
         found.is_ok_and(|found| run.name_of(fd, &found).is_some()) && !has_locks(fd)
     }
 
-    /// The program closes a descriptor of `description`: its locks on the file are gone, unless that was only a path (`filp_flush`, fs/open.c).
+    /// The program closes a descriptor of `description`: its locks on the file are gone, unless
+    /// that was only a path (`filp_flush`, fs/open.c).
     pub(super) fn closed(&self, description: &Description) {
         if !self.any.load(Relaxed) || matches!(description.object, Object::Path) {
             return;
@@ -250,8 +260,9 @@ fn has_locks(fd: i32) -> bool {
     has_locks_between(fd, 0, i64::MAX, &mut 64)
 }
 
-/// Whether a process has a record lock between `start` and `last`. Those of open file descriptions, whose holder has no number, are looked past: they stay as long as
-/// the description does. After `left` questions: yes.
+/// Whether a process has a record lock between `start` and `last`. Those of open file descriptions,
+/// whose holder has no number, are looked past: they stay as long as the description does. After
+/// `left` questions: yes.
 fn has_locks_between(fd: i32, start: i64, last: i64, left: &mut u32) -> bool {
     const F_OFD_GETLK: usize = 36;
     const F_WRLCK: u16 = 1;
@@ -311,9 +322,11 @@ impl Locked {
 }
 
 impl Table {
-    /// Before exec: what would be closed there, and drop locks that the next program is to have, stays open.
+    /// Before exec: what would be closed there, and drop locks that the next program is to have,
+    /// stays open.
     pub fn keep_locks_over_exec(&self) {
-        // A table that others have, too, keeps the locks; the next program gets a copy without them.
+        // A table that others have, too, keeps the locks; the next program gets a copy without
+        // them.
         if tables::are_asked_for() {
             return;
         }

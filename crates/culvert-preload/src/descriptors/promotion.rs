@@ -11,12 +11,14 @@ use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::MutexGuard, syscall};
 
 impl Table {
-    /// Keeps other threads from changing what a number stands for (promotion, dup, close), while there are any.
+    /// Keeps other threads from changing what a number stands for (promotion, dup, close), while
+    /// there are any.
     pub fn changing(&self) -> Option<MutexGuard<'_, ()>> {
         culvert_intercept::multi_threaded().then(|| self.changes.lock())
     }
 
-    /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and the kernel keeps the offset.
+    /// Promotes the description of `fd`: all its descriptors become ones on the node's shadow, and
+    /// the kernel keeps the offset.
     pub fn promote(&self, fd: i32) -> Result<(), Errno> {
         let _changes = self.changing();
         let Some(description) = self.reference(fd) else {
@@ -48,10 +50,11 @@ impl Table {
         })
     }
 
-    /// Makes all descriptors of a description ones of `own`, the driver's descriptor on the file itself.
+    /// Makes all descriptors of a description ones of `own`, the driver's descriptor on the file
+    /// itself.
     ///
-    /// No new description is opened for it: the file's mode may have changed since the open, and nobody uses the offset and the flags of the
-    /// driver's own ([`culvert::File::descriptor`]).
+    /// No new description is opened for it: the file's mode may have changed since the open, and
+    /// nobody uses the offset and the flags of the driver's own ([`culvert::File::descriptor`]).
     fn stand_in(
         &self,
         description: &Arc<Description>,
@@ -64,8 +67,9 @@ impl Table {
         self.replace_all(description, fd, own)
     }
 
-    /// The program's number for a description just made whose driver had to keep the file at a low number, because closing that would drop locks
-    /// (`Table::adopt_internal`): this number itself, and the driver gets a high one. The description is direct from then on.
+    /// The program's number for a description just made whose driver had to keep the file at a low
+    /// number, because closing that would drop locks (`Table::adopt_internal`): this number itself,
+    /// and the driver gets a high one. The description is direct from then on.
     pub(super) fn stand_at_own(
         &self,
         description: &Description,
@@ -103,8 +107,8 @@ impl Table {
         Ok(())
     }
 
-    /// Promotes every private description (before fork); with `only_inheritable` those only that survive exec. An error is
-    /// that of the first that cannot be promoted; the others are.
+    /// Promotes every private description (before fork); with `only_inheritable` those only that
+    /// survive exec. An error is that of the first that cannot be promoted; the others are.
     pub fn promote_all(&self, only_inheritable: bool) -> Result<(), Errno> {
         if !crate::description::any_private() {
             return Ok(());
@@ -141,14 +145,16 @@ fn shadow_of(description: &Description, flags: u32) -> Result<shadow::Descriptor
     }
 }
 
-/// Makes `own`, the driver's descriptor on the file, ready for programs: with these status flags, and known in the run.
+/// Makes `own`, the driver's descriptor on the file, ready for programs: with these status flags,
+/// and known in the run.
 pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result<(), Errno> {
     const F_SETFL: usize = 4;
     // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
     unsafe { syscall::call(nr::FCNTL, [own as usize, F_SETFL, flags as usize]) }?;
     let found = crate::run::stat_descriptor(own)?;
     match process::get().run.mark(description.mount.0, &found) {
-        // Whoever has given up the run's user cannot tell it. Nor does what he executes see the mount: to that the file is one of the kernel's.
+        // Whoever has given up the run's user cannot tell it. Nor does what he executes see the
+        // mount: to that the file is one of the kernel's.
         Err(Errno::EACCES) => Ok(()),
         marked => marked,
     }

@@ -156,7 +156,8 @@ impl Table {
         Ok(Description::shared(mount, name.node, kind, object, flags))
     }
 
-    /// A descriptor on a driver's own file. What its driver does not know after all is a foreign one: its bytes are right without us.
+    /// A descriptor on a driver's own file. What its driver does not know after all is a foreign
+    /// one: its bytes are right without us.
     fn adopt_direct(&self, fd: i32, mount: u16) -> Option<Description> {
         let mount = MountId(mount);
         let flags = kernel_flags(fd).ok()?;

@@ -1,8 +1,11 @@
-//! ETXTBSY: what is being executed is not written, and what is open for writing is not executed (execve(2), open(2)).
+//! ETXTBSY: what is being executed is not written, and what is open for writing is not executed
+//! (execve(2), open(2)).
 //!
-//! The kernel keeps both apart for what it executes, the shadow. Who opens a node for writing asks it whether the shadow is executed, if any of the run's processes
-//! ever executed one of the node's group. Who executes asks it whether the driver's own file ([`culvert::File::descriptor`]) is open for writing; where there is none, it
-//! knows of the shadow those descriptions that processes share, and the driver tells of those that are one process's alone
+//! The kernel keeps both apart for what it executes, the shadow. Who opens a node for writing asks
+//! it whether the shadow is executed, if any of the run's processes ever executed one of the node's
+//! group. Who executes asks it whether the driver's own file ([`culvert::File::descriptor`]) is
+//! open for writing; where there is none, it knows of the shadow those descriptions that processes
+//! share, and the driver tells of those that are one process's alone
 //! ([`culvert::FileSystem::is_open_for_writing`]).
 
 use super::look::Look;
@@ -14,7 +17,8 @@ use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 
-/// `ETXTBSY` when the shadow of `name` is being executed: the node is not to be opened for writing or truncated.
+/// `ETXTBSY` when the shadow of `name` is being executed: the node is not to be opened for writing
+/// or truncated.
 #[inline]
 pub fn may_write(name: ShadowName) -> Result<(), Errno> {
     let group = process::get()
@@ -43,7 +47,8 @@ fn ask(name: ShadowName) -> Result<(), Errno> {
     }
 }
 
-/// The shadow of `name` is about to be executed: who writes is to ask from now on. Before [`may_execute`].
+/// The shadow of `name` is about to be executed: who writes is to ask from now on. Before
+/// [`may_execute`].
 pub fn announce(name: ShadowName) {
     if let Some(group) = process::get()
         .node_locks
@@ -53,7 +58,8 @@ pub fn announce(name: ShadowName) {
     }
 }
 
-/// `ETXTBSY` when the file in `fd` is open for writing, where it is not what the kernel is going to execute.
+/// `ETXTBSY` when the file in `fd` is open for writing, where it is not what the kernel is going to
+/// execute.
 pub fn may_execute(fd: i32) -> Result<(), Errno> {
     const AT_EMPTY_PATH: usize = 0x1000;
     const AT_EXECVE_CHECK: usize = 0x10000;
@@ -81,14 +87,16 @@ pub fn may_execute(fd: i32) -> Result<(), Errno> {
     }
 }
 
-/// A lease for reading is refused where the file is open for writing (fcntl(2), F_SETLEASE); only its owner may ask.
+/// A lease for reading is refused where the file is open for writing (fcntl(2), F_SETLEASE); only
+/// its owner may ask.
 fn lease_is_refused(fd: i32) -> bool {
     const F_SETLEASE: usize = 1024;
     const F_RDLCK: usize = 0;
     const F_UNLCK: usize = 2;
     const F_SETSIG: usize = 10;
     const SIGURG: usize = 23;
-    // SAFETY: on a descriptor of our own; who opens the file meanwhile makes the kernel send a signal, which is to be one that is ignored by default.
+    // SAFETY: on a descriptor of our own; who opens the file meanwhile makes the kernel send a
+    // signal, which is to be one that is ignored by default.
     unsafe {
         let fcntl = |command, argument| syscall::call(nr::FCNTL, [fd as usize, command, argument]);
         let _ = fcntl(F_SETSIG, SIGURG);
@@ -98,7 +106,8 @@ fn lease_is_refused(fd: i32) -> bool {
     }
 }
 
-/// The kernel has refused to execute the shadow of `name` with `ETXTBSY`: whether because of us, who fill it or ask, so that it may be tried again.
+/// The kernel has refused to execute the shadow of `name` with `ETXTBSY`: whether because of us,
+/// who fill it or ask, so that it may be tried again.
 pub fn was_ours(name: ShadowName) -> bool {
     // Shadows are opened for writing on our own behalf only under the lock.
     let _lock = process::get()

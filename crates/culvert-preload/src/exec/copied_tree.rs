@@ -1,7 +1,8 @@
-//! A directory that only a driver knows, copied into the run directory with all that is below it: what a program that is not intercepted sees of it.
+//! A directory that only a driver knows, copied into the run directory with all that is below it:
+//! what a program that is not intercepted sees of it.
 //!
-//! The copy shows how the tree is when it is made; the next one made of the same directory brings it up to date in place. It is bounded, since each such program that is
-//! started pays for it.
+//! The copy shows how the tree is when it is made; the next one made of the same directory brings
+//! it up to date in place. It is bounded, since each such program that is started pays for it.
 
 use crate::process;
 use crate::resolver::MountId;
@@ -30,7 +31,8 @@ struct Branch {
 struct Target<'a> {
     file_system: &'a dyn FileSystem,
     mount: u16,
-    /// The path (ending in NUL) of a file until it is whole: of this copy only, for others are made at the same time.
+    /// The path (ending in NUL) of a file until it is whole: of this copy only, for others are made
+    /// at the same time.
     fresh: Vec<u8>,
 }
 
@@ -170,7 +172,8 @@ fn branch(
     })
 }
 
-/// Makes what is at `path` (ending in NUL) equal to `branch`, which has `attributes` by now; to be called with a reference on its node.
+/// Makes what is at `path` (ending in NUL) equal to `branch`, which has `attributes` by now; to be
+/// called with a reference on its node.
 fn write(
     target: &Target<'_>,
     path: &[u8],
@@ -202,7 +205,8 @@ fn write(
     }
 }
 
-/// What this process may do to it but write, as the owner's permissions: in a copy nothing is written.
+/// What this process may do to it but write, as the owner's permissions: in a copy nothing is
+/// written.
 fn mode_of(attributes: &Attributes) -> usize {
     let caller = process::caller();
     [4u32, 1]
@@ -239,7 +243,8 @@ fn write_directory(
     set_times(path, attributes)
 }
 
-/// Makes `place` equal to what `directory` has at the name of `entry` now: drivers whose nodes are transient find them by name only.
+/// Makes `place` equal to what `directory` has at the name of `entry` now: drivers whose nodes are
+/// transient find them by name only.
 fn write_entry(
     target: &Target<'_>,
     place: &[u8],

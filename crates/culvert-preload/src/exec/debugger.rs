@@ -1,7 +1,8 @@
 //! What ld.so tells debuggers: one namespace of objects, as without an auditor.
 //!
-//! For the auditor's namespace glibc makes `_r_debug` version 2, with a list of namespaces behind it (`struct r_debug_extended`, link.h; `_dl_debug_update`,
-//! elf/dl-debug.c). Debuggers and crash reporters look at the version (Crashpad refuses 2).
+//! For the auditor's namespace glibc makes `_r_debug` version 2, with a list of namespaces behind
+//! it (`struct r_debug_extended`, link.h; `_dl_debug_update`, elf/dl-debug.c). Debuggers and crash
+//! reporters look at the version (Crashpad refuses 2).
 
 use super::static_tls::LinkMap;
 use core::{
@@ -50,13 +51,15 @@ pub unsafe fn end() {
     IS_OVER.store(true, Relaxed);
 }
 
-/// Takes the auditor's namespace out of the list; what the program adds later (dlmopen) makes it version 2 again.
+/// Takes the auditor's namespace out of the list; what the program adds later (dlmopen) makes it
+/// version 2 again.
 ///
 /// # Safety
 /// ld.so is loading the program, and no other thread runs.
 unsafe fn hide_auditor() {
     const DT_DEBUG: usize = 21;
-    // SAFETY: ld.so keeps the program's object for ever, and DT_DEBUG points to its own structure (the ELF gABI).
+    // SAFETY: ld.so keeps the program's object for ever, and DT_DEBUG points to its own structure
+    // (the ELF gABI).
     unsafe {
         let Some(debug) = PROGRAM
             .load(Relaxed)

@@ -1,9 +1,12 @@
-//! Directories of drivers, for a program that is not intercepted: what it inherits (open directories, its working directory) stands for nothing that the kernel could list.
+//! Directories of drivers, for a program that is not intercepted: what it inherits (open
+//! directories, its working directory) stands for nothing that the kernel could list.
 //!
-//! Where the driver has a directory of the kernel's ([`culvert::FileSystem::kernel_node`]), the program gets that. Else it gets a copy of the tree (`copied_tree.rs`), through
-//! a mount that nothing can be written to where its user may override modes. Where neither can be had, an open directory stays what it is, ENOTDIR, and the working
-//! directory becomes one that cannot be listed: an error is better than an empty list.
-//! Positions are kept; from then on each side has its own.
+//! Where the driver has a directory of the kernel's ([`culvert::FileSystem::kernel_node`]), the
+//! program gets that. Else it gets a copy of the tree (`copied_tree.rs`), through a mount that
+//! nothing can be written to where its user may override modes. Where neither can be had, an open
+//! directory stays what it is, ENOTDIR, and the working directory becomes one that cannot be
+//! listed: an error is better than an empty list. Positions are kept; from then on each side has
+//! its own.
 
 use super::copied_tree;
 use crate::description::{Description, Object, kernel_seek};
@@ -104,7 +107,8 @@ fn inherited() -> Vec<(i32, Arc<Description>)> {
     // A child of vfork may see the parent's, and its own at the same number.
     found.sort_by_key(|(fd, _)| *fd);
     found.dedup_by_key(|(fd, _)| *fd);
-    // Another process has the same table: exec would give this one its own, and others must not see what is done before.
+    // Another process has the same table: exec would give this one its own, and others must not see
+    // what is done before.
     if !found.is_empty() && tables::are_asked_for() {
         const CLONE_FILES: usize = 0x400;
         // SAFETY: gives this thread a table of descriptors of its own.
@@ -243,7 +247,8 @@ fn seek_in_copy(name: ShadowName, copied: &Descriptor, position: u64) -> Result<
     kernel_seek(copied.0, to as i64, 0).map(|_| ())
 }
 
-/// Makes the kernel's working directory the one that the program is to see for `name`, which is noted, so that an intercepted program after it finds its way back.
+/// Makes the kernel's working directory the one that the program is to see for `name`, which is
+/// noted, so that an intercepted program after it finds its way back.
 fn go_to(name: ShadowName) -> Result<(), Errno> {
     let flags = O_PATH | O_DIRECTORY;
     let there = match kernel_directory(name, flags)? {
@@ -256,8 +261,10 @@ fn go_to(name: ShadowName) -> Result<(), Errno> {
     unsafe { syscall::call(nr::FCHDIR, [there.0 as usize]) }.map(|_| ())
 }
 
-/// Makes it a directory whose listing is EINVAL (nothing less is an error to readdir(3), which takes that of a removed directory for an empty one) and in which there is nothing
-/// and nothing can be made: that of the networks of a process that is no more (`proc_tgid_net_readdir`, fs/proc/proc_net.c).
+/// Makes it a directory whose listing is EINVAL (nothing less is an error to readdir(3), which
+/// takes that of a removed directory for an empty one) and in which there is nothing and nothing
+/// can be made: that of the networks of a process that is no more (`proc_tgid_net_readdir`,
+/// fs/proc/proc_net.c).
 fn go_nowhere(name: ShadowName) -> Result<(), Errno> {
     let process = super::ended_process::EndedProcess::new()?;
     let path = format!("/proc/{}/net\0", process.id());

@@ -11,7 +11,8 @@ use culvert_intercept::user::{self, StringError};
 
 const TUNABLES: &[u8] = b"GLIBC_TUNABLES=";
 
-/// The environment's entries that carry a run, for the next program; the list of libraries is the first.
+/// The environment's entries that carry a run, for the next program; the list of libraries is the
+/// first.
 fn carriers(
     process: &Process,
     loader: Loader,
@@ -42,8 +43,9 @@ fn carriers(
     entries
 }
 
-/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its mount>]...[,s<descriptor>]:<flags>[:<log file>]`,
-/// where the last descriptor is what open files have saved ([`saved`]).
+/// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
+/// mount>]...[,s<descriptor>]:<flags>[:<log file>]`, where the last descriptor is what open files
+/// have saved ([`saved`]).
 pub fn carrier(
     process: &Process,
     handed: &[(u16, Descriptor)],
@@ -72,8 +74,8 @@ pub fn carrier(
     entry
 }
 
-/// Gives `image` the entries of the array at the program's `address`, and behind them those that carry the run for a program of `loader`, with
-/// `extras`.
+/// Gives `image` the entries of the array at the program's `address`, and behind them those that
+/// carry the run for a program of `loader`, with `extras`.
 pub fn extend(
     image: &mut Image,
     address: usize,
@@ -88,8 +90,8 @@ pub fn extend(
     let mut place = None;
     for pointer in pointers(address)? {
         if starts_with(pointer, b"CULVERT_RUN=")? {
-            // Ours is hidden from the program: this one was put there, by `culvert run` inside a run, or by somebody who would like to say what a program
-            // with other rights sees.
+            // Ours is hidden from the program: this one was put there, by `culvert run` inside a
+            // run, or by somebody who would like to say what a program with other rights sees.
             if privileged {
                 continue;
             }
@@ -139,7 +141,8 @@ pub fn extend(
             .map(|room| static_tls::entry(tunables.as_deref(), room)),
     );
     entries.extend(extras.own.entries());
-    // Ours come last: start-up hides them by ending the array earlier. The list that has the program's own libraries behind ours stays where it was.
+    // Ours come last: start-up hides them by ending the array earlier. The list that has the
+    // program's own libraries behind ours stays where it was.
     for entry in entries {
         match place.take() {
             Some(place) => image.environment.insert(place, entry.as_ptr() as usize),
@@ -150,7 +153,8 @@ pub fn extend(
     Ok(())
 }
 
-/// The string at the program's `address`, without its NUL (E2BIG beyond what the kernel takes, MAX_ARG_STRLEN).
+/// The string at the program's `address`, without its NUL (E2BIG beyond what the kernel takes,
+/// MAX_ARG_STRLEN).
 fn string(address: usize) -> Result<Vec<u8>, Errno> {
     const LONGEST: usize = 32 * 4096;
     let mut value = vec![0u8; 4096];
@@ -184,7 +188,8 @@ pub fn pointers(address: usize) -> Result<Vec<usize>, Errno> {
     }
 }
 
-/// Whether all strings of the lists can be read, and none is longer than the kernel takes (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
+/// Whether all strings of the lists can be read, and none is longer than the kernel takes
+/// (`MAX_ARG_STRLEN`, include/uapi/linux/binfmts.h).
 pub fn strings(lists: &[usize]) -> Result<(), Errno> {
     const LONGEST: usize = 32 * 4096;
     let mut room = vec![0u8; LONGEST];

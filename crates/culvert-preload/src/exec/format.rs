@@ -8,7 +8,8 @@ use alloc::{vec, vec::Vec};
 pub enum Loader {
     /// glibc's ld.so: LD_AUDIT.
     Glibc,
-    /// LD_PRELOAD: musl's, which has no auditors, and glibc's where an auditor would end the program (`Elf::is_alone_with_tls`).
+    /// LD_PRELOAD: musl's, which has no auditors, and glibc's where an auditor would end the
+    /// program (`Elf::is_alone_with_tls`).
     Preload,
     /// None: the reason.
     None(Why),
@@ -55,7 +56,8 @@ pub fn format(head: &[u8], read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> 
     };
     let mut header = [0u8; 56];
     let Some(at) = elf.find(PT_INTERP, read_at) else {
-        // A program without PT_INTERP may be the dynamic loader itself, which loads others: it honours LD_AUDIT too.
+        // A program without PT_INTERP may be the dynamic loader itself, which loads others: it
+        // honours LD_AUDIT too.
         return plain(match elf.is_made_by_go(read_at) {
             true => Why::StaticGo,
             false => Why::Static,
@@ -122,7 +124,8 @@ impl Elf {
         Some(self.table.saturating_add(index as u64 * 56))
     }
 
-    /// How much address space its segments take, from the first to the last, and how much of it can be written, bytes.
+    /// How much address space its segments take, from the first to the last, and how much of it can
+    /// be written, bytes.
     pub fn extent(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> (u64, u64) {
         const PT_LOAD: u32 = 1;
         const PF_W: u8 = 2;
@@ -142,7 +145,8 @@ impl Elf {
         (end.saturating_sub(first), writable)
     }
 
-    /// Whether Go's linker made the file: a note of its name holds the build's identity (cmd/link, `-buildid`).
+    /// Whether Go's linker made the file: a note of its name holds the build's identity (cmd/link,
+    /// `-buildid`).
     fn is_made_by_go(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> bool {
         const PT_NOTE: u32 = 4;
         const ELF_NOTE_GOBUILDID_TAG: u32 = 4;
@@ -161,8 +165,10 @@ impl Elf {
         })
     }
 
-    /// Whether the program has thread-local storage and needs no library, as Go makes position-independent programs without C. With an auditor glibc's ld.so gives the
-    /// program's own block a generation that is never reached, unless a library's block follows, and ends it: `_dl_allocate_tls_init`, elf/dl-tls.c (seen in 2.36).
+    /// Whether the program has thread-local storage and needs no library, as Go makes
+    /// position-independent programs without C. With an auditor glibc's ld.so gives the program's
+    /// own block a generation that is never reached, unless a library's block follows, and ends it:
+    /// `_dl_allocate_tls_init`, elf/dl-tls.c (seen in 2.36).
     fn is_alone_with_tls(&self, read_at: &mut dyn FnMut(u64, &mut [u8]) -> usize) -> bool {
         const PT_DYNAMIC: u32 = 2;
         const PT_TLS: u32 = 7;
@@ -185,8 +191,9 @@ impl Elf {
     }
 }
 
-/// What follows `#!`, as `load_script` (fs/binfmt_script.c) reads it: of a longer line than its buffer, whose last byte is never looked at, what is there; but not
-/// of an interpreter's path that may go on.
+/// What follows `#!`, as `load_script` (fs/binfmt_script.c) reads it: of a longer line than its
+/// buffer, whose last byte is never looked at, what is there; but not of an interpreter's path that
+/// may go on.
 fn script(rest: &[u8]) -> Format {
     let end_of_line = rest.iter().position(|&b| b == b'\n' || b == 0);
     let line = &rest[..end_of_line.unwrap_or(rest.len()).min(HEAD - 3)];

@@ -1,8 +1,9 @@
-//! Nodes that go to the next program by descriptors of what they are, for it would not find them by their paths (`descriptors/node_paths.rs`): directories that were removed,
-//! and what lies where it may not be searched any more.
+//! Nodes that go to the next program by descriptors of what they are, for it would not find them by
+//! their paths (`descriptors/node_paths.rs`): directories that were removed, and what lies where it
+//! may not be searched any more.
 //!
-//! The variable names the descriptors, which are hidden there as all of Culvert's are. They are closed once the node is known, or at the next exec, which gets those
-//! that were not looked for.
+//! The variable names the descriptors, which are hidden there as all of Culvert's are. They are
+//! closed once the node is known, or at the next exec, which gets those that were not looked for.
 
 use crate::description::{Description, Object};
 use crate::descriptors::{close_on_exec, dup_high, node_is_found};
@@ -21,8 +22,8 @@ const MOST: usize = 64;
 /// What this program was given and has not looked for.
 static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 
-/// Descriptors for the next program, each with the mount that it is for (two mounts of one source may have the same node); they survive exec, and are closed where that
-/// fails.
+/// Descriptors for the next program, each with the mount that it is for (two mounts of one source
+/// may have the same node); they survive exec, and are closed where that fails.
 pub fn hand_down() -> Vec<(u16, Descriptor)> {
     let process = process::get();
     let mut inherited: Vec<Arc<Description>> = Vec::new();
@@ -78,7 +79,8 @@ fn may_be_lost(description: &Description) -> bool {
     }
 }
 
-/// Whether the next program would not find its node by its path. Files without a name go in another way ([`crate::gone`]).
+/// Whether the next program would not find its node by its path. Files without a name go in another
+/// way ([`crate::gone`]).
 fn is_lost(description: &Description) -> bool {
     let Ok(file_system) = description.file_system() else {
         return false;
@@ -104,7 +106,8 @@ pub fn receive((mount, fd): (u16, i32)) {
     }
 }
 
-/// Whether the node of `name` is one that this program was given. It is known to `file_system` then, and stays so.
+/// Whether the node of `name` is one that this program was given. It is known to `file_system`
+/// then, and stays so.
 pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     // In a child of vfork numbers are its own, and memory is its parent's.
     if process::vfork_child().is_some() {

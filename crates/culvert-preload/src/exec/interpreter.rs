@@ -1,7 +1,10 @@
-//! Programs whose interpreter (PT_INTERP) lies where only we find it, as all of a toolchain or of a store of packages do that brings its own C library.
+//! Programs whose interpreter (PT_INTERP) lies where only we find it, as all of a toolchain or of a
+//! store of packages do that brings its own C library.
 //!
-//! The kernel opens the interpreter by itself, so it is given a copy of the program that names another path: the text is put behind the file's end, and the header
-//! leads there. What is mapped stays the same, the text that ld.so reads (by `p_vaddr`) too. A copy is made once in a run for each state of a file.
+//! The kernel opens the interpreter by itself, so it is given a copy of the program that names
+//! another path: the text is put behind the file's end, and the header leads there. What is mapped
+//! stays the same, the text that ld.so reads (by `p_vaddr`) too. A copy is made once in a run for
+//! each state of a file.
 
 use super::Look;
 use super::materialise::name_in;
@@ -13,7 +16,8 @@ use alloc::{format, vec, vec::Vec};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 
-/// The path, NUL-terminated, of a copy of the program `look`, which programs see at `path`, whose interpreter is `interpreter` (NUL-terminated).
+/// The path, NUL-terminated, of a copy of the program `look`, which programs see at `path`, whose
+/// interpreter is `interpreter` (NUL-terminated).
 pub fn with_interpreter(look: &Look, interpreter: &[u8], path: &[u8]) -> Result<Vec<u8>, Errno> {
     let found = stat_descriptor(look.file.0)?;
     let copy = process::get().run.file(&format!(
@@ -53,7 +57,8 @@ fn make(look: &Look, interpreter: &[u8], size: u64, copy: &[u8]) -> Result<(), E
     done.map(|_| ())
 }
 
-/// Writes the program into `file`, its PT_INTERP changed (`Elf64_Phdr`: p_offset at 8, p_filesz at 32).
+/// Writes the program into `file`, its PT_INTERP changed (`Elf64_Phdr`: p_offset at 8, p_filesz at
+/// 32).
 fn write(look: &Look, interpreter: &[u8], size: u64, file: &Descriptor) -> Result<(), Errno> {
     let header = look.interpreter_header().ok_or(Errno::ENOEXEC)?;
     let mut block = vec![0u8; 1 << 18];

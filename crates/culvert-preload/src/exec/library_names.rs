@@ -1,8 +1,9 @@
 //! The names of libraries that ld.so found by `$ORIGIN`.
 //!
-//! ld.so works out the program's `$ORIGIN` before it loads auditors (`call_init_paths`, elf/rtld.c), so that of a program on a mount is the directory in the
-//! run directory in which the kernel executes it. What is found from there is the mount's (`super::origin`), but its name is what dladdr, dl_iterate_phdr,
-//! debuggers and ldd show, and programs keep it.
+//! ld.so works out the program's `$ORIGIN` before it loads auditors (`call_init_paths`,
+//! elf/rtld.c), so that of a program on a mount is the directory in the run directory in which the
+//! kernel executes it. What is found from there is the mount's (`super::origin`), but its name is
+//! what dladdr, dl_iterate_phdr, debuggers and ldd show, and programs keep it.
 
 use super::static_tls::LinkMap;
 use crate::process;
@@ -28,7 +29,8 @@ pub unsafe fn object(map: *const LinkMap) {
         return;
     };
     let (skipped, kept) = (name.len() - path.len(), path.len() + 1);
-    // SAFETY: such a name is a copy that ld.so has made for this map (`_dl_map_object`, elf/dl-load.c), on its heap; it becomes shorter where it is, because it is given
-    // back to that heap.
+    // SAFETY: such a name is a copy that ld.so has made for this map (`_dl_map_object`,
+    // elf/dl-load.c), on its heap; it becomes shorter where it is, because it is given back to that
+    // heap.
     unsafe { core::ptr::copy(start.add(skipped), start, kept) };
 }

@@ -1,7 +1,8 @@
 //! Whether ld.so will have room for the library in a program that is about to start.
 //!
-//! Where it has not (RLIMIT_AS, RLIMIT_DATA), ld.so says so, starts the program without the library and its mounts, and nobody stops it. So it is found out
-//! before, and the program is not started. Once the library is there, it tells itself what goes wrong.
+//! Where it has not (RLIMIT_AS, RLIMIT_DATA), ld.so says so, starts the program without the library
+//! and its mounts, and nobody stops it. So it is found out before, and the program is not started.
+//! Once the library is there, it tells itself what goes wrong.
 
 use super::format::Elf;
 use super::look::Look;
@@ -9,8 +10,9 @@ use crate::memory::c_string;
 use alloc::{format, string::String};
 use culvert_sys::{nr, syscall};
 
-/// What else a program has in its address space when ld.so maps the library, bytes: the dynamic loader, the first pages of the stack, the kernel's own; and the C library,
-/// without which it would end anyway.
+/// What else a program has in its address space when ld.so maps the library, bytes: the dynamic
+/// loader, the first pages of the stack, the kernel's own; and the C library, without which it
+/// would end anyway.
 const SPACE_BESIDE: u64 = 5 << 19;
 /// Likewise of what can be written.
 const DATA_BESIDE: u64 = 3 << 17;
@@ -30,7 +32,8 @@ impl Limits {
         (space.min(data) != u64::MAX).then_some(Self { space, data })
     }
 
-    /// Why the library at the absolute path `library` would find no room in the program `program`, and what to do.
+    /// Why the library at the absolute path `library` would find no room in the program `program`,
+    /// and what to do.
     pub fn shortage(&self, program: &Look, library: &[u8]) -> Option<String> {
         let library = size(&Look::open(&c_string(library)).ok()?);
         let program = size(program);
@@ -68,7 +71,8 @@ fn limit(which: usize) -> u64 {
     }
 }
 
-/// How much address space an ELF file takes once it is mapped, and how much of it can be written, bytes.
+/// How much address space an ELF file takes once it is mapped, and how much of it can be written,
+/// bytes.
 fn size(file: &Look) -> (u64, u64) {
     let mut head = [0u8; super::HEAD];
     let got = file.read_at(0, &mut head);

@@ -17,8 +17,10 @@ pub fn is_musl(path: &[u8]) -> bool {
     super::base_name(path).starts_with(b"ld-musl")
 }
 
-/// ld.so, here at the path `own`, opens the program it is told to load before any auditor runs: a program on a mount is named by its filled shadow. Its options are those of
-/// ld.so(8), of which musl has some. Returns how it is told to load the library: as that program would have it when the kernel starts it.
+/// ld.so, here at the path `own`, opens the program it is told to load before any auditor runs: a
+/// program on a mount is named by its filled shadow. Its options are those of ld.so(8), of which
+/// musl has some. Returns how it is told to load the library: as that program would have it when
+/// the kernel starts it.
 pub fn name_program(own: &[u8], image: &mut Image, locate: &Locate<'_>) -> Result<Loader, Errno> {
     const WITH_VALUE: [&[u8]; 7] = [
         b"--library-path",

@@ -9,7 +9,8 @@ use crate::shadow::{self, Descriptor};
 use culvert::{Errno, FileKind};
 use culvert_sys::{nr, syscall};
 
-/// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path` (NUL-terminated), as the kernel sees it.
+/// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path` (NUL-terminated), as
+/// the kernel sees it.
 fn may(what: usize, path: &[u8]) -> Result<usize, Errno> {
     const AT_EACCESS: usize = 0x200;
     let here = crate::calls::path::AT_FDCWD as usize;
@@ -28,7 +29,8 @@ pub fn is_executable(path: &[u8]) -> bool {
     may(X_OK, path) != Err(Errno::EACCES)
 }
 
-/// Whether a program that is started now finds libculvert.so: not below another root, in a sandbox without it, or as a user who may not read it.
+/// Whether a program that is started now finds libculvert.so: not below another root, in a sandbox
+/// without it, or as a user who may not read it.
 pub fn library_is_there() -> bool {
     const R_OK: usize = 4;
     let found = may(R_OK, &c_string(&process::get().library));
@@ -74,7 +76,8 @@ impl Look {
         })
     }
 
-    /// What the kernel says before it looks at the arguments (`do_open_execat`, fs/exec.c), of a program that is at `path` (NUL-terminated).
+    /// What the kernel says before it looks at the arguments (`do_open_execat`, fs/exec.c), of a
+    /// program that is at `path` (NUL-terminated).
     pub fn check(&self, path: &[u8]) -> Result<(), Errno> {
         let mode = stat_descriptor(self.file.0)?.st_mode;
         match FileKind::of_mode(mode) == Some(FileKind::Regular) && is_executable(path) {
@@ -114,7 +117,8 @@ impl Look {
         Elf::of(&head[..got])?.find(PT_INTERP, &mut |offset, into| self.read_at(offset, into))
     }
 
-    /// Why the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so ignores LD_AUDIT.
+    /// Why the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so
+    /// ignores LD_AUDIT.
     pub fn privileges(&self) -> Option<Why> {
         let found = stat_descriptor(self.file.0).ok()?;
         let capable = || process::caller().uid != 0 && self.has_capabilities();

@@ -17,8 +17,9 @@ pub struct Executable {
     pub is_shadow: bool,
 }
 
-/// What the kernel is given for the program at `path` of a mount: the filled shadow, under the path that it has on the mount, so that `/proc/self/exe` and `$ORIGIN`
-/// still say where it came from. `ETXTBSY` when it is open for writing.
+/// What the kernel is given for the program at `path` of a mount: the filled shadow, under the path
+/// that it has on the mount, so that `/proc/self/exe` and `$ORIGIN` still say where it came from.
+/// `ETXTBSY` when it is open for writing.
 pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     let process = process::get();
     let file_system = process::file_system(crate::resolver::MountId(name.mount))?;
@@ -75,7 +76,8 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     })
 }
 
-/// Gives the file `source` of the run directory (NUL-terminated) the name `path` below its directory `folder`, and returns that, NUL-terminated.
+/// Gives the file `source` of the run directory (NUL-terminated) the name `path` below its
+/// directory `folder`, and returns that, NUL-terminated.
 pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut target = [&process::get().run.path[..], b"/", folder].concat();
     let top = target.len();
@@ -113,7 +115,8 @@ pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Err
     let new = c_string(&target);
     link(&new)?;
     let paths = [new.as_ptr() as usize, place.as_ptr() as usize];
-    // SAFETY: both paths end in NUL. rename(2) leaves two links to one file as they are: the new one goes in any case.
+    // SAFETY: both paths end in NUL. rename(2) leaves two links to one file as they are: the new
+    // one goes in any case.
     let renamed = unsafe {
         let renamed = syscall::call(nr::RENAME, paths);
         let _ = syscall::call(nr::UNLINK, [paths[0]]);
@@ -122,7 +125,8 @@ pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Err
     renamed.map(|_| place)
 }
 
-/// The path that `path` of an executed shadow, or of a copy of a program (`super::interpreter`), stands for.
+/// The path that `path` of an executed shadow, or of a copy of a program (`super::interpreter`),
+/// stands for.
 pub fn origin(path: &[u8]) -> Option<&[u8]> {
     let rest = path.strip_prefix(&process::get().run.path[..])?;
     rest.strip_prefix(b"/exe")

@@ -1,7 +1,8 @@
 //! Starting programs: execve and execveat, transactional, with our environment, from mounts too.
 //!
-//! A program that will be intercepted finds its inherited descriptors as shadows. One that will not (static, set-user-ID, another C library without
-//! LD_PRELOAD) gets filled shadows, so that it reads the right bytes at the shared offset, and directories that the kernel can list.
+//! A program that will be intercepted finds its inherited descriptors as shadows. One that will not
+//! (static, set-user-ID, another C library without LD_PRELOAD) gets filled shadows, so that it
+//! reads the right bytes at the shared offset, and directories that the kernel can list.
 
 pub mod busy;
 mod copied_tree;
@@ -52,7 +53,8 @@ struct Image {
     strings: Vec<Vec<u8>>,
     /// The node whose shadow this is.
     shadow: Option<ShadowName>,
-    /// It joins the run that `culvert run` has just made in this one, and has said what there is to say.
+    /// It joins the run that `culvert run` has just made in this one, and has said what there is to
+    /// say.
     nested: bool,
     /// What the environment says is there.
     handed: Vec<(u16, Descriptor)>,
@@ -100,7 +102,8 @@ pub enum Program {
 /// Finds where the program at absolute or relative `path` is. Given by the path calls.
 pub type Locate<'a> = dyn Fn(&[u8]) -> Result<Program, Errno> + 'a;
 
-/// execve(2) of the program at `path`, with the argument and environment arrays at the program's addresses. Returns only on failure, with nothing changed.
+/// execve(2) of the program at `path`, with the argument and environment arrays at the program's
+/// addresses. Returns only on failure, with nothing changed.
 pub fn execute(path: &[u8], arguments: usize, environment: usize, locate: &Locate<'_>) -> Errno {
     match prepare(path, arguments, environment, locate) {
         Ok((image, loader)) => start(path, image, loader),
@@ -307,7 +310,8 @@ fn assemble(
     Ok((image, loader))
 }
 
-/// The path (NUL-terminated) by which the kernel finds the interpreter that a program calls `path`, if that is another one.
+/// The path (NUL-terminated) by which the kernel finds the interpreter that a program calls `path`,
+/// if that is another one.
 fn for_kernel(path: &[u8], locate: &Locate<'_>) -> Option<Vec<u8>> {
     let host = match locate(path).ok()? {
         Program::Host(host) | Program::Backed { host, .. } => host,
@@ -370,8 +374,8 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     let mut tries = 100;
     let result = loop {
         culvert_intercept::before_exec();
-        // SAFETY: path and arrays end as the kernel wants them and live until it has copied them; pointers that are the program's own may be bad,
-        // which the kernel answers with EFAULT.
+        // SAFETY: path and arrays end as the kernel wants them and live until it has copied them;
+        // pointers that are the program's own may be bad, which the kernel answers with EFAULT.
         let result = unsafe { culvert_intercept::wait::interruptible(nr::EXECVE, call) };
         culvert_intercept::exec_failed();
         tries -= 1;

@@ -1,5 +1,5 @@
-//! What a program is told about its own file, where the kernel was given another path than the program's starter named: of a shadow, of a file in a
-//! mount's source, of an interpreter.
+//! What a program is told about its own file, where the kernel was given another path than the
+//! program's starter named: of a shadow, of a file in a mount's source, of an interpreter.
 
 use crate::memory::c_string;
 use crate::run::{read_file, read_link_at};
@@ -15,9 +15,11 @@ pub const SHOWN: &[u8] = b"CULVERT_EXE";
 /// Both, as the program was given them.
 #[derive(Clone, Default)]
 pub struct OwnFile {
-    /// The path that execve was given: AT_EXECFN, and the process's name. None: the kernel's is right.
+    /// The path that execve was given: AT_EXECFN, and the process's name. None: the kernel's is
+    /// right.
     pub given: Option<Vec<u8>>,
-    /// The file's absolute path as programs see it. None: the kernel's is right, or [`super::origin`] tells.
+    /// The file's absolute path as programs see it. None: the kernel's is right, or
+    /// [`super::origin`] tells.
     pub shown: Option<Vec<u8>>,
 }
 
@@ -29,7 +31,8 @@ pub fn own() -> Option<&'static OwnFile> {
     unsafe { OWN.load(Acquire).as_ref() }
 }
 
-/// What `path` shows when it is this process's `/proc/self/exe`, if that is not what the kernel says.
+/// What `path` shows when it is this process's `/proc/self/exe`, if that is not what the kernel
+/// says.
 pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
     let shown = own()?.shown.as_deref()?;
     let who = path.strip_prefix(b"/proc/")?.strip_suffix(b"/exe")?;
@@ -39,7 +42,8 @@ pub fn shown(path: &[u8]) -> Option<&'static [u8]> {
         .then_some(shown)
 }
 
-/// What `path` below `directory` shows when it is a link to the program of some process, which is executed as a file of the run directory.
+/// What `path` below `directory` shows when it is a link to the program of some process, which is
+/// executed as a file of the run directory.
 pub fn of_a_process(directory: i32, path: &[u8]) -> Option<Vec<u8>> {
     let is_link = path == b"exe" || path.starts_with(b"/proc/") && path.ends_with(b"/exe");
     if !is_link {
@@ -87,8 +91,9 @@ unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
     let Ok(kernels) = read_file(b"/proc/self/auxv\0") else {
         return;
     };
-    // SAFETY: on the stack the auxiliary vector follows the environment, which was shortened by null pointers; that this is it is seen from its first entry, before
-    // more of it is touched. No entry but the last begins with zero.
+    // SAFETY: on the stack the auxiliary vector follows the environment, which was shortened by
+    // null pointers; that this is it is seen from its first entry, before more of it is touched. No
+    // entry but the last begins with zero.
     unsafe {
         let mut at = environment.cast::<usize>();
         while at.read() != 0 {

@@ -1,8 +1,9 @@
 //! What drivers save of open files for the next program ([`culvert::File::save`]).
 //!
 //! It lies in a memfd, which the variable names and which is hidden there as all of Culvert's
-//! descriptors are. Each record says of which descriptor it is; who meets that descriptor first gives
-//! the state to its driver ([`culvert::FileSystem::restore`]). Nothing is made where nothing is saved.
+//! descriptors are. Each record says of which descriptor it is; who meets that descriptor first
+//! gives the state to its driver ([`culvert::FileSystem::restore`]). Nothing is made where nothing
+//! is saved.
 
 use crate::description::{Description, Object};
 use crate::descriptors::{close_on_exec, dup_high};

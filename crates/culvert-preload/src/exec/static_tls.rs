@@ -1,11 +1,15 @@
 //! Room for the static thread-local storage of a program's libraries.
 //!
-//! Without an auditor ld.so lays out static TLS when it knows all libraries that the program needs. With one it does so before, since the auditor's own code may use
-//! TLS, and the libraries must do with the *surplus*: 1,664 bytes, meant for dlopen, and 288 for each auditor (`init_tls`, elf/rtld.c; `_dl_tls_static_surplus_init`,
-//! elf/dl-tls.c; glibc 2.32 to 2.42). Only blocks that are accessed by the initial-exec model take part of it, but for those that do not fit the program ends.
-//! The tunable `glibc.rtld.optional_static_tls` makes the surplus larger, for which every thread pays with its stack; so only programs that need it get it, and as much
-//! as natively: ld.so tells of each library before it relocates any, and when they are too large the program is started again, once, with the tunable. That is
-//! remembered by file beside the site tables, so that the exec hook gives it the tunable at once the next time. The program does not see it.
+//! Without an auditor ld.so lays out static TLS when it knows all libraries that the program needs.
+//! With one it does so before, since the auditor's own code may use TLS, and the libraries must do
+//! with the *surplus*: 1,664 bytes, meant for dlopen, and 288 for each auditor (`init_tls`,
+//! elf/rtld.c; `_dl_tls_static_surplus_init`, elf/dl-tls.c; glibc 2.32 to 2.42). Only blocks that
+//! are accessed by the initial-exec model take part of it, but for those that do not fit the
+//! program ends. The tunable `glibc.rtld.optional_static_tls` makes the surplus larger, for which
+//! every thread pays with its stack; so only programs that need it get it, and as much as natively:
+//! ld.so tells of each library before it relocates any, and when they are too large the program is
+//! started again, once, with the tunable. That is remembered by file beside the site tables, so
+//! that the exec hook gives it the tunable at once the next time. The program does not see it.
 
 use super::environment;
 use super::look::Look;
@@ -93,7 +97,8 @@ impl LinkMap {
             .find_map(|[found, value]| (found == tag).then_some(value))
     }
 
-    /// Bytes of the object's thread-local block, what its alignment may cost included; 0 when it has none. Its ELF header lies at its base.
+    /// Bytes of the object's thread-local block, what its alignment may cost included; 0 when it
+    /// has none. Its ELF header lies at its base.
     fn block(&self) -> Result<u64, Errno> {
         const PT_TLS: u32 = 7;
         let header: u32 = memory::get(self.base)?;
@@ -121,8 +126,8 @@ impl LinkMap {
                 .ends_with(b"/libc.so.6")
     }
 
-    /// Whether this object accesses thread-local variables of others by the initial-exec model, which makes their blocks static. Of a program that is not said by
-    /// DF_STATIC_TLS.
+    /// Whether this object accesses thread-local variables of others by the initial-exec model,
+    /// which makes their blocks static. Of a program that is not said by DF_STATIC_TLS.
     ///
     /// # Safety
     /// As for `entry`.
@@ -159,7 +164,8 @@ pub fn end() {
     COUNT.is_over.store(true, Relaxed);
 }
 
-/// ld.so has mapped an object into the program's own namespace. Does not return when the program must be started again.
+/// ld.so has mapped an object into the program's own namespace. Does not return when the program
+/// must be started again.
 ///
 /// # Safety
 /// `map` is what ld.so gives to `la_objopen`.
@@ -206,7 +212,8 @@ pub unsafe fn object(map: *const LinkMap) {
     COUNT.given.store(room, Relaxed);
 }
 
-/// Starts this program again from its beginning, with `room` bytes more of static TLS, and remembers that. Comes back only on failure.
+/// Starts this program again from its beginning, with `room` bytes more of static TLS, and
+/// remembers that. Comes back only on failure.
 fn start_again(room: u64) -> Errno {
     match image(room) {
         Ok(image) => {
@@ -272,7 +279,8 @@ pub fn as_started() -> Result<Started, Errno> {
     let mut own = own_file::own().cloned().unwrap_or_default();
     let (path, words) = match script {
         _ if same(&name).unwrap_or(false) => (name, words),
-        // The kernel puts interpreter, its argument and the script's name before what follows the name.
+        // The kernel puts interpreter, its argument and the script's name before what follows the
+        // name.
         Some(at) if is_script() => {
             let first = words.iter().take(1);
             (name, first.chain(&words[at + 2..]).copied().collect())
@@ -308,7 +316,8 @@ fn executed_as() -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Where it is remembered how much the file `found` needs, NUL-terminated: a link whose target is the number.
+/// Where it is remembered how much the file `found` needs, NUL-terminated: a link whose target is
+/// the number.
 fn note(found: &stat) -> Vec<u8> {
     let name = format!(
         "/tls-{:x}.{:x}.{:x}.{:x}\0",
@@ -322,7 +331,8 @@ fn remember(room: u64) {
         return;
     };
     let (path, number) = (note(&found), format!("{room}\0"));
-    // SAFETY: both strings end in NUL. Where it fails the program is started twice the next time, too.
+    // SAFETY: both strings end in NUL. Where it fails the program is started twice the next time,
+    // too.
     unsafe {
         let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
         let _ = syscall::call(
@@ -340,8 +350,9 @@ pub fn wanted(look: &Look) -> Option<u64> {
     (1..=2 * MOST).contains(&room).then_some(room)
 }
 
-/// The environment's entry that gives `room` bytes more than the value `tunables` of GLIBC_TUNABLES that is the program's own, if there is one. The last of
-/// several settings counts for ld.so, empty ones do not (`parse_tunables`, elf/dl-tunables.c).
+/// The environment's entry that gives `room` bytes more than the value `tunables` of GLIBC_TUNABLES
+/// that is the program's own, if there is one. The last of several settings counts for ld.so, empty
+/// ones do not (`parse_tunables`, elf/dl-tunables.c).
 pub fn entry(tunables: Option<&[u8]>, room: u64) -> Vec<u8> {
     let separator = if tunables.is_some() { &b":"[..] } else { b"" };
     let tunables = tunables.unwrap_or_default();
@@ -356,8 +367,8 @@ pub fn entry(tunables: Option<&[u8]>, room: u64) -> Vec<u8> {
     .concat()
 }
 
-/// What [`entry`] made of GLIBC_TUNABLES: the length of the program's own part, if it has one, and the bytes given. None when it made nothing of it: nobody
-/// else writes the number like this.
+/// What [`entry`] made of GLIBC_TUNABLES: the length of the program's own part, if it has one, and
+/// the bytes given. None when it made nothing of it: nobody else writes the number like this.
 pub fn given(tunables: &[u8]) -> Option<(Option<usize>, u64)> {
     let (front, digits) = tunables.split_at_checked(tunables.len().checked_sub(18)?)?;
     let front = front.strip_suffix(TUNABLE)?;

@@ -33,7 +33,8 @@ pub enum Why {
 
 /// What helps whatever the program is.
 const MOUNT: &str = "`culvert mount` shows the same files to every program";
-/// What helps a program that has the library, but not the run directory: most often a sandbox with a /dev of its own.
+/// What helps a program that has the library, but not the run directory: most often a sandbox with
+/// a /dev of its own.
 pub const NO_RUN: &str = "let it have the run directory (of bwrap: --bind /dev/shm /dev/shm), or: `culvert mount` shows the same files to every program";
 /// What helps where the program runs as another user.
 const MOUNT_FOR_OTHERS: &str = "`culvert mount --allow-other` shows the same files to it";
@@ -82,7 +83,8 @@ impl Why {
         }
     }
 
-    /// Why the ELF file with these first bytes is none for this library, if it is one for another processor.
+    /// Why the ELF file with these first bytes is none for this library, if it is one for another
+    /// processor.
     pub fn foreign(head: &[u8]) -> Option<Self> {
         const ELFCLASS32: u8 = 1;
         const EM_386: [u8; 2] = [3, 0];
@@ -100,7 +102,8 @@ impl Why {
         }
     }
 
-    /// Whether the program gets rights that its caller lacks: then neither it nor what it starts is told of a run, which they could not trust.
+    /// Whether the program gets rights that its caller lacks: then neither it nor what it starts is
+    /// told of a run, which they could not trust.
     pub const fn is_privileged(self) -> bool {
         matches!(self, Self::SetUser | Self::SetGroup | Self::Capabilities)
     }

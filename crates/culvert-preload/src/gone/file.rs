@@ -35,7 +35,8 @@ impl GoneFile {
         }
     }
 
-    /// Another description of the shadow, with the access mode and those status flags of `flags` that a shadow has.
+    /// Another description of the shadow, with the access mode and those status flags of `flags`
+    /// that a shadow has.
     pub fn shadow(&self, flags: u32) -> core::result::Result<Descriptor, Errno> {
         shadow::open_path(self.name, &path_of(self.shadow), shadow::kept_flags(flags))
     }

@@ -1,13 +1,16 @@
-//! Files that have no name any more and go to another program, of drivers whose nodes a process finds by their names
-//! ([`culvert::Capabilities::transient_nodes`]).
+//! Files that have no name any more and go to another program, of drivers whose nodes a process
+//! finds by their names ([`culvert::Capabilities::transient_nodes`]).
 //!
-//! The driver's file cannot go with them. So before exec, before a descriptor is sent, and when the last name of a file goes that others hold, its shadow gets all
-//! that the file is, and *is* the file from then on, for everybody who holds it: a bit of its mode says so. Bytes, size and times are the shadow's own; owner, mode
-//! and number stand beside it. Who gets a descriptor of it has a direct description on the shadow.
+//! The driver's file cannot go with them. So before exec, before a descriptor is sent, and when the
+//! last name of a file goes that others hold, its shadow gets all that the file is, and *is* the
+//! file from then on, for everybody who holds it: a bit of its mode says so. Bytes, size and times
+//! are the shadow's own; owner, mode and number stand beside it. Who gets a descriptor of it has a
+//! direct description on the shadow.
 //!
-//! Who opened the file by its driver finds that out by a count in shared memory ([`count`], [`Description::gone`]). What it opened before the file was counted and
-//! has had open since keeps the inode, so that no other file can have its number: it is this file. What was opened later is another one, which has no way to
-//! this shadow: it loses its usual name.
+//! Who opened the file by its driver finds that out by a count in shared memory ([`count`],
+//! [`Description::gone`]). What it opened before the file was counted and has had open since keeps
+//! the inode, so that no other file can have its number: it is this file. What was opened later is
+//! another one, which has no way to this shadow: it loses its usual name.
 
 mod file;
 mod record;
@@ -28,13 +31,15 @@ use culvert::{Attributes, Errno, File, Opened, Result, SetAttributes};
 use culvert_sys::raw::general::stat;
 use record::{Kept, all, open_record, path_of, since};
 
-/// Of a shadow's mode: it is the file. The run directory is the user's alone, so the bit lets nobody in.
+/// Of a shadow's mode: it is the file. The run directory is the user's alone, so the bit lets
+/// nobody in.
 pub const GONE: u32 = 0o004;
 /// The bits of [`Mapped::followed`] that count such shadows begin here.
 const COUNT: u32 = 1;
 const O_RDWR: usize = 2;
 
-/// Whether a file of the run directory's file system with this `struct stat` may be such a shadow: [`name_of`] knows.
+/// Whether a file of the run directory's file system with this `struct stat` may be such a shadow:
+/// [`name_of`] knows.
 pub fn is_gone(found: &stat) -> bool {
     found.st_mode & 0o101077 == shadow::FILLED | GONE | 0o100000
 }
@@ -57,7 +62,8 @@ fn group(name: ShadowName) -> Option<Mapped> {
         .mapped(MountId(name.mount), name.node)
 }
 
-/// What the file of `description`, which was opened by its driver, has become since [`count`] was `seen`, if anything. An error: that is not known.
+/// What the file of `description`, which was opened by its driver, has become since [`count`] was
+/// `seen`, if anything. An error: that is not known.
 #[cold]
 pub fn find(
     description: &Description,
@@ -80,7 +86,8 @@ pub fn find(
     Ok(Some(Box::new(GoneFile::new(name, opened, &found))))
 }
 
-/// The file without a name that has the attributes `wanted`, opened anew with the access mode of `flags`; none where it is the driver's.
+/// The file without a name that has the attributes `wanted`, opened anew with the access mode of
+/// `flags`; none where it is the driver's.
 pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
     const O_TRUNC: u32 = 0o1000;
     let name = ShadowName {
@@ -112,7 +119,8 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
     })
 }
 
-/// The description of a descriptor of the program's on the shadow of `name`, which is a file itself and has the status flags `flags`.
+/// The description of a descriptor of the program's on the shadow of `name`, which is a file itself
+/// and has the status flags `flags`.
 pub fn adopt(name: ShadowName, found: &stat, flags: u32) -> Result<Description> {
     let opened = shadow::open_path(name, &path_of(found.st_ino), O_RDWR)?;
     let file = Box::new(GoneFile::new(name, opened, found));

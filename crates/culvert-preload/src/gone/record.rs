@@ -1,4 +1,5 @@
-//! What is written down of shadows that are files: a record of what each cannot say itself, its second name, and which one a node's last was.
+//! What is written down of shadows that are files: a record of what each cannot say itself, its
+//! second name, and which one a node's last was.
 
 use super::count;
 use crate::process;

@@ -1,4 +1,5 @@
-//! A shadow becomes the file: before another program gets it, or when its last name goes that others hold.
+//! A shadow becomes the file: before another program gets it, or when its last name goes that
+//! others hold.
 
 use super::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
 use super::{COUNT, O_RDWR, group, is_gone};
@@ -25,7 +26,8 @@ pub struct Losing {
     last: bool,
 }
 
-/// A name of `node` is about to be removed or replaced: none where no other process can have a shadow of it.
+/// A name of `node` is about to be removed or replaced: none where no other process can have a
+/// shadow of it.
 pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
     let file_system = process::file_system(mount).ok()?;
     if found.kind != FileKind::Regular || !file_system.capabilities().transient_nodes {
@@ -46,8 +48,9 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
 }
 
 impl Losing {
-    /// The name is gone. If it was the last one, and somebody has the shadow, who may not know the driver's file, that is the file from now on;
-    /// a shadow that nobody has is emptied, for its number may be another file's next.
+    /// The name is gone. If it was the last one, and somebody has the shadow, who may not know the
+    /// driver's file, that is the file from now on; a shadow that nobody has is emptied, for its
+    /// number may be another file's next.
     pub fn lost(self) {
         let name = self.name;
         let nameless = match &self.file {
@@ -83,7 +86,8 @@ fn report(name: ShadowName, error: &culvert::Error) {
     );
 }
 
-/// Makes the shadows of all files without a name that survive exec these files. One of which that fails is EIO in the next program, with the reason in the log.
+/// Makes the shadows of all files without a name that survive exec these files. One of which that
+/// fails is EIO in the next program, with the reason in the log.
 pub fn hand_down(process: &Process) {
     let mut inherited: Vec<Arc<Description>> = Vec::new();
     process.table.each(|fd, description| {
@@ -100,7 +104,8 @@ pub fn hand_down(process: &Process) {
     }
 }
 
-/// Makes the shadow of `description`'s file this file, if that has no name any more: another program is about to get it.
+/// Makes the shadow of `description`'s file this file, if that has no name any more: another
+/// program is about to get it.
 pub fn hand_over(description: &Description) {
     if let Err(error) = become_file(description) {
         report(description.name(), &error);

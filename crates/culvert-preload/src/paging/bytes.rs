@@ -36,10 +36,12 @@ pub fn set_length(fd: i32, length: u64) -> core::result::Result<(), Errno> {
     })
 }
 
-/// Makes a file of the run directory at least so long, with room for all of it, so that no look at a mapping of it can meet a page for which there is none.
+/// Makes a file of the run directory at least so long, with room for all of it, so that no look at
+/// a mapping of it can meet a page for which there is none.
 pub fn make_room(fd: i32, length: u64) -> core::result::Result<(), Errno> {
     if crate::process::get().is_confined() {
-        // A filter that lets programs read files may end them for what comes below; others have made room, or there is none.
+        // A filter that lets programs read files may end them for what comes below; others have
+        // made room, or there is none.
         return match crate::run::stat_descriptor(fd)?.st_size as u64 >= length {
             true => Ok(()),
             false => Err(Errno::ENOSPC),
@@ -88,7 +90,8 @@ pub fn copy_into(
     Ok(())
 }
 
-/// Makes all of the shadow what `file` is, of which nothing has been stored that counts: bytes are written only where they differ.
+/// Makes all of the shadow what `file` is, of which nothing has been stored that counts: bytes are
+/// written only where they differ.
 pub fn equalise(file: &dyn File, fd: i32, fresh: bool) -> Result<()> {
     let size = file.attributes()?.size;
     set_length(fd, size)?;
@@ -119,7 +122,8 @@ pub fn equalise(file: &dyn File, fd: i32, fresh: bool) -> Result<()> {
 /// Is told a place, the file's bytes there and the shadow's.
 pub type Differs<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<()> + 'a;
 
-/// Calls `differs` with the place of each page, or run of pages, in which file and shadow differ, the file's bytes and the shadow's.
+/// Calls `differs` with the place of each page, or run of pages, in which file and shadow differ,
+/// the file's bytes and the shadow's.
 pub fn each_difference(
     file: &dyn File,
     fd: i32,
@@ -133,7 +137,8 @@ pub fn each_difference(
         let want = (range.1 - at).min(length as u64) as usize;
         let mut sink = &mut ours[..want];
         let got = file.read_at(at, &mut sink)?;
-        // Somebody outside of the run truncates the file just now: what is not there is not compared.
+        // Somebody outside of the run truncates the file just now: what is not there is not
+        // compared.
         let both = got.min(read_shadow(fd, at, &mut theirs[..want])?);
         if both == 0 {
             return Ok(());
@@ -157,7 +162,8 @@ pub fn each_difference(
     Ok(())
 }
 
-/// Writes what `ranges` of the shadow hold to `file`, nothing beyond its end; `exact`: all of it, else pages that differ. Returns whether anything was written.
+/// Writes what `ranges` of the shadow hold to `file`, nothing beyond its end; `exact`: all of it,
+/// else pages that differ. Returns whether anything was written.
 pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) -> Result<bool> {
     let size = file
         .attributes()?
@@ -204,10 +210,12 @@ pub fn write_back(file: &dyn File, fd: i32, ranges: &[(u64, u64)], exact: bool) 
     Ok(wrote)
 }
 
-/// The next part of `range` to be compared: not where both, file and shadow, are known to be holes. In whole pages, as far as that goes.
+/// The next part of `range` to be compared: not where both, file and shadow, are known to be holes.
+/// In whole pages, as far as that goes.
 fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u64)> {
     const SEEK_DATA: usize = 3;
-    /// So much at a time, without asking where the next hole is: the kernel would look for that to the end of the file.
+    /// So much at a time, without asking where the next hole is: the kernel would look for that to
+    /// the end of the file.
     const STEP: u64 = 1 << 20;
     let (at, end) = range;
     if end <= at.saturating_add(STEP) || crate::process::get().is_confined() {
@@ -229,7 +237,8 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
     (from < end).then(|| (from, from.saturating_add(STEP).min(end)))
 }
 
-/// Writes all of `bytes`, which lie within the file, whatever the program's limit of file sizes says.
+/// Writes all of `bytes`, which lie within the file, whatever the program's limit of file sizes
+/// says.
 pub fn write_file(file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
     let end = at + bytes.len() as u64;
     crate::process::limits::without_file_size(end, || {

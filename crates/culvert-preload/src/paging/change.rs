@@ -1,4 +1,5 @@
-//! Changes of files whose shadows follow them ([`follow`](super::follow)): what is done before the file is changed, and after.
+//! Changes of files whose shadows follow them ([`follow`](super::follow)): what is done before the
+//! file is changed, and after.
 
 use super::bytes::{copy_in, copy_into, set_length};
 use super::follow::{Opened, followed, grow_or_cut};
@@ -57,7 +58,8 @@ impl Reader {
         }
     }
 
-    /// Fills what is missing of the shadow in the range: the error of a file that cannot be read only where something is.
+    /// Fills what is missing of the shadow in the range: the error of a file that cannot be read
+    /// only where something is.
     fn ensure(&self, itself: &dyn File, fd: i32, range: (u64, u64)) -> culvert::Result<()> {
         match self.file(itself) {
             Ok(file) => pager::fill::ensure(file, fd, range),
@@ -77,8 +79,9 @@ pub enum Place {
     Behind(u64),
 }
 
-/// Before the file of `description` is changed, in `range` where that is known, under its [`lock`](super::follow::lock): none when no shadow follows. `ENOSPC` when there is no
-/// room for the bytes in the shadow.
+/// Before the file of `description` is changed, in `range` where that is known, under its
+/// [`lock`](super::follow::lock): none when no shadow follows. `ENOSPC` when there is no room for
+/// the bytes in the shadow.
 pub fn before(
     description: &Description,
     range: Option<(u64, u64)>,
@@ -93,7 +96,8 @@ pub fn before(
     }
 }
 
-/// The same by who can give the shadow what the file gets: where the file cannot be read the change is [blind](Change::is_blind).
+/// The same by who can give the shadow what the file gets: where the file cannot be read the change
+/// is [blind](Change::is_blind).
 pub fn before_giving(
     description: &Description,
     place: Place,
@@ -113,7 +117,8 @@ pub fn before_giving(
     let reader = Reader::new(description);
     let size = file.attributes()?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
-    // Its length differs when a writer was killed in between, or somebody outside of the run was at it.
+    // Its length differs when a writer was killed in between, or somebody outside of the run was at
+    // it.
     if length != size {
         let file = reader.file(&**file)?;
         set_length(fd, size)?;
@@ -154,8 +159,9 @@ pub fn before_giving(
     }))
 }
 
-/// What a shadow that has grown to be as long as its file should hold did not get there: it is `length` bytes long again, by which the next who changes the file
-/// sees what is missing. Equal lengths would mean that the zeroes there are the file's.
+/// What a shadow that has grown to be as long as its file should hold did not get there: it is
+/// `length` bytes long again, by which the next who changes the file sees what is missing. Equal
+/// lengths would mean that the zeroes there are the file's.
 fn cut_back(fd: i32, length: u64) {
     if let Ok(found) = stat_descriptor(fd)
         && found.st_size as u64 > length
@@ -164,7 +170,8 @@ fn cut_back(fd: i32, length: u64) {
     }
 }
 
-/// Runs `resize`, which changes the length of a node's file without a description of it and says what it is then; its shadow follows.
+/// Runs `resize`, which changes the length of a node's file without a description of it and says
+/// what it is then; its shadow follows.
 pub fn resizing<R>(
     mount: MountId,
     node: culvert::Node,
@@ -208,7 +215,8 @@ impl Change<'_> {
 
     /// The file has changed in `range`, perhaps in its length too; the same lock is still held.
     ///
-    /// An error says that the file has the bytes and its shadow has not: the call must fail, for what is mapped shows something else.
+    /// An error says that the file has the bytes and its shadow has not: the call must fail, for
+    /// what is mapped shows something else.
     pub fn after(mut self, range: (u64, u64)) -> culvert::Result<()> {
         self.followed_by(range, None)
     }

@@ -1,13 +1,18 @@
-//! Which pages a process has stored into: the kernel knows, where it has asynchronous write protection (`UFFD_FEATURE_WP_ASYNC`, Linux 6.7; userfaultfd(2) says that
-//! ordinary users may have it, too).
+//! Which pages a process has stored into: the kernel knows, where it has asynchronous write
+//! protection (`UFFD_FEATURE_WP_ASYNC`, Linux 6.7; userfaultfd(2) says that ordinary users may have
+//! it, too).
 //!
-//! A mapping is write-protected page by page when it is made. The first store into a page takes the protection away, without anybody being asked, and
-//! PAGEMAP_SCAN (ioctl_pagemap_scan(2)) tells which pages still have it. A page that the kernel took out of memory after it was stored into has nothing
-//! left that says so, while a mark stays for a protected one: so what is not known to be protected counts as stored into.
+//! A mapping is write-protected page by page when it is made. The first store into a page takes the
+//! protection away, without anybody being asked, and PAGEMAP_SCAN (ioctl_pagemap_scan(2)) tells
+//! which pages still have it. A page that the kernel took out of memory after it was stored into
+//! has nothing left that says so, while a mark stays for a protected one: so what is not known to
+//! be protected counts as stored into.
 //!
-//! The child of a fork has no page tables for mappings of files (`vma_needs_copy`, mm/memory.c), and making them to protect pages would cost more than the fork. There a page that is not there was
-//! not stored into, and one that is there and not protected is compared with the file: it may only have been read. That holds while nothing takes pages out of
-//! page tables but calls that are seen here: without swap, on a file system without huge pages.
+//! The child of a fork has no page tables for mappings of files (`vma_needs_copy`, mm/memory.c),
+//! and making them to protect pages would cost more than the fork. There a page that is not there
+//! was not stored into, and one that is there and not protected is compared with the file: it may
+//! only have been read. That holds while nothing takes pages out of page tables but calls that are
+//! seen here: without swap, on a file system without huge pages.
 //!
 //! Elsewhere all that is mapped counts, and is compared with the file.
 
@@ -31,7 +36,8 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// Takes over what could not be written back before: it may not have been stored at all, so all is compared.
+    /// Takes over what could not be written back before: it may not have been stored at all, so all
+    /// is compared.
     pub fn take_over(&mut self, failed: &mut Vec<(u64, u64)>) {
         self.exact &= failed.is_empty();
         self.ranges.append(failed);
@@ -61,7 +67,8 @@ fn control<const N: usize>(
     Ok(words)
 }
 
-/// Begins to watch the stores into `length` bytes at `start`, a mapping that nobody has stored into yet.
+/// Begins to watch the stores into `length` bytes at `start`, a mapping that nobody has stored into
+/// yet.
 pub fn watch(start: usize, length: usize) -> Watch {
     match register(start, length) {
         Some(fd) if protect(fd, start as u64, length as u64).is_ok() => Watch::Protected,
@@ -69,8 +76,8 @@ pub fn watch(start: usize, length: usize) -> Watch {
     }
 }
 
-/// Enters what is there of a mapping that is watched into the page tables, which costs a tenth of reading it from its driver and a quarter of the faults: for who has
-/// just done that.
+/// Enters what is there of a mapping that is watched into the page tables, which costs a tenth of
+/// reading it from its driver and a quarter of the faults: for who has just done that.
 pub fn enter(start: usize, length: usize) {
     if let Some(fd) = pager::userfault() {
         pager::userfault::enter(fd, start as u64, length as u64);
@@ -90,8 +97,10 @@ pub fn watch_absent(region: &Mapped) -> Watch {
     }
 }
 
-/// Whether pages of the node's shadow that are mapped stay in page tables: swapped out (try_to_unmap) they leave nothing behind, nor do huge ones that are
-/// split (`__split_huge_pmd_locked`). Asked at the beginning and at the end: swap that comes and goes within the life of a child is not thought of.
+/// Whether pages of the node's shadow that are mapped stay in page tables: swapped out
+/// (try_to_unmap) they leave nothing behind, nor do huge ones that are split
+/// (`__split_huge_pmd_locked`). Asked at the beginning and at the end: swap that comes and goes
+/// within the life of a child is not thought of.
 fn pages_stay(node: &Node) -> bool {
     /// `totalswap` of `struct sysinfo`, sysinfo(2).
     const TOTAL_SWAP: usize = 8;
@@ -104,7 +113,8 @@ fn pages_stay(node: &Node) -> bool {
         && shadow.is_some_and(|found| found.is_ok_and(|found| pager::fill::is_fit(&found)))
 }
 
-/// Registers what is mapped for write protection, no page of which is protected by that; the userfaultfd.
+/// Registers what is mapped for write protection, no page of which is protected by that; the
+/// userfaultfd.
 fn register(start: usize, length: usize) -> Option<i32> {
     if process::get().is_confined() || process::vfork_child().is_some() {
         return None;
@@ -138,8 +148,9 @@ pub fn forked() {
     nodes::rewatch_absent();
 }
 
-/// What was stored through `regions` since it was last asked, node by node. The caller holds [`nodes::flushing`] until that is written back, so that nobody
-/// else finds nothing to do meanwhile.
+/// What was stored through `regions` since it was last asked, node by node. The caller holds
+/// [`nodes::flushing`] until that is written back, so that nobody else finds nothing to do
+/// meanwhile.
 pub fn collect(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
     let mut found: Vec<(Arc<Node>, Dirty)> = Vec::new();
     for region in regions.iter().filter(|region| region.written) {
@@ -166,8 +177,8 @@ pub fn collect(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
     found
 }
 
-/// Everything that `regions` show and that can be stored into, to be compared: where other threads may have stored after it was asked, and the answer is gone
-/// with the mapping.
+/// Everything that `regions` show and that can be stored into, to be compared: where other threads
+/// may have stored after it was asked, and the answer is gone with the mapping.
 pub fn all_of(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
     let written = regions.iter().filter(|region| region.written);
     written
@@ -181,7 +192,8 @@ pub fn all_of(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
         .collect()
 }
 
-/// Ends all stores into `regions`, which are about to be unmapped: whoever stores from now on gets the signal that he would get then. False: it cannot be done.
+/// Ends all stores into `regions`, which are about to be unmapped: whoever stores from now on gets
+/// the signal that he would get then. False: it cannot be done.
 pub fn forbid(regions: &[Mapped]) -> bool {
     const PROT_READ: usize = 1;
     protect_all(regions, PROT_READ)
@@ -233,7 +245,8 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
     Ok(ranges)
 }
 
-/// The bytes of the file in pages of `region` that are there and not protected; from now on they are.
+/// The bytes of the file in pages of `region` that are there and not protected; from now on they
+/// are.
 fn there(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
     const PM_SCAN_WP_MATCHING: u64 = 1;
     const PM_SCAN_CHECK_WPASYNC: u64 = 2;

@@ -1,8 +1,10 @@
-//! Shadows that are kept equal to their files: who changes the file changes the shadow too, both under the node's lock.
+//! Shadows that are kept equal to their files: who changes the file changes the shadow too, both
+//! under the node's lock.
 //!
-//! That a shadow is one of these says a bit of its mode; that there are any in a group of nodes, a word in shared memory ([`crate::node_locks::Mapped`]). Every
-//! change of a file that could have such a shadow is made under the node's lock from beginning to end, so that none lies between the look at that
-//! word and the bytes in the shadow.
+//! That a shadow is one of these says a bit of its mode; that there are any in a group of nodes, a
+//! word in shared memory ([`crate::node_locks::Mapped`]). Every change of a file that could have
+//! such a shadow is made under the node's lock from beginning to end, so that none lies between the
+//! look at that word and the bytes in the shadow.
 
 use super::bytes::{PAGE, each_difference, equalise, set_length};
 use super::kept::{Kept, kept};
@@ -60,7 +62,8 @@ impl Drop for Opened {
     }
 }
 
-/// The lock of the node of `description`, where its file may have a shadow that follows; none also where it stands for the turn that this thread has at its offset.
+/// The lock of the node of `description`, where its file may have a shadow that follows; none also
+/// where it stands for the turn that this thread has at its offset.
 #[inline]
 pub fn lock(description: &Description) -> Option<NodeLock<'static>> {
     let locks = &process::get().node_locks;
@@ -73,7 +76,8 @@ pub fn lock(description: &Description) -> Option<NodeLock<'static>> {
     }
 }
 
-/// Of a group's word: some of its shadows follow their files. The other bits count ([`crate::gone`]).
+/// Of a group's word: some of its shadows follow their files. The other bits count
+/// ([`crate::gone`]).
 const FOLLOWS: u32 = 1;
 
 /// Whether some shadow of the node's group follows.
@@ -110,11 +114,13 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     Ok(shadow::is_followed(&found).then_some(opened))
 }
 
-/// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`: programs that are not intercepted have it already, and
-/// what they wrote counts.
+/// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`:
+/// programs that are not intercepted have it already, and what they wrote counts.
 ///
-/// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has none. `then` is run before the lock is given back: who is going to
-/// store into it records that there, since without a record the next one makes it equal to its file again. It is told whether the shadow was filled just now.
+/// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has
+/// none. `then` is run before the lock is given back: who is going to store into it records that
+/// there, since without a record the next one makes it equal to its file again. It is told whether
+/// the shadow was filled just now.
 pub fn start<R>(
     description: &Description,
     strangers: bool,
@@ -148,7 +154,8 @@ pub fn start<R>(
         looked_at::take_changes(name, fd)?;
     }
     let found = stat_descriptor(fd)?;
-    // While it is mapped so that it can be written, or strangers may write, what it holds is the truth.
+    // While it is mapped so that it can be written, or strangers may write, what it holds is the
+    // truth.
     let decides = shadow::is_followed(&found) && (strangers || records::any(name));
     let mut filled = false;
     if decides || is_current(file, &found)? {
@@ -178,10 +185,12 @@ pub fn start<R>(
     then(opened, filled)
 }
 
-/// The same for a shadow that is being executed, which nobody can open for writing (execve(2), ETXTBSY), nor change then: `fd` is one that may only be read. Who executed it had filled it; it
+/// The same for a shadow that is being executed, which nobody can open for writing (execve(2),
+/// ETXTBSY), nor change then: `fd` is one that may only be read. Who executed it had filled it; it
 /// follows its file from now on, for who writes the file when the program has ended.
 ///
-/// `ETXTBSY` where it has other bytes than its file, which somebody outside of the run has changed since.
+/// `ETXTBSY` where it has other bytes than its file, which somebody outside of the run has changed
+/// since.
 pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()> {
     let (name, file) = (description.name(), description.file()?);
     let locks = &process::get().node_locks;
@@ -205,7 +214,8 @@ pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()>
     looked_at::mark_equal_to(&now, fd)
 }
 
-/// Makes what is there of a shadow with holes equal to its file, which has changed since; what is missing is read when it is needed, as before.
+/// Makes what is there of a shadow with holes equal to its file, which has changed since; what is
+/// missing is read when it is needed, as before.
 fn catch_up(file: &dyn File, fd: i32) -> culvert::Result<()> {
     let now = file.attributes()?;
     grow_or_cut(fd, now.size)?;
@@ -237,8 +247,9 @@ fn no_room(name: ShadowName, error: culvert::Error) -> culvert::Error {
     }
 }
 
-/// Whether a shadow with this `struct stat` that follows has the bytes of `file`, also those that were changed by somebody outside of the run: it was made
-/// equal more than a second after the file's last change.
+/// Whether a shadow with this `struct stat` that follows has the bytes of `file`, also those that
+/// were changed by somebody outside of the run: it was made equal more than a second after the
+/// file's last change.
 fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culvert::Result<bool> {
     if !shadow::is_followed(found) {
         return Ok(false);
@@ -250,7 +261,8 @@ fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culve
         && now.ctime.seconds + 1 < found.st_ctime as i64)
 }
 
-/// Gives a shadow the length `size`. What was stored behind the old end of the file, in its last page, is not part of it.
+/// Gives a shadow the length `size`. What was stored behind the old end of the file, in its last
+/// page, is not part of it.
 pub(super) fn grow_or_cut(fd: i32, size: u64) -> Result<(), Errno> {
     let old = stat_descriptor(fd)?.st_size as u64;
     let end = old.next_multiple_of(PAGE).min(size);

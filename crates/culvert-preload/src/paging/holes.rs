@@ -10,7 +10,8 @@ use crate::shadow;
 impl Node {
     /// The shadow has a hole in `range`, which the file is to have too.
     pub fn punch(&self, range: (u64, u64)) {
-        // So that the pager does not take zeroes that the file has not got yet for what it can read again.
+        // So that the pager does not take zeroes that the file has not got yet for what it can read
+        // again.
         let _ = self.record_locked(range);
         const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
         let punched = self.description.file().is_ok_and(|file| {
@@ -35,7 +36,8 @@ impl Node {
         }
     }
 
-    /// A hole of a shadow that is not filled yet means bytes that are missing: zeroes are pages there.
+    /// A hole of a shadow that is not filled yet means bytes that are missing: zeroes are pages
+    /// there.
     fn store_zeroes(&self, range: (u64, u64)) {
         let Ok(Some(shadow)) = follow::followed(self.name) else {
             return;

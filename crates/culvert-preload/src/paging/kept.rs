@@ -1,4 +1,5 @@
-//! Shadows that stay open because this process changes its user, who cannot enter the run directory.
+//! Shadows that stay open because this process changes its user, who cannot enter the run
+//! directory.
 
 use crate::process;
 use crate::run::ShadowName;
@@ -46,10 +47,12 @@ pub fn kept(name: ShadowName) -> Option<Arc<Kept>> {
     KEPT.lock().get(&name).cloned()
 }
 
-/// Keeps the shadows of `wanted` open, for writing where that is said, and no others: somebody may map their files when this process is another user, and what is in the mapping, or
-/// written to the file, is to be seen by both.
+/// Keeps the shadows of `wanted` open, for writing where that is said, and no others: somebody may
+/// map their files when this process is another user, and what is in the mapping, or written to the
+/// file, is to be seen by both.
 ///
-/// The last error; EMFILE also where a quarter of the descriptors that this process may have is kept.
+/// The last error; EMFILE also where a quarter of the descriptors that this process may have is
+/// kept.
 pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
     let gone: Vec<Arc<Kept>> = {
         let mut kept = KEPT.lock();
@@ -87,7 +90,8 @@ pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
     result
 }
 
-/// The program has closed a descriptor of the file of `name`: if that was its last one the shadow need not stay.
+/// The program has closed a descriptor of the file of `name`: if that was its last one the shadow
+/// need not stay.
 pub fn closed(name: ShadowName) {
     if !ANY.load(Relaxed) || process::vfork_child().is_some() || kept(name).is_none() {
         return;
@@ -103,7 +107,8 @@ pub fn closed(name: ShadowName) {
     }
 }
 
-/// A child is about to be made that has this process's table of descriptors and a copy of its memory: neither closes what both use.
+/// A child is about to be made that has this process's table of descriptors and a copy of its
+/// memory: neither closes what both use.
 pub fn lend() {
     let kept = KEPT.lock();
     kept.values()

@@ -1,11 +1,15 @@
 //! Mappings of files whose bytes only their driver has: the node's shadow is the page cache.
 //!
-//! Programs map the shadow. It is filled before, and follows its file from then on ([`follow`]). While any process of the run maps a node so that it can be
-//! written, which a [record](records) says before the mapping exists, its shadow holds the truth: read(2) and its kin are answered from it, and what is
-//! written goes to the driver and to the shadow under the node's lock. So mappings and calls agree at once, in all processes.
+//! Programs map the shadow. It is filled before, and follows its file from then on ([`follow`]).
+//! While any process of the run maps a node so that it can be written, which a [record](records)
+//! says before the mapping exists, its shadow holds the truth: read(2) and its kin are answered
+//! from it, and what is written goes to the driver and to the shadow under the node's lock. So
+//! mappings and calls agree at once, in all processes.
 //!
-//! What was stored is written back to the driver when the kernel would have to by msync(2), fsync(2) and their kin, and when a mapping, a program or a process ends. What a
-//! process that was killed has stored is in the shadow, and its record stays: whoever comes by compares the bytes that it names with the driver's.
+//! What was stored is written back to the driver when the kernel would have to by msync(2),
+//! fsync(2) and their kin, and when a mapping, a program or a process ends. What a process that was
+//! killed has stored is in the shadow, and its record stays: whoever comes by compares the bytes
+//! that it names with the driver's.
 
 pub mod bytes;
 pub mod change;
@@ -30,8 +34,8 @@ use culvert::Errno;
 use culvert_sys::{nr, syscall};
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
 
-/// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is to be asked.
-/// `locked`: the caller has the lock of the node.
+/// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is
+/// to be asked. `locked`: the caller has the lock of the node.
 #[inline]
 pub fn read(
     description: &Description,
@@ -80,8 +84,9 @@ fn read_all(fd: i32, offset: u64, spans: &[Span]) -> Answer {
     unsafe { syscall::call(nr::PREADV, arguments) }
 }
 
-/// Reads what is there of a shadow that may have holes, and the rest from its file: filling them would take room that nobody gives back, for bytes that may be
-/// looked at once. Under the node's lock.
+/// Reads what is there of a shadow that may have holes, and the rest from its file: filling them
+/// would take room that nobody gives back, for bytes that may be looked at once. Under the node's
+/// lock.
 fn read_partly(description: &Description, fd: i32, offset: u64, spans: &[Span]) -> Answer {
     let file = description.file()?;
     let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
@@ -116,7 +121,8 @@ pub fn holds(description: &Description) -> bool {
     description.changes && records::any(description.name())
 }
 
-/// Writes back what all processes of the run have stored in the file of `description`: this one from what it knows, the others by comparing.
+/// Writes back what all processes of the run have stored in the file of `description`: this one
+/// from what it knows, the others by comparing.
 pub fn write_back(description: &Description) -> culvert::Result<()> {
     if !holds(description) {
         return Ok(());
@@ -129,7 +135,8 @@ pub fn write_back(description: &Description) -> culvert::Result<()> {
     result.and(recovery::write_back_others(description))
 }
 
-/// A descriptor of `description` is closed, perhaps the last of its file: whoever looks at the file outside of the run then sees what this process has stored, as natively.
+/// A descriptor of `description` is closed, perhaps the last of its file: whoever looks at the file
+/// outside of the run then sees what this process has stored, as natively.
 pub fn closing(description: &Description) -> culvert::Result<()> {
     if !description.changes || !nodes::any() || process::vfork_child().is_some() {
         return Ok(());
@@ -144,7 +151,8 @@ pub fn closing(description: &Description) -> culvert::Result<()> {
     }
 }
 
-/// Writes back what this process has stored in `node`, and what could not be written back when its mappings went.
+/// Writes back what this process has stored in `node`, and what could not be written back when its
+/// mappings went.
 fn write_back_own(node: &alloc::sync::Arc<nodes::Node>) -> culvert::Result<()> {
     let _flushing = nodes::flushing();
     let mut result = Ok(());
@@ -193,7 +201,8 @@ pub fn write_back_all() {
     });
 }
 
-/// This process is about to become another program, which may fail, so that its records stay: they are an ended process's when it does not.
+/// This process is about to become another program, which may fail, so that its records stay: they
+/// are an ended process's when it does not.
 pub fn executes() {
     if process::vfork_child().is_none() {
         write_back_all();
@@ -205,7 +214,8 @@ pub fn ends() {
     if !nodes::any() || process::vfork_child().is_some() {
         return;
     }
-    // A filter that lets a program end may forbid the calls of writing back: its records stay, as of one that was killed.
+    // A filter that lets a program end may forbid the calls of writing back: its records stay, as
+    // of one that was killed.
     if process::get().is_confined() {
         return;
     }

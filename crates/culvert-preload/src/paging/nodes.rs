@@ -22,7 +22,8 @@ use culvert_sys::{
 pub struct Node {
     /// Its name.
     pub name: ShadowName,
-    /// The description that was mapped: it keeps the rights of its open, and the file, after the program has closed it.
+    /// The description that was mapped: it keeps the rights of its open, and the file, after the
+    /// program has closed it.
     pub description: Arc<Description>,
     /// Where the number of a descriptor of the shadow stands; none where there is no number for it.
     shadow: Option<&'static AtomicI32>,
@@ -103,7 +104,8 @@ pub fn find(name: ShadowName) -> Option<Arc<Node>> {
     state.nodes.iter().find(|node| node.name == name).cloned()
 }
 
-/// The node of `description`, which is about to be mapped through it; its shadow is open in `shadow`.
+/// The node of `description`, which is about to be mapped through it; its shadow is open in
+/// `shadow`.
 pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
     let name = description.name();
     if let Some(known) = find(name) {
@@ -133,8 +135,9 @@ impl Node {
         self.record(range)
     }
 
-    /// Notes in the run that `range` of it can be written from now on. The first time under the node's lock, and after `pager::introduce` (who brings
-    /// what we have stored to the file if we are killed; else the next user of the file does).
+    /// Notes in the run that `range` of it can be written from now on. The first time under the
+    /// node's lock, and after `pager::introduce` (who brings what we have stored to the file if we
+    /// are killed; else the next user of the file does).
     pub fn record(&self, range: (u64, u64)) -> Result<(), Errno> {
         // SAFETY: null, or a record in memory that is mapped for ever.
         match unsafe { self.record.load(Acquire).as_ref() } {
@@ -181,7 +184,8 @@ impl Node {
         result
     }
 
-    /// What was stored in `dirty` is not written to the file now: the record stays, for whoever comes when this process has ended.
+    /// What was stored in `dirty` is not written to the file now: the record stays, for whoever
+    /// comes when this process has ended.
     pub fn leave(&self, mut dirty: Dirty) {
         self.failed.lock().append(&mut dirty.ranges);
     }
@@ -199,7 +203,8 @@ impl Node {
     }
 }
 
-/// Where all records of the run are used up, those of processes that are gone are brought to their files. Not to be called with a node's lock.
+/// Where all records of the run are used up, those of processes that are gone are brought to their
+/// files. Not to be called with a node's lock.
 pub fn records_for_one_more() {
     if records::are_used_up() {
         super::recover_dead();
@@ -220,7 +225,8 @@ pub fn between(start: usize, length: usize) -> Vec<Mapped> {
     STATE.lock().regions.between(start, end)
 }
 
-/// Calls `run` with all regions, some at a time: a copy of all that a process may have (65,530) could be more than there is memory for.
+/// Calls `run` with all regions, some at a time: a copy of all that a process may have (65,530)
+/// could be more than there is memory for.
 pub fn in_parts(mut run: impl FnMut(Vec<Mapped>)) {
     const PART: usize = 512;
     let mut at = 0;
@@ -258,8 +264,8 @@ pub fn allow(start: usize, length: usize) {
     }
 }
 
-/// What is mapped from `start` on is watched anew: moving a mapping, and making a process, ends that. What was stored before has been asked for, or is another
-/// process's to know.
+/// What is mapped from `start` on is watched anew: moving a mapping, and making a process, ends
+/// that. What was stored before has been asked for, or is another process's to know.
 pub fn rewatch(start: usize, length: usize) {
     for region in between(start, length) {
         let watch = match region.written {
@@ -283,7 +289,8 @@ pub fn rewatch_absent() {
     });
 }
 
-/// Pages from `start` on are about to go that may have been stored into, and where they were nothing will tell. Under [`changing`].
+/// Pages from `start` on are about to go that may have been stored into, and where they were
+/// nothing will tell. Under [`changing`].
 pub fn pages_go(start: usize, length: usize) {
     for region in between(start, length) {
         if region.watch == Watch::Absent {
@@ -292,7 +299,8 @@ pub fn pages_go(start: usize, length: usize) {
     }
 }
 
-/// Stores from `start` on are not watched any more: all that is mapped there counts as stored into. Under [`changing`].
+/// Stores from `start` on are not watched any more: all that is mapped there counts as stored into.
+/// Under [`changing`].
 pub fn unwatch(start: usize, length: usize) {
     for region in between(start, length) {
         // Marks may be left where nothing is watched any more.
@@ -313,8 +321,9 @@ pub fn pages(length: usize) -> usize {
     length.checked_next_multiple_of(4096).unwrap_or(usize::MAX)
 }
 
-/// Nodes that nothing is stored into any more, and that have bytes which could not be written back: whoever asks for their files to be written tries again. Under a
-/// filter, which may forbid that, none.
+/// Nodes that nothing is stored into any more, and that have bytes which could not be written back:
+/// whoever asks for their files to be written tries again. Under a filter, which may forbid that,
+/// none.
 pub fn owing() -> Vec<Arc<Node>> {
     if process::get().is_confined() {
         return Vec::new();
@@ -328,20 +337,23 @@ pub fn owing() -> Vec<Arc<Node>> {
     state.nodes.iter().filter(owes).cloned().collect()
 }
 
-/// Gives up nodes that owe nothing any more, unless another thread changes what is mapped: then it does.
+/// Gives up nodes that owe nothing any more, unless another thread changes what is mapped: then it
+/// does.
 pub fn release_paid() {
     if let Some(_changing) = CHANGES.try_lock() {
         release();
     }
 }
 
-/// Nodes of which nothing is mapped any more are given up: after what was stored has been written back. Under [`changing`].
+/// Nodes of which nothing is mapped any more are given up: after what was stored has been written
+/// back. Under [`changing`].
 pub fn release() {
     let gone: Vec<Arc<Node>> = {
         let mut state = STATE.lock();
         let State { nodes, regions } = &mut *state;
         let unused = |node: &Arc<Node>| {
-            // What could not be written back is tried again at fsync(2) and close(2), which must not say that it is in the file.
+            // What could not be written back is tried again at fsync(2) and close(2), which must
+            // not say that it is in the file.
             node.failed.lock().is_empty()
                 && regions.all().all(|region| !Arc::ptr_eq(&region.of, node))
         };
@@ -367,8 +379,8 @@ pub fn release() {
     }
 }
 
-/// This process ends, or becomes another program, and has written everything back: nobody needs to look at its records. Only where no other thread can have
-/// stored anything since.
+/// This process ends, or becomes another program, and has written everything back: nobody needs to
+/// look at its records. Only where no other thread can have stored anything since.
 pub fn give_up_records() {
     let nodes = STATE.lock().nodes.clone();
     for node in nodes {
@@ -380,8 +392,8 @@ pub fn give_up_records() {
     }
 }
 
-/// This process, which has one thread, ends and has written everything back: what it maps keeps no file
-/// open any more. What could not be written back keeps its own.
+/// This process, which has one thread, ends and has written everything back: what it maps keeps no
+/// file open any more. What could not be written back keeps its own.
 pub fn let_go() {
     let mut gone = Vec::new();
     {
@@ -399,7 +411,8 @@ pub fn let_go() {
     drop(gone);
 }
 
-/// Whether the program has kept mappings that are known here from its children (madvise(2), MADV_DONTFORK).
+/// Whether the program has kept mappings that are known here from its children (madvise(2),
+/// MADV_DONTFORK).
 static SOME_STAY: AtomicBool = AtomicBool::new(false);
 
 /// Children will not have all that is known here.
@@ -415,7 +428,8 @@ pub fn is_there(start: usize, length: usize) -> bool {
     asked != Err(Errno::ENOMEM)
 }
 
-/// The parts of a range of whole pages where something is mapped: where each begins, and its length.
+/// The parts of a range of whole pages where something is mapped: where each begins, and its
+/// length.
 pub fn what_is_there(start: usize, length: usize) -> Vec<(usize, usize)> {
     if is_there(start, length) {
         return alloc::vec![(start, length)];
@@ -446,7 +460,8 @@ fn forget_what_stayed() {
     });
 }
 
-/// A child is about to be made that has this process's table of descriptors and a copy of its memory: neither closes what both use.
+/// A child is about to be made that has this process's table of descriptors and a copy of its
+/// memory: neither closes what both use.
 pub fn lend() {
     super::kept::lend();
     let state = STATE.lock();
@@ -458,7 +473,8 @@ pub fn lend() {
 pub fn forked() {
     for lock in [&CHANGES, &FLUSHING] {
         if lock.is_locked() {
-            // SAFETY: whoever has it is in the parent: it was in a hook for longer than a fork waits, for the pager or a driver.
+            // SAFETY: whoever has it is in the parent: it was in a hook for longer than a fork
+            // waits, for the pager or a driver.
             unsafe { culvert_sys::sync::release_of_another(lock) };
         }
     }
@@ -467,7 +483,8 @@ pub fn forked() {
     }
     let nodes = STATE.lock().nodes.clone();
     for node in nodes {
-        // What stands there is the parent's, and what could not be written back is the parent's to try again.
+        // What stands there is the parent's, and what could not be written back is the parent's to
+        // try again.
         node.failed.lock().clear();
         node.record.store(core::ptr::null_mut(), Release);
         let range = {

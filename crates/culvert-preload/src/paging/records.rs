@@ -1,7 +1,9 @@
-//! Which processes map which nodes so that they can be written: a table in the run directory that outlives them.
+//! Which processes map which nodes so that they can be written: a table in the run directory that
+//! outlives them.
 //!
-//! A record is there before the mapping and goes after its bytes have been written back, so that those of a process that was killed say where bytes may be
-//! that the driver has not got. Whose it is says a slot ([`crate::node_locks`]); whether that process lives, the kernel.
+//! A record is there before the mapping and goes after its bytes have been written back, so that
+//! those of a process that was killed say where bytes may be that the driver has not got. Whose it
+//! is says a slot ([`crate::node_locks`]); whether that process lives, the kernel.
 
 use crate::node_locks::{Mapped, NodeLocks};
 use crate::process;
@@ -19,17 +21,20 @@ pub struct Record {
     owner: AtomicU32,
     mount: AtomicU32,
     node: AtomicU64,
-    /// The bytes of the file that are mapped lie between these two; nothing is mapped yet while the first is not less.
+    /// The bytes of the file that are mapped lie between these two; nothing is mapped yet while the
+    /// first is not less.
     start: AtomicU64,
     end: AtomicU64,
 }
 
-/// The owner of records whose process is gone and whose slot another one has by now. No slot: those end below.
+/// The owner of records whose process is gone and whose slot another one has by now. No slot: those
+/// end below.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// How many there can be at once in a run: 256 KiB of them.
 const RECORDS: usize = 8192;
-/// A page for the number of those ever used, the records, and of each what tells its file from a later one of the same number.
+/// A page for the number of those ever used, the records, and of each what tells its file from a
+/// later one of the same number.
 const LENGTH: usize = 4096 + RECORDS * (size_of::<Record>() + size_of::<AtomicU64>());
 
 static ADDRESS: AtomicUsize = AtomicUsize::new(0);
@@ -53,7 +58,8 @@ pub struct Said {
     pub identity: u64,
 }
 
-/// What tells a file from a later one that got its number: when it was made, where the driver knows that; 0: unknown.
+/// What tells a file from a later one that got its number: when it was made, where the driver knows
+/// that; 0: unknown.
 pub fn identity(of: &Attributes) -> u64 {
     of.btime.map_or(0, |made| {
         (made.seconds as u64)
@@ -74,7 +80,8 @@ fn map(create: bool) -> Result<Table, Errno> {
             let flags = 0o2 | if create { 0o100 } else { 0 }; // O_RDWR, O_CREAT
             let file = shadow::open(&process::get().run.file("mappings"), flags, 0o600)?;
             super::bytes::make_room(file.0, LENGTH as u64)?;
-            // SAFETY: the mapping is a new one of our own file, of which every page is there, and lives for ever.
+            // SAFETY: the mapping is a new one of our own file, of which every page is there, and
+            // lives for ever.
             let made = unsafe {
                 const READ_WRITE: usize = 3;
                 const MAP_SHARED: usize = 1;
@@ -149,8 +156,10 @@ impl Record {
         }
     }
 
-    /// Takes the record over for `me` from the `owner` that it had when it was looked at, which was gone; what it says now, or none when somebody else was faster. That may have been long ago: if it was freed
-    /// meanwhile and is another one, whose owner has the same slot, it stays that owner's unless `is_wanted` says otherwise.
+    /// Takes the record over for `me` from the `owner` that it had when it was looked at, which was
+    /// gone; what it says now, or none when somebody else was faster. That may have been long ago:
+    /// if it was freed meanwhile and is another one, whose owner has the same slot, it stays that
+    /// owner's unless `is_wanted` says otherwise.
     pub fn take_over(
         &self,
         owner: u32,
@@ -186,7 +195,8 @@ impl Record {
         self.owner.load(Relaxed) == 0 && self.owner.compare_exchange(0, me, AcqRel, Relaxed).is_ok()
     }
 
-    /// The same of one that says nothing, because its process was killed while it was adding or freeing it.
+    /// The same of one that says nothing, because its process was killed while it was adding or
+    /// freeing it.
     fn take_half(&self, me: u32) -> bool {
         let owner = self.owner.load(Acquire);
         owner != 0
@@ -200,8 +210,8 @@ impl Record {
     }
 }
 
-/// Whether [`add`] would find none that is free. Who is about to need one then brings what processes that are gone have stored to their files, for which it
-/// must not have a node's lock.
+/// Whether [`add`] would find none that is free. Who is about to need one then brings what
+/// processes that are gone have stored to their files, for which it must not have a node's lock.
 pub fn are_used_up() -> bool {
     map(false).is_ok_and(|table| {
         let free = |record: &Record| record.owner.load(Relaxed) == 0;
@@ -209,8 +219,9 @@ pub fn are_used_up() -> bool {
     })
 }
 
-/// A record of this process for the bytes `range` of the node of `name`, which must not be empty; `ENOMEM` when there are too many, or there is no room
-/// for the table. `identity`: [`identity`] of its file.
+/// A record of this process for the bytes `range` of the node of `name`, which must not be empty;
+/// `ENOMEM` when there are too many, or there is no room for the table. `identity`: [`identity`] of
+/// its file.
 pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'static Record, Errno> {
     let (Ok(table), Some(group)) = (map(true), group(name)) else {
         crate::log!("mappings cannot be recorded: no room in the run directory");
@@ -227,7 +238,8 @@ pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'stati
         record.start.store(range.0, Relaxed);
         place.store(identity, Relaxed);
         table.used.fetch_max(index as u32 + 1, AcqRel);
-        // Who is killed before the next line leaves a count that is too high, which costs others a look.
+        // Who is killed before the next line leaves a count that is too high, which costs others a
+        // look.
         group.records.fetch_add(1, AcqRel);
         record.end.store(range.1, Release);
         return Ok(record);
@@ -295,7 +307,8 @@ pub fn is_gone(owner: u32) -> bool {
     owner == NOBODY || !process::get().node_locks.lives(owner)
 }
 
-/// The same of one that has closed its connection to the pager: a thread's number is given back later than that.
+/// The same of one that has closed its connection to the pager: a thread's number is given back
+/// later than that.
 pub(super) fn has_ended(owner: u32) -> bool {
     NodeLocks::is_thread(owner) || is_gone(owner)
 }
@@ -322,7 +335,8 @@ mod tests {
         }
     }
 
-    /// Of two that look at the same time one is slow: the other has brought what is there to the file, and the process that is new in that slot has the record.
+    /// Of two that look at the same time one is slow: the other has brought what is there to the
+    /// file, and the process that is new in that slot has the record.
     #[test]
     fn a_record_that_has_become_a_living_processes_stays_its() {
         let record = record(5);

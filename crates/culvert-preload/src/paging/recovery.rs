@@ -10,8 +10,8 @@ use crate::resolver::MountId;
 use crate::run::ShadowName;
 use culvert::{Errno, File};
 
-/// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have executed another program, which has the slot again, with
-/// records of its own.
+/// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have
+/// executed another program, which has the slot again, with records of its own.
 pub fn recover(slot: u32) {
     let wanted = |said: &records::Said| {
         said.owner == records::NOBODY || said.owner == slot && records::has_ended(slot)
@@ -38,7 +38,8 @@ pub fn recover_node(name: ShadowName) {
     }
 }
 
-/// The same of all processes of a run that nobody is part of any more; an error of one of the files. A file that was changed after that is left alone.
+/// The same of all processes of a run that nobody is part of any more; an error of one of the
+/// files. A file that was changed after that is left alone.
 pub fn recover_all() -> culvert::Result<()> {
     recover_those(|_| true, true)
 }
@@ -111,7 +112,8 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
     write_back(&*file, shadow.number(), &[range], false).map(|_| ())
 }
 
-/// Whether `file` was written more than a second after its shadow was: what the run's processes do to the file they do to the shadow next.
+/// Whether `file` was written more than a second after its shadow was: what the run's processes do
+/// to the file they do to the shadow next.
 fn was_changed_since(file: &dyn File, shadow: i32) -> culvert::Result<bool> {
     let followed = crate::run::stat_descriptor(shadow)?.st_ctime as i64;
     Ok(file.attributes()?.mtime.seconds > followed + 1)

@@ -60,7 +60,8 @@ impl<T: Clone> Region<T> {
     }
 }
 
-/// All of them, none overlapping another, by their first address: a program may have 65,530 mappings (vm.max_map_count).
+/// All of them, none overlapping another, by their first address: a program may have 65,530
+/// mappings (vm.max_map_count).
 #[derive(Default)]
 pub struct Regions<T>(BTreeMap<usize, Region<T>>);
 

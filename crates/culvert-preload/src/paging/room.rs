@@ -1,8 +1,10 @@
 //! How many bytes of files may lie in the shadows of a run, and who gives them back.
 //!
-//! What is filled is added up in memory that the processes of the run share; only when the sum passes the bound are the blocks of all shadows counted. Then
-//! shadows go that nobody has open or mapped: the next one who needs such a file fills it anew. Of mapped ones the pager drops pages (`culvert-cli`,
-//! `pager/room.rs`), where it would be asked for them again: what was stored in them is in the file before.
+//! What is filled is added up in memory that the processes of the run share; only when the sum
+//! passes the bound are the blocks of all shadows counted. Then shadows go that nobody has open or
+//! mapped: the next one who needs such a file fills it anew. Of mapped ones the pager drops pages
+//! (`culvert-cli`, `pager/room.rs`), where it would be asked for them again: what was stored in
+//! them is in the file before.
 
 use super::records;
 use crate::holders;
@@ -15,7 +17,8 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 
-/// The file of the run directory that holds the bound, in bytes, as decimal digits; without it three quarters of what the file system or the machine has (`usual`).
+/// The file of the run directory that holds the bound, in bytes, as decimal digits; without it
+/// three quarters of what the file system or the machine has (`usual`).
 pub const FILE: &str = "room";
 
 /// The bound of this run, in bytes; 0: not known yet.
@@ -35,10 +38,12 @@ pub fn limit() -> u64 {
     limit
 }
 
-/// Three quarters of the file system that holds the run directory, or of the machine's memory if that is less.
+/// Three quarters of the file system that holds the run directory, or of the machine's memory if
+/// that is less.
 fn usual() -> u64 {
     let path = crate::memory::c_string(&process::get().run.path);
-    // `struct statfs`: type, block size, blocks. `struct sysinfo`: uptime, three loads, totalram in units of byte 104's `mem_unit` (1 on 64 bit).
+    // `struct statfs`: type, block size, blocks. `struct sysinfo`: uptime, three loads, totalram in
+    // units of byte 104's `mem_unit` (1 on 64 bit).
     let (mut file_system, mut memory) = ([0u64; 15], [0u64; 14]);
     // SAFETY: both structures have these lengths, the path ends in NUL.
     let told = unsafe {
@@ -91,7 +96,8 @@ fn shadows() -> impl Iterator<Item = (ShadowName, u64)> {
     })
 }
 
-/// Makes room for `more` bytes in shadows. ENOMEM, with the reason in the log, where there is none. The caller may have the lock of the node that needs it.
+/// Makes room for `more` bytes in shadows. ENOMEM, with the reason in the log, where there is none.
+/// The caller may have the lock of the node that needs it.
 pub fn make(more: u64) -> Result<(), Errno> {
     let short = missing(more);
     if short == 0 {
@@ -156,8 +162,8 @@ fn reset(name: ShadowName, alone: Descriptor) -> Result<(), Errno> {
     emptied
 }
 
-/// The file of `name` is none any more. Where nobody has its shadow nothing is left of what was known
-/// of it: the number may be another file's next. False: somebody has it, or may have.
+/// The file of `name` is none any more. Where nobody has its shadow nothing is left of what was
+/// known of it: the number may be another file's next. False: somebody has it, or may have.
 pub fn discard(name: ShadowName) -> bool {
     let locks = &process::get().node_locks;
     let _lock = locks.lock(MountId(name.mount), name.node);

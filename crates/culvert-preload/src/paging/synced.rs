@@ -1,4 +1,5 @@
-//! What msync(2) with MS_SYNC is about: bytes of files, whoever has stored them, and through which mapping (`vfs_fsync_range`, fs/sync.c).
+//! What msync(2) with MS_SYNC is about: bytes of files, whoever has stored them, and through which
+//! mapping (`vfs_fsync_range`, fs/sync.c).
 
 use super::dirty::{self, Dirty};
 use super::nodes::{self, Mapped, Node};
@@ -12,7 +13,8 @@ use culvert_intercept::maps;
 
 type Range = (u64, u64);
 
-/// Whether this process, or one that it is a fork of, has mapped a shadow that is no region of ours.
+/// Whether this process, or one that it is a fork of, has mapped a shadow that is no region of
+/// ours.
 static SOME_READ_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// A shadow is about to be mapped by a descriptor that cannot be written by.
@@ -33,7 +35,8 @@ struct Shown {
 pub struct Synced(Vec<Shown>);
 
 impl Synced {
-    /// What is mapped from `start` on by descriptors that cannot be written by, and so is no region of ours.
+    /// What is mapped from `start` on by descriptors that cannot be written by, and so is no region
+    /// of ours.
     pub fn read_only(start: usize, length: usize) -> Self {
         let mut shown = Self::default();
         if !SOME_READ_ONLY.load(Relaxed) {
@@ -84,7 +87,8 @@ impl Synced {
         self.0.is_empty()
     }
 
-    /// Tells `write_back` what this process has stored there, through any of its mappings. Under [`nodes::flushing`].
+    /// Tells `write_back` what this process has stored there, through any of its mappings. Under
+    /// [`nodes::flushing`].
     pub fn own(&mut self, mut write_back: impl FnMut(Vec<(Arc<Node>, Dirty)>)) {
         for shown in &mut self.0 {
             shown.ranges = merged(core::mem::take(&mut shown.ranges));
@@ -107,7 +111,8 @@ impl Synced {
         ranges.filter_map(|&range| region.showing(range))
     }
 
-    /// Writes back what others have stored there, and makes all of it durable; the first error. After [`Synced::own`].
+    /// Writes back what others have stored there, and makes all of it durable; the first error.
+    /// After [`Synced::own`].
     pub fn others(&self) -> culvert::Result<()> {
         let mut result = Ok(());
         for shown in &self.0 {

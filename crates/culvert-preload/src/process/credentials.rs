@@ -1,7 +1,9 @@
 //! On whose behalf this thread acts.
 //!
-//! Credentials belong to the thread (credentials(7)); C libraries only make it look as if the process had them, by a call in each thread. What most threads have
-//! stands in [`Process`]; a thread that changed its own while there were others has its own in its block, and gives them to the threads that it makes.
+//! Credentials belong to the thread (credentials(7)); C libraries only make it look as if the
+//! process had them, by a call in each thread. What most threads have stands in [`Process`]; a
+//! thread that changed its own while there were others has its own in its block, and gives them to
+//! the threads that it makes.
 
 use super::{PID, Process, get, limits, vfork_child};
 use alloc::{boxed::Box, vec, vec::Vec};
@@ -17,7 +19,8 @@ const AS_OTHERS: usize = 0;
 /// Likewise: the kernel is to be asked. Anything else is where the thread's own stand.
 const UNKNOWN: usize = 1;
 
-/// The capabilities over files, which setfsuid(2) takes and gives back (`CAP_FS_MASK`, include/linux/capability.h): those with the numbers 0 to 4, 9, 27 and 32.
+/// The capabilities over files, which setfsuid(2) takes and gives back (`CAP_FS_MASK`,
+/// include/linux/capability.h): those with the numbers 0 to 4, 9, 27 and 32.
 const OVER_FILES: u64 = 0x1f | 1 << 9 | 1 << 27 | 1 << 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +35,13 @@ pub(super) struct Credentials {
     permitted: Rights,
     /// The capabilities that count for access(2) (`access_override_creds`, fs/open.c).
     for_access: Rights,
-    /// In another user namespace than the run: numbers and capabilities mean something else there. Who the thread was when it entered that namespace counts on,
-    /// without capabilities.
+    /// In another user namespace than the run: numbers and capabilities mean something else there.
+    /// Who the thread was when it entered that namespace counts on, without capabilities.
     elsewhere: bool,
 }
 
-/// All that any thread has had. They are compared, so a program that goes back and forth between users needs no more memory each time.
+/// All that any thread has had. They are compared, so a program that goes back and forth between
+/// users needs no more memory each time.
 static ALL: Mutex<Vec<&'static Credentials>> = Mutex::new(Vec::new());
 
 impl Credentials {
@@ -72,7 +76,8 @@ impl Credentials {
                 let arguments = [argument, 0, 0, 0, 0, 0];
                 syscall::raw(number, arguments) as u32
             };
-            // Nobody has the number -1: nothing changes, and the answer is what is (setfsuid(2)). Under a filter only calls that programs make.
+            // Nobody has the number -1: nothing changes, and the answer is what is (setfsuid(2)).
+            // Under a filter only calls that programs make.
             const NOBODY: usize = u32::MAX as usize;
             let ids = match confined {
                 true => (own(nr::GETEUID, 0), own(nr::GETEGID, 0)),
@@ -236,8 +241,9 @@ pub fn caller() -> Caller<'static> {
     }
 }
 
-/// Runs `run` with this thread's real user and group in place of the effective ones, for access(2) (`access_override_creds`, fs/open.c): drivers are told so, and the
-/// kernel judges what they do by them.
+/// Runs `run` with this thread's real user and group in place of the effective ones, for access(2)
+/// (`access_override_creds`, fs/open.c): drivers are told so, and the kernel judges what they do by
+/// them.
 pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
     let credentials = get().credentials();
     if !credentials.differ() || credentials.elsewhere {
@@ -252,7 +258,8 @@ pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Runs `run`, which is the run's business and not the program's, with the effective user and group, also within [`as_real_user`].
+/// Runs `run`, which is the run's business and not the program's, with the effective user and
+/// group, also within [`as_real_user`].
 pub fn as_itself<R>(run: impl FnOnce() -> R) -> R {
     if !judged_by_real_user() {
         return run();
@@ -268,7 +275,8 @@ pub fn as_itself<R>(run: impl FnOnce() -> R) -> R {
 }
 
 impl Credentials {
-    /// Which capabilities count after this thread went from user `from` to `to` by setfsuid(2) (`cap_task_fix_setuid`, security/commoncap.c).
+    /// Which capabilities count after this thread went from user `from` to `to` by setfsuid(2)
+    /// (`cap_task_fix_setuid`, security/commoncap.c).
     fn after(&self, (from, to): (u32, u32), before: Rights) -> Rights {
         match (from, to) {
             (0, 1..) => Rights(before.0 & !OVER_FILES),

@@ -12,7 +12,8 @@ fn swap_mask(mask: &mut u64) {
     let _ = unsafe { syscall::call(nr::RT_SIGPROCMASK, [SIG_SETMASK, place, place, 8]) };
 }
 
-/// All signals are blocked in this thread while this lives: a handler of the program's would run in a child of [`start`], too.
+/// All signals are blocked in this thread while this lives: a handler of the program's would run in
+/// a child of [`start`], too.
 pub struct Blocked {
     before: u64,
 }
@@ -32,13 +33,15 @@ impl Drop for Blocked {
     }
 }
 
-/// clone(2) as vfork, with a stack of its own, and without a signal at the child's end: wait(2) does not see it. The child's number, when it has ended or executes.
+/// clone(2) as vfork, with a stack of its own, and without a signal at the child's end: wait(2)
+/// does not see it. The child's number, when it has ended or executes.
 ///
 /// # Errors
 /// Of clone(2).
 ///
 /// # Safety
-/// All signals are [`Blocked`]. `stack` is the end of enough memory, aligned to 16; `entry` does with `argument` only what a child of vfork may.
+/// All signals are [`Blocked`]. `stack` is the end of enough memory, aligned to 16; `entry` does
+/// with `argument` only what a child of vfork may.
 pub unsafe fn start<T>(
     stack: usize,
     entry: extern "C" fn(&mut T) -> !,
@@ -46,7 +49,8 @@ pub unsafe fn start<T>(
 ) -> Result<usize, Errno> {
     const CLONE_VM_VFORK: usize = 0x100 | 0x4000;
     let result: isize;
-    // SAFETY: the child goes on with the given stack and calls what never returns; the parent sleeps meanwhile and loses what a system call loses.
+    // SAFETY: the child goes on with the given stack and calls what never returns; the parent
+    // sleeps meanwhile and loses what a system call loses.
     unsafe {
         asm!(
             "syscall",
@@ -72,8 +76,9 @@ pub unsafe fn start<T>(
     Errno::check(result)
 }
 
-/// Takes the end of child `id` from the kernel, which knows its number until then. Interrupted by nothing, if all signals are [`Blocked`]. Where a thread of the program
-/// has waited for all children of any kind, it is gone already.
+/// Takes the end of child `id` from the kernel, which knows its number until then. Interrupted by
+/// nothing, if all signals are [`Blocked`]. Where a thread of the program has waited for all
+/// children of any kind, it is gone already.
 pub fn reap(id: usize) {
     const WCLONE: usize = 0x8000_0000;
     // SAFETY: without a place for the status.

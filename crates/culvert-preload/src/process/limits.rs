@@ -1,4 +1,5 @@
-//! What the kernel applies to new and growing files natively, and has to be known here: the umask and `RLIMIT_FSIZE`.
+//! What the kernel applies to new and growing files natively, and has to be known here: the umask
+//! and `RLIMIT_FSIZE`.
 
 use super::vfork_child;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
@@ -7,13 +8,15 @@ use culvert_sys::{nr, syscall};
 
 /// The umask plus one; 0: nobody has asked yet.
 static UMASK: AtomicU32 = AtomicU32::new(0);
-/// The umask is not this process's alone, or not one: some thread has its own (`CLONE_FS` was undone), or another process has the same.
+/// The umask is not this process's alone, or not one: some thread has its own (`CLONE_FS` was
+/// undone), or another process has the same.
 static SPLIT: AtomicBool = AtomicBool::new(false);
 /// `RLIMIT_FSIZE`; [`UNKNOWN`]: nobody has asked yet.
 static FILE_SIZE: AtomicU64 = AtomicU64::new(UNKNOWN);
 const UNKNOWN: u64 = u64::MAX - 1;
 
-/// The umask of this process. Asked for at first need, and then known from its own calls of umask(2).
+/// The umask of this process. Asked for at first need, and then known from its own calls of
+/// umask(2).
 pub fn umask() -> u32 {
     if let Some(own) = vfork_child().map(|child| child.umask.load(Relaxed))
         && own != 0
@@ -81,8 +84,9 @@ pub fn umask_is_shared() {
     SPLIT.store(true, Relaxed);
 }
 
-/// The mode that a driver is given for a new file: with the umask applied, but as the program gave it for a driver that acts by calls of this very
-/// process, where the kernel applies the umask, or in its place the default ACL of the directory (acl(5)).
+/// The mode that a driver is given for a new file: with the umask applied, but as the program gave
+/// it for a driver that acts by calls of this very process, where the kernel applies the umask, or
+/// in its place the default ACL of the directory (acl(5)).
 pub fn creation_mode(file_system: &dyn FileSystem, mode: u32) -> u32 {
     match file_system.capabilities().checks_permissions {
         true => mode,
@@ -125,7 +129,8 @@ fn ask_file_size() -> u64 {
     }
 }
 
-/// A file may not become as long as a call wants: `SIGXFSZ`, and EFBIG where the program survives that (`generic_write_check_limits`, fs/read_write.c).
+/// A file may not become as long as a call wants: `SIGXFSZ`, and EFBIG where the program survives
+/// that (`generic_write_check_limits`, fs/read_write.c).
 pub fn too_large() -> Errno {
     const SIGXFSZ: usize = 25;
     // SAFETY: a signal to this very thread, as the kernel would send it.
@@ -144,8 +149,9 @@ pub fn may_grow_to(old: u64, new: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Runs `change`, which Culvert makes of a file of its own, or of bytes that the program has stored in a mapping, up to `end`: natively no limit concerns these.
-/// `RLIMIT_FSIZE` is out of the way meanwhile, where the hard limit allows that; `EFBIG` without a signal where not.
+/// Runs `change`, which Culvert makes of a file of its own, or of bytes that the program has stored
+/// in a mapping, up to `end`: natively no limit concerns these. `RLIMIT_FSIZE` is out of the way
+/// meanwhile, where the hard limit allows that; `EFBIG` without a signal where not.
 pub fn without_file_size<R, E: From<Errno>>(
     end: u64,
     change: impl FnOnce() -> Result<R, E>,

@@ -1,8 +1,10 @@
 //! Tables of descriptors that are not simply the process's own.
 //!
-//! Two processes may have one table and no memory in common (clone(2), `CLONE_FILES` without `CLONE_VM`), and a thread may have a table of its own (unshare(2),
-//! close_range(2)). Then nothing that this process remembers of a number is sure: another may have closed it, or it is another file for another thread. So from the
-//! first such call on *the kernel is asked* at each use what a number stands for (descriptors/asked.rs), for which no description stays private.
+//! Two processes may have one table and no memory in common (clone(2), `CLONE_FILES` without
+//! `CLONE_VM`), and a thread may have a table of its own (unshare(2), close_range(2)). Then nothing
+//! that this process remembers of a number is sure: another may have closed it, or it is another
+//! file for another thread. So from the first such call on *the kernel is asked* at each use what a
+//! number stands for (descriptors/asked.rs), for which no description stays private.
 
 use super::{get, vfork_child};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -19,8 +21,9 @@ pub(super) fn new_number() -> usize {
     TABLES.fetch_add(1, Relaxed) + 1
 }
 
-/// The number of the table of descriptors that this thread has: 0, or one never used again for a child of vfork, for a thread with one of its own, and for a process
-/// that shares its table with the one that made it (`culvert_drivers::TableNumber`).
+/// The number of the table of descriptors that this thread has: 0, or one never used again for a
+/// child of vfork, for a thread with one of its own, and for a process that shares its table with
+/// the one that made it (`culvert_drivers::TableNumber`).
 pub fn number() -> usize {
     if get().unusual.load(Relaxed) == 0 {
         return TABLE.load(Relaxed);
@@ -60,8 +63,9 @@ pub fn thread_has_own() {
         .store(new_number(), Relaxed);
 }
 
-/// This is a new process: its table, as this thread had it, is the process's now. It `shares` it with its parent, or it was one thread's own: then what the drivers
-/// keep in another table is not theirs to use.
+/// This is a new process: its table, as this thread had it, is the process's now. It `shares` it
+/// with its parent, or it was one thread's own: then what the drivers keep in another table is not
+/// theirs to use.
 pub fn forked(shares: bool) -> bool {
     let own = culvert_intercept::current().table.swap(0, Relaxed);
     if shares || own != 0 {

@@ -1,4 +1,5 @@
-//! Children of vfork: they run in their parent's memory, but have descriptors, credentials and a working directory of their own.
+//! Children of vfork: they run in their parent's memory, but have descriptors, credentials and a
+//! working directory of their own.
 
 use super::{Here, Keeper, PROCESS, get, tables};
 use crate::description::{Description, Held};
@@ -6,7 +7,8 @@ use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
 use culvert_sys::sync::Mutex;
 
-/// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a working directory of its own until it execs or exits.
+/// What a child of vfork has changed: it shares its parent's memory, but has descriptors and a
+/// working directory of its own until it execs or exits.
 #[derive(Default)]
 pub struct VforkChild {
     /// The number of its table of descriptors; None: it is its parent's (`CLONE_FILES`).
@@ -72,7 +74,8 @@ impl VforkChild {
         self.state.lock().working_directory = here.map(|here| &Box::leak(Box::new(here)).0);
     }
 
-    /// A driver keeps a descriptor in the child's table; its number stands at `place` (-1 once it is closed).
+    /// A driver keeps a descriptor in the child's table; its number stands at `place` (-1 once it
+    /// is closed).
     pub fn keep_descriptor(&self, place: &'static AtomicI32) {
         self.state.lock().kept_descriptors.push(place);
     }
@@ -117,7 +120,8 @@ pub fn vfork_child() -> Option<&'static VforkChild> {
     if !block.is_vfork_child() {
         return None;
     }
-    // SAFETY: the slot is null or a box made by `enter_vfork_child`, which lives until the parent goes on.
+    // SAFETY: the slot is null or a box made by `enter_vfork_child`, which lives until the parent
+    // goes on.
     unsafe { (block.slot[CHILD_SLOT].load(Relaxed) as *const VforkChild).as_ref() }
 }
 

@@ -53,7 +53,8 @@ pub enum Magic {
     Kernel,
 }
 
-/// The real file system. Paths are absolute and have no links but at the end, no `.`, no `..` (except `/.` at the end of [`Host::lstat`]).
+/// The real file system. Paths are absolute and have no links but at the end, no `.`, no `..`
+/// (except `/.` at the end of [`Host::lstat`]).
 pub trait Host {
     /// lstat(2).
     fn lstat(&self, path: &[u8]) -> Result<HostFile, Errno>;
@@ -61,15 +62,17 @@ pub trait Host {
     /// readlink(2).
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno>;
 
-    /// What the link at `path`, which begins with `/proc/`, is. `/proc/self` and `/proc/thread-self` are ordinary links, so numbers
-    /// stand in their place: `/proc/17/fd/3`, `/proc/17/task/18/cwd`. Also called for paths that may be no link at all: [`Magic::No`].
+    /// What the link at `path`, which begins with `/proc/`, is. `/proc/self` and
+    /// `/proc/thread-self` are ordinary links, so numbers stand in their place: `/proc/17/fd/3`,
+    /// `/proc/17/task/18/cwd`. Also called for paths that may be no link at all: [`Magic::No`].
     fn magic(&self, path: &[u8]) -> Magic {
         let _ = path;
         Magic::No
     }
 
-    /// Whether one call can tell that no link lies on `path` (which may hold anything here, and need not exist): an
-    /// openat2(2) with `O_PATH` and `RESOLVE_NO_SYMLINKS` that does not answer `ELOOP`. False when in doubt.
+    /// Whether one call can tell that no link lies on `path` (which may hold anything here, and
+    /// need not exist): an openat2(2) with `O_PATH` and `RESOLVE_NO_SYMLINKS` that does not answer
+    /// `ELOOP`. False when in doubt.
     fn link_free(&self, path: &[u8]) -> bool {
         let _ = path;
         false

@@ -1,16 +1,20 @@
-//! From a path to what it names: the kernel's path resolution (path_resolution(7)), played over mounts that the kernel does not know.
+//! From a path to what it names: the kernel's path resolution (path_resolution(7)), played over
+//! mounts that the kernel does not know.
 //!
 //! Work is done in three steps, each only when the one before could not decide:
 //!
-//! 1. [`MountTable::quick`] compares text. Nearly every path of a program enters no mount and gets its answer here.
-//! 2. [`MountTable::walk`] resolves component by component, in mounts by their drivers and outside by [`Host`].
-//! 3. [`MountTable::after_miss`] resolves what the kernel answered with `ENOENT` or `ENOTDIR`: a link outside may lead into a mount.
-//!    Its companion is [`MountTable::is_target`], for a native success that ended at the empty directory under a mount.
+//! 1. [`MountTable::quick`] compares text. Nearly every path of a program enters no mount and gets
+//!    its answer here.
+//! 2. [`MountTable::walk`] resolves component by component, in mounts by their drivers and outside
+//!    by [`Host`].
+//! 3. [`MountTable::after_miss`] resolves what the kernel answered with `ENOENT` or `ENOTDIR`: a
+//!    link outside may lead into a mount. Its companion is [`MountTable::is_target`], for a native
+//!    success that ended at the empty directory under a mount.
 //!
 //! Nothing here makes a system call; all of them are behind [`Host`].
 //!
-//! What is not checked: search permission on the host directories that lead to a target when a path names the target itself, and
-//! `fs.protected_symlinks`.
+//! What is not checked: search permission on the host directories that lead to a target when a path
+//! names the target itself, and `fs.protected_symlinks`.
 
 mod host;
 mod quick;
@@ -40,8 +44,8 @@ pub enum Place {
         /// The directory.
         node: Node,
     },
-    /// A directory outside all mounts, or in one with a backing tree: by the absolute path at which it is seen, without links, `.`, `..` or
-    /// trailing slash (`/` for the root).
+    /// A directory outside all mounts, or in one with a backing tree: by the absolute path at which
+    /// it is seen, without links, `.`, `..` or trailing slash (`/` for the root).
     Host(Vec<u8>),
 }
 
@@ -52,12 +56,14 @@ pub enum LastStep {
     Follow,
     /// A link is the answer, unless a slash comes after it: lstat, readlink, `O_NOFOLLOW`.
     NoFollow,
-    /// Like `Follow`, but what is missing may be made: open with `O_CREAT`, without `O_EXCL` and `O_NOFOLLOW`. A trailing slash is `EISDIR`.
+    /// Like `Follow`, but what is missing may be made: open with `O_CREAT`, without `O_EXCL` and
+    /// `O_NOFOLLOW`. A trailing slash is `EISDIR`.
     Create,
-    /// Like `NoFollow`, but what is missing may be made: open with `O_CREAT` and `O_EXCL` or `O_NOFOLLOW`. A trailing slash is `EISDIR`.
+    /// Like `NoFollow`, but what is missing may be made: open with `O_CREAT` and `O_EXCL` or
+    /// `O_NOFOLLOW`. A trailing slash is `EISDIR`.
     CreateNoFollow,
-    /// The name itself is what the call works on: mkdir, mknod, symlink, link's new name, unlink, rmdir, rename. Never followed; a
-    /// trailing slash is reported, not judged.
+    /// The name itself is what the call works on: mkdir, mknod, symlink, link's new name, unlink,
+    /// rmdir, rename. Never followed; a trailing slash is reported, not judged.
     Parent,
 }
 
@@ -107,7 +113,8 @@ pub enum Last<'p> {
     DotDot,
     /// `/`, possible only under `RESOLVE_IN_ROOT`.
     Root,
-    /// The target of a mount: removing and renaming calls answer `EBUSY` (unlink: `EISDIR`), creating ones `EEXIST`.
+    /// The target of a mount: removing and renaming calls answer `EBUSY` (unlink: `EISDIR`),
+    /// creating ones `EEXIST`.
     MountPoint,
     /// A link of proc(5) that jumps: there is no name.
     Magic,
@@ -118,15 +125,18 @@ pub enum Last<'p> {
 pub struct Inside<'p> {
     /// The mount.
     pub mount: MountId,
-    /// The directory that holds the last component; where there is no name ([`Inside::last`]), the thing itself.
+    /// The directory that holds the last component; where there is no name ([`Inside::last`]), the
+    /// thing itself.
     pub parent: Node,
     /// The last component.
     pub last: Last<'p>,
-    /// What it is. None only with the steps that may make it ([`LastStep::Create`], [`LastStep::CreateNoFollow`], [`LastStep::Parent`]).
+    /// What it is. None only with the steps that may make it ([`LastStep::Create`],
+    /// [`LastStep::CreateNoFollow`], [`LastStep::Parent`]).
     pub entry: Option<Entry>,
     /// What keeps `parent` and `entry` valid: all references of the walk.
     pub references: References<'p>,
-    /// One or more slashes follow the last component. With [`LastStep::Follow`] and [`LastStep::NoFollow`] it is a directory then.
+    /// One or more slashes follow the last component. With [`LastStep::Follow`] and
+    /// [`LastStep::NoFollow`] it is a directory then.
     pub trailing_slash: bool,
 }
 
@@ -136,16 +146,18 @@ pub struct Inside<'p> {
 pub enum Resolved<'p> {
     /// Something in a mount.
     Inside(Inside<'p>),
-    /// The path went through a mount and left it: the kernel gets `path` instead, absolute, and without `RESOLVE_BENEATH` and
-    /// `RESOLVE_IN_ROOT`, which have been obeyed. Only its last component may be a link, and only if it is not to be followed.
+    /// The path went through a mount and left it: the kernel gets `path` instead, absolute, and
+    /// without `RESOLVE_BENEATH` and `RESOLVE_IN_ROOT`, which have been obeyed. Only its last
+    /// component may be a link, and only if it is not to be followed.
     ///
-    /// Also where it ends in a mount with a backing tree: the kernel gets what [`MountTable::backed`] says of `path`.
+    /// Also where it ends in a mount with a backing tree: the kernel gets what
+    /// [`MountTable::backed`] says of `path`.
     Outside {
         /// What to give the kernel.
         path: Vec<u8>,
     },
-    /// With [`LastStep::NoFollow`]: a link of proc(5) that leads to something in a mount. readlink(2) answers from it;
-    /// for all other calls the same as `Untouched`.
+    /// With [`LastStep::NoFollow`]: a link of proc(5) that leads to something in a mount.
+    /// readlink(2) answers from it; for all other calls the same as `Untouched`.
     MagicLink(Magic),
     /// No mount plays a part: the kernel gets the call as it was made.
     Untouched,

@@ -6,8 +6,8 @@ use super::{MountTable, Place};
 /// What text alone says about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quick {
-    /// It enters no mount, unless a link outside leads there: the kernel gets the call. When it answers `ENOENT` or `ENOTDIR`,
-    /// [`MountTable::after_miss`] has the last word.
+    /// It enters no mount, unless a link outside leads there: the kernel gets the call. When it
+    /// answers `ENOENT` or `ENOTDIR`, [`MountTable::after_miss`] has the last word.
     Untouched,
     /// [`MountTable::walk`] must tell.
     Walk,
@@ -16,11 +16,13 @@ pub enum Quick {
 }
 
 impl MountTable {
-    /// Sorts out paths that have nothing to do with mounts. `base` is the directory that a relative path starts from; None for a directory
-    /// of the host whose path nobody has asked for yet (directories in mounts are always known). Allocates nothing, calls nobody.
+    /// Sorts out paths that have nothing to do with mounts. `base` is the directory that a relative
+    /// path starts from; None for a directory of the host whose path nobody has asked for yet
+    /// (directories in mounts are always known). Allocates nothing, calls nobody.
     ///
-    /// Under `RESOLVE_IN_ROOT` a leading slash means something else, and under `RESOLVE_NO_XDEV` a path may not even pass through a target that
-    /// it leaves by `..` again: call [`MountTable::walk`] at once.
+    /// Under `RESOLVE_IN_ROOT` a leading slash means something else, and under `RESOLVE_NO_XDEV` a
+    /// path may not even pass through a target that it leaves by `..` again: call
+    /// [`MountTable::walk`] at once.
     pub fn quick(&self, base: Option<&Place>, path: &[u8]) -> Quick {
         let walk = match (path.first(), base) {
             (None, _) => false, // ENOENT, or AT_EMPTY_PATH: no path at all
@@ -61,7 +63,8 @@ impl MountTable {
         }
         let care = needs_care(path);
         self.targets().any(|target| {
-            // A base at or under a target is a covered directory: the walk turns it into the mount's own.
+            // A base at or under a target is a covered directory: the walk turns it into the
+            // mount's own.
             if is_below(base, target) {
                 return true;
             }

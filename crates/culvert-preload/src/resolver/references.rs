@@ -1,4 +1,5 @@
-//! References on nodes ("Nodes" at [`culvert::FileSystem`]), given back when nobody needs them any more.
+//! References on nodes ("Nodes" at [`culvert::FileSystem`]), given back when nobody needs them any
+//! more.
 
 use super::{MountId, MountTable};
 use crate::process;
@@ -6,10 +7,12 @@ use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 use culvert::Node;
 
-/// How many are kept without memory of their own: the thing itself, its directory, and what a link or two led through.
+/// How many are kept without memory of their own: the thing itself, its directory, and what a link
+/// or two led through.
 const INLINE: usize = 3;
 
-/// References that a walk was given, or that an open file or the working directory keeps: each goes back to its driver when this is dropped.
+/// References that a walk was given, or that an open file or the working directory keeps: each goes
+/// back to its driver when this is dropped.
 pub struct References<'t> {
     table: Option<&'t MountTable>,
     /// How many of `first` there are.

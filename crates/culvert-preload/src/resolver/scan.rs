@@ -45,7 +45,8 @@ pub fn last_slash(path: &[u8]) -> Option<usize> {
     path[..end].iter().rposition(|&byte| byte == b'/')
 }
 
-/// The top bit of each byte of `word` that equals `byte`, exactly: no carry passes from one byte to the next.
+/// The top bit of each byte of `word` that equals `byte`, exactly: no carry passes from one byte to
+/// the next.
 #[inline]
 const fn equals(word: u64, byte: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -72,19 +73,22 @@ pub(super) fn is_dots(name: &[u8]) -> bool {
 #[inline]
 pub(super) fn is_below(path: &[u8], prefix: &[u8]) -> bool {
     let length = prefix.len();
-    // The last bytes are compared first: targets often share their beginning with the paths around them.
+    // The last bytes are compared first: targets often share their beginning with the paths around
+    // them.
     (path.len() == length || (path.len() > length && path[length] == b'/'))
         && path[length - 1] == prefix[length - 1]
         && path[..length] == *prefix
 }
 
-/// What is left of `path` below `prefix`; none when it is not below. Both canonical, neither the root.
+/// What is left of `path` below `prefix`; none when it is not below. Both canonical, neither the
+/// root.
 #[inline]
 pub(super) fn rest_below<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
     path.strip_prefix(prefix)?.strip_prefix(b"/")
 }
 
-/// Whether `path` may have a component that an exact prefix test misreads: an empty one, `.` or `..`. Sometimes true for `..name`.
+/// Whether `path` may have a component that an exact prefix test misreads: an empty one, `.` or
+/// `..`. Sometimes true for `..name`.
 #[inline]
 pub(super) fn needs_care(path: &[u8]) -> bool {
     let dots = |a: u8, b: u8| (a == b'.') & ((b == b'.') | (b == b'/'));
@@ -113,7 +117,8 @@ pub(super) fn needs_care(path: &[u8]) -> bool {
     }
 }
 
-/// Of the eight places from `at` on, those where a slash is followed by a slash, `..` or `./`: the top bit of each byte.
+/// Of the eight places from `at` on, those where a slash is followed by a slash, `..` or `./`: the
+/// top bit of each byte.
 #[inline]
 fn odd_places(path: &[u8], at: usize) -> u64 {
     let word = |at: usize| {
@@ -125,7 +130,8 @@ fn odd_places(path: &[u8], at: usize) -> u64 {
     equals(first, b'/') & (equals(second, b'/') | dots)
 }
 
-/// Whether an absolute path with dots never comes back to the root, so that its first component decides what it can enter.
+/// Whether an absolute path with dots never comes back to the root, so that its first component
+/// decides what it can enter.
 pub(super) fn stays_below_first(path: &[u8]) -> bool {
     let mut depth = 0u32;
     let mut names = path
@@ -145,7 +151,8 @@ pub(super) fn climbs(path: &[u8]) -> bool {
     path.split(|&b| b == b'/').any(|name| name == b"..")
 }
 
-/// Follows path text against one target, by text alone: how far the current position agrees with the target.
+/// Follows path text against one target, by text alone: how far the current position agrees with
+/// the target.
 pub(super) struct Tracker<'t> {
     target: &'t [u8],
     /// The target's first `agreed` bytes are the position's beginning: whole components.
@@ -180,7 +187,8 @@ impl<'t> Tracker<'t> {
                     .unwrap_or(0);
             }
             _ => {
-                // Canonical targets have no component after which neither a slash nor the end comes.
+                // Canonical targets have no component after which neither a slash nor the end
+                // comes.
                 let wanted = self.target.get(self.agreed + 1..).unwrap_or(b"");
                 let fits =
                     wanted.starts_with(name) && matches!(wanted.get(name.len()), None | Some(b'/'));

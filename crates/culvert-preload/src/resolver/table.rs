@@ -69,8 +69,9 @@ impl MountTable {
         Self { mounts: Vec::new() }
     }
 
-    /// Adds a mount at `target`, an absolute path without links, `.`, `..` or trailing slash that is not `/` (`EINVAL` otherwise).
-    /// `identity` is `(st_dev, st_ino)` of the real directory there, if there is one. A later mount at the same target hides the earlier.
+    /// Adds a mount at `target`, an absolute path without links, `.`, `..` or trailing slash that
+    /// is not `/` (`EINVAL` otherwise). `identity` is `(st_dev, st_ino)` of the real directory
+    /// there, if there is one. A later mount at the same target hides the earlier.
     pub fn add(
         &mut self,
         target: Vec<u8>,
@@ -128,7 +129,8 @@ impl MountTable {
         (0..self.mounts.len()).map(|index| MountId(index as u16))
     }
 
-    /// The driver of `mount`, made now if this is the first use. `ESTALE` for a mount of another process that this one does not have.
+    /// The driver of `mount`, made now if this is the first use. `ESTALE` for a mount of another
+    /// process that this one does not have.
     #[inline]
     pub fn driver(&self, mount: MountId) -> Result<&dyn FileSystem> {
         let mount = self.get(mount).ok_or(Errno::ESTALE)?;
@@ -151,16 +153,17 @@ impl MountTable {
         self.driver(mount).map(|driver| driver.backing())
     }
 
-    /// The mount with a backing tree that the canonical `path` lies in, and the rest of the path below its root, without leading slash. None also
-    /// when its driver cannot be opened: no walk gets into such a mount.
+    /// The mount with a backing tree that the canonical `path` lies in, and the rest of the path
+    /// below its root, without leading slash. None also when its driver cannot be opened: no walk
+    /// gets into such a mount.
     pub fn backed<'p>(&self, path: &'p [u8]) -> Option<(MountId, Backing, &'p [u8])> {
         let (mount, rest) = self.deepest(path)?;
         let backing = self.driver_if_open(mount)?.backing()?;
         Some((mount, backing, rest))
     }
 
-    /// The tree of `mount` when a path that has its target for a beginning needs no look at other mounts: it is open, and no other mount's
-    /// target lies above or below its own.
+    /// The tree of `mount` when a path that has its target for a beginning needs no look at other
+    /// mounts: it is open, and no other mount's target lies above or below its own.
     #[inline]
     pub fn direct(&self, mount: MountId) -> Option<Backing> {
         let mount = self.get(mount)?;
@@ -190,14 +193,16 @@ impl MountTable {
         self.get(mount)?.parent
     }
 
-    /// The mount whose target's real directory has this `(st_dev, st_ino)`. A call that succeeded natively and ended there reached the
-    /// mount through a link outside: what it means is the mount's root.
+    /// The mount whose target's real directory has this `(st_dev, st_ino)`. A call that succeeded
+    /// natively and ended there reached the mount through a link outside: what it means is the
+    /// mount's root.
     #[inline]
     pub fn is_target(&self, dev: u64, ino: u64) -> Option<MountId> {
         self.find(|mount| mount.identity == Some((dev, ino)))
     }
 
-    /// The deepest mount that the canonical `path` is in, by text, and the rest of the path below its root, without leading slash.
+    /// The deepest mount that the canonical `path` is in, by text, and the rest of the path below
+    /// its root, without leading slash.
     #[inline]
     pub fn deepest<'p>(&self, path: &'p [u8]) -> Option<(MountId, &'p [u8])> {
         let mut best: Option<(usize, usize)> = None;
@@ -215,7 +220,8 @@ impl MountTable {
         Some((MountId(index as u16), rest))
     }
 
-    /// The directory that the kernel names by the canonical `path` (getcwd, `/proc/self/fd/N`): a target's own directory is the mount's root.
+    /// The directory that the kernel names by the canonical `path` (getcwd, `/proc/self/fd/N`): a
+    /// target's own directory is the mount's root.
     pub fn place(&self, path: &[u8]) -> Result<Place> {
         if let Some(mount) = self.at_target(path) {
             let driver = self.driver(mount)?;
@@ -295,7 +301,8 @@ impl MountTable {
         self.find(|mount| mount.target == path)
     }
 
-    /// Whether a target lies below the canonical `path` (root: empty), so that it is a directory without links for certain.
+    /// Whether a target lies below the canonical `path` (root: empty), so that it is a directory
+    /// without links for certain.
     pub(super) fn leads_to_target(&self, path: &[u8]) -> bool {
         path.is_empty() || self.targets().any(|target| is_below(target, path))
     }
@@ -309,21 +316,24 @@ impl MountTable {
         })
     }
 
-    /// The mount that covers directory `node` of `mount`, for drivers to which several names mean the same.
+    /// The mount that covers directory `node` of `mount`, for drivers to which several names mean
+    /// the same.
     pub(super) fn covering_node(&self, mount: MountId, node: Node) -> Option<MountId> {
         self.find(|child| {
             child.parent == Some(mount) && self.covered(child).is_some_and(|c| c.node == Some(node))
         })
     }
 
-    /// The directory that `..` of a mount's root is (`ENOENT` when the mount around it lost that directory).
+    /// The directory that `..` of a mount's root is (`ENOENT` when the mount around it lost that
+    /// directory).
     pub(super) fn above(&self, mount: MountId) -> Result<Place> {
         let mount = self.get(mount).ok_or(Errno::ESTALE)?;
         match mount.parent {
             None => Ok(Place::Host(
                 mount.target[..split(&mount.target).max(1)].to_vec(),
             )),
-            // `..` of a place in a backing tree is found by text, as everywhere in the kernel's own.
+            // `..` of a place in a backing tree is found by text, as everywhere in the kernel's
+            // own.
             Some(parent) if self.backing(parent)?.is_some() => Ok(Place::Host(
                 mount.target[..split(&mount.target).max(1)].to_vec(),
             )),
@@ -347,7 +357,8 @@ impl MountTable {
         Some(MountId(index as u16))
     }
 
-    /// Where the target of `child` lies in its parent mount; none when there is no parent, or no directory to hold it.
+    /// Where the target of `child` lies in its parent mount; none when there is no parent, or no
+    /// directory to hold it.
     fn covered(&self, child: &Mounted) -> Option<Covered> {
         let parent = child.parent?;
         let find = || -> Result<Option<Covered>> {

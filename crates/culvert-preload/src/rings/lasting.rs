@@ -1,7 +1,8 @@
 //! Numbers of descriptors that the kernel will look up later.
 //!
-//! A request that waits for another one, or is given to a worker, is told its file when its turn comes (`io_assign_file`, io_uring/io_uring.c). Such a number never
-//! becomes a descriptor of a mount's any more: what the kernel would find there is not the file.
+//! A request that waits for another one, or is given to a worker, is told its file when its turn
+//! comes (`io_assign_file`, io_uring/io_uring.c). Such a number never becomes a descriptor of a
+//! mount's any more: what the kernel would find there is not the file.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 

@@ -18,7 +18,8 @@ const WHICH: usize = 0xf800_0000;
 #[inline]
 pub fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome> {
     let [_, _, _, flags, _, offset] = call.args;
-    // The queues are at 0 and 0x800_0000, groups of buffers from 0x8000_0000 on: what lies between is the requests' (`io_uring_validate_mmap_request`).
+    // The queues are at 0 and 0x800_0000, groups of buffers from 0x8000_0000 on: what lies between
+    // is the requests' (`io_uring_validate_mmap_request`).
     if flags & MAP_ANONYMOUS != 0 || offset & WHICH != REQUESTS {
         return None;
     }

@@ -1,4 +1,5 @@
-//! The memory that kernel and program share for a ring (io_uring(7), include/uapi/linux/io_uring.h), as the hook sees it.
+//! The memory that kernel and program share for a ring (io_uring(7),
+//! include/uapi/linux/io_uring.h), as the hook sees it.
 
 use super::entry::{Entry, UNUSED};
 use super::{SETUP_CQE32, SETUP_NO_SQARRAY, SETUP_SQE128};
@@ -20,7 +21,8 @@ pub struct Parameters {
     thread: [u32; 2],
     pub features: u32,
     rest: [u32; 4],
-    /// `struct io_sqring_offsets`: head, tail, mask, entries, flags, dropped, array, then nothing of interest.
+    /// `struct io_sqring_offsets`: head, tail, mask, entries, flags, dropped, array, then nothing
+    /// of interest.
     sq: [u32; 10],
     /// `struct io_cqring_offsets`: the sixth is where completions are.
     cq: [u32; 10],
@@ -46,21 +48,24 @@ impl Parameters {
     }
 }
 
-/// Memory of the ring, unmapped with its owner. It keeps the ring alive, as the program's own mappings do.
+/// Memory of the ring, unmapped with its owner. It keeps the ring alive, as the program's own
+/// mappings do.
 struct Mapping {
     start: usize,
     length: usize,
 }
 
 impl Mapping {
-    /// Of a ring's memory at `offset`; of memory that nobody else has, where there is no descriptor.
+    /// Of a ring's memory at `offset`; of memory that nobody else has, where there is no
+    /// descriptor.
     fn new(fd: Option<i32>, length: usize, offset: usize) -> Result<Self, Errno> {
         const READ_WRITE: usize = 3;
         const MAP_SHARED_POPULATE: usize = 0x8001;
         const MAP_SHARED_ANONYMOUS: usize = 0x21;
         let length = length.next_multiple_of(PAGE);
         let (hint, flags, fd) = match fd {
-            // The kernel chooses where it is, or maps nothing (`io_uring_get_unmapped_area`, io_uring/memmap.c).
+            // The kernel chooses where it is, or maps nothing (`io_uring_get_unmapped_area`,
+            // io_uring/memmap.c).
             Some(fd) => (0, MAP_SHARED_POPULATE, fd as usize),
             None => (place::hint(length), MAP_SHARED_ANONYMOUS, usize::MAX),
         };
@@ -78,11 +83,13 @@ impl Drop for Mapping {
     }
 }
 
-/// The queue's words, which the program writes too, and the requests that the kernel reads, which only the hook writes.
+/// The queue's words, which the program writes too, and the requests that the kernel reads, which
+/// only the hook writes.
 pub struct RingMemory {
     queue: Mapping,
     requests: Mapping,
-    /// What the program has as the requests. It is mapped here too, for the program may unmap its own.
+    /// What the program has as the requests. It is mapped here too, for the program may unmap its
+    /// own.
     originals: Mapping,
     head: usize,
     tail: usize,
@@ -142,10 +149,12 @@ impl RingMemory {
         (index % self.entries) as usize * self.stride
     }
 
-    /// A copy of the program's request `index`, with its second half where it has one (`IORING_SETUP_SQE128`).
+    /// A copy of the program's request `index`, with its second half where it has one
+    /// (`IORING_SETUP_SQE128`).
     pub fn original(&self, index: u32) -> (Entry, [u8; 64]) {
         let at = self.originals.start + self.offset(index);
-        // SAFETY: within the mapping; the program may be writing there, and any bytes are a request.
+        // SAFETY: within the mapping; the program may be writing there, and any bytes are a
+        // request.
         unsafe {
             let first = core::ptr::read_volatile(at as *const Entry);
             match self.stride {
@@ -160,8 +169,8 @@ impl RingMemory {
 
     fn word(&self, offset: usize) -> &AtomicU32 {
         debug_assert!(offset + 4 <= self.queue.length);
-        // SAFETY: within the mapping by the kernel's own offsets, and aligned; whoever else touches it does so as an atomic, or is the program, which
-        // can only spoil its own numbers.
+        // SAFETY: within the mapping by the kernel's own offsets, and aligned; whoever else touches
+        // it does so as an atomic, or is the program, which can only spoil its own numbers.
         unsafe { &*((self.queue.start + offset) as *const AtomicU32) }
     }
 
@@ -192,10 +201,12 @@ impl RingMemory {
         self.operation(index).load(Relaxed) == UNUSED
     }
 
-    /// Lets the kernel's request `index` say this. `second`: the half that only the program writes, of `IORING_SETUP_SQE128`.
+    /// Lets the kernel's request `index` say this. `second`: the half that only the program writes,
+    /// of `IORING_SETUP_SQE128`.
     pub fn fill(&self, index: u32, entry: &Entry, second: &[u8; 64]) {
         let at = self.requests.start + self.offset(index);
-        // SAFETY: within the mapping, which only the holder of the ring's lock writes; the kernel reads it in calls that he makes.
+        // SAFETY: within the mapping, which only the holder of the ring's lock writes; the kernel
+        // reads it in calls that he makes.
         unsafe {
             core::ptr::write_volatile(at as *mut Entry, *entry);
             if self.stride == 128 {

@@ -1,9 +1,12 @@
-//! io_uring(7): rings of the kernel's, whose requests are looked at before the kernel reads them (docs/design/io-uring.md).
+//! io_uring(7): rings of the kernel's, whose requests are looked at before the kernel reads them
+//! (docs/design/io-uring.md).
 //!
-//! A program writes its requests into memory that the kernel reads, when it likes, without a call that a hook could see. So the memory that a program maps as its
-//! requests (`mapping`) is not what the kernel reads: io_uring_enter (`submission`) copies each request, decides on the copy, and gives the copy to the kernel. What another
-//! thread does to the original meanwhile changes nothing. The kernel's own array holds requests that were looked at in the very call that submits them, and
-//! otherwise only `entry::UNUSED` ones, which fail.
+//! A program writes its requests into memory that the kernel reads, when it likes, without a call
+//! that a hook could see. So the memory that a program maps as its requests (`mapping`) is not what
+//! the kernel reads: io_uring_enter (`submission`) copies each request, decides on the copy, and
+//! gives the copy to the kernel. What another thread does to the original meanwhile changes
+//! nothing. The kernel's own array holds requests that were looked at in the very call that submits
+//! them, and otherwise only `entry::UNUSED` ones, which fail.
 
 mod entry;
 mod lasting;
@@ -41,12 +44,14 @@ const SETUP_SINGLE_ISSUER: u32 = 1 << 12;
 const SETUP_NO_SQARRAY: u32 = 1 << 16;
 /// What a program may ask for: all of Linux 6.18 but SQPOLL, NO_MMAP and REGISTERED_FD_ONLY.
 const KNOWN_SETUP: u32 = 0x7_ffff & !(SETUP_SQPOLL | 1 << 14 | 1 << 15);
-/// `IORING_FEAT_RECVSEND_BUNDLE` (Linux 6.10) came with `IORING_NOP_INJECT_RESULT`, which nothing tells of.
+/// `IORING_FEAT_RECVSEND_BUNDLE` (Linux 6.10) came with `IORING_NOP_INJECT_RESULT`, which nothing
+/// tells of.
 const FEAT_RECVSEND_BUNDLE: u32 = 1 << 14;
 
 /// A ring of this process.
 struct Ring {
-    /// `st_dev` and `st_ino`: each ring has an inode of its own (`io_uring_get_file`, io_uring/io_uring.c).
+    /// `st_dev` and `st_ino`: each ring has an inode of its own (`io_uring_get_file`,
+    /// io_uring/io_uring.c).
     identity: (u64, u64),
     setup: u32,
     memory: RingMemory,
@@ -145,7 +150,8 @@ pub fn duplicated(old: i32, new: i32) {
     }
 }
 
-/// Records that `fd` is not a ring any more. The last number takes the ring's memory with it, so that the ring can end.
+/// Records that `fd` is not a ring any more. The last number takes the ring's memory with it, so
+/// that the ring can end.
 pub fn forget(fd: i32) {
     let mut known = KNOWN.lock();
     let at = known.iter().position(|known| known.fd == fd);

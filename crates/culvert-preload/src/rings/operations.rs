@@ -9,9 +9,11 @@ use culvert_sys::nr;
 /// What is done with a request, by its operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// The kernel's: it names no file, or only ones that were registered, which are none of a mount's.
+    /// The kernel's: it names no file, or only ones that were registered, which are none of a
+    /// mount's.
     Kernel,
-    /// The kernel's: what stands for a file of a mount answers as the file would (poll), or not at all.
+    /// The kernel's: what stands for a file of a mount answers as the file would (poll), or not at
+    /// all.
     KernelOnFile,
     /// As the call of the same name, where the descriptor is not one of the kernel's own.
     AsCall,
@@ -48,7 +50,8 @@ macro_rules! operations {
     };
 }
 
-// `enum io_uring_op`, Linux 6.18. What works by path would resolve it past the mounts; what changes registered files would read descriptors after they were looked at.
+// `enum io_uring_op`, Linux 6.18. What works by path would resolve it past the mounts; what changes
+// registered files would read descriptors after they were looked at.
 operations! {
     0 _NOP Kernel;
     1 READV AsCall;
@@ -129,7 +132,8 @@ pub fn treatment(operation: u8) -> Treatment {
 /// `IORING_OP_LINK_TIMEOUT`, which belongs to the request before.
 pub const LINK_TIMEOUT: u8 = _LINK_TIMEOUT;
 
-/// How many bytes a request is about, where its chain ends when fewer were moved (`__io_complete_rw_common`, io_uring/rw.c).
+/// How many bytes a request is about, where its chain ends when fewer were moved
+/// (`__io_complete_rw_common`, io_uring/rw.c).
 pub fn bytes(entry: &Entry) -> Option<usize> {
     match entry.operation {
         READ | WRITE => Some(entry.length as usize),
@@ -141,7 +145,8 @@ pub fn bytes(entry: &Entry) -> Option<usize> {
     }
 }
 
-/// Whether all that was done on a file of a mount before the request was made is done before it, whatever else the kernel is doing.
+/// Whether all that was done on a file of a mount before the request was made is done before it,
+/// whatever else the kernel is doing.
 pub fn only_syncs(operation: u8) -> bool {
     matches!(operation, FSYNC)
 }

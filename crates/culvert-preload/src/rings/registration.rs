@@ -1,4 +1,5 @@
-//! io_uring_register(2): descriptors that are registered are copied, looked at, and the copies given to the kernel, so that registered files are none of a mount's.
+//! io_uring_register(2): descriptors that are registered are copied, looked at, and the copies
+//! given to the kernel, so that registered files are none of a mount's.
 
 use super::operations::{self, Treatment};
 use super::restrictions::{self, Restrictions};
@@ -131,7 +132,8 @@ fn update(call: &Call, size: usize, place: usize, count: usize) -> Answer {
     answer
 }
 
-/// Buffers in memory in which files of mounts are mapped: what the kernel stores there later, by pages that it holds, nobody would notice ([`crate::calls::unbuffered`]).
+/// Buffers in memory in which files of mounts are mapped: what the kernel stores there later, by
+/// pages that it holds, nobody would notice ([`crate::calls::unbuffered`]).
 fn buffers(call: &Call, at: usize, count: usize) -> Answer {
     if nodes::any() && count <= MOST {
         for i in 0..count {
@@ -161,7 +163,8 @@ fn buffers_of(call: &Call, place: usize, count: usize) -> Answer {
     }
 }
 
-/// `struct io_uring_probe`: 16 bytes, then 8 for each operation, the third a word of flags: what is refused is not there.
+/// `struct io_uring_probe`: 16 bytes, then 8 for each operation, the third a word of flags: what is
+/// refused is not there.
 fn probe(call: &Call, argument: usize, count: usize) -> Answer {
     let answer = native(call, argument, call.args[3])?;
     let told: u16 = memory::get::<u32>(argument)? as u16;
@@ -197,7 +200,8 @@ fn restrict(call: &Call, fd: i32, argument: usize, count: usize) -> Answer {
 fn enable(call: &Call, fd: i32) -> Answer {
     let answer = native(call, call.args[2], call.args[3])?;
     if let Found::Ring(ring) = find(fd) {
-        // Where one thread alone may submit it is this one (`io_register_enable_rings`, io_uring/register.c).
+        // Where one thread alone may submit it is this one (`io_register_enable_rings`,
+        // io_uring/register.c).
         ring.take();
         ring.state.lock().disabled = false;
     }

@@ -1,7 +1,9 @@
-//! What a program has forbidden its own ring (`IORING_REGISTER_RESTRICTIONS`, io_uring_register(2)).
+//! What a program has forbidden its own ring (`IORING_REGISTER_RESTRICTIONS`,
+//! io_uring_register(2)).
 //!
-//! The kernel judges what it gets, and for a request that was served it gets a NOP. So NOPs are added to what it allows, and what it would have said of the
-//! request itself is judged here (`io_check_restriction`, io_uring/io_uring.c).
+//! The kernel judges what it gets, and for a request that was served it gets a NOP. So NOPs are
+//! added to what it allows, and what it would have said of the request itself is judged here
+//! (`io_check_restriction`, io_uring/io_uring.c).
 
 use super::entry::Entry;
 

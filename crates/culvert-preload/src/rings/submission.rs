@@ -1,8 +1,9 @@
 //! io_uring_enter(2): requests are copied, looked at, and the copies given to the kernel.
 //!
-//! A request for a file that a driver serves is done first, by the hook of the call of the same name, and the kernel gets a NOP that ends as it did: completion, order
-//! and links are the kernel's. It is done when it is submitted, as the kernel does what it can do at once. What would have to wait for another request of
-//! the kernel's is refused.
+//! A request for a file that a driver serves is done first, by the hook of the call of the same
+//! name, and the kernel gets a NOP that ends as it did: completion, order and links are the
+//! kernel's. It is done when it is submitted, as the kernel does what it can do at once. What would
+//! have to wait for another request of the kernel's is refused.
 
 use super::entry::{ASYNC, BUFFER_SELECT, Entry, FIXED_FILE, IO_DRAIN, IO_HARDLINK, UNUSED};
 use super::lasting::await_descriptor;
@@ -70,8 +71,8 @@ fn submit(ring: &Ring, call: &Call) -> Outcome {
             Some(Stop::Anothers) => return done(Err(Errno::EEXIST)),
             None => {}
         }
-        // The queue is empty, or the ring not enabled yet: the kernel says so, and waits for nothing.
-        // SAFETY: the program's own call, of no requests.
+        // The queue is empty, or the ring not enabled yet: the kernel says so, and waits for
+        // nothing. SAFETY: the program's own call, of no requests.
         return done(unsafe { syscall::call(nr::IO_URING_ENTER, [fd, 0, 0, 0]) });
     }
     // What is not all taken is not waited for either (`io_uring_enter`, io_uring/io_uring.c).
@@ -433,7 +434,8 @@ impl Batch<'_> {
         }
     }
 
-    /// splice(2) of a file that a driver serves may wait for a pipe: it is refused, and EINVAL sends programs another way.
+    /// splice(2) of a file that a driver serves may wait for a pipe: it is refused, and EINVAL
+    /// sends programs another way.
     fn judge_splice(&self, entry: &Entry, foreign: bool) -> Judgement {
         const FD_IN_FIXED: u32 = 1 << 31;
         let from = entry.file_index as i32;
@@ -448,7 +450,8 @@ impl Batch<'_> {
         }
     }
 
-    /// connect(2) and bind(2): the kernel reads a copy of the address, and of a path the hook decides.
+    /// connect(2) and bind(2): the kernel reads a copy of the address, and of a path the hook
+    /// decides.
     fn judge_address(&mut self, entry: &mut Entry, registered: bool) -> Judgement {
         // The kernel has an int for it (`io_connect_prep`, io_uring/net.c).
         let length = entry.offset as i32 as usize;
@@ -463,7 +466,8 @@ impl Batch<'_> {
         }
     }
 
-    /// recvmsg(2): a descriptor of a mount's that came in would be taken for one of the kernel's own.
+    /// recvmsg(2): a descriptor of a mount's that came in would be taken for one of the kernel's
+    /// own.
     fn judge_message(&self, entry: &Entry, registered: bool) -> Judgement {
         let control = crate::memory::get::<usize>((entry.address as usize).wrapping_add(40));
         if control.unwrap_or(0) == 0 {
@@ -482,8 +486,8 @@ impl Batch<'_> {
         }
     }
 
-    /// A copy of the address of a socket, for as long as the kernel reads requests; 0 for address 0,
-    /// which means that a send has none. That it is too long the kernel says.
+    /// A copy of the address of a socket, for as long as the kernel reads requests; 0 for address
+    /// 0, which means that a send has none. That it is too long the kernel says.
     fn keep(&mut self, address: usize, length: usize) -> Result<usize, Errno> {
         if address == 0 {
             return Ok(0);

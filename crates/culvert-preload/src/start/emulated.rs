@@ -1,14 +1,15 @@
 //! Processors that are not the machine's own.
 
-/// Whether the program is run by Valgrind, which translates its instructions and makes its system calls itself: what is rewritten in memory counts little there, and
-/// the GS base cannot be used.
+/// Whether the program is run by Valgrind, which translates its instructions and makes its system
+/// calls itself: what is rewritten in memory counts little there, and the GS base cannot be used.
 pub fn by_valgrind() -> bool {
-    // VALGRIND_DO_CLIENT_REQUEST with VG_USERREQ__RUNNING_ON_VALGRIND (valgrind.h): these rotations leave the register as it was, and nothing but Valgrind
-    // takes them for a question.
+    // VALGRIND_DO_CLIENT_REQUEST with VG_USERREQ__RUNNING_ON_VALGRIND (valgrind.h): these rotations
+    // leave the register as it was, and nothing but Valgrind takes them for a question.
     const RUNNING_ON_VALGRIND: usize = 0x1001;
     let question = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];
     let mut depth = 0usize;
-    // SAFETY: natively nothing is changed but flags; Valgrind reads the question and writes the answer to rdx.
+    // SAFETY: natively nothing is changed but flags; Valgrind reads the question and writes the
+    // answer to rdx.
     unsafe {
         core::arch::asm!(
             "rol rdi, 3",

@@ -1,7 +1,10 @@
-//! A program of another user than the run's: its run directory is closed to it (0700). The run's lock file is not, which each program inherits open for reading:
-//! it says what is mounted, and where the command lies. By that the program starts again, in a run directory of its own user's (`culvert run-again`).
+//! A program of another user than the run's: its run directory is closed to it (0700). The run's
+//! lock file is not, which each program inherits open for reading: it says what is mounted, and
+//! where the command lies. By that the program starts again, in a run directory of its own user's
+//! (`culvert run-again`).
 //!
-//! The descriptor is as trustworthy as the environment that brought it, which brought this library, too. It gives nothing away: names of mounts and their sources.
+//! The descriptor is as trustworthy as the environment that brought it, which brought this library,
+//! too. It gives nothing away: names of mounts and their sources.
 
 use super::Environment;
 use crate::exec::static_tls;
@@ -57,8 +60,9 @@ impl Carried {
     }
 }
 
-/// Starts this program again for its own user, if the run that it was to join is another's: `lock` is that run's, as inherited, and `flags` are its flags.
-/// Comes back only if that is not so, or fails.
+/// Starts this program again for its own user, if the run that it was to join is another's: `lock`
+/// is that run's, as inherited, and `flags` are its flags. Comes back only if that is not so, or
+/// fails.
 pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Option<Errno> {
     const S_IFMT: u32 = 0o170000;
     const S_IFREG: u32 = 0o100000;

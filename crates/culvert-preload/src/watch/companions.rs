@@ -1,7 +1,9 @@
-//! What an open file has open beside it: the mirrors of its directory's entry and of its own node, opened as the program opened the file. The kernel tells of their opening
-//! and, when the last process has closed them, of their end.
+//! What an open file has open beside it: the mirrors of its directory's entry and of its own node,
+//! opened as the program opened the file. The kernel tells of their opening and, when the last
+//! process has closed them, of their end.
 //!
-//! Over exec they go with the descriptors that do, and the next program finds its own by the node that they stand for.
+//! Over exec they go with the descriptors that do, and the next program finds its own by the node
+//! that they stand for.
 
 use super::{Event, count, mirror_of, raise_at, tells};
 use crate::description::{Description, Object};
@@ -57,7 +59,8 @@ fn open(path: &[u8], flags: u32) -> Option<Kept> {
 }
 
 impl Description {
-    /// Its file was just opened, under the name `at` (directory, name), with `flags`; it was cut by that if it is `truncated`.
+    /// Its file was just opened, under the name `at` (directory, name), with `flags`; it was cut by
+    /// that if it is `truncated`.
     #[inline]
     pub fn tell_opened(&self, at: Option<(Node, &[u8])>, flags: u32, truncated: bool) {
         if tells() && flags & O_PATH == 0 {
@@ -115,7 +118,8 @@ impl Description {
         }
         let mut companions = self.companions.open.lock();
         let directory = matches!(self.object, Object::Directory);
-        // Who alone has it can tell of its end; of one that others have, too, nobody knows who will be the last, so that nothing is told of that.
+        // Who alone has it can tell of its end; of one that others have, too, nobody knows who will
+        // be the last, so that nothing is told of that.
         let flags = match self.is_shared() || matches!(self.object, Object::Path) {
             true => O_PATH,
             false => flags_of(self.access_mode(), directory),
@@ -212,7 +216,8 @@ impl Description {
             })
     }
 
-    /// This process has closed it. What was opened before anybody watched has its end told: that it was opened comes with it.
+    /// This process has closed it. What was opened before anybody watched has its end told: that it
+    /// was opened comes with it.
     pub(crate) fn tell_closed(&self) {
         let seen = !tells() || self.companions.known.load(Relaxed) == count();
         let alone = !self.is_shared() && process::vfork_child().is_none();

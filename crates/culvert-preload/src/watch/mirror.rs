@@ -1,7 +1,8 @@
 //! Mirrors: what stands in the run directory for a node that is watched.
 //!
-//! `watch/M.N/` holds the mirror of node N of mount M, under one of two names: a rename from one to the other is told as IN_MOVE_SELF. Beside it there may be an empty one
-//! for those who watch for what never happens.
+//! `watch/M.N/` holds the mirror of node N of mount M, under one of two names: a rename from one to
+//! the other is told as IN_MOVE_SELF. Beside it there may be an empty one for those who watch for
+//! what never happens.
 
 use crate::process;
 use crate::resolver::MountId;
@@ -50,7 +51,8 @@ impl Mirror {
             })
     }
 
-    /// A new one. ENOSPC whatever stands in the way: so inotify(7) says that there can be no more watches.
+    /// A new one. ENOSPC whatever stands in the way: so inotify(7) says that there can be no more
+    /// watches.
     pub fn make(name: ShadowName, directory: bool) -> Result<Self, Errno> {
         let path = in_folder(name, FIRST);
         let made = (|| {

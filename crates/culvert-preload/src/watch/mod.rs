@@ -1,13 +1,18 @@
 //! inotify(7) on what only a driver knows.
 //!
-//! The kernel tells a watcher what happens to an inode of its own, and has none for a driver's node. So a node that is watched gets one: its *mirror* in the run
-//! directory (`mirror.rs`), an empty file, or a directory with an empty entry for each name that the watched directory has. The program's inotify descriptor is the
-//! kernel's, its watch is on the mirror; and whoever does something to a node that has a mirror does as much to the mirror: a name is made, removed or renamed there
-//! too (`names.rs`), an open file has the mirror open beside it, in the same way and as long (`companions.rs`), and what reads, writes or changes attributes sets the times
-//! of the mirror, which the kernel tells as just that (`fsnotify_change`, include/linux/fsnotify.h). So masks, cookies, the order and the merging of events, overflow,
-//! poll, one-shot watches and the end of a watch are the kernel's own.
+//! The kernel tells a watcher what happens to an inode of its own, and has none for a driver's
+//! node. So a node that is watched gets one: its *mirror* in the run directory (`mirror.rs`), an
+//! empty file, or a directory with an empty entry for each name that the watched directory has. The
+//! program's inotify descriptor is the kernel's, its watch is on the mirror; and whoever does
+//! something to a node that has a mirror does as much to the mirror: a name is made, removed or
+//! renamed there too (`names.rs`), an open file has the mirror open beside it, in the same way and
+//! as long (`companions.rs`), and what reads, writes or changes attributes sets the times of the
+//! mirror, which the kernel tells as just that (`fsnotify_change`, include/linux/fsnotify.h). So
+//! masks, cookies, the order and the merging of events, overflow, poll, one-shot watches and the
+//! end of a watch are the kernel's own.
 //!
-//! A mirror stays until its node is gone or the run ends. Where nothing was ever watched in a run, all this costs the test of one word.
+//! A mirror stays until its node is gone or the run ends. Where nothing was ever watched in a run,
+//! all this costs the test of one word.
 
 pub mod companions;
 mod mirror;
@@ -45,7 +50,8 @@ fn count() -> u32 {
     notes.map_or(0, |notes| notes.watches.load(Acquire))
 }
 
-/// Whether events are told here at all: something is watched, and nobody minds our calls. Under a seccomp filter of the program's they could end it.
+/// Whether events are told here at all: something is watched, and nobody minds our calls. Under a
+/// seccomp filter of the program's they could end it.
 #[inline]
 fn tells() -> bool {
     count() != 0 && !process::get().is_confined()
@@ -69,7 +75,8 @@ fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
         .flatten()
 }
 
-/// The path, ending in NUL, of the mirror of the node `name`, which is made where there is none: a directory's with what the directory holds.
+/// The path, ending in NUL, of the mirror of the node `name`, which is made where there is none: a
+/// directory's with what the directory holds.
 ///
 /// - `ENOSPC`: there is no room for it in the run directory.
 pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
@@ -82,7 +89,8 @@ pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
     let (Some(group), Some(notes)) = (group, locks.notes()) else {
         return Err(Errno::ENOSPC);
     };
-    // From here on whoever changes a name in it waits for this turn, to tell of it: what is not listed below was not there.
+    // From here on whoever changes a name in it waits for this turn, to tell of it: what is not
+    // listed below was not there.
     group.watched.store(1, Release);
     notes.watches.fetch_add(1, AcqRel);
     let mirror = Mirror::make(name, directory)?;
@@ -91,8 +99,9 @@ pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
     Ok(mirror.into_path())
 }
 
-/// The same of a directory that never changes, for a watch of changes only: where it holds much, that is an empty one of its own, which tells nothing. Names cannot be put into
-/// it later, since the kernel would tell of them; so who watches for more than changes gets another.
+/// The same of a directory that never changes, for a watch of changes only: where it holds much,
+/// that is an empty one of its own, which tells nothing. Names cannot be put into it later, since
+/// the kernel would tell of them; so who watches for more than changes gets another.
 ///
 /// - `ENOSPC`: as of [`mirror`].
 pub fn silent_mirror(name: ShadowName) -> Result<Vec<u8>, Errno> {
@@ -105,7 +114,8 @@ pub fn silent_mirror(name: ShadowName) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// Tells that `event` happened to `node`, under the name `at` (directory, name) where it was found by one.
+/// Tells that `event` happened to `node`, under the name `at` (directory, name) where it was found
+/// by one.
 #[inline]
 pub fn tell(mount: MountId, node: Node, at: Option<(Node, &[u8])>, event: Event) {
     if tells() {
@@ -147,7 +157,8 @@ fn raise(path: &[u8], event: Event) {
 /// The same at `fd`, as the file was opened.
 fn raise_at(fd: i32, event: Event) {
     if event == Event::Written {
-        // Of a file without a name only what is done by an open file is left out with IN_EXCL_UNLINK. There is nothing to punch a hole into.
+        // Of a file without a name only what is done by an open file is left out with
+        // IN_EXCL_UNLINK. There is nothing to punch a hole into.
         const PUNCH_HOLE_AND_KEEP_SIZE: usize = 3;
         let arguments = [fd as usize, PUNCH_HOLE_AND_KEEP_SIZE, 0, 1];
         // SAFETY: changes an empty file of ours.
@@ -165,7 +176,8 @@ fn raise_at(fd: i32, event: Event) {
     }
 }
 
-/// What utimensat(2) is given, so that it is told as `event`: of one time alone the kernel says that the file was read or written.
+/// What utimensat(2) is given, so that it is told as `event`: of one time alone the kernel says
+/// that the file was read or written.
 fn times_of(event: Event) -> [i64; 4] {
     const NOW: i64 = 0x3fff_ffff;
     const OMIT: i64 = 0x3fff_fffe;

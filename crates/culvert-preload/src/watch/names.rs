@@ -1,7 +1,9 @@
-//! Names that are made, removed and renamed, in the mirrors of their directories as in the directories themselves.
+//! Names that are made, removed and renamed, in the mirrors of their directories as in the
+//! directories themselves.
 //!
-//! Who changes a name in a directory that has a mirror takes a *turn* in the run: a lock of the kernel's on the folder of the mirrors, which ends with its process. So mirrors
-//! change in the order in which the directories do.
+//! Who changes a name in a directory that has a mirror takes a *turn* in the run: a lock of the
+//! kernel's on the folder of the mirrors, which ends with its process. So mirrors change in the
+//! order in which the directories do.
 
 use super::mirror::{Mirror, below, make_entry, rename, unlink};
 use super::{Event, may_have_mirror, mirror_of, raise, tells};
@@ -52,7 +54,8 @@ impl Turn {
     }
 }
 
-/// Runs `change`, which changes names in `concerned` or removes one of them, and then `tell`, in this process's turn where one of them is watched.
+/// Runs `change`, which changes names in `concerned` or removes one of them, and then `tell`, in
+/// this process's turn where one of them is watched.
 fn in_turn<R>(
     mount: MountId,
     concerned: &[Node],
@@ -151,7 +154,8 @@ pub struct Link<'a> {
     pub kind: FileKind,
 }
 
-/// Where something is renamed to: the directory, the name, and the node and type of what had it, if anything had.
+/// Where something is renamed to: the directory, the name, and the node and type of what had it, if
+/// anything had.
 #[derive(Clone, Copy)]
 pub struct Replaced<'a> {
     /// In which directory.
@@ -162,7 +166,8 @@ pub struct Replaced<'a> {
     pub victim: Option<(Node, FileKind)>,
 }
 
-/// `rename`, which renames `from` to `to`: IN_MOVED_FROM and IN_MOVED_TO, IN_MOVE_SELF, and what is told of a file that is replaced.
+/// `rename`, which renames `from` to `to`: IN_MOVED_FROM and IN_MOVED_TO, IN_MOVE_SELF, and what is
+/// told of a file that is replaced.
 pub fn renamed(
     file_system: &dyn FileSystem,
     mount: MountId,
@@ -183,7 +188,8 @@ pub fn renamed(
         move_entries(mount, from, to, exchange);
         let replaced = victim.filter(|_| !exchange).and_then(|victim| {
             let own = mirror_of(mount, victim.0)?;
-            // Its end is told after the move of the other (`vfs_rename`, fs/namei.c): a file that somebody has open is not gone yet.
+            // Its end is told after the move of the other (`vfs_rename`, fs/namei.c): a file that
+            // somebody has open is not gone yet.
             let open = shadow::open(own.path(), O_PATH, 0);
             if victim.1 == FileKind::Directory {
                 raise(own.path(), Event::Attributes);
@@ -200,8 +206,9 @@ pub fn renamed(
     })
 }
 
-/// The rename of the entries. What leads to or comes from a directory that has no mirror leads to or comes from a folder that nobody watches: so IN_MOVED_FROM and
-/// IN_MOVED_TO come with the cookies that they have natively.
+/// The rename of the entries. What leads to or comes from a directory that has no mirror leads to
+/// or comes from a folder that nobody watches: so IN_MOVED_FROM and IN_MOVED_TO come with the
+/// cookies that they have natively.
 fn move_entries(mount: MountId, from: Link<'_>, to: Replaced<'_>, exchange: bool) {
     let old = mirror_of(mount, from.directory);
     let new = mirror_of(mount, to.directory);

@@ -1,4 +1,5 @@
-//! What is used only where the user asks for it (`--with`), because it costs something that others would miss.
+//! What is used only where the user asks for it (`--with`), because it costs something that others
+//! would miss.
 
 use super::{Capability, Situation, always, writable};
 use culvert_wire::InitFlags;
@@ -8,7 +9,8 @@ pub const LOCKS: [&str; 2] = ["posix-locks", "flock-locks"];
 
 macro_rules! on_request {
     ($($flag:ident $name:literal $honoured:expr, $reason:literal;)*) => {
-        /// Capabilities that are used where the kernel offers them, the driver can honour them, and the user asks for them.
+        /// Capabilities that are used where the kernel offers them, the driver can honour them, and
+        /// the user asks for them.
         pub const ON_REQUEST: &[Capability] = &[$(Capability {
             flag: InitFlags::$flag,
             name: $name,

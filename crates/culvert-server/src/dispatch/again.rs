@@ -1,9 +1,11 @@
 //! Requests that come again: a server died between carrying one out and answering.
 //!
-//! Most may be carried out twice: a read, a write at an offset, a change of attributes, an open. For those that may not, the server writes down
-//! what is so before it changes anything ([`Evidence`]). The next one compares: what was not there and is, was made by the dead one, and so on. The kernel
-//! lets nobody change the directory through the mount meanwhile (it holds its lock until the request is answered); who changes the source in the same
-//! moment by another way than the mount can be taken for it.
+//! Most may be carried out twice: a read, a write at an offset, a change of attributes, an open.
+//! For those that may not, the server writes down what is so before it changes anything
+//! ([`Evidence`]). The next one compares: what was not there and is, was made by the dead one, and
+//! so on. The kernel lets nobody change the directory through the mount meanwhile (it holds its
+//! lock until the request is answered); who changes the source in the same moment by another way
+//! than the mount can be taken for it.
 
 use super::Outcome;
 use crate::{
@@ -49,7 +51,8 @@ impl Session {
         Some(found.attributes.node)
     }
 
-    /// The answer to `request` if a server that is dead has carried it out. Else, before it is, what is so is written down in `place`.
+    /// The answer to `request` if a server that is dead has carried it out. Else, before it is,
+    /// what is so is written down in `place`.
     pub(super) fn settled<'o>(
         &self,
         context: &mut Context<'_>,
@@ -184,7 +187,8 @@ impl Session {
         }
     }
 
-    /// The answer to a request that made `found`, of which it holds a reference; `EEXIST` where it is something else than it would have made.
+    /// The answer to a request that made `found`, of which it holds a reference; `EEXIST` where it
+    /// is something else than it would have made.
     fn made<'o>(
         &self,
         context: &mut Context<'_>,
@@ -232,8 +236,9 @@ impl Session {
         })
     }
 
-    /// Opens the file of which `found` holds a reference, and which `caller` has made, whatever its mode allows. A server without privilege has to give its
-    /// owner, which is itself, the right for a moment.
+    /// Opens the file of which `found` holds a reference, and which `caller` has made, whatever its
+    /// mode allows. A server without privilege has to give its owner, which is itself, the right
+    /// for a moment.
     fn open_made(&self, caller: &Caller<'_>, found: &Entry, flags: OpenFlags) -> Result<Opened> {
         const OWNERS: u32 = 0o600;
         let (node, mode) = (found.attributes.node, found.attributes.permissions);
@@ -254,7 +259,8 @@ impl Session {
         opened
     }
 
-    /// The answer to a renaming that a dead server has carried out; else what stands under both names is written down.
+    /// The answer to a renaming that a dead server has carried out; else what stands under both
+    /// names is written down.
     fn renamed<'o>(
         &self,
         caller: &Caller<'_>,

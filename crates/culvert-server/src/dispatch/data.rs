@@ -1,4 +1,5 @@
-//! The bytes that a request brings or a reply takes, as drivers get them: with a look at whether the caller is interrupted.
+//! The bytes that a request brings or a reply takes, as drivers get them: with a look at whether
+//! the caller is interrupted.
 
 use crate::interrupts::Hand;
 use culvert::{Result, Sink, Source};

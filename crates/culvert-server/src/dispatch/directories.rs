@@ -27,7 +27,8 @@ const DOTS: u64 = 2;
 /// The largest position: telldir(3) gives it to programs as a signed number.
 const LAST: u64 = i64::MAX as u64;
 
-/// The driver's position as the kernel has it. The largest one is kept: file systems mark the end by it (ext4).
+/// The driver's position as the kernel has it. The largest one is kept: file systems mark the end
+/// by it (ext4).
 const fn shifted(position: u64) -> u64 {
     match position {
         LAST => LAST,
@@ -96,7 +97,8 @@ impl Session {
         })
     }
 
-    /// Whether the kernel may keep the listing of `dir` that it has: it looks itself for changes made through the mount.
+    /// Whether the kernel may keep the listing of `dir` that it has: it looks itself for changes
+    /// made through the mount.
     fn kept_listing(&self, dir: Node) -> u32 {
         let (found, valid) = (self.filesystem.attributes(dir), self.validity_of(dir));
         match found.is_ok_and(|found| self.history.open_directory(dir, &found, valid)) {
@@ -105,7 +107,8 @@ impl Session {
         }
     }
 
-    /// Adds `.` and `..` by `add` as far as `offset` asks for them; whether they fitted. Their inode numbers are the node's and its parent's.
+    /// Adds `.` and `..` by `add` as far as `offset` asks for them; whether they fitted. Their
+    /// inode numbers are the node's and its parent's.
     fn dots(
         &self,
         dir: Node,

@@ -33,11 +33,13 @@ pub struct OpenFile {
     pub counted: Option<bool>,
     /// [`crate::stores::Stores`] has it.
     pub stores: bool,
-    /// An earlier server had it open, and this one could not open it again: it is there to be closed ([`Lost`]).
+    /// An earlier server had it open, and this one could not open it again: it is there to be
+    /// closed ([`Lost`]).
     pub lost: bool,
 }
 
-/// What stands for a file that is lost, so that its number, its place and what is counted of it stay the kernel's until that closes it.
+/// What stands for a file that is lost, so that its number, its place and what is counted of it
+/// stay the kernel's until that closes it.
 pub struct Lost;
 
 impl File for Lost {
@@ -52,8 +54,8 @@ impl File for Lost {
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
 const EXECUTE: u32 = 0o40;
 pub(super) const APPEND: u32 = OpenFlags::APPEND.0;
-/// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`, `O_NOATIME`. The rest (`O_DIRECT` among them) is between
-/// the program and the kernel.
+/// Flags that say what the open is for: `O_ACCMODE`, `O_TRUNC`, `O_APPEND`, `O_DSYNC`, `O_SYNC`,
+/// `O_NOATIME`. The rest (`O_DIRECT` among them) is between the program and the kernel.
 pub(super) const MEANT: u32 = 0o3 | 0o1000 | APPEND | 0o10000 | 0o4000000 | 0o1000000;
 
 impl Session {
@@ -102,7 +104,8 @@ impl Session {
         if flags.write() || flags.truncate() {
             self.check_writable()?;
         }
-        // The kernel has checked that it may be executed; the backing file may still forbid reading.
+        // The kernel has checked that it may be executed; the backing file may still forbid
+        // reading.
         if open.flags & EXECUTE != 0 && self.acts {
             context.identity.server()?;
         }
@@ -140,7 +143,8 @@ impl Session {
             context.identity.lose_set_id()?;
         }
         let caller = self.caller(context, header, Some(create.umask))?;
-        // Who makes by ids that the kernel has mapped may more than the caller: what exists by now is found again, and opened by OPEN, which the kernel judges.
+        // Who makes by ids that the kernel has mapped may more than the caller: what exists by now
+        // is found again, and opened by OPEN, which the kernel judges.
         let anew = self.acts
             && name.is_some()
             && !flags.exclusive()
@@ -237,7 +241,8 @@ impl Session {
             let kept = open_flags & OpenOut::KEEP_CACHE != 0;
             self.stores.open(node, kept);
         }
-        // The next server has it too, should this one be killed: a driver must not take its user for gone.
+        // The next server has it too, should this one be killed: a driver must not take its user
+        // for gone.
         if self.settings.estate.is_some() {
             file.shared();
         }
@@ -269,9 +274,10 @@ impl Session {
 
     /// The number of the backing file by which the kernel is to serve this open.
     ///
-    /// It then writes with the rights of the thread that registered the file: one without CAP_FSETID, so that a write clears set-user-ID for everybody (root's
-    /// writes natively do not: too much is cleared rather than too little), and without
-    /// CAP_SYS_RESOURCE, so that nobody's writes go beyond quotas.
+    /// It then writes with the rights of the thread that registered the file: one without
+    /// CAP_FSETID, so that a write clears set-user-ID for everybody (root's writes natively do not:
+    /// too much is cleared rather than too little), and without CAP_SYS_RESOURCE, so that nobody's
+    /// writes go beyond quotas.
     fn backing(
         &self,
         context: &mut Context<'_>,
@@ -280,11 +286,13 @@ impl Session {
         flags: OpenFlags,
         often_read: bool,
     ) -> Option<i32> {
-        // The kernel opens the backing file with O_APPEND too, and does not take it off when the program does (fcntl(2), F_SETFL).
+        // The kernel opens the backing file with O_APPEND too, and does not take it off when the
+        // program does (fcntl(2), F_SETFL).
         let fd = file.descriptor().filter(|_| !flags.append() && !often_read);
         // SAFETY: the descriptor is the file's, which outlives this call.
         let fd = fd.map(|fd| unsafe { BorrowedFd::borrow_raw(fd) });
-        // None is registered with root's rights; but the open counts, and is served as others of its node that overlap with it.
+        // None is registered with root's rights; but the open counts, and is served as others of
+        // its node that overlap with it.
         let fd = fd.filter(|_| context.identity.lose_special_rights().is_ok());
         let stores = flags.read() && flags.write();
         self.backings.open(node, fd, stores, context.transport)
@@ -433,7 +441,8 @@ impl Session {
         DONE
     }
 
-    /// copy_file_range(2). Where the driver cannot, the kernel reads and writes (EOPNOTSUPP, `fuse_copy_file_range`).
+    /// copy_file_range(2). Where the driver cannot, the kernel reads and writes (EOPNOTSUPP,
+    /// `fuse_copy_file_range`).
     pub(super) fn copy_range(
         &self,
         context: &mut Context<'_>,
@@ -479,8 +488,9 @@ pub fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
     }
 }
 
-/// Whether a READ is of a caller who waits for it himself, who may be interrupted: not a page's, and not one of several at once (libaio, io_uring). Only read(2) past the page
-/// cache names its owner (`fuse_direct_io`, fs/fuse/file.c); without `O_DIRECT` it waits for each.
+/// Whether a READ is of a caller who waits for it himself, who may be interrupted: not a page's,
+/// and not one of several at once (libaio, io_uring). Only read(2) past the page cache names its
+/// owner (`fuse_direct_io`, fs/fuse/file.c); without `O_DIRECT` it waits for each.
 const fn is_awaited(read: &ReadIn) -> bool {
     read.read_flags & ReadIn::LOCK_OWNER != 0 && !OpenFlags(read.flags).direct()
 }

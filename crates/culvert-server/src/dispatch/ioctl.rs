@@ -1,6 +1,8 @@
-//! ioctl(2): what a driver has for its files, and the kernel for directories that are passed through.
+//! ioctl(2): what a driver has for its files, and the kernel for directories that are passed
+//! through.
 //!
-//! FUSE sends "restricted" ones only: the argument is all in the size that the request names. Those that hold pointers or descriptors (FICLONE, FS_IOC_FIEMAP) do not come here.
+//! FUSE sends "restricted" ones only: the argument is all in the size that the request names. Those
+//! that hold pointers or descriptors (FICLONE, FS_IOC_FIEMAP) do not come here.
 
 use super::{Outcome, files::file_in};
 use crate::{
@@ -28,7 +30,8 @@ impl Session {
             return Err(Errno::ENOTTY.into());
         }
         let (take, give) = (data.len(), ioctl.out_size as usize);
-        // What the request names (`_IOC_SIZE`) may be more than the kernel moves: for flags of inodes four bytes of a `long` (`fuse_fileattr_get`, fs/fuse/ioctl.c).
+        // What the request names (`_IOC_SIZE`) may be more than the kernel moves: for flags of
+        // inodes four bytes of a `long` (`fuse_fileattr_get`, fs/fuse/ioctl.c).
         let named = (ioctl.cmd >> 16 & 0x3fff) as usize;
         let argument = out
             .get_mut(..take.max(give).max(named))
@@ -53,7 +56,8 @@ impl Session {
         })
     }
 
-    /// On a directory of the kernel's, opened for this call: the caller has it open already, whatever its mode is by now. The call itself is the caller's.
+    /// On a directory of the kernel's, opened for this call: the caller has it open already,
+    /// whatever its mode is by now. The call itself is the caller's.
     fn ioctl_of_directory(
         &self,
         context: &mut Context<'_>,

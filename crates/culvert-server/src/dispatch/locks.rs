@@ -19,7 +19,8 @@ const F_WRLCK: u32 = 1;
 const F_UNLCK: u32 = 2;
 
 impl Session {
-    /// The lock that `asked` is about, and the file by which it is asked for. Its own rights are the server's from here on: the kernel has checked that the open allows it.
+    /// The lock that `asked` is about, and the file by which it is asked for. Its own rights are
+    /// the server's from here on: the kernel has checked that the open allows it.
     fn asked(
         &self,
         context: &mut Context<'_>,
@@ -129,7 +130,8 @@ impl Session {
         DONE
     }
 
-    /// close(2) has returned before the kernel told of it, and who was told may have the request still in hand: what is closed holds nothing.
+    /// close(2) has returned before the kernel told of it, and who was told may have the request
+    /// still in hand: what is closed holds nothing.
     fn settle(&self, context: &Context<'_>) -> bool {
         self.interrupts.settle(context.hand, RELEASING);
         true
@@ -167,7 +169,8 @@ impl Session {
             end: i64::MAX as u64,
             pid: 0,
         };
-        // ENOSYS: it keeps none of this kind. Nobody hears of other errors: close(2) does not fail for locks.
+        // ENOSYS: it keeps none of this kind. Nobody hears of other errors: close(2) does not fail
+        // for locks.
         let _ = set_by_driver(&file, &Asked { holder, fh, lock }, Wait::Never);
     }
 }

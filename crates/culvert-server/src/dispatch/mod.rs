@@ -220,8 +220,9 @@ impl Session {
         self.filesystem.forget(node, count);
     }
 
-    /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity, which is the caller's by now; its umask becomes the
-    /// thread's here, where there is one: where something with a mode is made.
+    /// On whose behalf. Drivers that act by the kernel's calls are judged by the thread's identity,
+    /// which is the caller's by now; its umask becomes the thread's here, where there is one: where
+    /// something with a mode is made.
     fn caller<'c>(
         &self,
         context: &'c mut Context<'_>,
@@ -308,7 +309,8 @@ const fn needs_all_rights(operation: &Operation<'_>) -> bool {
     }
 }
 
-/// `ENAMETOOLONG`: drivers get names of up to 255 bytes (`NAME_MAX`); the kernel sends up to 1024 (`FUSE_NAME_MAX`, fs/fuse/fuse_i.h).
+/// `ENAMETOOLONG`: drivers get names of up to 255 bytes (`NAME_MAX`); the kernel sends up to 1024
+/// (`FUSE_NAME_MAX`, fs/fuse/fuse_i.h).
 fn check_names(operation: &Operation<'_>) -> Result<()> {
     const NAME_MAX: usize = 255;
     let names = match operation {

@@ -88,7 +88,8 @@ impl Session {
             caller.rights = Some(Rights::of_user(caller.uid));
         }
         match self.filesystem.set_attributes(&caller, node, changes) {
-            // The kernel has allowed it, and may only have meant that a write takes set-user-ID (`file_modified`).
+            // The kernel has allowed it, and may only have meant that a write takes set-user-ID
+            // (`file_modified`).
             Err(error) if changes.is_empty() && error.errno() == Errno::EPERM => {
                 self.attributes(node, None)
             }
@@ -143,7 +144,8 @@ impl Session {
         DONE
     }
 
-    /// `EROFS` where nothing may change. The kernel refuses most itself, on a mount that is read-only.
+    /// `EROFS` where nothing may change. The kernel refuses most itself, on a mount that is
+    /// read-only.
     pub(super) fn check_writable(&self) -> Result<()> {
         match self.settings.read_only || self.filesystem.capabilities().read_only {
             true => Err(Errno::EROFS.into()),

@@ -1,7 +1,8 @@
 //! poll(2): whether an open file is ready, and that it has become so.
 //!
-//! The kernel asks each time that somebody looks. When somebody waits it gives a number of the open file (`kh`), and a notification with that number makes
-//! who waits ask again (`fuse_file_poll`, fs/fuse/file.c).
+//! The kernel asks each time that somebody looks. When somebody waits it gives a number of the open
+//! file (`kh`), and a notification with that number makes who waits ask again (`fuse_file_poll`,
+//! fs/fuse/file.c).
 
 use super::Outcome;
 use crate::{notices::Notices, session::Session};
@@ -32,7 +33,8 @@ impl Wake for Waiters {
 }
 
 impl Session {
-    /// - `ENOSYS`: every file is ready always; the kernel does not ask again, for any file of the mount.
+    /// - `ENOSYS`: every file is ready always; the kernel does not ask again, for any file of the
+    ///   mount.
     pub(super) fn poll(&self, node: Node, poll: &PollIn) -> Outcome<'static> {
         let notices = self.notices.as_ref().filter(|_| self.polls);
         let notices = notices.ok_or(Errno::ENOSYS)?;
@@ -47,7 +49,8 @@ impl Session {
                 number: poll.kh,
             }))
         });
-        // Of one file ENOSYS is an error like others (`File::poll`): to the kernel it would be that of all, for ever.
+        // Of one file ENOSYS is an error like others (`File::poll`): to the kernel it would be that
+        // of all, for ever.
         let ready = open.file.poll(waker.as_ref());
         let ready = ready.map_err(|error| match error.errno() {
             Errno::ENOSYS => Errno::EIO.into(),

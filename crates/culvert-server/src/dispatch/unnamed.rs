@@ -1,6 +1,7 @@
-//! Callers that the kernel does not name: where mounts may be idmapped (`FUSE_ALLOW_IDMAP`), only requests that make something say whose it is to be, by ids as this
-//! file system has them; all others come with `FUSE_INVALID_UIDGID` (`fuse_get_req`, fs/fuse/dev.c). The kernel has judged them by then, with the ids that the
-//! mount gives the caller, as nobody else could.
+//! Callers that the kernel does not name: where mounts may be idmapped (`FUSE_ALLOW_IDMAP`), only
+//! requests that make something say whose it is to be, by ids as this file system has them; all
+//! others come with `FUSE_INVALID_UIDGID` (`fuse_get_req`, fs/fuse/dev.c). The kernel has judged
+//! them by then, with the ids that the mount gives the caller, as nobody else could.
 
 use crate::{
     groups,
@@ -43,9 +44,9 @@ impl Session {
     }
 
     /// The thread changes bytes of `node`, a file that is open, for the caller: with nobody's right
-    /// to leave set-user-ID and set-group-ID on it. So the kernel has asked for WRITE, where it looks
-    /// whether the caller has that right (CAP_FSETID). Of FALLOCATE and COPY_FILE_RANGE it says
-    /// nothing (`fuse_file_fallocate`, fs/fuse/file.c): these take both off for root, too.
+    /// to leave set-user-ID and set-group-ID on it. So the kernel has asked for WRITE, where it
+    /// looks whether the caller has that right (CAP_FSETID). Of FALLOCATE and COPY_FILE_RANGE it
+    /// says nothing (`fuse_file_fallocate`, fs/fuse/file.c): these take both off for root, too.
     pub(super) fn act_for_writer(
         &self,
         context: &mut Context<'_>,
@@ -70,8 +71,8 @@ impl Session {
         }
     }
 
-    /// `changes` of `node`, of which the kernel has said that they take set-user-ID off (`killed`), made
-    /// so that they do: by who is root here they would not.
+    /// `changes` of `node`, of which the kernel has said that they take set-user-ID off (`killed`),
+    /// made so that they do: by who is root here they would not.
     pub(super) fn taking_set_id(
         &self,
         context: &mut Context<'_>,
@@ -102,7 +103,8 @@ impl Session {
     /// `changes` of `node`, with set-user-ID and set-group-ID taken off.
     fn without_set_id(&self, node: Node, changes: SetAttributes) -> Result<SetAttributes> {
         let now = self.filesystem.attributes(node)?.permissions;
-        // `setattr_should_drop_suidgid`, fs/attr.c: without the right to execute, set-group-ID means something else.
+        // `setattr_should_drop_suidgid`, fs/attr.c: without the right to execute, set-group-ID
+        // means something else.
         let gone = match now & 0o010 {
             0 => 0o4000,
             _ => 0o6000,
@@ -113,8 +115,9 @@ impl Session {
         })
     }
 
-    /// Without `FUSE_HANDLE_KILLPRIV_V2` the kernel takes set-user-ID and set-group-ID off by a change of mode, in the name of whoever wrote: one that only
-    /// their owner may make. It has seen to it that others do not ask for more.
+    /// Without `FUSE_HANDLE_KILLPRIV_V2` the kernel takes set-user-ID and set-group-ID off by a
+    /// change of mode, in the name of whoever wrote: one that only their owner may make. It has
+    /// seen to it that others do not ask for more.
     pub(super) fn act_for_taker(
         &self,
         context: &mut Context<'_>,

@@ -1,9 +1,13 @@
-//! What a mount owes whose kernel writes pages back when it likes (`FUSE_WRITEBACK_CACHE`, `--with writeback-cache`).
+//! What a mount owes whose kernel writes pages back when it likes (`FUSE_WRITEBACK_CACHE`, `--with
+//! writeback-cache`).
 //!
-//! - *Size and times of modification are the kernel's*: it believes no answer about them (`fuse_get_cache_mask`, fs/fuse/inode.c), and sends times by SETATTR. So where a
-//!   write goes is said by the kernel alone, also with `O_APPEND`, and where there are holes only it could know: LSEEK is not answered.
-//! - *A page that is written in part is read first*, by the open file that writes: so what is opened for writing is opened for both. Where the driver refuses that, or
-//!   the file may only be appended to, the open is not cached (`FOPEN_DIRECT_IO`).
+//! - *Size and times of modification are the kernel's*: it believes no answer about them
+//!   (`fuse_get_cache_mask`, fs/fuse/inode.c), and sends times by SETATTR. So where a write goes is
+//!   said by the kernel alone, also with `O_APPEND`, and where there are holes only it could know:
+//!   LSEEK is not answered.
+//! - *A page that is written in part is read first*, by the open file that writes: so what is
+//!   opened for writing is opened for both. Where the driver refuses that, or the file may only be
+//!   appended to, the open is not cached (`FOPEN_DIRECT_IO`).
 //! - Pages come by any open file that may write, with nobody's rights: by the server's.
 
 use super::files::APPEND;
@@ -72,7 +76,8 @@ impl Session {
                 }
                 self.act_for(context, header)?;
             }
-            // Or one that may only be appended to (ioctl_iflags(2), FS_APPEND_FL), or what may not be opened so.
+            // Or one that may only be appended to (ioctl_iflags(2), FS_APPEND_FL), or what may not
+            // be opened so.
         }
         let caller = self.caller(context, header, None)?;
         let opened = self.filesystem.open(&caller, node, flags)?;
@@ -80,10 +85,11 @@ impl Session {
     }
 
     /// Makes the changes that SETATTR asks for, where the driver acts by the kernel's calls, which
-    /// judge. Modification times come with a truncation and with `utimes(path, NULL)` as well, and are
-    /// no present moment then: who may write a file may do both, and may not say what times it has.
-    /// So these are changed as the caller would, and the kernel's times are told by the server's own
-    /// right; it has seen to it that nobody says others (`setattr_prepare`, fs/attr.c).
+    /// judge. Modification times come with a truncation and with `utimes(path, NULL)` as well, and
+    /// are no present moment then: who may write a file may do both, and may not say what times it
+    /// has. So these are changed as the caller would, and the kernel's times are told by the
+    /// server's own right; it has seen to it that nobody says others (`setattr_prepare`,
+    /// fs/attr.c).
     pub(super) fn change_written_back(
         &self,
         context: &mut Context<'_>,
@@ -95,7 +101,8 @@ impl Session {
         if self.tells_times(asked) {
             context.identity.server()?;
             return match self.change(context, header, node, asked, &changes) {
-                // Nobody sets the times of what may only be appended to: it has those of its writes.
+                // Nobody sets the times of what may only be appended to: it has those of its
+                // writes.
                 Err(error) if error.errno() == Errno::EPERM => self.attributes(node, None),
                 answer => answer,
             };
@@ -125,14 +132,16 @@ impl Session {
             .unwrap_or(found))
     }
 
-    /// Whether the kernel says when it wrote last. It does so for whoever closes the file, be it the owner or not: by the server's own right.
+    /// Whether the kernel says when it wrote last. It does so for whoever closes the file, be it
+    /// the owner or not: by the server's own right.
     const fn tells_times(&self, asked: &SetattrIn) -> bool {
         const TIMES: u32 = SetattrIn::MTIME | SetattrIn::CTIME | SetattrIn::FH;
         asked.valid & SetattrIn::CTIME != 0 && asked.valid & !TIMES == 0
     }
 
-    /// Whether a write goes to the end as the driver knows it: the kernel's size may be old, where others write too. (So RWF_NOAPPEND, which the request does
-    /// not show, is not honoured.) Pages that the kernel writes back have their place, whatever the open's flags.
+    /// Whether a write goes to the end as the driver knows it: the kernel's size may be old, where
+    /// others write too. (So RWF_NOAPPEND, which the request does not show, is not honoured.) Pages
+    /// that the kernel writes back have their place, whatever the open's flags.
     pub(super) const fn appends(&self, write: &WriteIn) -> bool {
         write.flags & APPEND != 0 && write.write_flags & WriteIn::CACHE == 0 && !self.writes_back()
     }

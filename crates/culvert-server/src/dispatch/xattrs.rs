@@ -71,7 +71,8 @@ impl Session {
     ) -> Outcome<'o> {
         self.check_xattrs()?;
         let mut names = self.filesystem.list_xattr(node)?;
-        // The server may see them (CAP_SYS_ADMIN stays with it), the caller may not (`simple_xattr_list`, fs/xattr.c).
+        // The server may see them (CAP_SYS_ADMIN stays with it), the caller may not
+        // (`simple_xattr_list`, fs/xattr.c).
         if uid != 0 {
             let shown = |name: &&[u8]| !name.starts_with(b"trusted.");
             names = names

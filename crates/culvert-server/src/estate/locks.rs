@@ -47,7 +47,8 @@ pub struct Holding {
 #[derive(Debug)]
 pub struct Holdings {
     records: &'static [Record],
-    /// All records from here on are free and were never used: to read them would make their memory real.
+    /// All records from here on are free and were never used: to read them would make their memory
+    /// real.
     end: &'static AtomicUsize,
 }
 

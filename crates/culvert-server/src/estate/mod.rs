@@ -1,10 +1,12 @@
 //! What a server leaves to the next one: memory that it shares with the keeper, which outlives it.
 //!
-//! Keeper and server are two processes with one table of descriptors and this memory. Whatever moment the server dies at, its descriptors stay open, and
-//! here stands what each of them is: connection, nodes with the kernel's lookup counts, open files with their backing numbers, and the requests in hand.
+//! Keeper and server are two processes with one table of descriptors and this memory. Whatever
+//! moment the server dies at, its descriptors stay open, and here stands what each of them is:
+//! connection, nodes with the kernel's lookup counts, open files with their backing numbers, and
+//! the requests in hand.
 //!
-//! A record is valid when its commit word (the field named in each) is set; that is stored last and cleared first. Only program order counts: the reader
-//! begins when the writer is dead.
+//! A record is valid when its commit word (the field named in each) is set; that is stored last and
+//! cleared first. Only program order counts: the reader begins when the writer is dead.
 
 mod locks;
 mod nodes;
@@ -65,10 +67,12 @@ pub struct Estate {
     locks: locks::Holdings,
 }
 
-/// `count` records of zeroes, shared with the children of this process; memory is used where something is written.
+/// `count` records of zeroes, shared with the children of this process; memory is used where
+/// something is written.
 fn shared<T>(count: usize) -> io::Result<&'static [T]> {
     let length = count.max(1) * size_of::<T>();
-    // SAFETY: a new mapping, never unmapped. Its bytes are zero, which all records (of atomics) may be.
+    // SAFETY: a new mapping, never unmapped. Its bytes are zero, which all records (of atomics) may
+    // be.
     unsafe {
         let place = mmap_anonymous(
             std::ptr::null_mut(),
@@ -99,7 +103,8 @@ impl Estate {
         })))
     }
 
-    /// The connection's channels, which from here on belong to all servers, and are closed with the last process.
+    /// The connection's channels, which from here on belong to all servers, and are closed with the
+    /// last process.
     pub fn set_channels(&self, channels: Vec<OwnedFd>) {
         let head = self.head;
         let count = channels.len().min(CHANNELS);
@@ -109,7 +114,8 @@ impl Estate {
         head.channels.store(count as u32, Release);
     }
 
-    /// One channel more, which from here on belongs to all servers, too. To be called by one thread only.
+    /// One channel more, which from here on belongs to all servers, too. To be called by one thread
+    /// only.
     ///
     /// # Errors
     /// There are as many as may be, or no descriptor is left.
@@ -151,7 +157,8 @@ impl Estate {
         numbers.map(|number| number.load(Relaxed))
     }
 
-    /// The channels, if there are any yet. None is closed when it is dropped: that would take it from all servers that may come.
+    /// The channels, if there are any yet. None is closed when it is dropped: that would take it
+    /// from all servers that may come.
     pub fn channels(&self) -> impl Iterator<Item = DeviceFuse> {
         self.numbers().map(Self::channel)
     }
@@ -271,7 +278,8 @@ impl Estate {
         &self.nodes
     }
 
-    /// Closes what a dead server has left open and nobody knows: all descriptors but those in `own` and those that stand here. The server must be dead.
+    /// Closes what a dead server has left open and nobody knows: all descriptors but those in `own`
+    /// and those that stand here. The server must be dead.
     pub fn sweep(&self, own: &HashSet<i32>) {
         self.drop_unanswered_opens();
         let mut known = own.clone();
@@ -301,7 +309,8 @@ impl Estate {
 
 /// Which file of the kernel's is open in `file`: `st_dev` and `st_ino`. None: it is not open.
 ///
-/// A server that did not die by a signal may have closed what it wrote down, and the number may be another file's by now.
+/// A server that did not die by a signal may have closed what it wrote down, and the number may be
+/// another file's by now.
 pub fn identity(file: BorrowedFd<'_>) -> Option<[u64; 2]> {
     let status = rustix::fs::fstat(file).ok()?;
     Some([status.st_dev, status.st_ino])

@@ -1,4 +1,5 @@
-//! Which descriptors are which nodes, with the kernel's lookup counts, and which nodes have none for the time being. Commit word of both: `node`.
+//! Which descriptors are which nodes, with the kernel's lookup counts, and which nodes have none
+//! for the time being. Commit word of both: `node`.
 
 use super::shared;
 use culvert_drivers::{NodeBook, Traces};
@@ -36,12 +37,14 @@ struct Away {
 #[derive(Debug)]
 pub struct Nodes {
     records: &'static [Record],
-    /// One more than the largest descriptor that was noted: to read on would make the rest of the memory real.
+    /// One more than the largest descriptor that was noted: to read on would make the rest of the
+    /// memory real.
     end: &'static AtomicU64,
     away: &'static [Away],
     /// As `end`, of `away`.
     away_end: &'static AtomicU64,
-    /// Places of `away` before its end that are free; none: not looked for yet. This server's own memory.
+    /// Places of `away` before its end that are free; none: not looked for yet. This server's own
+    /// memory.
     free: Mutex<Option<Vec<u32>>>,
 }
 

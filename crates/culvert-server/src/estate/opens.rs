@@ -85,7 +85,8 @@ impl Opens {
 
     /// `number` is `open`.
     pub fn set(&self, number: u64, open: &Open) {
-        // As many are open as there are descriptors, or one more is: it will be lost with the server.
+        // As many are open as there are descriptors, or one more is: it will be lost with the
+        // server.
         if let Some(record) = self.record(number) {
             self.last.fetch_max(place(number), Relaxed);
             record.number.store(number, Relaxed);

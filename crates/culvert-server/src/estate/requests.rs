@@ -10,9 +10,11 @@ use std::{
     },
 };
 
-/// Places: more than threads, so that those of requests that wait for being done again stay while others are answered.
+/// Places: more than threads, so that those of requests that wait for being done again stay while
+/// others are answered.
 const PLACES: usize = 256;
-/// The longest answer that is kept, bytes: that of CREATE is 160. Longer ones are of requests that change nothing.
+/// The longest answer that is kept, bytes: that of CREATE is 160. Longer ones are of requests that
+/// change nothing.
 const ANSWER: usize = 256;
 
 const IDLE: u32 = 0;
@@ -43,7 +45,8 @@ pub struct Requests {
     answered: &'static AtomicU64,
 }
 
-/// What was so before a change was begun, by which can be told afterwards whether it was done. What each kind means is written where it is judged.
+/// What was so before a change was begun, by which can be told afterwards whether it was done. What
+/// each kind means is written where it is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// What the others are; not 0.
@@ -97,12 +100,14 @@ impl Requests {
         })
     }
 
-    /// Places for `count` more threads of server `server`: idle ones, else those whose requests have waited the longest (the kernel does not send an answered
-    /// one again, whose server died before it could say that it had answered).
+    /// Places for `count` more threads of server `server`: idle ones, else those whose requests
+    /// have waited the longest (the kernel does not send an answered one again, whose server died
+    /// before it could say that it had answered).
     pub fn places(&self, count: usize, server: u32) -> Vec<Place> {
         let others = |record: &&Record| record.server.load(Relaxed) != server;
         let mut records: Vec<&'static Record> = self.records.iter().filter(others).collect();
-        // Each is asked once: others change them meanwhile, and an order that changes would be a panic.
+        // Each is asked once: others change them meanwhile, and an order that changes would be a
+        // panic.
         records.sort_by_cached_key(|record| match record.stage.load(Acquire) {
             IDLE => 0,
             _ => record.server.load(Relaxed) + 1,
@@ -116,7 +121,8 @@ impl Requests {
         places.map(|record| Place(record, self.answered)).collect()
     }
 
-    /// What became of request `unique`, which has come again; its record is taken, and `own` continues it.
+    /// What became of request `unique`, which has come again; its record is taken, and `own`
+    /// continues it.
     pub fn past(&self, unique: u64, own: Place) -> Option<Past> {
         let unique = unique & !UNIQUE_RESEND;
         let record = self.records.iter().find(|record| {
@@ -258,7 +264,8 @@ mod tests {
             })
         ));
         assert!(matches!(past(14, second[2]), Some(Past::Answered(bytes)) if bytes == b"answer"));
-        // The second server dies, too, before it has answered; after that the fourth is asked by nobody.
+        // The second server dies, too, before it has answered; after that the fourth is asked by
+        // nobody.
         second[2].end();
         let third = requests.places(3, 3);
         assert!(matches!(

@@ -1,16 +1,24 @@
-//! INTERRUPT: who waits for a request has a signal. The thread that carries the request out is told, and what it waits in ends.
+//! INTERRUPT: who waits for a request has a signal. The thread that carries the request out is
+//! told, and what it waits in ends.
 //!
-//! A driver hears of it in two ways: it asks ([`interrupted`], `Sink::interrupted`), and system calls in which it waits end with `EINTR`, because the thread gets a
-//! signal, [`signal`], which does nothing else. A signal that comes just before the wait is lost on it, so it is sent again until the request is done.
+//! A driver hears of it in two ways: it asks ([`interrupted`], `Sink::interrupted`), and system
+//! calls in which it waits end with `EINTR`, because the thread gets a signal, [`signal`], which
+//! does nothing else. A signal that comes just before the wait is lost on it, so it is sent again
+//! until the request is done.
 //!
-//! INTERRUPT may come before its request is taken, by another thread, or by another way (requests of a ring are interrupted by /dev/fuse). The kernel would say
-//! it again if it were told `EAGAIN` by the very channel that the request went to, which may not even have read it yet: so it is kept here instead.
+//! INTERRUPT may come before its request is taken, by another thread, or by another way (requests
+//! of a ring are interrupted by /dev/fuse). The kernel would say it again if it were told `EAGAIN`
+//! by the very channel that the request went to, which may not even have read it yet: so it is kept
+//! here instead.
 //!
-//! Of a request that goes by a ring the kernel says nothing when the signal comes before the request was copied to the server (`fuse_uring_prepare_send` does not look at
-//! `FR_INTERRUPTED` as `fuse_dev_do_read` does, Linux 6.18), be it for microseconds or because all entries were in use. But the signal then still waits for its thread, which
-//! cannot take it before the answer: so for what takes long it is looked for once ([`waiting::signalled`]). Of READ only what kills counts, unless it is said that its caller waits for it
-//! ([`Interrupts::is_awaited`]): pages are read ahead on nobody's behalf, which `fuse_dev_do_read` interrupts never, though the one who waits for them is named, and waits with
-//! all other signals pending.
+//! Of a request that goes by a ring the kernel says nothing when the signal comes before the
+//! request was copied to the server (`fuse_uring_prepare_send` does not look at `FR_INTERRUPTED` as
+//! `fuse_dev_do_read` does, Linux 6.18), be it for microseconds or because all entries were in use.
+//! But the signal then still waits for its thread, which cannot take it before the answer: so for
+//! what takes long it is looked for once ([`waiting::signalled`]). Of READ only what kills counts,
+//! unless it is said that its caller waits for it ([`Interrupts::is_awaited`]): pages are read
+//! ahead on nobody's behalf, which `fuse_dev_do_read` interrupts never, though the one who waits
+//! for them is named, and waits with all other signals pending.
 
 mod signal;
 mod waiting;
@@ -32,7 +40,8 @@ use waiting::{is_asleep, signalled};
 
 /// How often it is sent again.
 const AGAIN: Duration = Duration::from_millis(10);
-/// So many interrupts are kept for requests that have not been taken yet. Those of requests that were answered meanwhile are among them, and go with time.
+/// So many interrupts are kept for requests that have not been taken yet. Those of requests that
+/// were answered meanwhile are among them, and go with time.
 const EARLY: usize = 64;
 /// A request of a ring that takes longer than one to two of these is looked at.
 const LOOK: Duration = Duration::from_millis(10);
@@ -43,14 +52,16 @@ const LONG: Duration = Duration::from_millis(500);
 /// The opcodes of requests by which locks go: RELEASE, FLUSH.
 pub const RELEASING: &[u32] = &[18, 25];
 
-/// `FUSE_FORGET`, `FUSE_RELEASE`, `FUSE_RELEASEDIR`, `FUSE_DESTROY`, `FUSE_BATCH_FORGET`: nobody waits for them.
+/// `FUSE_FORGET`, `FUSE_RELEASE`, `FUSE_RELEASEDIR`, `FUSE_DESTROY`, `FUSE_BATCH_FORGET`: nobody
+/// waits for them.
 const UNAWAITED: [u32; 5] = [2, 18, 29, 38, 42];
 
 thread_local! {
     static HAND: RefCell<Option<Arc<Hand>>> = const { RefCell::new(None) };
 }
 
-/// Whether the request that this thread carries out has been interrupted: for drivers that wait by themselves.
+/// Whether the request that this thread carries out has been interrupted: for drivers that wait by
+/// themselves.
 pub fn interrupted() -> bool {
     HAND.with_borrow(|hand| hand.as_ref().is_some_and(|hand| hand.interrupted()))
 }
@@ -65,7 +76,8 @@ pub struct Hand {
     interrupted: AtomicU64,
     /// The thread that waits for the request, by its number; 0: not known.
     caller: AtomicU32,
-    /// The request that was in hand when [`Interrupts::look`] came by, and the one whose caller it has looked at.
+    /// The request that was in hand when [`Interrupts::look`] came by, and the one whose caller it
+    /// has looked at.
     seen: AtomicU64,
     looked: AtomicU64,
     /// The READ whose caller waits for it.
@@ -92,7 +104,8 @@ impl Hand {
     /// Sends the signal, if the request in hand is interrupted; whether it is.
     fn signal(&self) -> bool {
         let _sending = lock(&self.sending);
-        // In this order: a request that is ended in between is ended by who sees the other, see `Interrupts::end`.
+        // In this order: a request that is ended in between is ended by who sees the other, see
+        // `Interrupts::end`.
         let interrupted = self.interrupted.load(SeqCst);
         let is_in_hand = interrupted != 0 && self.unique.load(SeqCst) == interrupted;
         if is_in_hand {
@@ -179,7 +192,8 @@ impl Interrupts {
     pub fn begin(&self, hand: &Hand, unique: u64, opcode: u32, caller: u32) {
         hand.opcode.store(opcode, Relaxed);
         hand.caller.store(caller, Relaxed);
-        // An interrupt is kept, then looked for in the hands; here a request is in hand, then looked for among those that are kept: one of both finds the other.
+        // An interrupt is kept, then looked for in the hands; here a request is in hand, then
+        // looked for among those that are kept: one of both finds the other.
         hand.unique.store(unique, SeqCst);
         if self.any_early.load(SeqCst) && self.early.iter().any(|one| one.load(SeqCst) == unique) {
             hand.interrupted.store(unique, SeqCst);
@@ -198,7 +212,8 @@ impl Interrupts {
         }
         let unique = hand.unique.load(SeqCst);
         hand.awaited.store(unique, SeqCst);
-        // Who has looked before that was said looks again; in this order one of both sees what the other has stored.
+        // Who has looked before that was said looks again; in this order one of both sees what the
+        // other has stored.
         if hand.looked.load(SeqCst) == unique {
             hand.looked.store(0, SeqCst);
             if self.rests.swap(false, SeqCst) {
@@ -207,7 +222,8 @@ impl Interrupts {
         }
     }
 
-    /// Looks at the callers of requests that take long, at each once; whether there is more to look at.
+    /// Looks at the callers of requests that take long, at each once; whether there is more to look
+    /// at.
     fn look(&self) -> bool {
         let hands = lock(&self.hands).clone();
         let mut more = false;
@@ -232,7 +248,8 @@ impl Interrupts {
         more
     }
 
-    /// Another thread carries out what `hand` has in hand, and will [`Self::begin`] it. An interrupt that was for `hand` is kept for that one.
+    /// Another thread carries out what `hand` has in hand, and will [`Self::begin`] it. An
+    /// interrupt that was for `hand` is kept for that one.
     pub fn hand_over(&self, hand: &Hand) {
         let unique = hand.unique.swap(0, SeqCst);
         if unique != 0 && hand.interrupted.load(SeqCst) == unique {
@@ -241,7 +258,8 @@ impl Interrupts {
         }
     }
 
-    /// Returns when what others than `own` had taken before, and is one of `operations`, is done: a thread that is awake may have taken one that is not in its hand yet.
+    /// Returns when what others than `own` had taken before, and is one of `operations`, is done: a
+    /// thread that is awake may have taken one that is not in its hand yet.
     pub fn settle(&self, own: &Hand, operations: &[u32]) {
         let hands = lock(&self.hands).clone();
         for hand in hands.iter().filter(|hand| hand.thread != own.thread) {
@@ -264,7 +282,8 @@ impl Interrupts {
     pub fn end(&self, hand: &Hand) {
         let unique = hand.unique.swap(0, SeqCst);
         if hand.interrupted.load(SeqCst) == unique {
-            // A signal that is being sent is waited for, and taken at the end of a system call: the next request must not meet it.
+            // A signal that is being sent is waited for, and taken at the end of a system call: the
+            // next request must not meet it.
             drop(lock(&hand.sending));
             let _ = rustix::process::getppid();
         }
@@ -291,7 +310,8 @@ impl Interrupts {
         found.is_some()
     }
 
-    /// The connection has ended. What is still being done for somebody who waited for it is interrupted; the operations that are.
+    /// The connection has ended. What is still being done for somebody who waited for it is
+    /// interrupted; the operations that are.
     pub fn abandon(&self) -> Vec<&'static str> {
         let hands = lock(&self.hands);
         let awaited = hands.iter().filter_map(|hand| {
@@ -339,7 +359,8 @@ impl Interrupts {
         }
     }
 
-    /// [`Interrupts::look`]; false: there is nothing to look at until a request begins, which tells.
+    /// [`Interrupts::look`]; false: there is nothing to look at until a request begins, which
+    /// tells.
     fn look_or_rest(&self) -> bool {
         if self.look() {
             return true;

@@ -33,7 +33,8 @@ pub fn handle() {
         restore as *const () as u64,
         0,
     ];
-    // SAFETY: `struct sigaction` of the kernel (handler, flags, restorer, mask), which outlives the call; the handler does nothing.
+    // SAFETY: `struct sigaction` of the kernel (handler, flags, restorer, mask), which outlives the
+    // call; the handler does nothing.
     let done = unsafe {
         let arguments = [SIGNAL, action.as_ptr() as usize, 0, size_of::<u64>()];
         syscall::call(nr::RT_SIGACTION, arguments)

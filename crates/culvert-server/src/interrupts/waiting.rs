@@ -5,8 +5,10 @@ use std::fs;
 /// `SIGKILL`, as a set.
 pub const KILL: u64 = 1 << 8;
 
-/// Whether a signal of the set `counted` waits for the thread with this `status` (proc(5)) that ends what it waits in. Signals for a whole process go to its first thread where that takes
-/// them (`complete_signal`, kernel/signal.c), so of others only those count that were sent to the thread itself.
+/// Whether a signal of the set `counted` waits for the thread with this `status` (proc(5)) that
+/// ends what it waits in. Signals for a whole process go to its first thread where that takes them
+/// (`complete_signal`, kernel/signal.c), so of others only those count that were sent to the thread
+/// itself.
 pub fn signalled(status: &str, counted: u64) -> bool {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -1,7 +1,8 @@
 //! Locks as the kernel keeps them: on an open file description of one holder's own.
 //!
-//! A server is one process to the kernel, so the locks of its callers cannot be a process's (`F_SETLK`); those of descriptions (`F_OFD_SETLK`, fcntl(2)) exclude each other,
-//! and everybody else's, whoever opened the descriptions.
+//! A server is one process to the kernel, so the locks of its callers cannot be a process's
+//! (`F_SETLK`); those of descriptions (`F_OFD_SETLK`, fcntl(2)) exclude each other, and everybody
+//! else's, whoever opened the descriptions.
 
 use crate::estate::identity;
 use culvert::{Errno, Error, Lock, LockKind, Result};
@@ -82,7 +83,8 @@ pub struct Description {
 }
 
 impl Description {
-    /// The file that is open in `file`, opened anew: for reading alone if that is, else for both if the server may. To be called with the server's own rights.
+    /// The file that is open in `file`, opened anew: for reading alone if that is, else for both if
+    /// the server may. To be called with the server's own rights.
     pub fn of(file: BorrowedFd<'_>) -> Result<Self> {
         let reads = access_mode(file)? == O_RDONLY;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -101,7 +103,8 @@ impl Description {
         })
     }
 
-    /// One that an earlier server has left, descriptor `number` of the file `identity`; `EBADF`: it is not that any more.
+    /// One that an earlier server has left, descriptor `number` of the file `identity`; `EBADF`: it
+    /// is not that any more.
     ///
     /// # Safety
     /// Nobody else has the descriptor, if it is that of this file.

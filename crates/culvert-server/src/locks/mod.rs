@@ -1,10 +1,15 @@
-//! Locks of the mount's users that others see too: on the files behind the mount, by a description for each holder.
+//! Locks of the mount's users that others see too: on the files behind the mount, by a description
+//! for each holder.
 //!
-//! The kernel asks for them where `posix-locks` and `flock-locks` were agreed on. Who excludes whom is then decided by the kernel where the files are, for users of
-//! the mount and everybody else in one place. Here stands who the holders are: a process or a description, by the number that FUSE gives them (`lk_owner`). Record locks of a
-//! process go when it closes any descriptor of the file (FLUSH, which is why no open is `FOPEN_NOFLUSH` then), those of a description with the open file itself.
+//! The kernel asks for them where `posix-locks` and `flock-locks` were agreed on. Who excludes whom
+//! is then decided by the kernel where the files are, for users of the mount and everybody else in
+//! one place. Here stands who the holders are: a process or a description, by the number that FUSE
+//! gives them (`lk_owner`). Record locks of a process go when it closes any descriptor of the file
+//! (FLUSH, which is why no open is `FOPEN_NOFLUSH` then), those of a description with the open file
+//! itself.
 //!
-//! A wait takes a thread of its own ([`waiting`]), since those that wait must not keep away who is to release the lock.
+//! A wait takes a thread of its own ([`waiting`]), since those that wait must not keep away who is
+//! to release the lock.
 
 mod description;
 #[cfg(test)]
@@ -194,7 +199,8 @@ impl Locks {
         }
     }
 
-    /// Sets or releases without waiting, by the open file `file`; false: somebody else's lock is in the way. With the server's own rights.
+    /// Sets or releases without waiting, by the open file `file`; false: somebody else's lock is in
+    /// the way. With the server's own rights.
     pub fn set(&self, asked: &Asked, file: BorrowedFd<'_>) -> Result<bool> {
         let releases = asked.lock.kind == LockKind::Unlock;
         let Some(description) = self.description(asked, (!releases).then_some(file))? else {
@@ -206,7 +212,8 @@ impl Locks {
         }
     }
 
-    /// The lock that is in the way of `asked`, and its process, as far as that is known: 0 for a description's of somebody who does not use the mount.
+    /// The lock that is in the way of `asked`, and its process, as far as that is known: 0 for a
+    /// description's of somebody who does not use the mount.
     pub fn conflict(&self, asked: &Asked, file: BorrowedFd<'_>) -> Result<Option<Lock>> {
         let own = lock(&self.holders)
             .get(&asked.holder)
@@ -219,7 +226,8 @@ impl Locks {
         Ok(found.map(|(found, _)| found))
     }
 
-    /// What is in the way of `wanted`, which `holder` asks for by `description`, and who holds it if that is a user of the mount.
+    /// What is in the way of `wanted`, which `holder` asks for by `description`, and who holds it
+    /// if that is a user of the mount.
     fn blocker(
         &self,
         holder: Holder,
@@ -278,7 +286,8 @@ impl Locks {
     }
 }
 
-/// A description of `file` in the place of `old`, which cannot have exclusive locks: so all that it has are shared, and nobody can keep the other from having them too.
+/// A description of `file` in the place of `old`, which cannot have exclusive locks: so all that it
+/// has are shared, and nobody can keep the other from having them too.
 fn exchanged(old: &Description, file: BorrowedFd<'_>) -> Result<Description> {
     let new = Description::of(file)?;
     for held in old.held() {

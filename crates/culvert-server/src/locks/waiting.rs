@@ -14,7 +14,8 @@ use std::{
     thread,
 };
 
-/// As many steps as the kernel goes from one who waits to whom he waits for (`MAX_DEADLK_ITERATIONS`, fs/locks.c).
+/// As many steps as the kernel goes from one who waits to whom he waits for
+/// (`MAX_DEADLK_ITERATIONS`, fs/locks.c).
 const STEPS: usize = 10;
 /// `FUSE_SETLKW`.
 const SETLKW: u32 = 33;
@@ -46,7 +47,8 @@ impl Locks {
     /// Waits until `asked` is set, by the open file `file`.
     ///
     /// # Errors
-    /// `EINTR`: `interrupted` said so after a signal; `EDEADLK`: who holds it waits for this holder.
+    /// `EINTR`: `interrupted` said so after a signal; `EDEADLK`: who holds it waits for this
+    /// holder.
     pub fn wait(
         &self,
         asked: &Asked,
@@ -69,7 +71,8 @@ impl Locks {
             let mut holders = lock(&self.holders);
             match holders.get(&asked.holder) {
                 Some(held) if Arc::ptr_eq(&held.description, &description) => return Ok(()),
-                // Another thread of the holder has locked for writing meanwhile, for which a new description was needed.
+                // Another thread of the holder has locked for writing meanwhile, for which a new
+                // description was needed.
                 Some(_) => {}
                 // Another thread has closed the file: what was held then is gone, this came later.
                 None => {
@@ -124,7 +127,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Answers the request with what `wait` says, in a thread of its own; `hand` has no more to do with it.
+    /// Answers the request with what `wait` says, in a thread of its own; `hand` has no more to do
+    /// with it.
     ///
     /// # Errors
     /// `ENOLCK`: there can be no more threads.

@@ -1,4 +1,5 @@
-//! Mounting without privilege, by the set-user-ID program `fusermount3` (package fuse3): it mounts, and sends the descriptor by a socket.
+//! Mounting without privilege, by the set-user-ID program `fusermount3` (package fuse3): it mounts,
+//! and sends the descriptor by a socket.
 
 use super::{
     Failed, Mounting, NO_DEVICE,
@@ -110,8 +111,8 @@ pub fn unmount(place: &Place, lazy: bool) -> Result<(), Failed> {
     }
 }
 
-/// Runs the helper, the first that is there, in the directory of `place`: it looks up the last name alone
-/// (`fuse_mnt_resolve_path`, lib/mount_util.c), and finds its directory by getcwd(3).
+/// Runs the helper, the first that is there, in the directory of `place`: it looks up the last name
+/// alone (`fuse_mnt_resolve_path`, lib/mount_util.c), and finds its directory by getcwd(3).
 fn run(arguments: &[OsString], place: &Place, socket: Option<&str>) -> Result<Output, Failed> {
     for helper in HELPERS {
         let mut command = Command::new(helper);

@@ -70,7 +70,8 @@ impl Failed {
 /// What a user without /dev/fuse can do.
 const NO_DEVICE: &str = "`culvert run -v SOURCE:TARGET -- COMMAND` needs no kernel mount; containers need --device /dev/fuse";
 
-/// Makes the mount; the connection, on which INIT waits, and which mount it is. Root mounts by itself, others by `fusermount3`.
+/// Makes the mount; the connection, on which INIT waits, and which mount it is. Root mounts by
+/// itself, others by `fusermount3`.
 ///
 /// # Errors
 /// [`Failed`] with what to do: no /dev/fuse, no `fusermount3`, no permission.
@@ -81,7 +82,8 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
     }
 }
 
-/// Ends `mount`, wherever it is by now; with `lazy` also while it is in use: it is gone from the tree at once, and ends with its last user.
+/// Ends `mount`, wherever it is by now; with `lazy` also while it is in use: it is gone from the
+/// tree at once, and ends with its last user.
 ///
 /// # Errors
 /// [`Failed`]: it is gone or below another one, in use, somebody else's.

@@ -1,6 +1,6 @@
 //! Where a mount is: a name in a directory that is held by a descriptor, and never a path that is
-//! walked twice. Whoever may rename an ancestor of a mount point may put a link in its place, so that
-//! the path leads to somebody else's mount; a mount point itself nobody can rename or remove.
+//! walked twice. Whoever may rename an ancestor of a mount point may put a link in its place, so
+//! that the path leads to somebody else's mount; a mount point itself nobody can rename or remove.
 
 use super::table;
 use rustix::{
@@ -57,8 +57,8 @@ impl Which {
     }
 }
 
-/// statx(2) that asks for nothing: the kernel then tells device and mount by itself, also of a mount whose
-/// server is gone, or serves others only (`fuse_getattr`, fs/fuse/dir.c).
+/// statx(2) that asks for nothing: the kernel then tells device and mount by itself, also of a
+/// mount whose server is gone, or serves others only (`fuse_getattr`, fs/fuse/dir.c).
 fn ask(at: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> rustix::io::Result<Statx> {
     let flags =
         flags | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
@@ -141,7 +141,8 @@ impl Place {
 /// How often a mount is looked for whose path changes meanwhile.
 const TRIES: u32 = 8;
 
-/// The place that `mount` is at now, and where it is seen; none: it is gone, or another one lies over it.
+/// The place that `mount` is at now, and where it is seen; none: it is gone, or another one lies
+/// over it.
 pub fn place_of(mount: &Which) -> Option<Place> {
     for _ in 0..TRIES {
         let mut lines = table::lines().into_iter();

@@ -1,4 +1,5 @@
-//! A thread's entry of a queue: memory that the kernel puts a request into and takes its reply from, and the command that goes with it.
+//! A thread's entry of a queue: memory that the kernel puts a request into and takes its reply
+//! from, and the command that goes with it.
 
 use super::uring::{Command, Uring};
 use crate::transport::{Channel, DeviceFuse};
@@ -23,7 +24,8 @@ use std::{
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
 
-/// `FUSE_READ`, `FUSE_READDIR`, `FUSE_READDIRPLUS`: their answers are nothing but data, and their requests nothing but structures.
+/// `FUSE_READ`, `FUSE_READDIR`, `FUSE_READDIRPLUS`: their answers are nothing but data, and their
+/// requests nothing but structures.
 const READ: u32 = 15;
 /// `FUSE_OPEN`: of regular files only.
 const OPEN: u32 = 14;
@@ -55,8 +57,9 @@ struct Headers {
     reserved: u64,
 }
 
-/// Memory of one request: [`Headers`] at the beginning of a page, whose end is kept for what lies in front of the payload; the payload; as much again for answers that
-/// are made while the request is still looked at. Pages are used when something is written there.
+/// Memory of one request: [`Headers`] at the beginning of a page, whose end is kept for what lies
+/// in front of the payload; the payload; as much again for answers that are made while the request
+/// is still looked at. Pages are used when something is written there.
 #[derive(Debug)]
 struct Memory {
     place: *mut u8,
@@ -109,7 +112,8 @@ impl Drop for Memory {
     }
 }
 
-/// The entry. One for each thread: a request is given to an entry only while its thread waits for one, never to a thread that is held up by another.
+/// The entry. One for each thread: a request is given to an entry only while its thread waits for
+/// one, never to a thread that is held up by another.
 #[derive(Debug)]
 pub struct Entry {
     /// Dropped before the memory: with it goes what the kernel knows of this.
@@ -143,7 +147,8 @@ impl Taken<'_> {
 }
 
 impl Entry {
-    /// Registers an entry of `payload` bytes with queue `queue` of the connection that `device` is of. That it was refused shows at [`Entry::next`].
+    /// Registers an entry of `payload` bytes with queue `queue` of the connection that `device` is
+    /// of. That it was refused shows at [`Entry::next`].
     ///
     /// # Errors
     /// Of io_uring_setup(2) and mmap(2).
@@ -157,7 +162,8 @@ impl Entry {
             large: Cell::new(false),
             taken: 0,
         };
-        // SAFETY: both lie in the mapping, and are looked at by the kernel alone while the command is under way.
+        // SAFETY: both lie in the mapping, and are looked at by the kernel alone while the command
+        // is under way.
         let buffers = unsafe {
             [
                 IoSlice::new(slice::from_raw_parts(
@@ -171,7 +177,8 @@ impl Entry {
             queue,
             ..Command::default()
         };
-        // SAFETY: the first command. The kernel reads the two addresses at once (`fuse_uring_register`), and that happens here.
+        // SAFETY: the first command. The kernel reads the two addresses at once
+        // (`fuse_uring_register`), and that happens here.
         unsafe {
             let device = entry.device.descriptor();
             entry.uring.command(device, REGISTER, command, &buffers);
@@ -186,14 +193,15 @@ impl Entry {
     /// An entry that is registered is given the next request that comes, not one that waits; but
     /// with the answer to it, it takes those that wait (`fuse_uring_do_register`,
     /// `fuse_uring_commit_fetch`, fs/fuse/dev_uring.c, Linux 6.18). So the kernel is asked for a
-    /// request: nothing of what it has cached of `file`, a regular file. The request goes to the queue
-    /// of the processor that this runs on. Where the kernel does not know the file any more, those
-    /// that wait go on waiting until another request is answered.
+    /// request: nothing of what it has cached of `file`, a regular file. The request goes to the
+    /// queue of the processor that this runs on. Where the kernel does not know the file any more,
+    /// those that wait go on waiting until another request is answered.
     ///
     /// # Errors
     /// The kernel does not take the notification.
     pub fn call_those_that_wait(&self, file: u64, protocol: &Protocol) -> io::Result<()> {
-        /// The number of such a request is the server's to choose. The kernel counts its own from 0.
+        /// The number of such a request is the server's to choose. The kernel counts its own from
+        /// 0.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 62);
         let retrieve = NotifyRetrieveOut {
             notify_unique: NEXT.fetch_add(2, Relaxed),
@@ -233,7 +241,8 @@ impl Entry {
                 error => Err(error.into()),
             };
         }
-        // SAFETY: the command is completed: until the next one the memory is this thread's alone, and all of it has been mapped.
+        // SAFETY: the command is completed: until the next one the memory is this thread's alone,
+        // and all of it has been mapped.
         let headers = unsafe { &*self.memory.headers() };
         let header = InHeader::from_prefix(&headers.header);
         let payload = headers.payload as usize;
@@ -256,8 +265,9 @@ impl Entry {
             true => self.memory.payload(),
             false => self.memory.spare(),
         };
-        // SAFETY: header and structure are put together in front of the payload, behind `Headers`: the whole request is then one piece of the mapping. `out` is
-        // another one: the spare half, or the payload where the request has none.
+        // SAFETY: header and structure are put together in front of the payload, behind `Headers`:
+        // the whole request is then one piece of the mapping. `out` is another one: the spare half,
+        // or the payload where the request has none.
         let (request, out) = unsafe {
             let start = self.memory.payload().sub(front);
             let header = headers.header.as_ptr();
@@ -286,7 +296,8 @@ impl Entry {
     /// Gives the entry back, with a reply whose `length` bytes are in the payload.
     fn commit(&self, header: &OutHeader, length: usize) {
         let headers = self.memory.headers();
-        // SAFETY: the memory is this thread's until the command is under way; no reference to the headers is kept.
+        // SAFETY: the memory is this thread's until the command is under way; no reference to the
+        // headers is kept.
         unsafe {
             let place = (&raw mut (*headers).header).cast::<OutHeader>();
             place.write_unaligned(*header);
@@ -297,7 +308,8 @@ impl Entry {
             queue: self.queue,
             ..Command::default()
         };
-        // SAFETY: the request was taken, so the command before is completed; this one names no memory.
+        // SAFETY: the request was taken, so the command before is completed; this one names no
+        // memory.
         unsafe {
             let device = self.device.descriptor();
             self.uring.command(device, COMMIT_AND_FETCH, command, &[]);
@@ -306,7 +318,8 @@ impl Entry {
     }
 }
 
-/// Where the answer to a request goes. It is given to the kernel when the thread asks for the next request, in one system call.
+/// Where the answer to a request goes. It is given to the kernel when the thread asks for the next
+/// request, in one system call.
 #[derive(Debug)]
 pub struct Reply<'a>(&'a Entry);
 
@@ -329,7 +342,8 @@ impl Channel for Reply<'_> {
             if part.len() > entry.memory.payload - length {
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            // SAFETY: within the payload. A part that lies in it is the whole answer, and lies where it has to (see `Entry::take`); the request has been read.
+            // SAFETY: within the payload. A part that lies in it is the whole answer, and lies
+            // where it has to (see `Entry::take`); the request has been read.
             unsafe {
                 let place = entry.memory.payload().add(length);
                 if !ptr::eq(place, part.as_ptr()) {

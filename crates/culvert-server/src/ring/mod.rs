@@ -1,10 +1,14 @@
-//! FUSE over io_uring (Linux 6.14): requests and replies by rings, one queue for each processor, one system call for each request.
+//! FUSE over io_uring (Linux 6.14): requests and replies by rings, one queue for each processor,
+//! one system call for each request.
 //!
-//! A request goes to the queue of the processor that its caller runs on. Each queue has threads bound to that processor, so that caller and server take turns on
-//! it: nobody is woken on another one, which on virtual machines costs more than the request. Each thread has one entry (see `entry`); of those that wait the
-//! kernel takes the one that has waited the shortest. A queue whose threads are all held up gets another one from the steward.
+//! A request goes to the queue of the processor that its caller runs on. Each queue has threads
+//! bound to that processor, so that caller and server take turns on it: nobody is woken on another
+//! one, which on virtual machines costs more than the request. Each thread has one entry (see
+//! `entry`); of those that wait the kernel takes the one that has waited the shortest. A queue
+//! whose threads are all held up gets another one from the steward.
 //!
-//! FORGET and INTERRUPT, notifications and INIT go by /dev/fuse (Documentation/filesystems/fuse/fuse-io-uring.rst).
+//! FORGET and INTERRUPT, notifications and INIT go by /dev/fuse
+//! (Documentation/filesystems/fuse/fuse-io-uring.rst).
 
 mod entry;
 mod uring;
@@ -45,7 +49,8 @@ const MOST_THREADS: usize = 64;
 /// How often the steward looks while there is something to do.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Why a mount whose server is started again is served by /dev/fuse: `fuse_uring_send_in_task` with `IO_URING_F_TASK_DEAD`, `fuse_resend`, fs/fuse.
+/// Why a mount whose server is started again is served by /dev/fuse: `fuse_uring_send_in_task` with
+/// `IO_URING_F_TASK_DEAD`, `fuse_resend`, fs/fuse.
 const RESTART: &str = "not with restart: a request that is on its way into a ring when the server dies is not sent again, and its caller would wait for ever";
 
 /// Whether this process may serve by rings, on this machine; if not, why.
@@ -71,8 +76,8 @@ pub fn available() -> Result<(), String> {
     }
 }
 
-/// Whether a session of `settings` is to be served so; if not, why. Where the user has not chosen it
-/// is wherever it can be: by its medians it was nowhere slower (docs/performance.md).
+/// Whether a session of `settings` is to be served so; if not, why. Where the user has not chosen
+/// it is wherever it can be: by its medians it was nowhere slower (docs/performance.md).
 ///
 /// # Errors
 /// The reason.
@@ -128,7 +133,8 @@ fn beginning() -> io::Result<()> {
     })
 }
 
-/// As many queues as the kernel makes: one for each possible processor (`fuse_uring_create`, fs/fuse/dev_uring.c).
+/// As many queues as the kernel makes: one for each possible processor (`fuse_uring_create`,
+/// fs/fuse/dev_uring.c).
 fn queues() -> io::Result<usize> {
     let listed = fs::read_to_string("/sys/devices/system/cpu/possible")?;
     let last = listed.trim().rsplit([',', '-']).next();
@@ -227,7 +233,8 @@ impl Rings {
         self.retry().failed(Instant::now(), line);
     }
 
-    /// Ends the server if the `last` thread of a queue is gone: the kernel would wait for that queue for ever, with all that asks it. ENOTCONN is better.
+    /// Ends the server if the `last` thread of a queue is gone: the kernel would wait for that
+    /// queue for ever, with all that asks it. ENOTCONN is better.
     fn end_without(last: bool) {
         if last {
             report(format_args!(
@@ -241,7 +248,8 @@ impl Rings {
     fn serve(&self, number: usize, is_full: bool, session: &Session) -> io::Result<()> {
         let mut processor = CpuSet::new();
         processor.set(number);
-        // Elsewhere it serves as well, if more slowly: where the processor is not online, or not allowed.
+        // Elsewhere it serves as well, if more slowly: where the processor is not online, or not
+        // allowed.
         let _ = rustix::thread::sched_setaffinity(None, &processor);
         let device = DeviceFuse::new(self.device.try_clone()?);
         let mut entry = Entry::register(device, number as u16, self.payload)?;
@@ -292,7 +300,8 @@ impl Rings {
         self.tell_steward();
     }
 
-    /// The steward's life: gives a thread to a queue that has been full for a tick and took nothing meanwhile; sleeps while none is full.
+    /// The steward's life: gives a thread to a queue that has been full for a tick and took nothing
+    /// meanwhile; sleeps while none is full.
     fn watch<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
         let _ = self.steward.set(thread::current());
         let mut full: Vec<Option<u64>> = vec![None; self.queues.len()];

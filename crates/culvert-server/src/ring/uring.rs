@@ -1,7 +1,8 @@
 //! An io_uring with one command at a time, for one thread.
 //!
-//! rustix has the system calls and structures. The rings' memory is handled here, which for one command is little; the crate `io-uring` cannot build
-//! FUSE's commands (0.7.15: they need `len`, which its `UringCmd80` does not set).
+//! rustix has the system calls and structures. The rings' memory is handled here, which for one
+//! command is little; the crate `io-uring` cannot build FUSE's commands (0.7.15: they need `len`,
+//! which its `UringCmd80` does not set).
 
 use rustix::{
     io::Errno,
@@ -24,7 +25,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// `struct io_uring_sqe` with `IORING_SETUP_SQE128`: the command's own 80 bytes begin at the last 16 of the first half.
+/// `struct io_uring_sqe` with `IORING_SETUP_SQE128`: the command's own 80 bytes begin at the last
+/// 16 of the first half.
 #[repr(C)]
 struct Entry {
     first: io_uring_sqe,
@@ -73,7 +75,8 @@ impl Drop for Shared {
     }
 }
 
-/// The ring. The thread that made it is the one that uses it (`IORING_SETUP_SINGLE_ISSUER`): a mapping's pointer keeps it from being sent.
+/// The ring. The thread that made it is the one that uses it (`IORING_SETUP_SINGLE_ISSUER`): a
+/// mapping's pointer keeps it from being sent.
 #[derive(Debug)]
 pub struct Uring {
     rings: Shared,
@@ -85,11 +88,13 @@ pub struct Uring {
 impl Uring {
     /// A ring of this thread's.
     ///
-    /// What the kernel has to do for it (copy a request into its memory) is done while it waits, and only then (`IORING_SETUP_DEFER_TASKRUN`): system calls of a
-    /// driver are not interrupted by it.
+    /// What the kernel has to do for it (copy a request into its memory) is done while it waits,
+    /// and only then (`IORING_SETUP_DEFER_TASKRUN`): system calls of a driver are not interrupted
+    /// by it.
     ///
     /// # Errors
-    /// `EPERM`: not allowed (`sysctl kernel.io_uring_disabled`, a seccomp filter); `ENOSYS`; `EINVAL`: older than Linux 6.6; no memory.
+    /// `EPERM`: not allowed (`sysctl kernel.io_uring_disabled`, a seccomp filter); `ENOSYS`;
+    /// `EINVAL`: older than Linux 6.6; no memory.
     pub fn new() -> io::Result<Self> {
         let mut parameters = io_uring_params::default();
         parameters.flags = IoringSetupFlags::SQE128
@@ -125,10 +130,12 @@ impl Uring {
         self.ring.try_clone()
     }
 
-    /// Queues a command to `device`, which goes to the kernel with the next wait. `buffers` are its memory, where it is to know it.
+    /// Queues a command to `device`, which goes to the kernel with the next wait. `buffers` are its
+    /// memory, where it is to know it.
     ///
     /// # Safety
-    /// The earlier command has been completed. `buffers`, and what they refer to, live until this one is.
+    /// The earlier command has been completed. `buffers`, and what they refer to, live until this
+    /// one is.
     pub unsafe fn command(
         &self,
         device: BorrowedFd<'_>,
@@ -157,8 +164,8 @@ impl Uring {
             entry.first.addr_or_splice_off_in.addr = place.into();
             entry.first.len.len = buffers.len() as u32;
         }
-        // SAFETY: the place is one of the entries, and the kernel looks at it only when the tail says so. A command lies at the end of the first half
-        // and goes on in the second.
+        // SAFETY: the place is one of the entries, and the kernel looks at it only when the tail
+        // says so. A command lies at the end of the first half and goes on in the second.
         unsafe {
             let place = self.entries.place.cast::<Entry>().add(at as usize);
             place.write(entry);
@@ -248,7 +255,8 @@ impl Uring {
             return None;
         }
         let at = number & self.rings.word(offsets.ring_mask).load(Relaxed);
-        // SAFETY: between head and tail there are completions; this one is the kernel's again when the head has passed it.
+        // SAFETY: between head and tail there are completions; this one is the kernel's again when
+        // the head has passed it.
         let result = unsafe {
             let first = self.rings.place.byte_add(offsets.cqes as usize);
             (*first.cast::<io_uring_cqe>().add(at as usize)).res

@@ -20,7 +20,8 @@ impl Session {
     /// Answers INIT on `transport`, so that the mount can be used.
     ///
     /// # Errors
-    /// `EPROTO`: the kernel speaks no version that this server does, or not FUSE at all; `EIO`: the channel broke; `ENODEV`: it ended.
+    /// `EPROTO`: the kernel speaks no version that this server does, or not FUSE at all; `EIO`: the
+    /// channel broke; `ENODEV`: it ended.
     pub fn negotiate(
         filesystem: Box<dyn FileSystem>,
         settings: Settings,
@@ -110,7 +111,8 @@ impl Session {
         Ok(Self::new(filesystem, settings, protocol))
     }
 
-    /// Takes up what an earlier server has left, and asks the kernel for the requests that it had in hand.
+    /// Takes up what an earlier server has left, and asks the kernel for the requests that it had
+    /// in hand.
     fn continued(self, transport: &dyn Transport) -> Result<Self> {
         self.take_over();
         match self.ask_again(transport) {
@@ -155,7 +157,8 @@ fn init_out(init: &InitIn, protocol: &Protocol, timeout: Option<u16>) -> InitOut
         max_write: max_write as u32,
         time_gran: 1,
         max_pages: (max_write / PAGE) as u16,
-        // Backing files on a stacked file system are refused; in exchange this mount may lie below one.
+        // Backing files on a stacked file system are refused; in exchange this mount may lie below
+        // one.
         max_stack_depth: u32::from(has(InitFlags::PASSTHROUGH)),
         request_timeout: timeout
             .filter(|_| has(InitFlags::REQUEST_TIMEOUT))

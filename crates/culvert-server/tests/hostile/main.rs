@@ -1,5 +1,6 @@
-//! Sessions with a kernel that is not to be trusted: every request is answered, by an error or by something well-formed, or the session ends with a reason.
-//! Nothing crashes, hangs, or is kept for ever.
+//! Sessions with a kernel that is not to be trusted: every request is answered, by an error or by
+//! something well-formed, or the session ends with a reason. Nothing crashes, hangs, or is kept for
+//! ever.
 
 mod kernel;
 mod trial;
@@ -51,7 +52,8 @@ fn anything_is_answered() {
 /// The bytes behind the header of an answer, or the errno.
 type Replied = Result<Vec<u8>, i32>;
 
-/// A kernel that asks what is written down, and what it was answered: the bytes behind the header, or the errno.
+/// A kernel that asks what is written down, and what it was answered: the bytes behind the header,
+/// or the errno.
 struct Script {
     requests: RefCell<Vec<Vec<u8>>>,
     answers: Arc<Mutex<Vec<Replied>>>,

@@ -1,4 +1,5 @@
-//! A session of the server with a file system in memory, which a [`Kernel`] asks; also what the fuzz target `session` does.
+//! A session of the server with a file system in memory, which a [`Kernel`] asks; also what the
+//! fuzz target `session` does.
 
 use crate::kernel::{Kernel, Seen};
 use culvert::{
@@ -105,7 +106,8 @@ impl Drop for Open {
 /// A session with a kernel that asks what `numbers` say: what that has seen.
 ///
 /// # Panics
-/// Something was not answered, or answered by what is not well-formed; a file was kept open; the file system is damaged.
+/// Something was not answered, or answered by what is not well-formed; a file was kept open; the
+/// file system is damaged.
 pub fn answered(numbers: impl FnMut() -> Option<u64> + Send + 'static) -> Seen {
     let (memory, filesystem) = Memory::new();
     let open = Arc::new(AtomicUsize::new(0));

@@ -243,7 +243,8 @@ impl ReadIn {
 }
 
 impl WriteIn {
-    /// From the page cache: later than the write(2), the `fh` is any that may write (`FUSE_WRITE_CACHE`).
+    /// From the page cache: later than the write(2), the `fh` is any that may write
+    /// (`FUSE_WRITE_CACHE`).
     pub const CACHE: u32 = 1;
     /// `lock_owner` counts.
     pub const LOCK_OWNER: u32 = 1 << 1;

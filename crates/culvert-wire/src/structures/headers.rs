@@ -11,7 +11,8 @@ structures! {
         /// Names the request: its reply carries the same number, an INTERRUPT names it.
         unique: u64,
         nodeid: u64,
-        /// File-system user of the caller; `u32::MAX` where the kernel does not tell (7.41, idmapped mounts).
+        /// File-system user of the caller; `u32::MAX` where the kernel does not tell (7.41,
+        /// idmapped mounts).
         uid: u32,
         gid: u32,
         pid: u32,
@@ -73,7 +74,8 @@ structures! {
     ExtHeader = "fuse_ext_header" since 38 {
         /// Bytes with this header, a multiple of 8.
         size: u32,
-        /// Up to 31: security contexts, that many (then this is a `fuse_secctx_header`); 32: supplementary groups (`FUSE_EXT_GROUPS`).
+        /// Up to 31: security contexts, that many (then this is a `fuse_secctx_header`); 32:
+        /// supplementary groups (`FUSE_EXT_GROUPS`).
         r#type: u32,
     }
 
@@ -93,10 +95,13 @@ structures! {
 
 /// ioctl(2) requests of /dev/fuse.
 pub mod device {
-    /// `FUSE_DEV_IOC_CLONE`: makes a freshly opened /dev/fuse another channel of the connection whose descriptor the argument (a `u32`) points to.
+    /// `FUSE_DEV_IOC_CLONE`: makes a freshly opened /dev/fuse another channel of the connection
+    /// whose descriptor the argument (a `u32`) points to.
     pub const CLONE: u32 = 0x8004_e500;
-    /// `FUSE_DEV_IOC_BACKING_OPEN`: registers a file ([`super::BackingMap`]), returns its number (7.40).
+    /// `FUSE_DEV_IOC_BACKING_OPEN`: registers a file ([`super::BackingMap`]), returns its number
+    /// (7.40).
     pub const BACKING_OPEN: u32 = 0x4010_e501;
-    /// `FUSE_DEV_IOC_BACKING_CLOSE`: gives a number (a `u32`) back; opens that use it keep the file.
+    /// `FUSE_DEV_IOC_BACKING_CLOSE`: gives a number (a `u32`) back; opens that use it keep the
+    /// file.
     pub const BACKING_CLOSE: u32 = 0x4004_e502;
 }

@@ -1,5 +1,6 @@
-//! The structures of `include/uapi/linux/fuse.h`, field by field under the kernel's names. `src/tests/layout.rs` compares them with the installed header and
-//! with the type information of the running kernel.
+//! The structures of `include/uapi/linux/fuse.h`, field by field under the kernel's names.
+//! `src/tests/layout.rs` compares them with the installed header and with the type information of
+//! the running kernel.
 
 mod files;
 mod headers;

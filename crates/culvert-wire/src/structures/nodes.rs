@@ -73,8 +73,8 @@ structures! {
         spare: [u32; 6],
     }
 
-    /// What LOOKUP and all that make names answer. A node given is one lookup, which FORGET takes back; node 0 says that the name does not exist, for
-    /// as long as `entry_valid`.
+    /// What LOOKUP and all that make names answer. A node given is one lookup, which FORGET takes
+    /// back; node 0 says that the name does not exist, for as long as `entry_valid`.
     EntryOut = "fuse_entry_out" since 31 {
         nodeid: u64,
         /// With the node number unique for ever: tells a node from a later one of the same number.
@@ -239,7 +239,8 @@ structures! {
         padding: u64,
     }
 
-    /// In front of each name of a listing; `namelen` bytes follow, and zeroes up to a multiple of 8.
+    /// In front of each name of a listing; `namelen` bytes follow, and zeroes up to a multiple of
+    /// 8.
     Dirent = "fuse_dirent" since 31 {
         ino: u64,
         off: u64,

@@ -1,4 +1,5 @@
-//! Bytes of a hostile peer: an error, never a crash. (Reading past the end would be a panic, for everything goes through checked slices.)
+//! Bytes of a hostile peer: an error, never a crash. (Reading past the end would be a panic, for
+//! everything goes through checked slices.)
 
 use super::{Random, protocols};
 use crate::{

@@ -1,4 +1,5 @@
-//! The structures are the kernel's: compared with the installed header by a C program, and with the running kernel's own type information.
+//! The structures are the kernel's: compared with the installed header by a C program, and with the
+//! running kernel's own type information.
 
 use super::Layout;
 use crate::structures;
@@ -6,7 +7,8 @@ use std::{
     collections::HashMap, env, format, fs, process, process::Command, string::String, vec::Vec,
 };
 
-/// Fields that are younger than their structure: what older headers have in their place has another name.
+/// Fields that are younger than their structure: what older headers have in their place has another
+/// name.
 const YOUNGER: &[(&str, &str, u32)] = &[
     ("fuse_open_out", "backing_id", 40),
     ("fuse_init_out", "max_stack_depth", 40),
@@ -136,7 +138,8 @@ fn btf(bytes: &[u8]) -> HashMap<String, KernelStructure> {
     found
 }
 
-/// The only check of what is younger than the installed header. Where the kernel has no type information, or FUSE is a module, there is nothing to compare.
+/// The only check of what is younger than the installed header. Where the kernel has no type
+/// information, or FUSE is a module, there is nothing to compare.
 #[test]
 fn structures_are_the_running_kernels() {
     let Ok(bytes) = fs::read("/sys/kernel/btf/vmlinux") else {

@@ -9,7 +9,8 @@ use crate::{
 };
 use std::{boxed::Box, vec::Vec};
 
-/// A structure: the kernel's name, the minor version that brought it, its size, its fields (name, offset, size).
+/// A structure: the kernel's name, the minor version that brought it, its size, its fields (name,
+/// offset, size).
 pub(crate) type Layout = (
     &'static str,
     u32,

@@ -16,7 +16,8 @@ fn flat(message: &Message<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The message, put together and taken apart, is the one that it was; with the counts that encoding sets.
+/// The message, put together and taken apart, is the one that it was; with the counts that encoding
+/// sets.
 fn request_survives(request: &Request<'_>, protocol: &Protocol) {
     let bytes = flat(&request.encode(protocol).expect("can be sent"));
     let back = Request::decode(&bytes, protocol).expect("what was encoded");

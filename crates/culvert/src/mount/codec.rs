@@ -8,7 +8,8 @@
 //!   count   u32      number of options, then for each: name, value, likewise
 //! ```
 //!
-//! Numbers are little-endian. Nothing follows the last mount. A file has one reading and a mount list one form.
+//! Numbers are little-endian. Nothing follows the last mount. A file has one reading and a mount
+//! list one form.
 
 use super::Mount;
 use crate::{Errno, Error, Result};
@@ -50,9 +51,11 @@ fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Reads a run file. Strict: what [`encode`] would not have written of mounts that pass [`Mount::check`] is refused.
+/// Reads a run file. Strict: what [`encode`] would not have written of mounts that pass
+/// [`Mount::check`] is refused.
 ///
-/// `EBADMSG` with the place and the reason; for a file of another version the reason names both versions. Time and memory are bounded by the length of `bytes`, whatever they claim.
+/// `EBADMSG` with the place and the reason; for a file of another version the reason names both
+/// versions. Time and memory are bounded by the length of `bytes`, whatever they claim.
 pub fn decode(bytes: &[u8]) -> Result<Vec<Mount>> {
     let mut reader = Reader { bytes, at: 0 };
     if reader.take(MAGIC.len()).ok() != Some(&MAGIC[..]) {

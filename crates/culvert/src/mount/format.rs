@@ -4,8 +4,8 @@ use super::Mount;
 use alloc::vec::Vec;
 
 impl Mount {
-    /// This mount as the argument of `--mount`: `type=T,source=S,target=D,option=value,...`, specials escaped by backslashes.
-    /// [`super::parse_mount`] gives the same mount again.
+    /// This mount as the argument of `--mount`: `type=T,source=S,target=D,option=value,...`,
+    /// specials escaped by backslashes. [`super::parse_mount`] gives the same mount again.
     pub fn to_argument(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let named = [

@@ -1,4 +1,5 @@
-//! What is mounted where: the words of the command line, and the form in which a run's mounts travel to every process.
+//! What is mounted where: the words of the command line, and the form in which a run's mounts
+//! travel to every process.
 //!
 //! Three ways to say it, all giving a [`Request`]:
 //!
@@ -8,9 +9,10 @@
 //! | `--mount type=T,source=S,target=D,opt=val` | docker run | [`parse_mount`] |
 //! | `-t TYPE -o OPTIONS SOURCE TARGET` | mount(8) | [`parse_options`], [`Request::new`] |
 //!
-//! **Escapes**, the same in all three: a backslash takes the meaning from the `:`, `,`, `=`, `"` or backslash that follows it.
-//! Before any other byte, and at the end, a backslash is an error rather than a guess. `--mount` also takes docker's CSV quoting:
-//! a field that starts with `"` runs to the next single `"`, `""` being one quote; inside, everything else is literal.
+//! **Escapes**, the same in all three: a backslash takes the meaning from the `:`, `,`, `=`, `"` or
+//! backslash that follows it. Before any other byte, and at the end, a backslash is an error rather
+//! than a guess. `--mount` also takes docker's CSV quoting: a field that starts with `"` runs to
+//! the next single `"`, `""` being one quote; inside, everything else is literal.
 //!
 //! Sources, targets and option values are bytes, not UTF-8.
 //!
@@ -58,7 +60,8 @@ pub struct Mount {
     pub options: Options,
 }
 
-/// One mount as the user asked for it: paths as typed, the driver perhaps left to be found from the source.
+/// One mount as the user asked for it: paths as typed, the driver perhaps left to be found from the
+/// source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The driver's name, if the user named one.
@@ -72,8 +75,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// The request of `mount -t driver -o options source target`, whose paths come as arguments of their own and are taken
-    /// literally. `EINVAL` with the reason when one is empty, too long or holds a NUL, or when the driver's name is none.
+    /// The request of `mount -t driver -o options source target`, whose paths come as arguments of
+    /// their own and are taken literally. `EINVAL` with the reason when one is empty, too long or
+    /// holds a NUL, or when the driver's name is none.
     pub fn new(
         driver: Option<&[u8]>,
         source: &[u8],
@@ -93,8 +97,8 @@ impl Request {
         last(&self.options, name)
     }
 
-    /// The mount that this request names, by driver `default` when it names none. Paths are taken over as they are: make them absolute,
-    /// then see [`Mount::check`].
+    /// The mount that this request names, by driver `default` when it names none. Paths are taken
+    /// over as they are: make them absolute, then see [`Mount::check`].
     pub fn into_mount(self, default: &str) -> Mount {
         Mount {
             driver: self.driver.unwrap_or_else(|| default.into()),
@@ -111,7 +115,8 @@ impl Mount {
         last(&self.options, name)
     }
 
-    /// Whether the user asked for a read-only mount: the last of `ro` and `rw` decides, writable when neither is there (mount(8)).
+    /// Whether the user asked for a read-only mount: the last of `ro` and `rw` decides, writable
+    /// when neither is there (mount(8)).
     pub fn read_only(&self) -> bool {
         let last = self
             .options
@@ -120,8 +125,9 @@ impl Mount {
         last.is_some_and(|(name, _)| name == "ro")
     }
 
-    /// Whether this mount may travel: the driver's name is one, source and target are within limits, the target is absolute and in its
-    /// plainest form, every option has a name. `EINVAL` with the reason.
+    /// Whether this mount may travel: the driver's name is one, source and target are within
+    /// limits, the target is absolute and in its plainest form, every option has a name. `EINVAL`
+    /// with the reason.
     pub fn check(&self) -> Result<()> {
         driver_name(self.driver.as_bytes())?;
         checked_path("source", &self.source)?;
@@ -163,7 +169,8 @@ fn invalid(cause: impl Into<alloc::borrow::Cow<'static, str>>) -> Error {
     Error::because(Errno::EINVAL, cause)
 }
 
-/// `bytes` in double quotes for a message, control bytes and what is not UTF-8 escaped, so that no message breaks a terminal.
+/// `bytes` in double quotes for a message, control bytes and what is not UTF-8 escaped, so that no
+/// message breaks a terminal.
 fn shown(bytes: &[u8]) -> String {
     let mut text = String::from("\"");
     for chunk in bytes.utf8_chunks() {

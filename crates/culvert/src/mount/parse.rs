@@ -6,7 +6,8 @@ use alloc::{format, string::ToString, vec::Vec};
 
 /// Parses docker's `-v SOURCE:TARGET[:OPTIONS]`; the driver is left to be found from the source.
 ///
-/// `EINVAL` with the reason: a field missing or too many, a bad escape, a bad option. A colon in a name is written `\:`.
+/// `EINVAL` with the reason: a field missing or too many, a bad escape, a bad option. A colon in a
+/// name is written `\:`.
 pub fn parse_volume(text: &[u8]) -> Result<Request> {
     volume(text).map_err(|error| error.within(&shown(text)))
 }
@@ -21,7 +22,8 @@ fn volume(text: &[u8]) -> Result<Request> {
     let named = |field: &[u8]| field.contains(&b'/');
     let (source, target, options) = match fields[..] {
         [source, target] => (source, target, &b""[..]),
-        // The source `memory:NAME` has a colon of its own; a target has a slash, which neither a name nor options have in that place.
+        // The source `memory:NAME` has a colon of its own; a target has a slash, which neither a
+        // name nor options have in that place.
         [b"memory", name, target] if named(target) && !named(name) => {
             (&text[..b"memory:".len() + name.len()], target, &b""[..])
         }
@@ -54,9 +56,11 @@ pub fn is_url(text: &[u8]) -> bool {
         && text[end..].starts_with(b"://")
 }
 
-/// Parses mount(8)'s `-o OPTIONS`: names, with or without `=value`, separated by commas; an empty string is no options.
+/// Parses mount(8)'s `-o OPTIONS`: names, with or without `=value`, separated by commas; an empty
+/// string is no options.
 ///
-/// `EINVAL` with the reason: an empty option, a bad name, a bad escape. A comma in a value is written `\,`; the first `=` ends the name.
+/// `EINVAL` with the reason: an empty option, a bad name, a bad escape. A comma in a value is
+/// written `\,`; the first `=` ends the name.
 pub fn parse_options(text: &[u8]) -> Result<Options> {
     options_of(text).map_err(|error| error.within(&shown(text)))
 }
@@ -75,9 +79,11 @@ fn options_of(text: &[u8]) -> Result<Options> {
 
 /// Parses docker's `--mount type=T,source=S,target=D,opt=val`.
 ///
-/// `src` means source; `dst` and `destination` mean target; `readonly` and `ro`, bare or with `true`, `1`, `false`, `0`, become `ro` or `rw`;
-/// every other name is an option of the driver. Without `type`, the driver is left to be found from the source. `EINVAL` with the
-/// reason: source (which type `memory` does not need) or target missing or given twice, a bad name, an unclosed quote, a bad escape.
+/// `src` means source; `dst` and `destination` mean target; `readonly` and `ro`, bare or with
+/// `true`, `1`, `false`, `0`, become `ro` or `rw`; every other name is an option of the driver.
+/// Without `type`, the driver is left to be found from the source. `EINVAL` with the reason: source
+/// (which type `memory` does not need) or target missing or given twice, a bad name, an unclosed
+/// quote, a bad escape.
 pub fn parse_mount(text: &[u8]) -> Result<Request> {
     mount(text).map_err(|error| error.within(&shown(text)))
 }
@@ -121,7 +127,8 @@ fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<()> {
     Ok(())
 }
 
-/// The option that `name` and `value` mean: docker's `readonly` in its forms is mount(8)'s `ro` or `rw`.
+/// The option that `name` and `value` mean: docker's `readonly` in its forms is mount(8)'s `ro` or
+/// `rw`.
 fn canonical(name: &[u8], value: Option<Vec<u8>>) -> Result<(alloc::string::String, Vec<u8>)> {
     if !matches!(name, b"readonly" | b"ro" | b"rw") {
         return Ok((option_name(name)?, value.unwrap_or_default()));
@@ -205,7 +212,8 @@ struct Field {
     value: Option<Vec<u8>>,
 }
 
-/// The fields of a CSV record as docker reads it (RFC 4180, Go's encoding/csv), with backslash escapes outside quotes.
+/// The fields of a CSV record as docker reads it (RFC 4180, Go's encoding/csv), with backslash
+/// escapes outside quotes.
 fn fields(mut rest: &[u8]) -> Result<Vec<Field>> {
     let mut fields = Vec::new();
     loop {

@@ -18,8 +18,8 @@ pub struct PathAdapter<T: PathFileSystem>(pub(super) Arc<Shared<T>>);
 
 pub(super) struct Shared<T> {
     pub(super) driver: T,
-    /// Held for reading while a path is in use, for writing while names change: a path never goes stale between being made and
-    /// being used.
+    /// Held for reading while a path is in use, for writing while names change: a path never goes
+    /// stale between being made and being used.
     pub(super) tree: TreeLock,
     /// Held for moments only, never during a call of the driver.
     pub(super) table: Mutex<Table>,
@@ -125,7 +125,8 @@ impl<T: PathFileSystem> Shared<T> {
         self.table.lock().compare(node, &found)
     }
 
-    /// Binds what the driver has under `path`, which is `name` in `dir`, and gives one reference. The tree must be held.
+    /// Binds what the driver has under `path`, which is `name` in `dir`, and gives one reference.
+    /// The tree must be held.
     pub(super) fn found(&self, dir: Node, name: &[u8], path: &[u8]) -> Result<Entry> {
         let attributes = match self.driver.attributes(path) {
             Ok(attributes) => attributes,
@@ -182,7 +183,8 @@ impl<T: PathFileSystem> Shared<T> {
         Ok(Opened::Driven(Box::new(file)))
     }
 
-    /// The names in `dir`, each with its inode, sorted by a position that depends on the name alone.
+    /// The names in `dir`, each with its inode, sorted by a position that depends on the name
+    /// alone.
     pub(super) fn list(&self, dir: Node) -> Result<Vec<(u64, PathEntry)>> {
         let _tree = self.tree.read();
         let path = self.path_in(dir, b"")?;

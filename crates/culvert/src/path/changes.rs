@@ -200,8 +200,9 @@ impl<T: PathFileSystem> Shared<T> {
         }
     }
 
-    /// Gets the file at `place` out of the way of its removal, when it is open under no other name and the driver cannot keep it so. Returns
-    /// the name it has then. The tree must be held for writing.
+    /// Gets the file at `place` out of the way of its removal, when it is open under no other name
+    /// and the driver cannot keep it so. Returns the name it has then. The tree must be held for
+    /// writing.
     fn hide(
         &self,
         caller: &Caller<'_>,

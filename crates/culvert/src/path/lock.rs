@@ -1,6 +1,8 @@
-//! A lock held by many readers or one writer: operations by path read the tree, changes of names write it.
+//! A lock held by many readers or one writer: operations by path read the tree, changes of names
+//! write it.
 //!
-//! A writer that waits keeps new readers out, so a stream of them cannot starve it; hence nobody may read twice at a time.
+//! A writer that waits keeps new readers out, so a stream of them cannot starve it; hence nobody
+//! may read twice at a time.
 
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use culvert_sys::sync::{futex_wait, futex_wake};
@@ -8,8 +10,8 @@ use culvert_sys::waits::Holding;
 
 /// Set while a writer is inside.
 const WRITER: u32 = 1 << 30;
-/// Set while a writer waits. Whoever waits is woken by the last one to leave, so a waiter never waits for nobody: while this is set
-/// a writer is about to enter, and to leave.
+/// Set while a writer waits. Whoever waits is woken by the last one to leave, so a waiter never
+/// waits for nobody: while this is set a writer is about to enter, and to leave.
 const WANTED: u32 = 1 << 31;
 /// How many readers are inside.
 const READERS: u32 = WRITER - 1;
@@ -57,7 +59,8 @@ impl TreeLock {
             .is_ok()
     }
 
-    /// Sleeps until `inside` has changed. One who leaves later sees the waiter; one who left before has changed the word.
+    /// Sleeps until `inside` has changed. One who leaves later sees the waiter; one who left before
+    /// has changed the word.
     fn sleep(&self, inside: u32) {
         self.waiting.fetch_add(1, SeqCst);
         futex_wait(&self.inside, inside);

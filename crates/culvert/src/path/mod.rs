@@ -1,10 +1,12 @@
 //! Simple drivers by paths, made node-based by an adapter.
 //!
-//! A [`PathFileSystem`] answers for paths, as DEFUSE's drivers and FUSE's high-level operations do. [`PathAdapter`] makes a
-//! [`FileSystem`](crate::FileSystem) of it: it keeps which node has which path, moves everything below a directory that is renamed, knows hard links by
-//! their inode where the driver reports inodes, and keeps open files usable when their name is removed.
+//! A [`PathFileSystem`] answers for paths, as DEFUSE's drivers and FUSE's high-level operations do.
+//! [`PathAdapter`] makes a [`FileSystem`](crate::FileSystem) of it: it keeps which node has which
+//! path, moves everything below a directory that is renamed, knows hard links by their inode where
+//! the driver reports inodes, and keeps open files usable when their name is removed.
 //!
-//! Paths are relative to the mount, without leading or trailing slash: `b""` is the root, `b"a/b"` a file in directory `a`.
+//! Paths are relative to the mount, without leading or trailing slash: `b""` is the root, `b"a/b"`
+//! a file in directory `a`.
 //!
 //! ```
 //! use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
@@ -87,19 +89,23 @@ impl PathEntry {
 
 /// A file system that answers for paths.
 ///
-/// Four operations make one that can be read; the rest have defaults that refuse. Errors, and what each operation owes, are those of the
-/// [`FileSystem`](crate::FileSystem) operation of the same name. The adapter has checked that directories are directories, that what is opened is a
-/// regular file and what is read as a link is one. No change of names (unlink, rmdir, rename) runs while another operation by path does; otherwise
-/// calls come from several threads at once.
+/// Four operations make one that can be read; the rest have defaults that refuse. Errors, and what
+/// each operation owes, are those of the [`FileSystem`](crate::FileSystem) operation of the same
+/// name. The adapter has checked that directories are directories, that what is opened is a regular
+/// file and what is read as a link is one. No change of names (unlink, rmdir, rename) runs while
+/// another operation by path does; otherwise calls come from several threads at once.
 ///
-/// **Identity.** A driver that reports inodes ([`Attributes::inode`] not 0, stable, equal for hard links only, not used again while open) gets the
-/// same nodes in every process. Where inodes are 0, a node's number comes from the path it was first seen under: the same in every process until
+/// **Identity.** A driver that reports inodes ([`Attributes::inode`] not 0, stable, equal for hard
+/// links only, not used again while open) gets the same nodes in every process. Where inodes are 0,
+/// a node's number comes from the path it was first seen under: the same in every process until
 /// something is renamed, so such a driver should be read-only or served by one process.
 ///
-/// DEFUSE's 25 functions are here under these names: `init` (the driver's constructor), `finalize` ([`finish`](Self::finish)), `open`,
-/// `close` (dropping the handle), `read`, `write`, `fsync` ([`sync`](Self::sync)), `fgetattr` ([`handle_attributes`](Self::handle_attributes)),
-/// `save`, `restore`, `getattr` ([`attributes`](Self::attributes)), `readlink`, `unlink`, `mkdir`, `rmdir`, `getdirentcount` and `getdirents`
-/// ([`list`](Self::list)), `ftruncate`, `trunc`, `chown`, `chmod`, `utime` (all [`set_attributes`](Self::set_attributes)), `access`, `rename`, `symlink`.
+/// DEFUSE's 25 functions are here under these names: `init` (the driver's constructor), `finalize`
+/// ([`finish`](Self::finish)), `open`, `close` (dropping the handle), `read`, `write`, `fsync`
+/// ([`sync`](Self::sync)), `fgetattr` ([`handle_attributes`](Self::handle_attributes)), `save`,
+/// `restore`, `getattr` ([`attributes`](Self::attributes)), `readlink`, `unlink`, `mkdir`, `rmdir`,
+/// `getdirentcount` and `getdirents` ([`list`](Self::list)), `ftruncate`, `trunc`, `chown`,
+/// `chmod`, `utime` (all [`set_attributes`](Self::set_attributes)), `access`, `rename`, `symlink`.
 pub trait PathFileSystem: Send + Sync {
     /// An open file. Dropped at the last close.
     type Handle: Send + Sync;
@@ -112,8 +118,8 @@ pub trait PathFileSystem: Send + Sync {
         }
     }
 
-    /// stat(2) of a path, links not followed. `ENOENT`, `ENOTDIR` as for a lookup. [`Attributes::node`] is filled in by the adapter, and
-    /// [`Attributes::inode`] where it is 0.
+    /// stat(2) of a path, links not followed. `ENOENT`, `ENOTDIR` as for a lookup.
+    /// [`Attributes::node`] is filled in by the adapter, and [`Attributes::inode`] where it is 0.
     fn attributes(&self, path: &[u8]) -> Result<Attributes>;
 
     /// All names in a directory, in any order, without `.` and `..`.
@@ -122,7 +128,8 @@ pub trait PathFileSystem: Send + Sync {
     /// Opens a regular file that exists.
     fn open(&self, caller: &Caller<'_>, path: &[u8], flags: OpenFlags) -> Result<Self::Handle>;
 
-    /// Reads from `offset` on into `out`, and returns how many bytes; 0 only at or past the end. Called again when it gives fewer than wanted.
+    /// Reads from `offset` on into `out`, and returns how many bytes; 0 only at or past the end.
+    /// Called again when it gives fewer than wanted.
     fn read(&self, handle: &Self::Handle, offset: u64, out: &mut [u8]) -> Result<usize>;
 
     /// Target of a symbolic link.
@@ -153,8 +160,9 @@ pub trait PathFileSystem: Send + Sync {
         None
     }
 
-    /// Whether an open file stays usable through its handle when its last name is removed (a descriptor does, a remembered path does
-    /// not). Where false, the adapter renames an open file to a hidden name (`.culvert-hidden-…`) instead, and removes it after the last close.
+    /// Whether an open file stays usable through its handle when its last name is removed (a
+    /// descriptor does, a remembered path does not). Where false, the adapter renames an open file
+    /// to a hidden name (`.culvert-hidden-…`) instead, and removes it after the last close.
     fn keeps_unlinked(&self) -> bool {
         false
     }
@@ -185,7 +193,8 @@ pub trait PathFileSystem: Send + Sync {
         Err(Errno::EBADF.into())
     }
 
-    /// Appends and returns where, and how many bytes. By default writes at the end, which is atomic among the writers of this process only.
+    /// Appends and returns where, and how many bytes. By default writes at the end, which is atomic
+    /// among the writers of this process only.
     fn append(&self, handle: &Self::Handle, end: u64, bytes: &[u8]) -> Result<(u64, usize)> {
         Ok((end, self.write(handle, end, bytes)?))
     }
@@ -254,7 +263,8 @@ pub trait PathFileSystem: Send + Sync {
         Err(Errno::EPERM.into())
     }
 
-    /// link(2): `new` becomes another name of `path`. The driver must report inodes, or the two are not known to be one.
+    /// link(2): `new` becomes another name of `path`. The driver must report inodes, or the two are
+    /// not known to be one.
     fn link(&self, caller: &Caller<'_>, path: &[u8], new: &[u8]) -> Result<()> {
         let _ = (caller, path, new);
         Err(Errno::EPERM.into())
@@ -272,8 +282,8 @@ pub trait PathFileSystem: Send + Sync {
         Err(Errno::ENOSYS.into())
     }
 
-    /// renameat2(2). The adapter has checked that a directory does not move below itself; all else is the driver's: `EINVAL` for a flag it has not,
-    /// `EEXIST`, `EISDIR`, `ENOTDIR`, `ENOTEMPTY`.
+    /// renameat2(2). The adapter has checked that a directory does not move below itself; all else
+    /// is the driver's: `EINVAL` for a flag it has not, `EEXIST`, `EISDIR`, `ENOTDIR`, `ENOTEMPTY`.
     fn rename(
         &self,
         caller: &Caller<'_>,
@@ -309,7 +319,8 @@ pub trait PathFileSystem: Send + Sync {
         Err(Errno::EOPNOTSUPP.into())
     }
 
-    /// What [`PathFileSystem::restore`] needs beyond the path and the flags ([`File::save`](crate::File::save)).
+    /// What [`PathFileSystem::restore`] needs beyond the path and the flags
+    /// ([`File::save`](crate::File::save)).
     fn save(&self, handle: &Self::Handle) -> Result<Vec<u8>> {
         let _ = handle;
         Ok(Vec::new())

@@ -12,7 +12,8 @@ pub(super) struct Known {
     pub(super) kind: FileKind,
     /// As the driver reports it, 0 when it does not.
     inode: u64,
-    /// Every name seen, the latest first; one for a directory, none for the root and for what was removed.
+    /// Every name seen, the latest first; one for a directory, none for the root and for what was
+    /// removed.
     names: Vec<(Node, Vec<u8>)>,
     children: BTreeMap<Vec<u8>, Node>,
     references: u64,
@@ -27,7 +28,8 @@ pub(super) struct Table {
     nodes: BTreeMap<Node, Known>,
 }
 
-/// Mixes bytes into a number that is the same in every process (FNV-1a, then the finish of splitmix64).
+/// Mixes bytes into a number that is the same in every process (FNV-1a, then the finish of
+/// splitmix64).
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
@@ -158,7 +160,8 @@ impl Table {
         }
     }
 
-    /// The node of `name` in `dir`, where the driver found `attributes`: the one known, or a new one.
+    /// The node of `name` in `dir`, where the driver found `attributes`: the one known, or a new
+    /// one.
     pub(super) fn bind(&mut self, dir: Node, name: &[u8], attributes: &Attributes) -> Result<Node> {
         let path = self.path_in(dir, name)?;
         let (inode, kind) = (attributes.inode, attributes.kind);
@@ -305,7 +308,8 @@ impl Table {
         }
     }
 
-    /// Lets go of `node` when nothing needs it, and then of the directories above that were kept for it.
+    /// Lets go of `node` when nothing needs it, and then of the directories above that were kept
+    /// for it.
     pub(super) fn drop_unused(&mut self, mut node: Node) {
         while let Some(known) = self.nodes.get(&node) {
             if known.references > 0 || known.opens > 0 || !known.children.is_empty() {

@@ -4,8 +4,8 @@ use super::{Tree, caller};
 use crate::{Errno, FileKind, FileSystem, Node, OpenFlags, Opened, Result, SetAttributes, Source};
 use std::{collections::HashMap, os::unix::fs::FileExt, vec::Vec};
 
-/// Makes on `driver`, by its own operations, what `tree` describes: the start of a test of a driver that writes, which
-/// [`super::reading`] then compares. Holds a reference on every node made.
+/// Makes on `driver`, by its own operations, what `tree` describes: the start of a test of a driver
+/// that writes, which [`super::reading`] then compares. Holds a reference on every node made.
 pub fn fill(driver: &dyn FileSystem, tree: &Tree) -> Result<()> {
     let who = &caller();
     let mut nodes = HashMap::<Vec<u8>, Node>::new();

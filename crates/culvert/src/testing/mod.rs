@@ -1,8 +1,9 @@
 //! The conformance kit: whether a driver keeps the contract of [`FileSystem`](crate::FileSystem).
 //!
-//! [`reading`] compares a driver with a [`Tree`], a description of what it shall show, and asks everything that the reading half of the API
-//! promises. [`writing`] makes, changes and removes files on a fresh file system. Both return a [`Report`], whose failures name the rule
-//! broken and the place.
+//! [`reading`] compares a driver with a [`Tree`], a description of what it shall show, and asks
+//! everything that the reading half of the API promises. [`writing`] makes, changes and removes
+//! files on a fresh file system. Both return a [`Report`], whose failures name the rule broken and
+//! the place.
 //!
 //! ```
 //! use culvert::testing::{Memory, Tree, caller, reading, writing};
@@ -17,7 +18,8 @@
 //! writing(&|| Box::new(Memory::new())).assert_ok();
 //! ```
 //!
-//! The kit is itself tested: for every one of its [`RULES`] there is a driver that breaks it, and the kit must say so.
+//! The kit is itself tested: for every one of its [`RULES`] there is a driver that breaks it, and
+//! the kit must say so.
 
 mod fill;
 mod memory;

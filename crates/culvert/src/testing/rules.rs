@@ -1,6 +1,7 @@
 //! The rules by name, for reports and for the proof that each can be broken.
 
-/// Every rule that the kit checks: the name that a [`Failure`](super::Failure) carries, and what it says.
+/// Every rule that the kit checks: the name that a [`Failure`](super::Failure) carries, and what it
+/// says.
 pub const RULES: &[(&str, &str)] = &[
     ("no-panic", "nothing that is asked makes the driver panic"),
     ("root", "the root is a directory, and always the same node"),

@@ -42,7 +42,8 @@ pub(super) struct Expected {
 
 /// A description of a directory tree: every path below the root, with what is known of it.
 ///
-/// Attributes set by [`Tree::permissions`] and its kin belong to the path added last; what is not said is not compared.
+/// Attributes set by [`Tree::permissions`] and its kin belong to the path added last; what is not
+/// said is not compared.
 ///
 /// ```
 /// use culvert::testing::Tree;
@@ -76,8 +77,8 @@ impl Tree {
         self.paths.is_empty()
     }
 
-    /// What a directory on disk holds, as [`std::fs`] sees it: kinds, contents, permissions, owners, modification times, hard links.
-    /// Contents are read only when they are compared.
+    /// What a directory on disk holds, as [`std::fs`] sees it: kinds, contents, permissions,
+    /// owners, modification times, hard links. Contents are read only when they are compared.
     pub fn of_directory(root: &Path) -> io::Result<Self> {
         let mut tree = Self::new();
         let mut links = BTreeMap::new();
@@ -237,7 +238,8 @@ impl Tree {
         self
     }
 
-    /// Forgets expected permissions, owners and times everywhere: for a driver that does not keep them.
+    /// Forgets expected permissions, owners and times everywhere: for a driver that does not keep
+    /// them.
     #[must_use]
     pub fn content_only(mut self) -> Self {
         for expected in self.paths.values_mut() {

@@ -1,7 +1,7 @@
 //! Steps on mapped files: what [`generate_mapped`](super::generate_mapped) does most of the time.
 
-/// Steps behind the general prelude that give mappings something to meet: two files that are mapped, and one of three
-/// megabytes, above the size that is filled at once.
+/// Steps behind the general prelude that give mappings something to meet: two files that are
+/// mapped, and one of three megabytes, above the size that is filled at once.
 pub const PRELUDE: [&str; 8] = [
     "openat d cwd big O_RDWR|O_CREAT 0644",
     "pwrite d 8192 1048576",
@@ -13,7 +13,8 @@ pub const PRELUDE: [&str; 8] = [
     "thread 3",
 ];
 
-/// As the general operations; and `%M` is a mapping, `%O` an offset in one, `%L` a length there, `%F` a descriptor that is likely to be a file's.
+/// As the general operations; and `%M` is a mapping, `%O` an offset in one, `%L` a length there,
+/// `%F` a descriptor that is likely to be a file's.
 pub const OPERATIONS: &[(usize, &str)] = &[
     (
         14,

@@ -1,4 +1,5 @@
-//! What general random programs are made of: the steps, their weights, scenes of several steps, and names.
+//! What general random programs are made of: the steps, their weights, scenes of several steps, and
+//! names.
 
 /// Steps that give the others something to work on.
 pub const PRELUDE: [&str; 12] = [
@@ -16,10 +17,10 @@ pub const PRELUDE: [&str; 12] = [
     "fork 1",
 ];
 
-/// Operations, each with its weight. What stands for the random parts:
-/// `%s` a slot to fill, `%f` a descriptor, `%d` a directory for relative paths, `%p` a path, `%t` a link's text, `%o` open
-/// flags, `%m` a mode, `%n` a length, `%k` an offset, `%z` a size, `%b` a kind of buffer, `%A` another actor,
-/// `[A;B]` one of them.
+/// Operations, each with its weight. What stands for the random parts: `%s` a slot to fill, `%f` a
+/// descriptor, `%d` a directory for relative paths, `%p` a path, `%t` a link's text, `%o` open
+/// flags, `%m` a mode, `%n` a length, `%k` an offset, `%z` a size, `%b` a kind of buffer, `%A`
+/// another actor, `[A;B]` one of them.
 pub const OPERATIONS: &[(usize, &str)] = &[
     (14, "openat %s %d %p %o %m"),
     (6, "open %s %p %o %m"),

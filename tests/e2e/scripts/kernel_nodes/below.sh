@@ -17,7 +17,8 @@ $C mount $S $T || exit 1
 push() { for i in 1 2; do find $* -type f -exec cat {} + > /dev/null; done; }
 all() { find $T -printf "$1\n" | sort; }
 echo $(all %i | uniq -d | wc -l) $(all %D | uniq | wc -l) $(all x | wc -l)
-# Somebody is in a directory that is moved, and above which another is: what is closed meanwhile is found there.
+# Somebody is in a directory that is moved, and above which another is: what is closed meanwhile is
+# found there.
 cd $T/a/d0
 exec 5< $T/a/d1
 stat -c %i . f7 > $D/before

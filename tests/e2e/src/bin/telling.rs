@@ -1,7 +1,10 @@
-//! A driver whose files change, and become ready, when it is told so: `telling [--without CAPABILITY]... [--with CAPABILITY]... [--ring] [--always-ready] TARGET` mounts it and serves until
-//! the mount is gone. Everything is believed for ever, so that the kernel asks again only what it was told of.
+//! A driver whose files change, and become ready, when it is told so: `telling [--without
+//! CAPABILITY]... [--with CAPABILITY]... [--ring] [--always-ready] TARGET` mounts it and serves
+//! until the mount is gone. Everything is believed for ever, so that the kernel asks again only
+//! what it was told of.
 //!
-//! It says `mounted` and the protocol's minor version. Commands come by standard input, a line each, and each is answered by a line:
+//! It says `mounted` and the protocol's minor version. Commands come by standard input, a line
+//! each, and each is answered by a line:
 //!
 //! | command | |
 //! |---|---|

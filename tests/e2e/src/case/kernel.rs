@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 impl Case {
-    /// Runs `argv` on a kernel mount of the one directory or archive (`culvert mount`), which ends with it. `words` are more options of the mount.
+    /// Runs `argv` on a kernel mount of the one directory or archive (`culvert mount`), which ends
+    /// with it. `words` are more options of the mount.
     pub fn through_kernel(&self, words: &[&str], argv: &[&str]) -> Finished {
         let [mount] = &self.mounts[..] else {
             panic!("one mount is needed");

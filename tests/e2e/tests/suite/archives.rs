@@ -36,7 +36,8 @@ kinds! {
     programs_zip "programs" "zip" CONTENTS;
 }
 
-/// Reads at random places, small and large, of a member of a compressed archive, and again after the index is cached.
+/// Reads at random places, small and large, of a member of a compressed archive, and again after
+/// the index is cached.
 fn random_reads(kind: &str) {
     let case = Case::new(&format!("random-{kind}"), User::Me).mount("odd", kind, "mnt");
     let script = script!("archives/random_reads.sh");

@@ -53,7 +53,8 @@ fn links_are_not_followed_where_that_is_asked() {
     }
 }
 
-/// A directory that only a driver has is not watched by F_NOTIFY, and says so; those that the kernel has are.
+/// A directory that only a driver has is not watched by F_NOTIFY, and says so; those that the
+/// kernel has are.
 #[test]
 fn directory_notification() {
     for driver in [Driver::Passthrough, Driver::Bound] {
@@ -73,7 +74,8 @@ fn directory_notification() {
     }
 }
 
-/// Root's programs open FIFOs after they have become other users, who may what the FIFOs' modes say, whoever opens one first.
+/// Root's programs open FIFOs after they have become other users, who may what the FIFOs' modes
+/// say, whoever opens one first.
 #[test]
 fn fifos_are_for_other_users_too() {
     if !world().is_root() {

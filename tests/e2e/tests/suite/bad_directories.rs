@@ -1,4 +1,5 @@
-//! Directories and file systems in memory that cannot be as asked: a clear line and status 125, or as natively.
+//! Directories and file systems in memory that cannot be as asked: a clear line and status 125, or
+//! as natively.
 
 use crate::bad_input::{ends, nothing, refused};
 use culvert_e2e::{Case, Driver, User, not_tested, on_each_driver, world};
@@ -231,8 +232,8 @@ fn a_target_in_its_source() {
                 source = place.source
             ),
         );
-        // Bound, the second `inner` is the directory below the mount. The pure bypass knows that directory by its identity, also where
-        // the source shows it: there the mount is seen again.
+        // Bound, the second `inner` is the directory below the mount. The pure bypass knows that
+        // directory by its identity, also where the source shows it: there the mount is seen again.
         let again = match flag == "--" && world().is_root() {
             true => "",
             false => "file\ninner\n",
@@ -398,7 +399,8 @@ fn a_name_of_somebody_else_is_refused() {
     fs::remove_file(&file).expect("we are root");
 }
 
-/// The same with mapped files, whose bytes lie in files of their own there: as root and as an ordinary user.
+/// The same with mapped files, whose bytes lie in files of their own there: as root and as an
+/// ordinary user.
 #[test]
 fn a_full_shared_memory_is_enomem_where_files_are_mapped() {
     if !world().is_root() || world().only_native {
@@ -421,7 +423,8 @@ fn a_full_shared_memory_is_enomem_where_files_are_mapped() {
     }
 }
 
-/// 64 MB of shared memory, as containers have: a full one is ENOSPC, and what is removed can be used again.
+/// 64 MB of shared memory, as containers have: a full one is ENOSPC, and what is removed can be
+/// used again.
 #[test]
 fn a_full_shared_memory_is_enospc() {
     if !world().is_root() || world().only_native {
@@ -430,7 +433,8 @@ fn a_full_shared_memory_is_enospc() {
     let place = Place::new("full", User::Me);
     let culvert = world().culvert.display();
     let target = &place.target;
-    // More is asked for than there is, in three ways: write, a hole written through a mapping's twin, fallocate.
+    // More is asked for than there is, in three ways: write, a hole written through a mapping's
+    // twin, fallocate.
     let inside = script!("bad_directories/a_full_shared_memory_is_enospc-inside.sh");
     let script = script!(
         "bad_directories/a_full_shared_memory_is_enospc.sh",

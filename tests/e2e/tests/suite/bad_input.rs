@@ -61,8 +61,8 @@ pub fn ends(done: &Finished, status: i32, says: &[&str]) {
     }
 }
 
-/// Runs `culvert run ARGUMENTS`, which must fail with status 125 and a message with all of `says`, before the command is
-/// started. What is wrong is added to `wrong`, so that one test shows all.
+/// Runs `culvert run ARGUMENTS`, which must fail with status 125 and a message with all of `says`,
+/// before the command is started. What is wrong is added to `wrong`, so that one test shows all.
 pub fn refused(wrong: &mut Vec<String>, name: &str, arguments: &[&str], says: &[&str]) {
     if world().only_native {
         return;
@@ -165,8 +165,9 @@ fn a_broken_archive_is_refused() {
     nothing(&wrong);
 }
 
-/// Odd but readable archives, and those whose harm is in single members: the good member reads right, nothing leaves
-/// the mount, and all of it can be walked and read to the end. Or the archive is refused, as any other.
+/// Odd but readable archives, and those whose harm is in single members: the good member reads
+/// right, nothing leaves the mount, and all of it can be walked and read to the end. Or the archive
+/// is refused, as any other.
 #[test]
 fn hostile_archives_do_no_harm() {
     if world().only_native {

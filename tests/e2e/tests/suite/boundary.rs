@@ -57,7 +57,8 @@ fn what_goes_past_hooks_is_refused() {
     }
 }
 
-/// What stands in the kernel for a descriptor of a mount is not answered for: these calls are refused, or mean the file.
+/// What stands in the kernel for a descriptor of a mount is not answered for: these calls are
+/// refused, or mean the file.
 #[test]
 fn calls_on_a_descriptor_alone() {
     if culvert_e2e::world().only_native {

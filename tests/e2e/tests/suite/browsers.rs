@@ -1,4 +1,5 @@
-//! Debian's Chromium and Firefox with their sandboxes, as an ordinary user: a page looks as natively.
+//! Debian's Chromium and Firefox with their sandboxes, as an ordinary user: a page looks as
+//! natively.
 
 use culvert_e2e::{Case, Driver, User, installed, world};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Every call that changes a file's bytes, as `programs/writing.c` makes them, each group in a process of its own.
+//! Every call that changes a file's bytes, as `programs/writing.c` makes them, each group in a
+//! process of its own.
 
 use culvert_e2e::{Case, Driver, User, on_each_driver, world};
 

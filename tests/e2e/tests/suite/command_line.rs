@@ -1,4 +1,5 @@
-//! The `culvert` command itself: its exit statuses, its words about wrong input, and that nothing is left half done.
+//! The `culvert` command itself: its exit statuses, its words about wrong input, and that nothing
+//! is left half done.
 
 use crate::bad_input::{ends, hostile, nothing, refused};
 use culvert_e2e::{Case, User, world};

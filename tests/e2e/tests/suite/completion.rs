@@ -6,7 +6,8 @@ fn case(name: &str) -> Case {
     Case::new(&format!("completion-{name}"), User::Me)
 }
 
-/// Makes the script for `shell` and a few files, then runs `command` there with `lines` behind it; what it prints.
+/// Makes the script for `shell` and a few files, then runs `command` there with `lines` behind it;
+/// what it prints.
 fn completed(case: &Case, shell: &str, command: &str, lines: &[&str]) -> Vec<String> {
     let lines: Vec<String> = lines.iter().map(|line| format!("'{line}'")).collect();
     let culvert = world().culvert.display();

@@ -2,8 +2,8 @@
 
 use culvert_e2e::{Case, Driver, User, not_tested, on_each_driver};
 
-/// What a filter refuses, the signal for it, and the registers that its handler sees and changes; of calls that are the kernel's, and of calls that
-/// are answered without it.
+/// What a filter refuses, the signal for it, and the registers that its handler sees and changes;
+/// of calls that are the kernel's, and of calls that are answered without it.
 fn refuses(case: &Case) {
     let program = case.program("refused_calls");
     case.good(&format!(

@@ -1,4 +1,5 @@
-//! The driver contract: what each transport calls, and that what is open ends with its program. By the layer `trace`, which writes each call of a driver down.
+//! The driver contract: what each transport calls, and that what is open ends with its program. By
+//! the layer `trace`, which writes each call of a driver down.
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::{Case, Driver, User, world};
@@ -46,7 +47,8 @@ fn ends(driver: Driver, how: &str, want: &[&str]) {
 
 const DRIVERS: [Driver; 2] = [Driver::Driven, Driver::Memory];
 
-/// A file with two descriptors is flushed twice and closed once, as by close(2), before its mount is finished.
+/// A file with two descriptors is flushed twice and closed once, as by close(2), before its mount
+/// is finished.
 #[test]
 fn a_program_that_ends_flushes_and_closes_what_is_open() {
     let want = ["file 1 flush", "file 1 flush", "file 1 closed"];
@@ -125,7 +127,8 @@ fn methods(source: &str, name: &str) -> BTreeSet<String> {
     body.lines().filter_map(of_line).collect()
 }
 
-/// The table of docs/writing-a-driver.md: each method with whether the bypass and the kernel server call it.
+/// The table of docs/writing-a-driver.md: each method with whether the bypass and the kernel server
+/// call it.
 fn table() -> BTreeMap<String, (bool, bool)> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/writing-a-driver.md");
     let text = fs::read_to_string(path).expect("the page is there");
@@ -169,7 +172,8 @@ fn the_table_of_callers_names_each_method_of_the_contract() {
     }
 }
 
-/// `programs/every_method.py` through the bypass: what its drivers were called for is what the table says.
+/// `programs/every_method.py` through the bypass: what its drivers were called for is what the
+/// table says.
 #[test]
 fn the_bypass_calls_what_the_table_says() {
     if world().only_native {

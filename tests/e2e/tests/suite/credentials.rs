@@ -20,7 +20,8 @@ fn credentials_belong_to_the_thread() {
     }
 }
 
-/// Moving directories, set-group-ID at chmod, chown to nobody and to others, writes into what others own.
+/// Moving directories, set-group-ID at chmod, chown to nobody and to others, writes into what
+/// others own.
 const TABLES: &[&str] = &["moves", "chmods", "nobody", "chowns", "writes"];
 
 #[test]
@@ -40,8 +41,9 @@ fn owners_and_modes_decide_as_natively() {
     }
 }
 
-/// The same on a kernel mount that root serves. Two tables are the kernel's there: a stranger's chown to nobody is not refused, though it changes nothing but a
-/// time, and a write takes set-group-ID only where the group may execute.
+/// The same on a kernel mount that root serves. Two tables are the kernel's there: a stranger's
+/// chown to nobody is not refused, though it changes nothing but a time, and a write takes
+/// set-group-ID only where the group may execute.
 #[test]
 fn owners_and_modes_decide_as_natively_on_kernel_mounts() {
     if !world().is_root() || !possible() {

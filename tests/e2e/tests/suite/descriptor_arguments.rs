@@ -1,4 +1,5 @@
-//! Descriptors of mounts in the arguments of calls on other files: loop devices, fsconfig(2), handles.
+//! Descriptors of mounts in the arguments of calls on other files: loop devices, fsconfig(2),
+//! handles.
 
 use culvert_e2e::{Case, Driver, User, not_tested, world};
 use std::path::Path;

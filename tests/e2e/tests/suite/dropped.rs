@@ -1,4 +1,5 @@
-//! Programs that root starts and that become another user, in a run of root's: what they serve and execute sees the mounts as that user may.
+//! Programs that root starts and that become another user, in a run of root's: what they serve and
+//! execute sees the mounts as that user may.
 
 use culvert_e2e::{Case, Driver, User, installed, not_tested, world};
 
@@ -82,7 +83,8 @@ fn workers_of_another_user_serve_files() {
     }
 }
 
-/// Whoever has the file of `memory` has all that is in it: it is not given to programs of others. They are told, and get an error, never an empty directory.
+/// Whoever has the file of `memory` has all that is in it: it is not given to programs of others.
+/// They are told, and get an error, never an empty directory.
 #[test]
 fn memory_is_not_given_to_another_users_programs() {
     if !world().is_root() {
@@ -106,8 +108,8 @@ fn memory_is_not_given_to_another_users_programs() {
     case.good(&format!("{FILES}python3 -c \"{own}\""));
 }
 
-/// A hostile program as another user: neither descriptors that it inherited, nor what they can be opened anew as, nor the run's directory give it what only root
-/// may read or write.
+/// A hostile program as another user: neither descriptors that it inherited, nor what they can be
+/// opened anew as, nor the run's directory give it what only root may read or write.
 #[test]
 fn another_users_program_gains_nothing_by_what_it_inherits() {
     if !world().is_root() {
@@ -169,7 +171,8 @@ fn postgresql_that_root_starts() {
     }
 }
 
-/// A working directory on a mount, of a process that becomes another user and executes a program: that is told that it is not there.
+/// A working directory on a mount, of a process that becomes another user and executes a program:
+/// that is told that it is not there.
 #[test]
 fn a_working_directory_that_stays_behind_is_told() {
     if !world().is_root() || world().only_native {

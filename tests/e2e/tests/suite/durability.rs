@@ -1,6 +1,8 @@
-//! Workers are killed at random operations: what they had finished is there, what was fsynced above all, and the rest works on.
+//! Workers are killed at random operations: what they had finished is there, what was fsynced above
+//! all, and the rest works on.
 //!
-//! `CULVERT_DURABILITY_OPERATIONS` (3,000 for each driver) and `CULVERT_DURABILITY_SEED` (1) for longer trials by hand.
+//! `CULVERT_DURABILITY_OPERATIONS` (3,000 for each driver) and `CULVERT_DURABILITY_SEED` (1) for
+//! longer trials by hand.
 
 use culvert_e2e::{Case, Driver, User, open_to_all, run_within, world};
 use std::fs;

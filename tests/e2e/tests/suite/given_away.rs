@@ -1,4 +1,5 @@
-//! Descriptors of files on a mount that come to processes which see no mounts: by a socket, by exec below another root.
+//! Descriptors of files on a mount that come to processes which see no mounts: by a socket, by exec
+//! below another root.
 
 use culvert_e2e::{Case, Driver, User, on_each_driver, world};
 

@@ -77,7 +77,8 @@ as_each_user! {
     ); };
 }
 
-/// A program that nobody intercepts and its parent store into one file at the same time, and nothing of it is lost (`programs/static_stores.c`).
+/// A program that nobody intercepts and its parent store into one file at the same time, and
+/// nothing of it is lost (`programs/static_stores.c`).
 fn stored_by_both(case: &Case) {
     let (program, fixed) = (
         case.program("static_stores"),
@@ -96,7 +97,8 @@ fn a_static_program_and_others_store_into_one_file_without_descriptor() {
     }
 }
 
-/// A file that the next program may not open, and that has been mapped: nothing is written where the driver never sees it.
+/// A file that the next program may not open, and that has been mapped: nothing is written where
+/// the driver never sees it.
 #[test]
 fn what_cannot_be_opened_again_is_not_written_elsewhere() {
     if world().only_native || !world().is_root() {

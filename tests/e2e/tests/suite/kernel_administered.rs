@@ -1,4 +1,5 @@
-//! Kernel mounts in an administrator's hands: what is asked for by mistake, changed afterwards, looked at and ended.
+//! Kernel mounts in an administrator's hands: what is asked for by mistake, changed afterwards,
+//! looked at and ended.
 
 use crate::{
     kernel_life::privately,
@@ -53,7 +54,8 @@ fn the_log_lies_under_the_mount() {
     }
 }
 
-/// `mount -o remount` changes the mount's own flags and leaves the rest; what a mount was made with cannot be taken from it.
+/// `mount -o remount` changes the mount's own flags and leaves the rest; what a mount was made with
+/// cannot be taken from it.
 #[test]
 fn flags_are_changed() {
     let script = script!("kernel_administered/flags_are_changed.sh", helper = HELPER);
@@ -109,7 +111,8 @@ fn listed_names_are_exact() {
     }
 }
 
-/// A dead server is not listed as a living one while nobody has waited for it, and a server whose keeper is gone is told as the last.
+/// A dead server is not listed as a living one while nobody has waited for it, and a server whose
+/// keeper is gone is told as the last.
 #[test]
 fn the_dead_are_not_listed_as_living() {
     if !possible() {

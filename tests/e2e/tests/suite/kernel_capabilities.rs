@@ -1,4 +1,5 @@
-//! Each ability of the kernel that a mount uses, by what it changes: with it, and without it (`--without NAME`).
+//! Each ability of the kernel that a mount uses, by what it changes: with it, and without it
+//! (`--without NAME`).
 
 use crate::{
     kernel_mount::{Mounted, culvert, possible, shell},
@@ -90,7 +91,8 @@ const RESULTS: &[Result] = &[
         program: script!("kernel_capabilities/many-3.sh"),
         with: "2775\n", without: "775\n" },
     Result { name: "no-export", words: &[], source: Fresh("touch f"), program: HANDLE, with: "95\n", without: "0\n" },
-    // Set-user-ID and set-group-ID go with a write, a truncation and an ACL, whoever is told to take them off.
+    // Set-user-ID and set-group-ID go with a write, a truncation and an ACL, whoever is told to
+    // take them off.
     Result { name: "killpriv-v2", words: &[], source: Fresh("cp /bin/true f; cp f g; chmod 6777 f g"),
         program: script!("kernel_capabilities/many-4.sh"), with: "777\n777\n", without: "777\n777\n" },
     Result { name: "setxattr-ext", words: &[], source: Fresh("touch f; chown 2:4 f; chmod 2755 f"),
@@ -194,7 +196,8 @@ fn abilities_are_listed_with_their_reasons() {
     }
 }
 
-/// Holes, allocation, copies within the kernel, unnamed files, times of creation: as natively, on each kind of mount.
+/// Holes, allocation, copies within the kernel, unnamed files, times of creation: as natively, on
+/// each kind of mount.
 #[test]
 fn operations_are_as_natively() {
     if !possible() {

@@ -1,9 +1,11 @@
-//! Kernel mounts that are mounted again with other owners (idmapped mounts, `--with idmap`): each user has the rights and makes the files that he would natively.
+//! Kernel mounts that are mounted again with other owners (idmapped mounts, `--with idmap`): each
+//! user has the rights and makes the files that he would natively.
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::not_tested;
 
-/// What users 0, 1000 (2 in the file system) and 3 (nobody there) may do, and whose the results are.
+/// What users 0, 1000 (2 in the file system) and 3 (nobody there) may do, and whose the results
+/// are.
 const TWO_USERS: &str = script!(part "kernel_idmapped/two_users.sh");
 
 fn run(name: &str, words: Option<&[&str]>) -> Option<String> {

@@ -42,8 +42,8 @@ fn a_server_keeps_no_descriptor_that_it_was_given() {
     }
 }
 
-/// Sets times of access long back, reads, and tells which have changed: of a file, of one whose time of
-/// access is newer than that of its content, of a directory.
+/// Sets times of access long back, reads, and tells which have changed: of a file, of one whose
+/// time of access is newer than that of its content, of a directory.
 const READS: &str = script!(part "kernel_inherits/reads.sh");
 
 #[test]
@@ -113,8 +113,8 @@ fn times_of_access_are_as_mounted_or_refused() {
     );
 }
 
-/// The time of birth comes through; flags of inodes (statx(2), STATX_ATTR_*) the kernel does not take from
-/// a FUSE server (`fuse_do_statx`, fs/fuse/dir.c).
+/// The time of birth comes through; flags of inodes (statx(2), STATX_ATTR_*) the kernel does not
+/// take from a FUSE server (`fuse_do_statx`, fs/fuse/dir.c).
 #[test]
 fn the_time_of_birth_is_the_files() {
     if !possible() {

@@ -17,7 +17,8 @@ pub fn keeper(mount: &Mounted) -> String {
     found.text().trim().to_owned()
 }
 
-/// `script` with `culvert` as a function, `$S` and `$T` the directories, in a mount namespace of its own, as `user`, who may open the device.
+/// `script` with `culvert` as a function, `$S` and `$T` the directories, in a mount namespace of
+/// its own, as `user`, who may open the device.
 pub fn privately(name: &str, user: User, script: &str) -> Finished {
     let place = Mounted::place(name);
     let (source, target) = (place.text("source"), place.text("target"));
@@ -95,7 +96,8 @@ fn the_load_goes_on_without_privilege() {
     assert_eq!(done.text(), "nothing failed\n", "{}", done.report());
 }
 
-/// Killed by the moment it would have answered, one answer after the other: what was carried out is not done twice.
+/// Killed by the moment it would have answered, one answer after the other: what was carried out is
+/// not done twice.
 #[test]
 fn a_request_that_was_carried_out_is_not_done_again() {
     if !possible() || !installed("strace") {
@@ -266,7 +268,8 @@ fn in_a_user_namespace() {
     }
 }
 
-/// The source goes away while it is mounted: what is open stays, names are gone, and the mount can be ended.
+/// The source goes away while it is mounted: what is open stays, names are gone, and the mount can
+/// be ended.
 #[test]
 fn the_source_vanishes() {
     if !possible() {
@@ -282,7 +285,8 @@ fn the_source_vanishes() {
     );
 }
 
-/// A server that finds its own mount in its source waits for itself; that is refused, the source itself as the target is not.
+/// A server that finds its own mount in its source waits for itself; that is refused, the source
+/// itself as the target is not.
 #[test]
 fn the_target_lies_outside_of_the_source() {
     if !possible() {

@@ -1,4 +1,5 @@
-//! Load on kernel mounts by other people's programs that check what they read: fsx with mappings, stress-ng, fio, dbench. And what is left of it in the server.
+//! Load on kernel mounts by other people's programs that check what they read: fsx with mappings,
+//! stress-ng, fio, dbench. And what is left of it in the server.
 //!
 //! `CULVERT_LOAD=N` does N times as much; see docs/testing.md.
 
@@ -14,7 +15,8 @@ fn factor() -> u32 {
     asked.and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-/// `count` of load `name` on passthrough and on memory, by root and by an ordinary user on a mount of his own.
+/// `count` of load `name` on passthrough and on memory, by root and by an ordinary user on a mount
+/// of his own.
 fn load(name: &str, count: u32) {
     if !possible() || !installed("fusermount3") {
         return;
@@ -75,7 +77,8 @@ fn a_file_servers_clients() {
     load("dbench", 2000);
 }
 
-/// How many descriptors the server has beside its channels and rings, of which it opens more when many ask at once.
+/// How many descriptors the server has beside its channels and rings, of which it opens more when
+/// many ask at once.
 const HELD: &str = "ls -l /proc/$server/fd | grep -vc -e /dev/fuse -e io_uring";
 
 /// The server's descriptors but its channels, and KiB of memory that is its alone.
@@ -90,8 +93,9 @@ fn held(server: &str) -> (usize, usize) {
     (numbers.next().expect("one"), numbers.next().expect("two"))
 }
 
-/// Has the kernel forget what nobody uses of the mount at `target`, and of no other, until its server, which is told of that when it comes to it, holds `most`
-/// descriptors; how many it holds in the end.
+/// Has the kernel forget what nobody uses of the mount at `target`, and of no other, until its
+/// server, which is told of that when it comes to it, holds `most` descriptors; how many it holds
+/// in the end.
 fn forget(target: &str, server: &str, most: usize) -> usize {
     let said = shell(&script!(
         "kernel_load/forget.sh",
@@ -107,7 +111,8 @@ fn forget(target: &str, server: &str, most: usize) -> usize {
     said.text().trim().parse().expect("a number")
 }
 
-/// Files that are looked at in each round, which a server that forgets nothing would hold 2.7 MiB more for.
+/// Files that are looked at in each round, which a server that forgets nothing would hold 2.7 MiB
+/// more for.
 const NODES: usize = 10_000;
 
 /// A storm of FORGET takes back everything that looking at many files took.
@@ -141,7 +146,8 @@ fn nothing_is_left_of_what_is_forgotten() {
             assert_eq!(forget(&target, &server, first), first, "{name}");
             memory.push(held(&server).1);
         }
-        // The nodes of three rounds would be 8 MiB. What threads have used for requests, more of them on a busy machine, is given back when nothing comes any more.
+        // The nodes of three rounds would be 8 MiB. What threads have used for requests, more of
+        // them on a busy machine, is given back when nothing comes any more.
         let most = memory[1] + 4096;
         let settled = shell(&script!(
             "kernel_load/nothing_is_left_of_what_is_forgotten.sh",

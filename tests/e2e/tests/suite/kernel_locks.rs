@@ -1,4 +1,5 @@
-//! Locks of kernel mounts that are taken where the files are (`--with posix-locks`, `--with flock-locks`): they exclude everybody's.
+//! Locks of kernel mounts that are taken where the files are (`--with posix-locks`, `--with
+//! flock-locks`): they exclude everybody's.
 
 use crate::kernel_mount::{Mounted, culvert, possible, shell};
 use culvert_e2e::{Case, Driver, User, world};
@@ -21,7 +22,8 @@ fn groups(driver: Driver, user: User) {
         let argv = ["bash", "-c", &script];
         let native = case.natively(&argv);
         let ours = case.through_kernel(WITH, &argv);
-        // FUSE does not say which locks are a description's: who asks is told the process that took them.
+        // FUSE does not say which locks are a description's: who asks is told the process that took
+        // them.
         let told = |text: &str| match name {
             "exec" => text.replace("by a description", "by parent"),
             _ => text.to_owned(),
@@ -63,7 +65,8 @@ fn beside(one: &str, other: &str, server: &str) -> culvert_e2e::Finished {
     done
 }
 
-/// Processes on the mount and processes that use its source see each other's locks, wait for each other, and get what the other gives up or has died with.
+/// Processes on the mount and processes that use its source see each other's locks, wait for each
+/// other, and get what the other gives up or has died with.
 #[test]
 fn who_uses_the_source_is_excluded_too() {
     if !possible() {

@@ -84,7 +84,8 @@ fn archives_are_read() {
             // Times of access are the kernel's: natively they move.
             script!("kernel_mount/archives_are_read.sh").into(),
         ];
-        // Natively the mount is read-only and the file system below is not, so that without rights EACCES comes before EROFS.
+        // Natively the mount is read-only and the file system below is not, so that without rights
+        // EACCES comes before EROFS.
         if user == User::Me {
             scripts.push(
                 "touch hello.txt; rm -r dir; mkdir x; echo y > hello.txt; chmod 700 dir; ln hello.txt h; mv dir other; head -c 5 sparse.bin".into(),
@@ -276,7 +277,8 @@ fn the_mount_ends_with_sigterm_and_can_be_ended_after_kill_9() {
             "KILL" => "ls $T 2>&1 | grep -o \"endpoint is not connected\"; $C umount $T",
             _ => "ls $T | wc -l",
         };
-        // In a namespace of its own: another test's copy of the mount would keep the server. tail waits for a process that is not its child.
+        // In a namespace of its own: another test's copy of the mount would keep the server. tail
+        // waits for a process that is not its child.
         let script = script!(
             "kernel_mount/the_mount_ends_with_sigterm_and_can_be_ended_after_kill_9.sh",
             open,
@@ -369,7 +371,8 @@ fn without_privilege() {
     let (source, target) = (place.text("source"), place.text("target"));
     let culvert = world().culvert.display();
     let as_user = |script: &str| {
-        // The device may be for root alone here: one for all is bound over it, where only this test sees it.
+        // The device may be for root alone here: one for all is bound over it, where only this test
+        // sees it.
         shell(&script!(
             "kernel_mount/without_privilege.sh",
             source,

@@ -1,9 +1,11 @@
-//! Nodes of kernel mounts that have no descriptor for the time being: more of them than descriptors, on several file systems, for mapped users.
+//! Nodes of kernel mounts that have no descriptor for the time being: more of them than
+//! descriptors, on several file systems, for mapped users.
 
 use crate::{kernel_life::privately, kernel_mount::possible};
 use culvert_e2e::{User, not_tested};
 
-/// A source with other file systems mounted below: those have no handles that could be opened by the root's mount, so what is closed is found by its name.
+/// A source with other file systems mounted below: those have no handles that could be opened by
+/// the root's mount, so what is closed is found by its name.
 const BELOW: &str = script!(part "kernel_nodes/below.sh");
 
 #[test]
@@ -29,8 +31,8 @@ free
     assert_eq!(done.text(), expected, "{}", done.report());
 }
 
-/// With mapped users the kernel judges who may, and the server makes what they make as theirs, with more rights than they have. Having opened a directory again
-/// it still has them.
+/// With mapped users the kernel judges who may, and the server makes what they make as theirs, with
+/// more rights than they have. Having opened a directory again it still has them.
 #[test]
 fn mapped_users_make_files_in_directories_that_were_closed() {
     if !possible() {
@@ -55,7 +57,8 @@ fn an_idle_server_is_small_and_sleeps() {
     if !possible() {
         return;
     }
-    // Of memory that is the server's; what it has read of the command itself is everybody's. Switches of its threads: those of any kind.
+    // Of memory that is the server's; what it has read of the command itself is everybody's.
+    // Switches of its threads: those of any kind.
     let script = script!("kernel_nodes/an_idle_server_is_small_and_sleeps.sh");
     for (name, words) in [("backed", ""), ("cached", "--without passthrough")] {
         let script = format!("WORDS=\"{words}\"\n{script}");

@@ -1,4 +1,5 @@
-//! Kernel mounts whose driver tells what others change (`-o watch`): everything is believed for long, and nothing old is seen.
+//! Kernel mounts whose driver tells what others change (`-o watch`): everything is believed for
+//! long, and nothing old is seen.
 
 use crate::{
     kernel_mount::{Mounted, possible, shell},
@@ -9,8 +10,8 @@ use culvert_e2e::{Driver, User, not_tested, world};
 /// For longer than a test takes.
 const LONG: &str = "watch,valid=600,absent=600";
 
-/// Shell functions: `seen WANTED COMMAND...` waits until the command says what is wanted. The kernel is told within a moment, not within the call that makes
-/// the change.
+/// Shell functions: `seen WANTED COMMAND...` waits until the command says what is wanted. The
+/// kernel is told within a moment, not within the call that makes the change.
 const SEEN: &str = script!(part "kernel_notices/seen.sh");
 
 /// Each change of others, after what it changes was looked at and is believed.
@@ -57,7 +58,8 @@ fn what_is_watched_is_not_asked_for() {
         target,
         look
     );
-    // Not a LOOKUP, and no GETATTR but of directories that were read: their time of access may have changed (`fuse_readdir`, fs/fuse/readdir.c).
+    // Not a LOOKUP, and no GETATTR but of directories that were read: their time of access may have
+    // changed (`fuse_readdir`, fs/fuse/readdir.c).
     asks(
         &target,
         &format!("{warm} 2>/dev/null"),
@@ -75,7 +77,8 @@ fn what_is_watched_is_not_asked_for() {
     );
 }
 
-/// What is done through the mount is not told back: the kernel would lose its picture of what is open.
+/// What is done through the mount is not told back: the kernel would lose its picture of what is
+/// open.
 #[test]
 fn own_changes_are_not_others() {
     if !possible() {

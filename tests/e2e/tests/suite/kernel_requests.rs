@@ -1,5 +1,5 @@
-//! What the kernel asks the server of a mount: counted by the kernel's own tracepoint, for requests are exact where times are not. And that nothing of what it
-//! remembers instead is wrong.
+//! What the kernel asks the server of a mount: counted by the kernel's own tracepoint, for requests
+//! are exact where times are not. And that nothing of what it remembers instead is wrong.
 
 use crate::kernel_mount::{Mounted, possible, shell};
 use culvert_e2e::{Case, Driver, User, not_tested, world};
@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, path::Path};
 /// Requests by name.
 pub type Requests = BTreeMap<String, usize>;
 
-/// What the kernel asked for the mount at `target` while `program` ran, after `warm` had; none where tracing is not to be had.
+/// What the kernel asked for the mount at `target` while `program` ran, after `warm` had; none
+/// where tracing is not to be had.
 pub fn requests(target: &str, warm: &str, program: &str) -> Option<Requests> {
     let traced = shell(&script!(
         "kernel_requests/requests.sh",
@@ -124,8 +125,8 @@ fn writes_ask_nothing_each() {
     asks(&target, "true", &writing("conv=notrunc"), &opened);
 }
 
-/// Three: a name that nobody has looked for, the file, its end. One more where there are extended attributes, for the kernel asks for security.capability
-/// before the first write.
+/// Three: a name that nobody has looked for, the file, its end. One more where there are extended
+/// attributes, for the kernel asks for security.capability before the first write.
 #[test]
 fn a_small_file_is_made() {
     if !possible() {
@@ -173,7 +174,8 @@ fn a_directory_is_listed_again() {
         let target = mount.text("target");
         let list = format!("ls -l {target}");
         let warm = format!("{list}; {list}");
-        // The targets of links are read again: others may have replaced the directory that they are in.
+        // The targets of links are read again: others may have replaced the directory that they are
+        // in.
         let links = shell(&format!("find {LARGE} -maxdepth 1 -type l | wc -l"));
         let links: usize = links.text().trim().parse().expect("a number");
         // `ls` follows them to see whether they are broken.

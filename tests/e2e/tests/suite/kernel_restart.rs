@@ -1,4 +1,5 @@
-//! Servers of kernel mounts killed under load: with a keeper the load goes on, without one everybody is told and nothing synced is lost.
+//! Servers of kernel mounts killed under load: with a keeper the load goes on, without one
+//! everybody is told and nothing synced is lost.
 
 use crate::{
     kernel_life::{keeper, load_on, privately},
@@ -40,7 +41,8 @@ fn an_archive_is_read_on() {
     assert_eq!(packed.status, "exit 0", "{}", packed.report());
     let mount = Mounted::of("kernel-again-archive", &["--restart"], &archive);
     let (target, keeper) = (mount.text("target"), keeper(&mount));
-    // One open of long standing, read further each time; and everything by new ones, half of it asked of the server by an empty cache.
+    // One open of long standing, read further each time; and everything by new ones, half of it
+    // asked of the server by an empty cache.
     let done = shell(&script!(
         "kernel_restart/an_archive_is_read_on.sh",
         target,
@@ -81,7 +83,8 @@ fn two_users_go_on() {
     }
 }
 
-/// A file that its server cannot open again, because its user may not any more: its descriptor fails until it is closed, whatever is opened meanwhile.
+/// A file that its server cannot open again, because its user may not any more: its descriptor
+/// fails until it is closed, whatever is opened meanwhile.
 #[test]
 fn a_file_that_is_lost_is_no_other_file() {
     if !possible() || !installed("fusermount3") {
@@ -102,7 +105,8 @@ fn a_file_that_is_lost_is_no_other_file() {
     );
 }
 
-/// A server that has no descriptor left when it is killed: what the next one needs to begin is there, and what is open stays what it is.
+/// A server that has no descriptor left when it is killed: what the next one needs to begin is
+/// there, and what is open stays what it is.
 #[test]
 fn a_server_without_descriptors_is_followed_by_another() {
     if !possible() {
@@ -122,7 +126,8 @@ fn a_server_without_descriptors_is_followed_by_another() {
     );
 }
 
-/// Directories for which a server had no descriptor when it was killed are found by the next one for who is in them, and has them open.
+/// Directories for which a server had no descriptor when it was killed are found by the next one
+/// for who is in them, and has them open.
 #[test]
 fn directories_that_were_closed_are_not_lost() {
     if !possible() {

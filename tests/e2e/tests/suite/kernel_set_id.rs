@@ -1,11 +1,11 @@
-//! Rights on kernel mounts whose kernel does not name the caller, or keeps sizes and times itself: what
-//! changes of bytes leave of set-user-ID, and what who only may write a file may do.
+//! Rights on kernel mounts whose kernel does not name the caller, or keeps sizes and times itself:
+//! what changes of bytes leave of set-user-ID, and what who only may write a file may do.
 
 use crate::kernel_mount::{Mounted, possible, shell};
 use culvert_e2e::{installed, not_tested};
 
-/// What `program` prints about a mount made with `words`, or about a plain directory; through a mount
-/// of that with other owners where `again`. None: that cannot be.
+/// What `program` prints about a mount made with `words`, or about a plain directory; through a
+/// mount of that with other owners where `again`. None: that cannot be.
 fn said(name: &str, program: &str, words: Option<&[&str]>, again: bool) -> Option<String> {
     let memory = words.is_some_and(|words| words.contains(&"memory"));
     let place = match words {
@@ -58,8 +58,8 @@ fn parts(line: &str) -> (&str, u32, &str) {
     (before, mode, capability)
 }
 
-/// Whoever changes the bytes of a program takes off it what he would natively, by each way; more may go,
-/// as FUSE does not always say who it is, but no less.
+/// Whoever changes the bytes of a program takes off it what he would natively, by each way; more
+/// may go, as FUSE does not always say who it is, but no less.
 #[test]
 fn no_change_of_bytes_leaves_more_rights_than_natively() {
     if !possible() {
@@ -112,8 +112,8 @@ fn no_change_of_bytes_leaves_more_rights_than_natively() {
     }
 }
 
-/// Who may write a file truncates it, sets its times to the present, and appends to what may only be
-/// appended to, as natively; and may no more.
+/// Who may write a file truncates it, sets its times to the present, and appends to what may only
+/// be appended to, as natively; and may no more.
 #[test]
 fn who_may_write_may_truncate_what_is_written_back() {
     if !possible() || !installed("chattr") {

@@ -53,7 +53,8 @@ fn what_is_installed_is_found() {
     assert_eq!(found, expected, "{}", done.report());
 }
 
-/// Who may not write to /sbin installs all but the helper, and is told. What is taken away takes its own helpers along, and no other installation's.
+/// Who may not write to /sbin installs all but the helper, and is told. What is taken away takes
+/// its own helpers along, and no other installation's.
 #[test]
 fn what_is_installed_without_rights_works() {
     let case = Case::new("install-without-rights", User::Me);
@@ -69,7 +70,8 @@ fn what_is_installed_without_rights_works() {
     assert_eq!(done.text(), expected, "{}", done.report());
 }
 
-/// An ordinary user mounts and ends what fstab(5) allows with `user`: mount(8) calls the helper as that user, who then needs fusermount3.
+/// An ordinary user mounts and ends what fstab(5) allows with `user`: mount(8) calls the helper as
+/// that user, who then needs fusermount3.
 #[test]
 fn a_user_mounts_what_fstab_allows() {
     if !possible() || !installed("fusermount3") {
@@ -139,7 +141,8 @@ fn a_mount_is_ended_by_any_path() {
     );
 }
 
-/// With `valid=0` nothing that an earlier open has read is kept; else it is, while the file's time of change is the same.
+/// With `valid=0` nothing that an earlier open has read is kept; else it is, while the file's time
+/// of change is the same.
 #[test]
 fn nothing_is_kept_that_is_not_believed() {
     if !possible() {

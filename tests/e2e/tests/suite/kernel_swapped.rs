@@ -1,10 +1,11 @@
-//! Kernel mounts whose path has come to lead elsewhere: only the mount itself is ever ended or changed.
+//! Kernel mounts whose path has come to lead elsewhere: only the mount itself is ever ended or
+//! changed.
 
 use crate::kernel_mount::{Mounted, possible, shell};
 use culvert_e2e::{installed, world};
 
-/// Somebody who may rename a directory above a mount puts a link in its place, which leads to another
-/// mount of the same user. `SERVERS`: the processes of the first one, the oldest first.
+/// Somebody who may rename a directory above a mount puts a link in its place, which leads to
+/// another mount of the same user. `SERVERS`: the processes of the first one, the oldest first.
 const ATTACK: &str = script!(part "kernel_swapped/attack.sh");
 
 #[test]
@@ -36,8 +37,8 @@ fn what_has_come_to_lie_on_the_path_is_not_unmounted() {
     }
 }
 
-/// A target whose path has become one through a link since it was checked is not mounted on, and what is
-/// mounted again at the path of a mount is another one.
+/// A target whose path has become one through a link since it was checked is not mounted on, and
+/// what is mounted again at the path of a mount is another one.
 #[test]
 fn a_mount_is_known_by_its_number() {
     if !possible() {

@@ -1,5 +1,6 @@
-//! Kernel mounts of a driver that does what it is told (`telling`, of this crate): files that become ready (poll(2), select(2), epoll(7)), and each notification that a
-//! driver can give, by what the kernel asks afterwards and what programs see.
+//! Kernel mounts of a driver that does what it is told (`telling`, of this crate): files that
+//! become ready (poll(2), select(2), epoll(7)), and each notification that a driver can give, by
+//! what the kernel asks afterwards and what programs see.
 
 use crate::{
     kernel_mount::{Mounted, possible},
@@ -23,7 +24,8 @@ fn told(case: &str, words: &[&str]) {
         let name = format!("told-{case}{}-{}", words.concat(), &transport[10..]);
         let place = Mounted::place(&name);
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/telling.py");
-        // Namespaces that other tests make have no copy of the mount: it, and with it the server, ends when it is unmounted.
+        // Namespaces that other tests make have no copy of the mount: it, and with it the server,
+        // ends when it is unmounted.
         let mut command = Command::new("unshare");
         command
             .args(["-m", "python3", program, case])

@@ -1,6 +1,8 @@
-//! Both ways by which requests come, /dev/fuse and io_uring: the same answers; requests that wait hold up nobody, and end when their callers are interrupted.
+//! Both ways by which requests come, /dev/fuse and io_uring: the same answers; requests that wait
+//! hold up nobody, and end when their callers are interrupted.
 //!
-//! Whether the kernel offers io_uring is a switch for the whole machine, off at first: it is switched on here, and stays on. From then on mounts use it unasked.
+//! Whether the kernel offers io_uring is a switch for the whole machine, off at first: it is
+//! switched on here, and stays on. From then on mounts use it unasked.
 
 use crate::{
     kernel_life::privately,
@@ -43,7 +45,8 @@ fn pjdfstest_by_ring() {
     }
 }
 
-/// The programs of other tests of kernel mounts, by the ring: large reads and writes, positions, growth, mappings, locks, many processes.
+/// The programs of other tests of kernel mounts, by the ring: large reads and writes, positions,
+/// growth, mappings, locks, many processes.
 #[test]
 fn programs_by_ring() {
     let (true, Some(ring)) = (possible(), ring()) else {
@@ -73,7 +76,8 @@ fn programs_by_ring() {
     }
 }
 
-/// It is the ring that serves: its threads are there, and the requests of a load are no reads of the device.
+/// It is the ring that serves: its threads are there, and the requests of a load are no reads of
+/// the device.
 #[test]
 fn requests_come_by_the_ring() {
     let (true, Some(ring)) = (possible(), ring()) else {
@@ -95,7 +99,8 @@ fn requests_come_by_the_ring() {
         "{}",
         done.report()
     );
-    // It ends with the connection, also where a mount namespace that another test has made meanwhile still has the mount.
+    // It ends with the connection, also where a mount namespace that another test has made
+    // meanwhile still has the mount.
     let server = mount.server();
     let ended = shell(&format!("umount -f {}", mount.text("target")));
     assert_eq!(ended.status, "exit 0", "{}", ended.report());
@@ -147,7 +152,8 @@ fn a_ring_that_cannot_be_had_is_said() {
     }
 }
 
-/// The ring where the kernel offers it and the mount can use it, else the device: who has chosen neither sees no difference, and no line of it but with `--trace`.
+/// The ring where the kernel offers it and the mount can use it, else the device: who has chosen
+/// neither sees no difference, and no line of it but with `--trace`.
 #[test]
 fn the_ring_is_taken_where_it_can_be() {
     if !possible() || ring().is_none() {
@@ -177,7 +183,8 @@ fn the_ring_is_taken_where_it_can_be() {
     );
 }
 
-/// The thread that has registered a file for the kernel, without root's rights, has them again for what needs them.
+/// The thread that has registered a file for the kernel, without root's rights, has them again for
+/// what needs them.
 #[test]
 fn root_has_all_rights_after_an_open() {
     if !possible() {
@@ -199,7 +206,8 @@ fn root_has_all_rights_after_an_open() {
     }
 }
 
-/// A source with the files `slow` and `fast`, and a mount where `operation` on whatever is called slow waits for an hour.
+/// A source with the files `slow` and `fast`, and a mount where `operation` on whatever is called
+/// slow waits for an hour.
 fn slow(name: &str, transport: &str, operation: &str) -> Mounted {
     slow_with(name, transport, operation, &[])
 }
@@ -216,7 +224,8 @@ fn slow_with(name: &str, transport: &str, operation: &str, words: &[&str]) -> Mo
     Mounted::of(name, &words, &source)
 }
 
-/// Not read(2): the pages of a cached file are read by the kernel, which asks for them on nobody's behalf; it ends for fatal signals alone, natively too.
+/// Not read(2): the pages of a cached file are read by the kernel, which asks for them on nobody's
+/// behalf; it ends for fatal signals alone, natively too.
 #[test]
 fn a_driver_that_waits_is_interrupted() {
     if !possible() {
@@ -262,7 +271,8 @@ fn a_driver_that_waits_is_interrupted() {
     }
 }
 
-/// Signals while the kernel reads pages, other than fatal ones, end nothing: by both ways the caller has all he asked for.
+/// Signals while the kernel reads pages, other than fatal ones, end nothing: by both ways the
+/// caller has all he asked for.
 #[test]
 fn a_read_of_pages_is_not_interrupted() {
     if !possible() {
@@ -290,7 +300,8 @@ fn a_read_of_pages_is_not_interrupted() {
     }
 }
 
-/// More requests wait than there are threads at first: others are answered all the same, and each waiting one is found when its caller is interrupted.
+/// More requests wait than there are threads at first: others are answered all the same, and each
+/// waiting one is found when its caller is interrupted.
 #[test]
 fn requests_that_wait_hold_up_nobody() {
     for transport in transports() {
@@ -298,7 +309,8 @@ fn requests_that_wait_hold_up_nobody() {
     }
 }
 
-/// Nor where a keeper would start the server again: its channels, of which there are more now, are the next server's, too.
+/// Nor where a keeper would start the server again: its channels, of which there are more now, are
+/// the next server's, too.
 #[test]
 fn requests_that_wait_hold_up_nobody_with_a_keeper() {
     flood("flood-kept", "transport=device", &["--restart"]);
@@ -322,7 +334,8 @@ fn flood(name: &str, transport: &str, words: &[&str]) {
     );
 }
 
-/// A request that takes longer than it may ends the mount, for all; the server says which one, and ends.
+/// A request that takes longer than it may ends the mount, for all; the server says which one, and
+/// ends.
 #[test]
 fn a_request_has_its_time() {
     if !possible()

@@ -6,7 +6,8 @@ use culvert_e2e::{Case, Driver, User, installed, suite, world};
 
 const WRITEBACK: &[&str] = &["--with", "writeback-cache"];
 
-/// What is written stays in the kernel for a while, and everybody who looks through the mount, or after fsync(2) and close(2), sees it.
+/// What is written stays in the kernel for a while, and everybody who looks through the mount, or
+/// after fsync(2) and close(2), sees it.
 #[test]
 fn what_is_written_back_is_right() {
     if !possible() {

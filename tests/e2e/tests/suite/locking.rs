@@ -16,7 +16,8 @@ on_each_driver! {
     locks_over_exec |case| group(case, "exec");
 }
 
-/// `programs/locked_writes.py`: what is opened for a call must not be closed again, and there are fewer numbers than calls.
+/// `programs/locked_writes.py`: what is opened for a call must not be closed again, and there are
+/// fewer numbers than calls.
 fn written_and_mapped(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {
         return;

@@ -1,4 +1,5 @@
-//! What a process may have is used up by mappings; many processes; children of every kind (`programs/mapped_bounds.c`).
+//! What a process may have is used up by mappings; many processes; children of every kind
+//! (`programs/mapped_bounds.c`).
 
 use culvert_e2e::{Case, Driver, User, world};
 use std::time::Duration;

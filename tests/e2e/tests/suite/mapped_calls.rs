@@ -1,4 +1,5 @@
-//! Calls about memory in which files are mapped, those of `programs/mapped_calls.c`: small files, and such as are filled on demand.
+//! Calls about memory in which files are mapped, those of `programs/mapped_calls.c`: small files,
+//! and such as are filled on demand.
 
 use culvert_e2e::{Case, Driver, User, world};
 

@@ -1,4 +1,5 @@
-//! Files of which more is entered into the page tables than a program has touched: as many faults as natively would do, stores that are noted, guards that stay.
+//! Files of which more is entered into the page tables than a program has touched: as many faults
+//! as natively would do, stores that are noted, guards that stay.
 
 use culvert_e2e::{Case, Driver, User, world};
 

@@ -1,5 +1,6 @@
-//! Files that are filled on demand, when something goes wrong: what the driver cannot read, a file that becomes shorter, other processes, and kill -9 of a writer
-//! and of the pager. What an ordinary user maps is filled before.
+//! Files that are filled on demand, when something goes wrong: what the driver cannot read, a file
+//! that becomes shorter, other processes, and kill -9 of a writer and of the pager. What an
+//! ordinary user maps is filled before.
 
 use culvert_e2e::{Case, Driver, Finished, User, open_to_all, run_within, world};
 use std::fs;
@@ -141,7 +142,8 @@ fn signals_behind_the_first_half() -> String {
     )
 }
 
-/// `programs/mapped_full.c` where the run directory has room for two thirds of the file, at most: what it says, and the log.
+/// `programs/mapped_full.c` where the run directory has room for two thirds of the file, at most:
+/// what it says, and the log.
 fn without_room(user: User) -> Option<(String, String)> {
     let world = world();
     // A file system of that size is mounted.
@@ -229,7 +231,8 @@ fn what_the_last_process_of_a_run_had_stored_when_it_was_killed() {
     let script = format!("{program} make $M/file {SIZE} && exec {program} last $M/file {SIZE}");
     let done = case.through_culvert(&["bash", "-c", &script]);
     assert_eq!(done.status, "signal 9", "{}", done.report());
-    // Held by the pager until it has ended. No file any more: somebody else has found the run over, and removed it.
+    // Held by the pager until it has ended. No file any more: somebody else has found the run over,
+    // and removed it.
     let mut wait = Command::new("flock");
     wait.arg(format!("{}/lock", done.text().trim())).arg("true");
     let waited = run_within(wait, b"", Duration::from_secs(30));
@@ -245,7 +248,8 @@ fn what_the_last_process_of_a_run_had_stored_when_it_was_killed() {
     }
 }
 
-/// Threads read a file through a mapping while `kills` workers of the pager are killed, and then perhaps its guardian.
+/// Threads read a file through a mapping while `kills` workers of the pager are killed, and then
+/// perhaps its guardian.
 fn killed(kills: u32, guardian: u32) -> Option<Finished> {
     if world().only_native || !on_demand() {
         return None;

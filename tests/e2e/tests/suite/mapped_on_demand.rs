@@ -1,4 +1,5 @@
-//! Files that are large enough to be filled when they are touched; as an ordinary user, before they are mapped.
+//! Files that are large enough to be filled when they are touched; as an ordinary user, before they
+//! are mapped.
 
 use culvert_e2e::{Case, Driver, User, world};
 

@@ -1,4 +1,5 @@
-//! Mapped files and what else is going on: programs that run from them, other users, PID namespaces, and more parts than the pager can note.
+//! Mapped files and what else is going on: programs that run from them, other users, PID
+//! namespaces, and more parts than the pager can note.
 
 use culvert_e2e::{Case, Driver, User, on_each_driver, world};
 

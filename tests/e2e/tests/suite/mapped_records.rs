@@ -1,5 +1,6 @@
-//! What a run notes of who maps which file (`programs/mapped_records.c`): it lasts as long as the process, is room for the next one when that was killed, and is
-//! about this file, not about a later one with its number.
+//! What a run notes of who maps which file (`programs/mapped_records.c`): it lasts as long as the
+//! process, is room for the next one when that was killed, and is about this file, not about a
+//! later one with its number.
 
 use culvert_e2e::{Case, Driver, User, world};
 

@@ -1,12 +1,14 @@
-//! Mapped files and the memory for them: a `/dev/shm` of 64 MB in a mount namespace of its own, files that are larger, and the bound of a run.
+//! Mapped files and the memory for them: a `/dev/shm` of 64 MB in a mount namespace of its own,
+//! files that are larger, and the bound of a run.
 
 use culvert_e2e::{Finished, run_within, world};
 use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-/// Runs `script` with a small `/dev/shm`; `$S` is a directory with files of 100, 20, 20, 20 and 40 MB, `$T` an empty one, `$P` `programs/mapped_room.c`, `$C` the command and `$R` what makes
-/// a program an ordinary user's. None: not as root here.
+/// Runs `script` with a small `/dev/shm`; `$S` is a directory with files of 100, 20, 20, 20 and 40
+/// MB, `$T` an empty one, `$P` `programs/mapped_room.c`, `$C` the command and `$R` what makes a
+/// program an ordinary user's. None: not as root here.
 pub(crate) fn in_little_memory(name: &str, script: &str) -> Option<Finished> {
     let world = world();
     if world.only_native || !world.is_root() {
@@ -84,7 +86,8 @@ fn what_an_ordinary_user_has_no_room_for_is_no_mapping() {
     }
 }
 
-/// Three threads and a child store all over a file that is three times as large as what may lie in memory: nothing that is dropped has a store that the file has not got.
+/// Three threads and a child store all over a file that is three times as large as what may lie in
+/// memory: nothing that is dropped has a store that the file has not got.
 #[test]
 fn what_is_stored_is_written_back_and_makes_room() {
     let script = script!("mapped_room/what_is_stored_is_written_back_and_makes_room.sh");
@@ -102,7 +105,8 @@ fn what_is_stored_is_written_back_and_makes_room() {
     }
 }
 
-/// Storing changes the file's times, so that its shadow is not known to be equal any more: what is missing of it is still missing, and is not read for that.
+/// Storing changes the file's times, so that its shadow is not known to be equal any more: what is
+/// missing of it is still missing, and is not read for that.
 #[test]
 fn a_file_that_was_changed_is_mapped_on_demand_again() {
     let script = script!("mapped_room/a_file_that_was_changed_is_mapped_on_demand_again.sh");
@@ -112,7 +116,8 @@ fn a_file_that_was_changed_is_mapped_on_demand_again() {
     }
 }
 
-/// A page at a time, and never fewer than one instruction may need; an ordinary user's files find no room.
+/// A page at a time, and never fewer than one instruction may need; an ordinary user's files find
+/// no room.
 #[test]
 fn bounds_that_are_smaller_than_what_is_filled_at_once() {
     let script = script!("mapped_room/bounds_that_are_smaller_than_what_is_filled_at_once.sh");

@@ -1,4 +1,5 @@
-//! A file is mapped, and something is short: room for its pages or its bytes, or the right to read it (`programs/mapped_shortage.c`).
+//! A file is mapped, and something is short: room for its pages or its bytes, or the right to read
+//! it (`programs/mapped_shortage.c`).
 
 use crate::mapped_room::in_little_memory;
 use culvert_e2e::{Case, Driver, User, world};
@@ -33,7 +34,8 @@ fn says(what: &str, user: User, rule: &str, want: &str) {
     assert_eq!(done.text(), want, "{}", done.report());
 }
 
-/// What the shadow has not got is not written over what the file has got, and comes to it with the next change.
+/// What the shadow has not got is not written over what the file has got, and comes to it with the
+/// next change.
 #[test]
 fn an_append_that_cannot_be_read_back_stays_in_the_file() {
     for user in [User::Me, User::Nobody] {

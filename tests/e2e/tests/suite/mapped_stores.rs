@@ -1,6 +1,8 @@
-//! Files whose bytes only their driver has, mapped so that they can be written: against the kernel line by line, and with writers that are killed.
+//! Files whose bytes only their driver has, mapped so that they can be written: against the kernel
+//! line by line, and with writers that are killed.
 //!
-//! `CULVERT_MAPPING_KILLS` (24 for each driver) and `CULVERT_MAPPING_SEED` (1) for longer trials by hand.
+//! `CULVERT_MAPPING_KILLS` (24 for each driver) and `CULVERT_MAPPING_SEED` (1) for longer trials by
+//! hand.
 
 use culvert_e2e::{Case, Driver, User, open_to_all, run_within, world};
 use std::fs;
@@ -60,7 +62,8 @@ fn survives(options: &str, user: User) {
     assert_eq!(done.status, "exit 0", "{}", done.report());
 }
 
-/// `programs/kept_stores.py`: written back after the source has come back; a file that was changed meanwhile stays as it is.
+/// `programs/kept_stores.py`: written back after the source has come back; a file that was changed
+/// meanwhile stays as it is.
 #[test]
 fn what_cannot_be_written_back_is_kept_and_said_once() {
     let world = world();

@@ -1,5 +1,5 @@
-//! Threads that store into files whose bytes only their driver has, while another thread takes the mapping away (`programs/mapped_threads.c`), or changes or
-//! syncs the file.
+//! Threads that store into files whose bytes only their driver has, while another thread takes the
+//! mapping away (`programs/mapped_threads.c`), or changes or syncs the file.
 
 use culvert_e2e::{Case, Driver, User, world};
 
@@ -43,7 +43,8 @@ fn no_store_is_lost_when_a_mapping_moves() {
     keeps("moved", Driver::NoDescriptor, User::Me);
 }
 
-/// `programs/mapped_places.c`, with a driver that is slow to write, so that threads wait for one another.
+/// `programs/mapped_places.c`, with a driver that is slow to write, so that threads wait for one
+/// another.
 #[test]
 fn what_is_stored_where_another_file_was_mapped_is_not_taken_for_its() {
     let case = Case::new("mapped-places", User::Me)

@@ -1,4 +1,5 @@
-//! Mappings of files that change, as `programs/mapping.c` makes them, each group in a process of its own.
+//! Mappings of files that change, as `programs/mapping.c` makes them, each group in a process of
+//! its own.
 
 use culvert_e2e::{Case, Driver, User, on_each_driver};
 
@@ -18,7 +19,8 @@ on_each_driver! {
     stores_and_calls_at_the_same_time |case| group(&case, "together");
 }
 
-/// A mapped file of `memory` is a file of the kernel's, too, for which there must be a descriptor left.
+/// A mapped file of `memory` is a file of the kernel's, too, for which there must be a descriptor
+/// left.
 #[test]
 fn few_descriptors_for_mapped_files() {
     let case =

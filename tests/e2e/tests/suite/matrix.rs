@@ -1,16 +1,19 @@
-//! The process matrix: every way of making a child, of executing, of handing a descriptor over and of using it, in a directory of the kernel and through each driver.
+//! The process matrix: every way of making a child, of executing, of handing a descriptor over and
+//! of using it, in a directory of the kernel and through each driver.
 
 use culvert_e2e::{Case, Driver, User, world};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Cells of `programs/matrix.c`: 6 ways of making a child, 4 of executing, 5 of handing over, 10 of using; posix_spawn always executes.
+/// Cells of `programs/matrix.c`: 6 ways of making a child, 4 of executing, 5 of handing over, 10 of
+/// using; posix_spawn always executes.
 const CELLS: usize = 6 * 4 * 5 * 10 - 5 * 10;
 
 /// Drivers that are called for every operation.
 const CALLED: &[Driver] = &[Driver::Driven, Driver::NoDescriptor, Driver::Memory];
 
-/// Cells that are not what they are natively: drivers, words that the cell's name holds, and why. docs/SEMANTICS.md says so too.
+/// Cells that are not what they are natively: drivers, words that the cell's name holds, and why.
+/// docs/SEMANTICS.md says so too.
 const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
     (
         CALLED,
@@ -29,12 +32,14 @@ const DIFFERENT: &[(&[Driver], &[&str], &str)] = &[
     ),
 ];
 
-/// A program that nobody intercepts lists a directory that only a driver can list from where its parent was, and does not move the parent: what it has read the parent reads, too.
+/// A program that nobody intercepts lists a directory that only a driver can list from where its
+/// parent was, and does not move the parent: what it has read the parent reads, too.
 fn position_is_its_own(driver: Driver, name: &str) -> bool {
     CALLED.contains(&driver) && name.contains("/static/") && name.contains("/directory")
 }
 
-/// What a cell of those has to have in common with the native one: what the child found, and that nothing is missing.
+/// What a cell of those has to have in common with the native one: what the child found, and that
+/// nothing is missing.
 fn without_position(found: &str) -> (&str, bool) {
     let child = found.split("; after").next().unwrap_or(found);
     (child, found.contains(" missing 0 "))

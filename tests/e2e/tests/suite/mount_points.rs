@@ -1,9 +1,11 @@
-//! Mount points that no file system has a directory for are listed where they lie, as those of the kernel are.
+//! Mount points that no file system has a directory for are listed where they lie, as those of the
+//! kernel are.
 
 use culvert_e2e::{Case, User, open_to_all, world};
 use std::{fs, path::Path};
 
-/// Directories for two mounts, `host/none` and in that one `host/none/new`; natively the mount points are there.
+/// Directories for two mounts, `host/none` and in that one `host/none/new`; natively the mount
+/// points are there.
 fn layout(base: &Path, native: bool) {
     let _ = fs::remove_dir_all(base);
     for directory in ["first/x", "second/y", "host/sub"] {
@@ -24,7 +26,8 @@ fn layout(base: &Path, native: bool) {
     }
 }
 
-/// The same is listed, found and entered as natively, whatever serves the two mounts, and on any file system.
+/// The same is listed, found and entered as natively, whatever serves the two mounts, and on any
+/// file system.
 fn listed(base: &Path, user: User, first: &str, second: &str) {
     if !world().is_root() {
         return;
@@ -84,7 +87,8 @@ listed! {
     drivers_only ":driven,descriptor=no" ":driven";
 }
 
-/// Directories above a target that do not exist are there, hold the target alone, and cannot be changed.
+/// Directories above a target that do not exist are there, hold the target alone, and cannot be
+/// changed.
 fn parents_appear(user: User, options: &str) {
     if !world().is_root() {
         return;

@@ -1,4 +1,5 @@
-//! Programs of musl, which has no auditors: the library is preloaded, and nobody tells it where the environment is.
+//! Programs of musl, which has no auditors: the library is preloaded, and nobody tells it where the
+//! environment is.
 
 use culvert_e2e::{Case, Finished, User, as_each_user, installed, on_each_driver, world};
 

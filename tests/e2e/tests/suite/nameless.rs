@@ -1,4 +1,5 @@
-//! Files that have no name any more and are held by other programs than opened them, as `programs/nameless.py` has them.
+//! Files that have no name any more and are held by other programs than opened them, as
+//! `programs/nameless.py` has them.
 
 use culvert_e2e::{Case, Driver, as_each_user, on_each_driver};
 

@@ -1,8 +1,10 @@
-//! Paths in a directory that is a mount: the kernel's own tree, but with the links, `..` and working directories of the place where it is seen.
+//! Paths in a directory that is a mount: the kernel's own tree, but with the links, `..` and
+//! working directories of the place where it is seen.
 
 use culvert_e2e::{Case, Driver, on_each_driver, world};
 
-/// Whether the mount is the kernel's own tree: what these tests are about. The other drivers have tests of their own.
+/// Whether the mount is the kernel's own tree: what these tests are about. The other drivers have
+/// tests of their own.
 fn is_tree(case: &Case) -> bool {
     matches!(case.driver(), Some(Driver::Passthrough | Driver::Bound))
 }
@@ -19,7 +21,8 @@ on_each_driver! {
         script!("passthrough_paths/a_directory_is_followed_when_others_rename_it.sh"),
     ); };
 
-    // What a program that is started in a removed directory meets is ESTALE on driven mounts, where it knows no more than a number.
+    // What a program that is started in a removed directory meets is ESTALE on driven mounts, where
+    // it knows no more than a number.
     a_directory_that_was_removed_is_empty |case| { if case.driver() == Some(Driver::Driven) { return; } case.good(
         script!("passthrough_paths/a_directory_that_was_removed_is_empty.sh"),
     ); };
@@ -37,7 +40,8 @@ on_each_driver! {
     ); };
 
     the_list_of_mounts_has_one_line_with_the_device_of_the_files |case| { if !is_tree(&case) { return; }
-        // Natively the mount is a bind: `bound` is one, too, and of the file system that is bound. The other has a type of its own.
+        // Natively the mount is a bind: `bound` is one, too, and of the file system that is bound.
+        // The other has a type of its own.
         let kind = if case.driver() == Some(Driver::Bound) { "print $1" } else { "" };
         case.good(&script!("passthrough_paths/the_list_of_mounts_has_one_line_with_the_device_of_the_files.sh", kind));
     };
@@ -81,7 +85,8 @@ fn links_of_the_source_if_asked() {
     );
 }
 
-/// Who goes to the source by its own name stays there, whatever programs he starts; the mount is where its target is.
+/// Who goes to the source by its own name stays there, whatever programs he starts; the mount is
+/// where its target is.
 #[test]
 fn the_source_keeps_its_own_name() {
     let case = Case::new("source-by-name", culvert_e2e::User::Me)
@@ -100,7 +105,8 @@ fn the_source_keeps_its_own_name() {
     );
 }
 
-/// A mount whose target lies in such a tree covers what is there, and paths lead through it in both directions.
+/// A mount whose target lies in such a tree covers what is there, and paths lead through it in both
+/// directions.
 #[test]
 fn a_mount_inside_a_tree() {
     let case = Case::new("mount-inside-a-tree", culvert_e2e::User::Me);
@@ -117,7 +123,8 @@ fn a_mount_inside_a_tree() {
     }
 }
 
-/// The same for directories that another program opened, also where the tree is bound over the target, so that the kernel's own paths go there.
+/// The same for directories that another program opened, also where the tree is bound over the
+/// target, so that the kernel's own paths go there.
 #[test]
 fn a_mount_inside_a_tree_beside_an_inherited_directory() {
     let case = Case::new("mount-beside-a-directory", culvert_e2e::User::Me);
@@ -136,7 +143,8 @@ fn a_mount_inside_a_tree_beside_an_inherited_directory() {
     }
 }
 
-/// A removed directory, held open by two mounts of its source, of which a program in between looks at one only.
+/// A removed directory, held open by two mounts of its source, of which a program in between looks
+/// at one only.
 #[test]
 fn a_removed_directory_of_two_mounts_is_inherited_by_both() {
     let case = Case::new("removed-of-two-mounts", culvert_e2e::User::Me);

@@ -173,8 +173,8 @@ fn absolute(directory: &str, names: &[&str]) -> String {
         .collect()
 }
 
-/// The kernel counts a link again when a fast walk is begun anew, so close to the limit a native walk may end either
-/// way: here the rule alone is tested.
+/// The kernel counts a link again when a fast walk is begun anew, so close to the limit a native
+/// walk may end either way: here the rule alone is tested.
 #[test]
 fn forty_links_are_followed_and_no_more() {
     let case = Case::new("forty", culvert_e2e::User::Me).odd();

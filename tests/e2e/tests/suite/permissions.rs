@@ -44,7 +44,8 @@ fn a_process_that_gives_its_rights_up_goes_on_writing() {
     }
 }
 
-/// And on mapping: stores where the driver's file is the kernel's, copies of what is private or never changes everywhere.
+/// And on mapping: stores where the driver's file is the kernel's, copies of what is private or
+/// never changes everywhere.
 #[test]
 fn a_process_that_gives_its_rights_up_goes_on_mapping() {
     if !world().is_root() {

@@ -3,7 +3,8 @@
 use culvert_e2e::{Case, as_each_user, can_be_made, installed, on_each_driver};
 use std::time::Duration;
 
-/// Runs `script` in the directory mounted, where `bin` holds the programs `own` (shows what it knows of its own file), `again` and `again-static`.
+/// Runs `script` in the directory mounted, where `bin` holds the programs `own` (shows what it
+/// knows of its own file), `again` and `again-static`.
 fn same(case: &Case, script: &str) {
     let [own, again, fixed] =
         ["own_file", "start_again", "start_again-static"].map(|name| case.program(name));
@@ -94,7 +95,8 @@ as_each_user! {
     };
 }
 
-/// The kernel is given a copy of such a program, which must not run where the program itself would not.
+/// The kernel is given a copy of such a program, which must not run where the program itself would
+/// not.
 #[test]
 fn one_without_the_right_to_execute_whose_interpreter_is_there() {
     let case = culvert_e2e::Case::new("programs-on-mount::refused", culvert_e2e::User::Me);

@@ -1,14 +1,17 @@
-//! A program that was promised mounts never runs without them: it joins its run, or its start fails with status 125 and a line that says why. Only who is told apart
-//! beforehand (static, with other rights, in a sandbox, another user) goes on, with the warning of `saying`.
+//! A program that was promised mounts never runs without them: it joins its run, or its start fails
+//! with status 125 and a line that says why. Only who is told apart beforehand (static, with other
+//! rights, in a sandbox, another user) goes on, with the warning of `saying`.
 
 use crate::trust::shell;
 use culvert_e2e::{Case, User, world};
 
-/// `$run` is `culvert run` with an empty file system in memory at `$real`. `try NAME UID COMMAND...` executes the command as that user and says what came of it: its status,
-/// the words after `name:`, `STRAYED` when the directory itself was written to, and what it has said.
+/// `$run` is `culvert run` with an empty file system in memory at `$real`. `try NAME UID
+/// COMMAND...` executes the command as that user and says what came of it: its status, the words
+/// after `name:`, `STRAYED` when the directory itself was written to, and what it has said.
 const TRY: &str = script!(part "promises/try.sh");
 
-/// Checks that the lines of what `script` tries are `expected`: a line without indentation whole, one with it by its words.
+/// Checks that the lines of what `script` tries are `expected`: a line without indentation whole,
+/// one with it by its words.
 #[track_caller]
 fn tried(name: &str, script: &str, expected: &[(&str, &[&str])]) {
     let Some(done) = shell(name, &format!("{TRY}{script}")) else {
@@ -69,7 +72,8 @@ fn limits_that_leave_no_room() {
     );
 }
 
-/// A run directory that is gone, moved, open to others, or without its mounts; a library that cannot be loaded.
+/// A run directory that is gone, moved, open to others, or without its mounts; a library that
+/// cannot be loaded.
 #[test]
 fn what_the_run_is_made_of_is_gone() {
     let not = "would not see its mounts";
@@ -103,7 +107,8 @@ fn what_the_run_is_made_of_is_gone() {
     );
 }
 
-/// What takes rights or room, and not the mounts; and a program without /proc, which does not start.
+/// What takes rights or room, and not the mounts; and a program without /proc, which does not
+/// start.
 #[test]
 fn what_does_not_hinder() {
     tried(
@@ -126,7 +131,8 @@ fn what_does_not_hinder() {
     );
 }
 
-/// In a sandbox that does not show the run, and as another user, a program goes on, and its user is told.
+/// In a sandbox that does not show the run, and as another user, a program goes on, and its user is
+/// told.
 #[test]
 fn who_was_promised_nothing_is_told() {
     tried(

@@ -1,4 +1,5 @@
-//! Several processes at the same names at once, as `programs/races.c` has them: no call may end as it could not natively.
+//! Several processes at the same names at once, as `programs/races.c` has them: no call may end as
+//! it could not natively.
 
 use culvert_e2e::{Case, Driver, as_each_user, on_each_driver};
 

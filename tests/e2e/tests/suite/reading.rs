@@ -1,4 +1,5 @@
-//! Every call that reads, as `programs/reading.c` and `programs/looking.c` make them, each group in a process of its own.
+//! Every call that reads, as `programs/reading.c` and `programs/looking.c` make them, each group in
+//! a process of its own.
 
 use culvert_e2e::{Case, as_each_user};
 

@@ -1,4 +1,5 @@
-//! io_uring (docs/design/io-uring.md): what works as without mounts, what is refused, and that nothing gets past the look at a request.
+//! io_uring (docs/design/io-uring.md): what works as without mounts, what is refused, and that
+//! nothing gets past the look at a request.
 
 use culvert_e2e::{Case, Driver, User, installed, not_tested, on_each_driver, world};
 use std::process::Command;
@@ -45,7 +46,8 @@ fn outcome(case: &Case, name: &str) -> String {
     done.text()
 }
 
-/// Operations by path, what the kernel would read later, and files of mounts where the kernel would have to move the bytes.
+/// Operations by path, what the kernel would read later, and files of mounts where the kernel would
+/// have to move the bytes.
 #[test]
 fn what_is_refused() {
     for user in [User::Me, User::Nobody] {
@@ -81,10 +83,11 @@ fn what_is_refused() {
     }
 }
 
-/// Another thread changes descriptor, operation and order of requests all the time: no zeroes of a shadow, no operation by path.
+/// Another thread changes descriptor, operation and order of requests all the time: no zeroes of a
+/// shadow, no operation by path.
 ///
-/// It fails where a request is checked in place: against a `fill` that copied the program's requests
-/// once more after all were judged it found 1 to 48 wrong results, in each of seven runs.
+/// It fails where a request is checked in place: against a `fill` that copied the program's
+/// requests once more after all were judged it found 1 to 48 wrong results, in each of seven runs.
 #[test]
 fn a_request_that_changes_after_the_look() {
     for driver in [Driver::Memory, Driver::Driven, Driver::Passthrough] {

@@ -51,7 +51,8 @@ as_each_user! {
         ] {
             says(&case, script, &STATIC);
         }
-        // The program that the command starts itself; what that starts; a run in the run, which is another one.
+        // The program that the command starts itself; what that starts; a run in the run, which is
+        // another one.
         let first = case.through_culvert(&["busybox", "true"]);
         assert_eq!(lines(&first).len(), 1, "{}", first.report());
         let both = case.through_culvert(&["busybox", "sh", "-c", "/bin/bash -c 'busybox true; busybox true'"]);
@@ -186,7 +187,8 @@ fn each_kind_of_program_has_its_reason() {
     );
 }
 
-/// A sandbox without the run directory; a root that the mounts lie below. Where a root has none of them nothing is said, as natively nothing would be seen.
+/// A sandbox without the run directory; a root that the mounts lie below. Where a root has none of
+/// them nothing is said, as natively nothing would be seen.
 #[test]
 fn sandboxes_and_roots_that_lose_the_mounts() {
     if world().only_native || !world().is_root() {

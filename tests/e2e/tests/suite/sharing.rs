@@ -1,4 +1,5 @@
-//! Files and descriptions with several writers, as `programs/sharing.c` has them, and shells' redirections.
+//! Files and descriptions with several writers, as `programs/sharing.c` has them, and shells'
+//! redirections.
 
 use culvert_e2e::{Case, Driver, on_each_driver};
 

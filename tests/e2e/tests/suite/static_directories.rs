@@ -1,4 +1,5 @@
-//! Directories of mounts that a program which nobody intercepts inherits: its working directory, and open ones.
+//! Directories of mounts that a program which nobody intercepts inherits: its working directory,
+//! and open ones.
 
 use culvert_e2e::{Case, Driver, User, as_each_user, on_each_driver};
 
@@ -13,7 +14,8 @@ fn not_searched(case: &Case) {
     case.good(script!("static_directories/not_searched.sh"));
 }
 
-/// Programs that start each other with the mount's root open have no more descriptors, hidden ones among them, than the first.
+/// Programs that start each other with the mount's root open have no more descriptors, hidden ones
+/// among them, than the first.
 fn inherited_root(case: &Case) {
     case.good(script!("static_directories/inherited_root.sh"));
 }

@@ -3,7 +3,8 @@
 use culvert_e2e::{Case, Driver, User, as_each_user, on_each_driver};
 use std::path::Path;
 
-/// Compiles the program into `$W`: `large` and `small` need a library of that name, `foreign` uses another's variable itself, `load` opens libraries.
+/// Compiles the program into `$W`: `large` and `small` need a library of that name, `foreign` uses
+/// another's variable itself, `load` opens libraries.
 const BUILD: &str = script!(part "static_tls/build.sh");
 
 fn same(case: Case, script: &str) {

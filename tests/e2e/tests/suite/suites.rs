@@ -4,8 +4,9 @@ use culvert_e2e::{Case, Driver, Finished, User, suite, world};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// pjdfstest changes to two users without rights; Debian has these two. Features that Linux file systems need not have are named. The
-/// nap must be longer than a tick of the kernel's clock for times of files.
+/// pjdfstest changes to two users without rights; Debian has these two. Features that Linux file
+/// systems need not have are named. The nap must be longer than a tick of the kernel's clock for
+/// times of files.
 pub const PJDFSTEST: &str = r#"
 [features]
 posix_fallocate = {}
@@ -59,7 +60,8 @@ pub fn results(done: &Finished) -> BTreeMap<String, (String, String)> {
     found
 }
 
-/// Every test of pjdfstest has the same result in a directory of the kernel and through `driver`, but those of [`DIFFERENT`]. The second file system, for EXDEV, is the working directory.
+/// Every test of pjdfstest has the same result in a directory of the kernel and through `driver`,
+/// but those of [`DIFFERENT`]. The second file system, for EXDEV, is the working directory.
 fn pjdfstest(driver: Driver, user: User) {
     if user == User::Nobody && !world().is_root() {
         return;
@@ -98,7 +100,8 @@ fn pjdfstest(driver: Driver, user: User) {
     }
     assert!(report.is_empty(), "{report}\n{}", ours.report());
     assert!(ours.status.starts_with("exit "), "{}", ours.report());
-    // What cannot be tested is known: file systems mounted anew as read-only, and what only root may do.
+    // What cannot be tested is known: file systems mounted anew as read-only, and what only root
+    // may do.
     let skipped = expected.values().filter(|(result, _)| result == "skipped");
     if user == User::Me && world().is_root() {
         assert_eq!(skipped.count(), 13, "{}", native.report());
@@ -128,7 +131,8 @@ pjdfstest! {
     layered_as_nobody Layered Nobody;
 }
 
-/// What the C library says of the number of links, and pjdfstest makes of it, is the same on tmpfs natively.
+/// What the C library says of the number of links, and pjdfstest makes of it, is the same on tmpfs
+/// natively.
 #[test]
 fn memory_has_no_other_limit_of_links_than_tmpfs() {
     let case = Case::new("pjdfstest-links", User::Me).directory(Driver::Memory);
@@ -146,7 +150,9 @@ fn memory_has_no_other_limit_of_links_than_tmpfs() {
     assert_eq!(native.text(), ours.text(), "{}", ours.report());
 }
 
-/// All operations but mappings, each of a byte at least: posix_fallocate of nothing is EINVAL, which fsx takes for a failure. fsx checks every byte that it reads, and the size after each operation.
+/// All operations but mappings, each of a byte at least: posix_fallocate of nothing is EINVAL,
+/// which fsx takes for a failure. fsx checks every byte that it reads, and the size after each
+/// operation.
 const FSX: &str = "
 flen = 262144
 nomsyncafterwrite = true
@@ -170,7 +176,8 @@ posix_fadvise = 1
 copy_file_range = 3
 ";
 
-/// `operations` of fsx with each seed, all at the same time, each on a file of its own, in small and in large pieces.
+/// `operations` of fsx with each seed, all at the same time, each on a file of its own, in small
+/// and in large pieces.
 fn fsx(driver: Driver, user: User, operations: u32, seeds: &str) {
     if user == User::Nobody && !world().is_root() {
         return;

@@ -1,9 +1,10 @@
-//! Strange surroundings of `culvert run`: closed descriptors, small limits, full and forbidden directories, archives
-//! that change under a running program, many runs at once.
+//! Strange surroundings of `culvert run`: closed descriptors, small limits, full and forbidden
+//! directories, archives that change under a running program, many runs at once.
 
 use culvert_e2e::{Case, Finished, User, world};
 
-/// Runs a script in which `$C` is `culvert run` of the archive `x.KIND` of a fresh copy of the tree `odd` on `$M`.
+/// Runs a script in which `$C` is `culvert run` of the archive `x.KIND` of a fresh copy of the tree
+/// `odd` on `$M`.
 fn script(name: &str, kind: &str, script: &str) -> Option<Finished> {
     if world().only_native {
         return None;
@@ -80,7 +81,8 @@ fn small_limits_from_outside() {
         ),
         "hello, world\n",
     );
-    // Run directories and indexes are files: without any, an error with a reason, not death by SIGXFSZ.
+    // Run directories and indexes are files: without any, an error with a reason, not death by
+    // SIGXFSZ.
     if let Some(done) = script("file-size", "tar.gz", "ulimit -f 0; c cat $M/hello.txt") {
         let refused = done.status == "exit 125" && done.errors().starts_with("culvert: ");
         assert!(
@@ -131,7 +133,8 @@ fn many_runs_at_once_build_one_index() {
     );
 }
 
-/// Killed while the index is built: the next run finds nothing half done, and one index is there in the end.
+/// Killed while the index is built: the next run finds nothing half done, and one index is there in
+/// the end.
 #[test]
 fn a_killed_run_leaves_nothing_half_done() {
     prints(
@@ -175,7 +178,8 @@ fn full_and_forbidden_directories() {
     );
 }
 
-/// An archive that is cut or removed while programs read it: an error or the old content, never a crash or other bytes.
+/// An archive that is cut or removed while programs read it: an error or the old content, never a
+/// crash or other bytes.
 #[test]
 fn an_archive_that_changes_under_a_program() {
     for kind in ["tar", "tar.gz"] {
@@ -195,7 +199,8 @@ fn an_archive_that_changes_under_a_program() {
                 done.report()
             );
         }
-        // Programs that start afterwards see it still, or are told; never an empty directory without a word.
+        // Programs that start afterwards see it still, or are told; never an empty directory
+        // without a word.
         let removed =
             format!("c bash -c 'exec 3<$M/hello.txt; rm x.{kind}; cat $M/hello.txt; cat <&3'");
         if let Some(done) = script(&format!("removed-{kind}"), kind, &removed) {

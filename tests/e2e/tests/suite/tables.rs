@@ -1,5 +1,6 @@
-//! Tables of descriptors that processes share without memory, and that threads have for themselves, as `programs/tables.c` has them; programs that want the numbers at which
-//! Culvert keeps its own (`programs/own_numbers.c`); closes that take their time (`programs/slow_close.c`).
+//! Tables of descriptors that processes share without memory, and that threads have for themselves,
+//! as `programs/tables.c` has them; programs that want the numbers at which Culvert keeps its own
+//! (`programs/own_numbers.c`); closes that take their time (`programs/slow_close.c`).
 
 use culvert_e2e::{Case, Driver, User, on_each_driver, world};
 
@@ -33,7 +34,8 @@ fn all_numbers_are_the_programs_beside_a_thread_without_descriptor() {
     numbers_without_descriptor("threads");
 }
 
-/// A child of vfork that cannot have one of Culvert's numbers is told so, and its parent's threads are not stopped for it.
+/// A child of vfork that cannot have one of Culvert's numbers is told so, and its parent's threads
+/// are not stopped for it.
 #[test]
 fn a_child_of_vfork_waits_for_no_thread() {
     if world().only_native {

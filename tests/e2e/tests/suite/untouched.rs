@@ -15,7 +15,8 @@ as_each_user! {
     ); };
 }
 
-/// System calls that a program makes are not multiplied: `strace` counts those that reach the kernel.
+/// System calls that a program makes are not multiplied: `strace` counts those that reach the
+/// kernel.
 #[test]
 fn its_system_calls_reach_the_kernel_as_they_are() {
     if world().only_native {

@@ -2,8 +2,10 @@
 
 use culvert_e2e::{Case, Driver, User, installed, on_each_driver, world};
 
-/// Runs one part of the program in the mount. On `driven` the watch is on the directory behind it, where the driver's own calls are told beside the program's: it opens
-/// directories at other times, and keeps a removed node a little longer; so there the events of each operation are compared as a set, without those.
+/// Runs one part of the program in the mount. On `driven` the watch is on the directory behind it,
+/// where the driver's own calls are told beside the program's: it opens directories at other times,
+/// and keeps a removed node a little longer; so there the events of each operation are compared as
+/// a set, without those.
 fn part(case: &Case, name: &str) {
     let own_calls = match case.driver() {
         Some(Driver::Driven | Driver::NoDescriptor) => "sets",
@@ -30,7 +32,8 @@ on_each_driver! {
 
     inotifywait |case: Case| {
         if installed("inotifywait") {
-            // It says when it watches, and the last event ends it; what it does itself, opening directories to watch them, is not asked for.
+            // It says when it watches, and the last event ends it; what it does itself, opening
+            // directories to watch them, is not asked for.
             case.good(
                 script!("watching/inotifywait.sh"),
             );
@@ -38,7 +41,8 @@ on_each_driver! {
     };
 
     tail_follows |case: Case| {
-        // Each step waits for the line of the one before. Without inotify it says that it looks again and again.
+        // Each step waits for the line of the one before. Without inotify it says that it looks
+        // again and again.
         case.good(
             script!("watching/tail_follows.sh"),
         );

@@ -1,7 +1,8 @@
 //! The seek table: where decoding can start, and what must be known to start there.
 //!
-//! The encoded form is the working form: a process maps the cached table and looks into it with a few small reads, so that opening costs the
-//! same whatever the size of the archive. All numbers are little-endian.
+//! The encoded form is the working form: a process maps the cached table and looks into it with a
+//! few small reads, so that opening costs the same whatever the size of the archive. All numbers
+//! are little-endian.
 //!
 //! ```text
 //! 0   8  "CulvSeek"
@@ -64,7 +65,8 @@ fn broken() -> culvert::Error {
 }
 
 impl Checkpoints {
-    /// The table that lies at `offset` of `table`, without copying it. `EIO` when it is damaged; its points are checked as they are used.
+    /// The table that lies at `offset` of `table`, without copying it. `EIO` when it is damaged;
+    /// its points are checked as they are used.
     pub fn view(table: Arc<dyn Bytes>, offset: u64) -> Result<Self> {
         let mut header = [0; HEADER];
         table.read_exact_at(offset, &mut header)?;
@@ -134,7 +136,8 @@ impl Checkpoints {
         self.plain_length
     }
 
-    /// Where the compressed data ends in the archive; what follows is padding, or garbage that was ignored.
+    /// Where the compressed data ends in the archive; what follows is padding, or garbage that was
+    /// ignored.
     pub fn raw_end(&self) -> u64 {
         self.raw_end
     }
@@ -219,7 +222,8 @@ impl Builder {
         }
     }
 
-    /// Adds a point behind all others; `store` appends its stored bytes. Returns how many bytes the table grew by.
+    /// Adds a point behind all others; `store` appends its stored bytes. Returns how many bytes the
+    /// table grew by.
     pub fn add(&mut self, mut point: Point, store: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let start = self.bytes.len();
         store(&mut self.bytes);

@@ -8,8 +8,8 @@ pub trait Decoder: Send {
     /// Plain offset of the next byte.
     fn position(&self) -> u64;
 
-    /// Decodes on: at least one byte and, unless the format only has larger steps, at most `wanted`; none at the end. After an error the decoder
-    /// is of no further use.
+    /// Decodes on: at least one byte and, unless the format only has larger steps, at most
+    /// `wanted`; none at the end. After an error the decoder is of no further use.
     fn next(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<&[u8]>;
 
     /// Whether it can go on only anew, from another point.

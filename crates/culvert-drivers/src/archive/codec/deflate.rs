@@ -1,7 +1,7 @@
 //! Bare deflate and deflate64, as zip members have it.
 //!
-//! The index of a zip archive has no points inside members. So a long member gets some in memory, as it is decoded for the first time: then
-//! going back in it is as cheap as in a gzip file.
+//! The index of a zip archive has no points inside members. So a long member gets some in memory,
+//! as it is decoded for the first time: then going back in it is as cheap as in a gzip file.
 
 use super::{
     crc::crc32,
@@ -17,7 +17,8 @@ use culvert::{Result, sync::Mutex};
 
 /// Plain bytes decoded at once.
 const PIECE: usize = 128 << 10;
-/// Sets of buffers kept for the next member, 250 KiB each: making and touching them anew would take longer than a small member does.
+/// Sets of buffers kept for the next member, 250 KiB each: making and touching them anew would take
+/// longer than a small member does.
 const KEPT: usize = 4;
 
 /// What a decoder works with.
@@ -83,7 +84,8 @@ impl Deflated {
         before.checked_sub(1).map_or(0, |last| points[last].plain)
     }
 
-    /// Adds a point where the decoder stands, if one is due; false when it stands inside a match and that must be finished first.
+    /// Adds a point where the decoder stands, if one is due; false when it stands inside a match
+    /// and that must be finished first.
     fn note(&self, plain: u64, crc: u32, parts: &Parts) -> bool {
         if self.length < POINTS_FROM {
             return true;

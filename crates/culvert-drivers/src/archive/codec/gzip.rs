@@ -1,10 +1,12 @@
 //! gzip (RFC 1952): members one after another, each a deflate stream.
 //!
-//! The seek table has a point at every member's start that is [`MEMBER_SPACING`] behind the last one (so BGZF and pigz -i need no windows), and, within a member, one
-//! every [`SPACING`] plain bytes: the bit positions of the block header and of the next symbol, and the 32 KiB before, of which
-//! only what is referred to is kept.
+//! The seek table has a point at every member's start that is [`MEMBER_SPACING`] behind the last
+//! one (so BGZF and pigz -i need no windows), and, within a member, one every [`SPACING`] plain
+//! bytes: the bit positions of the block header and of the next symbol, and the 32 KiB before, of
+//! which only what is referred to is kept.
 //!
-//! Data behind a member that is not another member is ignored, as gzip(1) does (zero padding of tapes, garbage).
+//! Data behind a member that is not another member is ignored, as gzip(1) does (zero padding of
+//! tapes, garbage).
 
 use super::{
     Format,
@@ -29,7 +31,8 @@ const PIECE: usize = 128 << 10;
 
 /// `Point::kind` of a member's start; `raw` is its bit position.
 const MEMBER: u32 = 1;
-/// `Point::kind` inside a member; `raw` and `extra` are [`Place::next`] and [`Place::header`], the window is stored.
+/// `Point::kind` inside a member; `raw` and `extra` are [`Place::next`] and [`Place::header`], the
+/// window is stored.
 const INSIDE: u32 = 2;
 
 /// Whether `prefix` starts a member: magic, method deflate, no reserved flags.
@@ -55,7 +58,8 @@ pub struct Gzip {
     /// Where the last whole member ended in the archive.
     raw_end: u64,
     members: u64,
-    /// Plain offset where the member started, and the CRC-32 since; none when it was entered in its middle, or when nothing is checked.
+    /// Plain offset where the member started, and the CRC-32 since; none when it was entered in its
+    /// middle, or when nothing is checked.
     check: Option<(u64, u32)>,
     checks: bool,
 }
@@ -259,7 +263,8 @@ pub fn build(
                 pending = Some((point, gzip.window.past().to_vec()));
                 gzip.inflate.track();
             }
-            // Tracking is slower: only as long as it must be. A match that the last piece cut is finished first.
+            // Tracking is slower: only as long as it must be. A match that the last piece cut is
+            // finished first.
             let wanted = match gzip.inflate.cut() {
                 0 if pending.is_some() => HISTORY[0],
                 cut if due && pending.is_none() => cut,

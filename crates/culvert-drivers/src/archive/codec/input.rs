@@ -1,4 +1,5 @@
-//! Compressed bytes, read piece by piece into a buffer of our own: never through a slice of the archive, whose mapping may vanish under a truncation.
+//! Compressed bytes, read piece by piece into a buffer of our own: never through a slice of the
+//! archive, whose mapping may vanish under a truncation.
 
 use super::damaged;
 use crate::archive::bytes::Bytes;
@@ -12,11 +13,13 @@ const BACK: usize = 8;
 /// How much is read at once, bytes.
 const PIECE: usize = 64 << 10;
 
-/// A buffered reader over a range of the archive. Fields are open to the decoders, whose inner loops keep `at` in a register.
+/// A buffered reader over a range of the archive. Fields are open to the decoders, whose inner
+/// loops keep `at` in a register.
 pub struct Input {
     /// `end` bytes of input and at least [`SLACK`] more.
     pub buffer: Vec<u8>,
-    /// Next byte in `buffer`. A bit reader may carry it up to seven bytes past `end` once the input has ended.
+    /// Next byte in `buffer`. A bit reader may carry it up to seven bytes past `end` once the input
+    /// has ended.
     pub at: usize,
     /// End of the bytes in `buffer`.
     pub end: usize,
@@ -43,7 +46,8 @@ impl Input {
         }
     }
 
-    /// Reads `offset..limit` of another archive, or of the same, in the same buffer, which must be of full size.
+    /// Reads `offset..limit` of another archive, or of the same, in the same buffer, which must be
+    /// of full size.
     pub fn restart(&mut self, offset: u64, limit: u64) {
         self.at = 0;
         self.end = 0;
@@ -92,7 +96,8 @@ impl Input {
         self.at += count;
     }
 
-    /// Reads on until at least `wanted` bytes are available or the input ends. Never wants more than half the buffer.
+    /// Reads on until at least `wanted` bytes are available or the input ends. Never wants more
+    /// than half the buffer.
     pub fn fill(&mut self, raw: &dyn Bytes, wanted: usize) -> Result<()> {
         let capacity = self.buffer.len() - SLACK;
         while !self.ended && self.end - self.at < wanted {

@@ -1,7 +1,9 @@
-//! A small, fast LZ77 for the windows and chunks that the seek table keeps: byte-aligned, no entropy coding, one pass, safe on hostile input.
+//! A small, fast LZ77 for the windows and chunks that the seek table keeps: byte-aligned, no
+//! entropy coding, one pass, safe on hostile input.
 //!
-//! A sequence is a token (upper four bits: number of literals, lower: match length - 4; 15 means that a varint with the rest follows), the
-//! literals, and a distance of two bytes. The last sequence has no match.
+//! A sequence is a token (upper four bits: number of literals, lower: match length - 4; 15 means
+//! that a varint with the rest follows), the literals, and a distance of two bytes. The last
+//! sequence has no match.
 
 use super::damaged;
 use alloc::{vec, vec::Vec};

@@ -1,4 +1,5 @@
-//! LZMA as zip members have it (APPNOTE.TXT 5.8.8): a version, the properties, then the bare stream.
+//! LZMA as zip members have it (APPNOTE.TXT 5.8.8): a version, the properties, then the bare
+//! stream.
 
 use super::{damaged, decoder::Decoder, input::Input, xz::explain};
 use crate::archive::bytes::Bytes;

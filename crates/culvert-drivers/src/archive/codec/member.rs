@@ -105,7 +105,8 @@ impl FromStart {
     }
 }
 
-/// What a member must be, after plain byte `at` (its end when `ended`) with `crc` so far: `length` bytes long with CRC-32 `stated`.
+/// What a member must be, after plain byte `at` (its end when `ended`) with `crc` so far: `length`
+/// bytes long with CRC-32 `stated`.
 pub fn verify(at: u64, ended: bool, crc: u32, length: u64, stated: u32) -> Result<()> {
     if at > length || (ended && at < length) {
         return Err(damaged(format!(
@@ -153,16 +154,19 @@ enum Kind {
 
 /// The data of one zip member, readable from any offset.
 ///
-/// Deflated members of 2 MiB and more get points as they are decoded, about every 1 MiB, so that going back is cheap; with the other methods going back
-/// starts anew, unless the bytes are still in the cache (512 KiB). The CRC-32 is verified when the last byte is decoded; of a stored member it is not: its bytes go to the reader untouched.
+/// Deflated members of 2 MiB and more get points as they are decoded, about every 1 MiB, so that
+/// going back is cheap; with the other methods going back starts anew, unless the bytes are still
+/// in the cache (512 KiB). The CRC-32 is verified when the last byte is decoded; of a stored member
+/// it is not: its bytes go to the reader untouched.
 pub struct Member {
     raw: Arc<dyn Bytes>,
     kind: Kind,
 }
 
 impl Member {
-    /// The member whose data lies at `data_offset`, `compressed_len` bytes of compression `method`, `plain_len` bytes with CRC-32 `crc32` when decoded.
-    /// Nothing is read yet. `EOPNOTSUPP` with a cause for a method that is not known; `EIO` when the data does not lie in the archive.
+    /// The member whose data lies at `data_offset`, `compressed_len` bytes of compression `method`,
+    /// `plain_len` bytes with CRC-32 `crc32` when decoded. Nothing is read yet. `EOPNOTSUPP` with a
+    /// cause for a method that is not known; `EIO` when the data does not lie in the archive.
     pub fn open(
         method: u16,
         raw: Arc<dyn Bytes>,
@@ -215,8 +219,9 @@ impl Member {
         Ok(Self { raw, kind })
     }
 
-    /// Reads plain bytes from `offset` on into `out` until it is full or the member ends, and returns how many: 0 only at or past the end, or when
-    /// nothing is wanted. `EIO` with a cause when the data is damaged; an error after some bytes is a short read.
+    /// Reads plain bytes from `offset` on into `out` until it is full or the member ends, and
+    /// returns how many: 0 only at or past the end, or when nothing is wanted. `EIO` with a cause
+    /// when the data is damaged; an error after some bytes is a short read.
     pub fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         match &self.kind {
             Kind::Deflated(packed) => packed.read_at(offset, out),

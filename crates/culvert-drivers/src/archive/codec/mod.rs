@@ -1,7 +1,8 @@
 //! Compressed data, readable from any offset.
 //!
-//! [`build`] decodes a file once, from start to end, and gives the seek table, [`Checkpoints`]; with it a [`Stream`] reads anywhere without
-//! decoding what lies before. A [`Member`] is the compressed data of one zip member.
+//! [`build`] decodes a file once, from start to end, and gives the seek table, [`Checkpoints`];
+//! with it a [`Stream`] reads anywhere without decoding what lies before. A [`Member`] is the
+//! compressed data of one zip member.
 //!
 //! | format | decoding can start | a random read decodes at most |
 //! |---|---|---|
@@ -10,9 +11,11 @@
 //! | zstd | at frames; those from 8 MiB on are stored once more in the table | 64 KiB, or a shorter frame |
 //! | xz | at blocks; those from 2 MiB on are stored once more in the table | 64 KiB, or a shorter block |
 //!
-//! What is stored once more is bounded by [`Options::spool`]; behind that a frame or block is decoded from its start, and decoders that stand nearer are used.
+//! What is stored once more is bounded by [`Options::spool`]; behind that a frame or block is
+//! decoded from its start, and decoders that stand nearer are used.
 //!
-//! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded whatever the input claims.
+//! Damage is `EIO` with a cause; nothing here panics on any input, and memory stays bounded
+//! whatever the input claims.
 
 mod bzip2;
 mod checkpoints;
@@ -117,8 +120,8 @@ pub fn detect(prefix: &[u8]) -> Option<Format> {
 /// How a seek table is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How many bytes the table may take for plain data, packed, that could else be decoded only from far before: long zstd frames and
-    /// xz blocks. 0 stores none.
+    /// How many bytes the table may take for plain data, packed, that could else be decoded only
+    /// from far before: long zstd frames and xz blocks. 0 stores none.
     pub spool: u64,
 }
 
@@ -128,10 +131,12 @@ impl Default for Options {
     }
 }
 
-/// Decodes all of `raw` once: the plain bytes go to `sink` in order, the seek table comes out; `progress` is told now and then how many bytes of `raw` are done.
+/// Decodes all of `raw` once: the plain bytes go to `sink` in order, the seek table comes out;
+/// `progress` is told now and then how many bytes of `raw` are done.
 ///
-/// Checksums are verified on the way. `EIO` with a cause for damaged or truncated data (what came before has gone to `sink`), `EOPNOTSUPP` with
-/// a cause for data that needs a dictionary or too much memory, and whatever `sink` refuses with.
+/// Checksums are verified on the way. `EIO` with a cause for damaged or truncated data (what came
+/// before has gone to `sink`), `EOPNOTSUPP` with a cause for data that needs a dictionary or too
+/// much memory, and whatever `sink` refuses with.
 pub fn build(
     format: Format,
     raw: &dyn Bytes,

@@ -1,7 +1,9 @@
-//! Long stretches that can be decoded only from their start (a zstd frame, an xz block) are stored in the seek table once more, in chunks of 64 KiB that a
-//! fast compression makes small: else every process that reads a byte near the end would decode all that lies before.
+//! Long stretches that can be decoded only from their start (a zstd frame, an xz block) are stored
+//! in the seek table once more, in chunks of 64 KiB that a fast compression makes small: else every
+//! process that reads a byte near the end would decode all that lies before.
 //!
-//! Short stretches are not worth it, and the budget bounds the table; what lies behind it is decoded from the start of its stretch.
+//! Short stretches are not worth it, and the budget bounds the table; what lies behind it is
+//! decoded from the start of its stretch.
 
 use super::{
     checkpoints::{Builder, Checkpoints, Point},
@@ -16,7 +18,8 @@ use culvert::Result;
 /// Plain bytes of a chunk.
 const CHUNK: usize = lz::LONGEST;
 
-/// Lower eight bits of `Point::kind` of a place in a stretch: decoding starts at `raw`, where the plain offset is `extra`.
+/// Lower eight bits of `Point::kind` of a place in a stretch: decoding starts at `raw`, where the
+/// plain offset is `extra`.
 pub const STRETCH: u32 = 1;
 /// `Point::kind` of a stored chunk; `extra` is its plain length.
 pub const CHUNK_HERE: u32 = 2;
@@ -37,7 +40,8 @@ pub struct Spooler {
 }
 
 impl Spooler {
-    /// Spools stretches of `least` plain bytes or more, as long as no more than `budget` bytes are stored.
+    /// Spools stretches of `least` plain bytes or more, as long as no more than `budget` bytes are
+    /// stored.
     pub fn new(least: u64, budget: u64) -> Self {
         Self {
             builder: Builder::new(),
@@ -51,7 +55,8 @@ impl Spooler {
         }
     }
 
-    /// A stretch starts at `raw`, its kind [`STRETCH`] and what else the format has to say; `length` is its plain length where it is known.
+    /// A stretch starts at `raw`, its kind [`STRETCH`] and what else the format has to say;
+    /// `length` is its plain length where it is known.
     pub fn begin(&mut self, kind: u32, raw: u64, length: Option<u64>) {
         self.stretch = Point {
             plain: self.plain,

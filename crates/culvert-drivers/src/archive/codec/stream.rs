@@ -19,7 +19,8 @@ use culvert::{Result, Sink, sync::Mutex};
 const CHUNK: usize = 64 << 10;
 /// Chunks that a stream keeps: 4 MiB.
 const CHUNKS: usize = 64;
-/// Decoders that a stream keeps where it left them, so that as many sequential readers go on without starting anew.
+/// Decoders that a stream keeps where it left them, so that as many sequential readers go on
+/// without starting anew.
 const DECODERS: usize = 6;
 /// ... as long as they take no more memory together than this, bytes; one is always kept.
 const DECODERS_MEMORY: usize = 48 << 20;
@@ -30,7 +31,8 @@ const KEPT_ON_THE_WAY: u64 = 16;
 pub trait Opener: Send + Sync {
     /// Length of the plain data.
     fn plain_len(&self) -> u64;
-    /// The last plain offset at or before `plain` where a decoder can start, and what else is known of it.
+    /// The last plain offset at or before `plain` where a decoder can start, and what else is known
+    /// of it.
     fn find(&self, plain: u64) -> Result<Point>;
     /// A decoder that starts at `point`.
     fn open(&self, raw: &dyn Bytes, point: &Point) -> Result<Box<dyn Decoder>>;
@@ -60,7 +62,8 @@ struct Kept {
     clock: u64,
 }
 
-/// Plain bytes behind an [`Opener`], with a cache of chunks and of decoders. Thread-safe: decoding runs outside the lock.
+/// Plain bytes behind an [`Opener`], with a cache of chunks and of decoders. Thread-safe: decoding
+/// runs outside the lock.
 pub struct Cached<O> {
     raw: Arc<dyn Bytes>,
     opener: O,
@@ -83,7 +86,8 @@ impl<O: Opener> Cached<O> {
         &self.opener
     }
 
-    /// Reads from `offset` on into `out` until it is full or the data ends; returns the bytes put. An error after some bytes is a short read.
+    /// Reads from `offset` on into `out` until it is full or the data ends; returns the bytes put.
+    /// An error after some bytes is a short read.
     pub fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         let length = self.opener.plain_len();
         let mut done = 0;
@@ -195,7 +199,8 @@ impl<O: Opener> Cached<O> {
                 let part = piece.split_off(..missing.min(piece.len())).unwrap_or(&[]);
                 at += part.len() as u64;
                 let start = at - part.len() as u64;
-                // A chunk that was entered in its middle, or lies far before what is wanted, is not kept.
+                // A chunk that was entered in its middle, or lies far before what is wanted, is not
+                // kept.
                 if reader.begun.is_empty() || start > reader.behind || index < keep_from {
                     reader.begun.clear();
                     reader.behind = start;
@@ -224,8 +229,8 @@ impl<O: Opener> Cached<O> {
         found.ok_or_else(|| damaged("the compressed data does not fit its index"))
     }
 
-    /// Where a decoder has come to its end, opens the one that follows. Every end lies behind the one before, or the index is damaged and
-    /// would lead in circles.
+    /// Where a decoder has come to its end, opens the one that follows. Every end lies behind the
+    /// one before, or the index is damaged and would lead in circles.
     fn go_on(&self, reader: &mut Reader) -> Result<()> {
         let at = reader.decoder.position();
         if reader.decoder.ended() {
@@ -289,7 +294,8 @@ impl Opener for Table {
 pub struct Stream(Cached<Table>);
 
 impl Stream {
-    /// Takes a compressed file and the table that [`super::build`] made of it. Nothing is read yet. `EIO` when the table is of another format.
+    /// Takes a compressed file and the table that [`super::build`] made of it. Nothing is read yet.
+    /// `EIO` when the table is of another format.
     pub fn open(format: Format, raw: Arc<dyn Bytes>, checkpoints: Checkpoints) -> Result<Self> {
         if checkpoints.format() != format {
             return Err(damaged("the index is of another format"));
@@ -302,8 +308,9 @@ impl Stream {
         self.0.opener().plain_len()
     }
 
-    /// Reads plain bytes from `offset` on into `out` until it is full or the data ends, and returns how many: 0 only at or past the end, or when
-    /// nothing is wanted. `EIO` with a cause when the data is damaged; an error after some bytes is a short read.
+    /// Reads plain bytes from `offset` on into `out` until it is full or the data ends, and returns
+    /// how many: 0 only at or past the end, or when nothing is wanted. `EIO` with a cause when the
+    /// data is damaged; an error after some bytes is a short read.
     pub fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
         self.0.read_at(offset, out)
     }

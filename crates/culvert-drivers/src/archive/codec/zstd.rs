@@ -1,5 +1,5 @@
-//! Zstandard (RFC 8878): frames one after another, each decodable only from its start. Frames are found in the build pass, skippable ones are skipped; long ones
-//! are spooled.
+//! Zstandard (RFC 8878): frames one after another, each decodable only from its start. Frames are
+//! found in the build pass, skippable ones are skipped; long ones are spooled.
 
 use super::{
     Format, Options,
@@ -34,7 +34,8 @@ struct Header {
 }
 
 impl Header {
-    /// The frame that starts with `bytes`, magic included (RFC 8878, 3.1.1.1); none when they are too few.
+    /// The frame that starts with `bytes`, magic included (RFC 8878, 3.1.1.1); none when they are
+    /// too few.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (&descriptor, mut rest) = bytes.get(4..)?.split_first()?;
         let mut take = |count: usize| {
@@ -123,7 +124,8 @@ impl Zstd {
         Self::new(point.raw, raw.len(), point.extra)
     }
 
-    /// Goes into the next frame: where it starts, and its plain length if it says so. None at the end.
+    /// Goes into the next frame: where it starts, and its plain length if it says so. None at the
+    /// end.
     fn begin(&mut self, raw: &dyn Bytes) -> Result<Option<(u64, Option<u64>)>> {
         loop {
             self.input.fill(raw, 18)?;

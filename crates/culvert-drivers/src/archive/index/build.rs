@@ -63,7 +63,8 @@ impl Kind {
     }
 }
 
-/// What `raw` is, by its content. `EINVAL` when it is no archive that is known. A compressed file is taken for a compressed tar until it is read.
+/// What `raw` is, by its content. `EINVAL` when it is no archive that is known. A compressed file
+/// is taken for a compressed tar until it is read.
 pub fn detect(raw: &dyn Bytes) -> Result<Kind> {
     let mut head = [0; tar::BLOCK];
     let length = raw.read_at(0, &mut head)?;
@@ -109,8 +110,9 @@ const ENDS: u64 = 64 << 10;
 const SAMPLES: u64 = 16;
 const SAMPLE: u64 = 4 << 10;
 
-/// What tells `archive` from others: size, time of the last change, and a hash over 64 KiB of head and tail and 16 samples of 4 KiB
-/// evenly spread in between. Not over everything: that would cost as much as making the index.
+/// What tells `archive` from others: size, time of the last change, and a hash over 64 KiB of head
+/// and tail and 16 samples of 4 KiB evenly spread in between. Not over everything: that would cost
+/// as much as making the index.
 pub fn identify(archive: &FileBytes) -> Result<Identity> {
     let status = archive.status()?;
     let length = archive.len();
@@ -141,7 +143,8 @@ pub fn identify(archive: &FileBytes) -> Result<Identity> {
     })
 }
 
-/// Goes through `archive` once and returns its index. `tolerant` passes over damage with a warning where it can.
+/// Goes through `archive` once and returns its index. `tolerant` passes over damage with a warning
+/// where it can.
 pub fn build(
     archive: &Arc<FileBytes>,
     tolerant: bool,

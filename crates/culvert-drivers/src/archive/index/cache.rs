@@ -1,4 +1,5 @@
-//! Where indexes are kept: one file per archive, named by its identity, found again after a move or a faithful copy of the archive.
+//! Where indexes are kept: one file per archive, named by its identity, found again after a move or
+//! a faithful copy of the archive.
 
 use super::Index;
 use super::build::{self, Progress};
@@ -27,10 +28,12 @@ pub struct Ready {
     pub built: bool,
 }
 
-/// Largest index whose checksum is verified at every start: 0.2 ms. Of larger ones only the header is, and every record when it is used.
+/// Largest index whose checksum is verified at every start: 0.2 ms. Of larger ones only the header
+/// is, and every record when it is used.
 const VERIFIED: u64 = 2 << 20;
 
-/// The index of `archive` at `place`: the one that lies there when it is trusted, whole and of this archive, else a new one, stored there atomically.
+/// The index of `archive` at `place`: the one that lies there when it is trusted, whole and of this
+/// archive, else a new one, stored there atomically.
 pub fn obtain(
     archive: &Arc<FileBytes>,
     place: Place<'_>,
@@ -113,12 +116,14 @@ fn store(path: &[u8], parts: &Parts) -> Result<()> {
             let written = parts
                 .pieces()
                 .try_for_each(|piece| host::write_all(&file, piece))
-                // On disk before it has its name: a crash must not leave a file with holes that looks whole.
+                // On disk before it has its name: a crash must not leave a file with holes that
+                // looks whole.
                 .and_then(|()| host::sync(&file))
                 .and_then(|()| match named {
                     true => host::rename(&temporary, path),
                     false => host::name(&file, path).or_else(|errno| match errno {
-                        // An index that is outdated or damaged is there: link(2) does not replace, rename(2) does.
+                        // An index that is outdated or damaged is there: link(2) does not replace,
+                        // rename(2) does.
                         Errno::EEXIST => host::name(&file, &temporary)
                             .and_then(|()| host::rename(&temporary, path)),
                         other => Err(other),

@@ -84,7 +84,8 @@ impl Index {
         Ok(index)
     }
 
-    /// The index file `path`, mapped. Refused with `EACCES` unless it belongs to us or root and nobody else may write to it.
+    /// The index file `path`, mapped. Refused with `EACCES` unless it belongs to us or root and
+    /// nobody else may write to it.
     pub fn open(path: &[u8]) -> Result<Self> {
         let file = host::open_read(path)?;
         let found = trust::kept(file.raw())
@@ -200,8 +201,9 @@ impl Index {
         Ok(None)
     }
 
-    /// The part of a sparse file's map that holds `offset`: whether it is data, where it ends, and where the byte at `offset` lies in the
-    /// stored data. `map` is the map's place, `size` the file's size.
+    /// The part of a sparse file's map that holds `offset`: whether it is data, where it ends, and
+    /// where the byte at `offset` lies in the stored data. `map` is the map's place, `size` the
+    /// file's size.
     pub fn extent(&self, map: u64, size: u64, offset: u64) -> Result<Extent> {
         let sparse = self.section(Section::Sparse);
         let at = |at: u64| -> Result<u64> {

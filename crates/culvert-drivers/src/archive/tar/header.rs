@@ -1,4 +1,5 @@
-//! The 512-byte header of a member (POSIX pax(1), "ustar Interchange Format"; GNU tar manual, "Basic Tar Format").
+//! The 512-byte header of a member (POSIX pax(1), "ustar Interchange Format"; GNU tar manual,
+//! "Basic Tar Format").
 
 use super::number;
 use alloc::vec::Vec;
@@ -12,8 +13,8 @@ pub type Block = [u8; BLOCK];
 /// A header whose checksum is right.
 pub struct Header<'a>(&'a Block);
 
-/// Sum of all bytes of `block`, the checksum field counted as spaces; once with unsigned bytes, once with signed ones, as some
-/// old programs had it.
+/// Sum of all bytes of `block`, the checksum field counted as spaces; once with unsigned bytes,
+/// once with signed ones, as some old programs had it.
 fn sums(block: &Block) -> (i64, i64) {
     let (mut unsigned, mut high) = (0u32, 0u32);
     for &byte in block {
@@ -116,7 +117,8 @@ impl<'a> Header<'a> {
             | (major & !0xfff & 0xffff_ffff) << 32
     }
 
-    /// GNU's old sparse format: the parts in the header, whether more blocks of them follow, and the size of the file.
+    /// GNU's old sparse format: the parts in the header, whether more blocks of them follow, and
+    /// the size of the file.
     pub fn old_sparse(&self, parts: &mut Vec<(u64, u64)>) -> Option<(bool, u64)> {
         sparse_parts(&self.0[386..482], parts)?;
         let size = u64::try_from(number::parse(&self.0[483..495])?).ok()?;
@@ -124,7 +126,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A block of further parts of a sparse file: adds them to `parts` and tells whether another follows.
+/// A block of further parts of a sparse file: adds them to `parts` and tells whether another
+/// follows.
 pub fn more_sparse(block: &Block, parts: &mut Vec<(u64, u64)>) -> Option<bool> {
     sparse_parts(&block[..504], parts)?;
     Some(block[504] != 0)

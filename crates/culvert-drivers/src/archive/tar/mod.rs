@@ -1,4 +1,5 @@
-//! Tar archives: v7, ustar, pax, GNU and star, as `tar` reads them. Only headers are read: what an index needs is where the data lies.
+//! Tar archives: v7, ustar, pax, GNU and star, as `tar` reads them. Only headers are read: what an
+//! index needs is where the data lies.
 
 mod feed;
 mod header;
@@ -16,14 +17,17 @@ use alloc::{vec, vec::Vec};
 use culvert::Result;
 use header::Block;
 
-/// Whether a file that starts with `block` can be a tar archive: a header, or the zeroes of an empty archive.
+/// Whether a file that starts with `block` can be a tar archive: a header, or the zeroes of an
+/// empty archive.
 pub fn detect(block: &Block) -> bool {
     header::Header::new(block).is_some() || block == &[0; BLOCK]
 }
 
-/// Most and fewest bytes read at once: many where members are small, few where copying their data would be in vain.
+/// Most and fewest bytes read at once: many where members are small, few where copying their data
+/// would be in vain.
 const PIECES: (usize, usize) = (1 << 10, 64 << 10);
-/// Members closer together than this are worth reading ahead for: on a disk it costs less to read all than to seek.
+/// Members closer together than this are worth reading ahead for: on a disk it costs less to read
+/// all than to seek.
 const NEAR: u64 = 64 << 10;
 /// Bytes asked for ahead at once.
 const AHEAD: u64 = 4 << 20;
@@ -75,7 +79,8 @@ impl<'a> Window<'a> {
     }
 }
 
-/// Runs `scanner` over `raw`, skipping the members' data; `progress` gets the bytes done now and then.
+/// Runs `scanner` over `raw`, skipping the members' data; `progress` gets the bytes done now and
+/// then.
 pub fn scan(
     raw: &dyn Bytes,
     scanner: &mut Scanner<'_>,

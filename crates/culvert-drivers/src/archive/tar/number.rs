@@ -1,4 +1,5 @@
-//! Numbers in tar headers: octal text, or base 256 where octal is too narrow (GNU tar, star; "Basic Tar Format" in the GNU manual).
+//! Numbers in tar headers: octal text, or base 256 where octal is too narrow (GNU tar, star; "Basic
+//! Tar Format" in the GNU manual).
 
 /// The number in `field`, none when it is none or does not fit.
 pub fn parse(field: &[u8]) -> Option<i64> {
@@ -22,7 +23,8 @@ fn base256(field: &[u8], first: u8) -> Option<i64> {
     Some(number)
 }
 
-/// Octal digits, spaces before, a space or NUL behind; nothing at all is 0, as old archives have it.
+/// Octal digits, spaces before, a space or NUL behind; nothing at all is 0, as old archives have
+/// it.
 fn octal(field: &[u8]) -> Option<i64> {
     let start = field.iter().position(|&byte| byte != b' ');
     let field = &field[start.unwrap_or(field.len())..];

@@ -1,10 +1,12 @@
-//! Extended headers (POSIX pax(1), "pax Extended Header") and what GNU tar, star and libarchive put into them.
+//! Extended headers (POSIX pax(1), "pax Extended Header") and what GNU tar, star and libarchive put
+//! into them.
 
 use super::number;
 use alloc::vec::Vec;
 use culvert::Timespec;
 
-/// What extended headers say about the next member, or about all that follow. An empty value takes a global one back.
+/// What extended headers say about the next member, or about all that follow. An empty value takes
+/// a global one back.
 #[derive(Clone, Default)]
 pub struct Extended {
     /// `path`, also GNU's long name.
@@ -85,7 +87,8 @@ pub enum Outcome {
     Good,
     /// An owner or a time makes no sense; the member's own header has others.
     Odd,
-    /// It does not keep the form, or what it says about name, size or sparse map makes no sense. What came before is taken.
+    /// It does not keep the form, or what it says about name, size or sparse map makes no sense.
+    /// What came before is taken.
     Malformed,
 }
 
@@ -179,7 +182,8 @@ fn record(payload: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((&record[..equals], &record[equals + 1..], &payload[length..]))
 }
 
-/// Seconds since the epoch, perhaps negative, perhaps with a fraction; what is finer than a nanosecond is cut off towards the past.
+/// Seconds since the epoch, perhaps negative, perhaps with a fraction; what is finer than a
+/// nanosecond is cut off towards the past.
 fn time(text: &[u8]) -> Option<Timespec> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(text) => (true, text),

@@ -1,4 +1,5 @@
-//! The scanner: takes an archive block by block, says what it can skip, and puts the members into a tree.
+//! The scanner: takes an archive block by block, says what it can skip, and puts the members into a
+//! tree.
 
 use super::header::{self, BLOCK, Block, Header};
 use super::pax::{Extended, Outcome};
@@ -9,7 +10,8 @@ use crate::archive::warning::printable;
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use culvert::{Errno, Error, FileKind, Result, Timespec};
 
-/// Longest extended header or long name that is read; GNU tar has no limit, but nothing honest comes near.
+/// Longest extended header or long name that is read; GNU tar has no limit, but nothing honest
+/// comes near.
 const PAYLOAD_MAX: u64 = 16 << 20;
 
 /// What the scanner needs next.
@@ -69,7 +71,8 @@ pub struct Scanner<'t> {
     members: u64,
     /// Name of the last member, for messages.
     last: Vec<u8>,
-    /// Bytes that the last member states but, by its type, has not. Some writers store them nevertheless.
+    /// Bytes that the last member states but, by its type, has not. Some writers store them
+    /// nevertheless.
     unsure: u64,
     /// Passing over blocks that are no headers.
     lost: bool,
@@ -123,7 +126,8 @@ impl<'t> Scanner<'t> {
                 }
                 Ok(())
             }
-            // Some writers leave the padding of the last member out; a part of it means that the rest was cut off.
+            // Some writers leave the padding of the last member out; a part of it means that the
+            // rest was cut off.
             State::Data { left, padding } if left == padding => Ok(()),
             _ => self.damage(format!(
                 "the archive is truncated: it ends at byte {} inside member \"{}\"",
@@ -440,7 +444,8 @@ impl<'t> Scanner<'t> {
                 if header.kind() == b'5' || !matches!(file_kind, FileKind::Directory) {
                     self.unsure = size;
                 } else {
-                    // A dump directory's listing, or what an old tar wrote behind a name with a slash.
+                    // A dump directory's listing, or what an old tar wrote behind a name with a
+                    // slash.
                     self.data(size, 0);
                 }
                 Ok(())

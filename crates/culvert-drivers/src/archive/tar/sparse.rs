@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 /// Most parts that a map may have: more than a file system gives a file in practice, and bounded.
 const PARTS_MAX: u64 = 1 << 24;
 
-/// Whether `parts` make sense for a file of `size` bytes with `stored` bytes in the archive: sorted, apart, inside. Drops empty parts
-/// and joins adjacent ones.
+/// Whether `parts` make sense for a file of `size` bytes with `stored` bytes in the archive:
+/// sorted, apart, inside. Drops empty parts and joins adjacent ones.
 pub fn check(parts: &mut Vec<(u64, u64)>, size: u64, stored: u64) -> bool {
     let (mut end, mut sum) = (0u64, 0u64);
     for &(offset, length) in &*parts {
@@ -34,7 +34,8 @@ pub fn check(parts: &mut Vec<(u64, u64)>, size: u64, stored: u64) -> bool {
     sum <= stored
 }
 
-/// The map of format 1.0, which stands before the data: lines of decimal numbers, first how many parts, then offset and length of each.
+/// The map of format 1.0, which stands before the data: lines of decimal numbers, first how many
+/// parts, then offset and length of each.
 #[derive(Default)]
 pub struct LineMap {
     line: Vec<u8>,

@@ -1,6 +1,7 @@
-//! The tree that an archive's members make, built in the order of the archive with the rules of `tar -x`: a later member replaces an earlier
-//! one of the same name, missing parents come into being, a member below a symbolic link lands where the link leads. What would
-//! lie outside is left out with a warning.
+//! The tree that an archive's members make, built in the order of the archive with the rules of
+//! `tar -x`: a later member replaces an earlier one of the same name, missing parents come into
+//! being, a member below a symbolic link lands where the link leads. What would lie outside is left
+//! out with a warning.
 
 mod seal;
 
@@ -27,20 +28,23 @@ const UPWARDS: &str = "left out: its name has a \"..\"";
 const LONG: &str = "left out: its name has a component of more than 255 bytes";
 const OUTSIDE: &str = "left out: a symbolic link on the way to it leads out of the archive";
 
-/// A tree under construction. Records are numbered as they come; [`Tree::seal`] brings them into the form of the index.
+/// A tree under construction. Records are numbered as they come; [`Tree::seal`] brings them into
+/// the form of the index.
 pub struct Tree {
     /// While building, `extent` of a directory counts its entries and `size` is its depth.
     nodes: Vec<NodeRecord>,
     entries: Vec<EntryRecord>,
     names: Vec<u8>,
-    /// Entry numbers + 1 by hash of directory and name; a power of two of slots, at most half of them taken.
+    /// Entry numbers + 1 by hash of directory and name; a power of two of slots, at most half of
+    /// them taken.
     slots: Vec<u32>,
     seed: u64,
     sparse: Vec<u8>,
     xattrs: Vec<u8>,
     /// What was left out, and why.
     pub warnings: Warnings,
-    /// The directory part of the last member and the directory that it led to: the next is mostly in the same.
+    /// The directory part of the last member and the directory that it led to: the next is mostly
+    /// in the same.
     last: Option<(Vec<u8>, u32)>,
     implicit: NodeRecord,
 }
@@ -48,7 +52,8 @@ pub struct Tree {
 const ROOT: u32 = 0;
 
 impl Tree {
-    /// A tree of a root only. It and directories that no member describes get `mtime`; `seed` is secret.
+    /// A tree of a root only. It and directories that no member describes get `mtime`; `seed` is
+    /// secret.
     pub fn new(mtime: Timespec, seed: u64) -> Self {
         let implicit = NodeRecord {
             mode: FileKind::Directory as u32 | 0o755,
@@ -78,9 +83,9 @@ impl Tree {
         }
     }
 
-    /// Adds the member called `name`. `target` is that of a symbolic link; `links`, `entry` and, but for regular files and devices,
-    /// `size`, `place` and `extent` of the record are filled in here.
-    /// An error only when the index would outgrow its format.
+    /// Adds the member called `name`. `target` is that of a symbolic link; `links`, `entry` and,
+    /// but for regular files and devices, `size`, `place` and `extent` of the record are filled in
+    /// here. An error only when the index would outgrow its format.
     pub fn add(&mut self, name: &[u8], record: NodeRecord, target: &[u8]) -> Result<()> {
         self.room()?;
         if let Err(why) = self.try_add(name, record, target) {
@@ -98,7 +103,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Keeps a sparse map of (offset, length) pairs, sorted and checked, and returns where, for `extent`.
+    /// Keeps a sparse map of (offset, length) pairs, sorted and checked, and returns where, for
+    /// `extent`.
     pub fn keep_map(&mut self, map: &[(u64, u64)]) -> u64 {
         let at = self.sparse.len() as u64;
         self.sparse
@@ -206,7 +212,8 @@ impl Tree {
         self.put(parent, name, replaced, node, mode).map(drop)
     }
 
-    /// Makes `name` in `parent` name `node`, in place of `existing` when there is such an entry; returns the entry.
+    /// Makes `name` in `parent` name `node`, in place of `existing` when there is such an entry;
+    /// returns the entry.
     fn put(
         &mut self,
         parent: u32,
@@ -244,7 +251,8 @@ impl Tree {
             .is_some_and(|record| record.mode & 0o170000 == FileKind::Directory as u32)
     }
 
-    /// The directory and last component of a member's name, its parents made as needed; none for the root itself.
+    /// The directory and last component of a member's name, its parents made as needed; none for
+    /// the root itself.
     fn locate<'a>(&mut self, path: &'a [u8]) -> Placed<Option<(u32, &'a [u8])>> {
         let Some((prefix, name)) = split(path)? else {
             return Ok(None);
@@ -289,8 +297,9 @@ impl Tree {
         Ok(found.ok().map(|directory| (directory, name)))
     }
 
-    /// The directory that `path` leads to from `directory`. With `make`, missing ones are made: `path` is the directory part of a
-    /// member's name, without `..`. Without, it is a link's target or only looked for.
+    /// The directory that `path` leads to from `directory`. With `make`, missing ones are made:
+    /// `path` is the directory part of a member's name, without `..`. Without, it is a link's
+    /// target or only looked for.
     fn walk(
         &mut self,
         mut directory: u32,
@@ -404,7 +413,8 @@ impl Tree {
     }
 }
 
-/// Directory part and last component of a member's name, without the slashes around and `.` in it; none for the root.
+/// Directory part and last component of a member's name, without the slashes around and `.` in it;
+/// none for the root.
 fn split(path: &[u8]) -> Placed<Option<(&[u8], &[u8])>> {
     if path.contains(&0) {
         return Err("left out: its name has a NUL byte");

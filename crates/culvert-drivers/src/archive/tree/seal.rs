@@ -27,7 +27,8 @@ pub struct Sealed {
 }
 
 impl Tree {
-    /// Drops what was replaced, groups entries by directory, counts links and makes the table for `seed`.
+    /// Drops what was replaced, groups entries by directory, counts links and makes the table for
+    /// `seed`.
     pub fn seal(mut self, seed: u64) -> Sealed {
         let numbers = self.renumber();
         let order = self.place_entries(&numbers);
@@ -72,7 +73,8 @@ impl Tree {
         }
     }
 
-    /// New record numbers of the nodes that something names, in the old order; [`NONE`] for the others. Counts links on the way.
+    /// New record numbers of the nodes that something names, in the old order; [`NONE`] for the
+    /// others. Counts links on the way.
     fn renumber(&mut self) -> Vec<u32> {
         let mut numbers = vec![NONE; self.nodes.len()];
         numbers[ROOT as usize] = 0;
@@ -98,7 +100,8 @@ impl Tree {
         numbers
     }
 
-    /// Gives every directory its range of entries and returns the entries' old numbers in their new order.
+    /// Gives every directory its range of entries and returns the entries' old numbers in their new
+    /// order.
     fn place_entries(&mut self, numbers: &[u32]) -> Vec<u32> {
         let mut start = 0;
         for (record, &number) in self.nodes.iter_mut().zip(numbers) {

@@ -55,7 +55,8 @@ pub fn find(raw: &dyn Bytes) -> Result<Option<(u64, [u8; END])>> {
     Ok(None)
 }
 
-/// Whether the directory that `record` speaks of fits in front of it: in junk the four magic bytes may stand by chance.
+/// Whether the directory that `record` speaks of fits in front of it: in junk the four magic bytes
+/// may stand by chance.
 fn plausible(at: u64, record: &[u8; END]) -> bool {
     let (length, offset) = (u32_at(record, 12), u32_at(record, 16));
     let zip64 = length == u32::MAX || offset == u32::MAX || u16_at(record, 10) == u16::MAX;
@@ -67,7 +68,8 @@ fn damaged(what: impl Into<alloc::borrow::Cow<'static, str>>) -> Error {
 }
 
 impl Directory {
-    /// Reads the end records. `EOPNOTSUPP` for archives in several volumes and with an encrypted directory.
+    /// Reads the end records. `EOPNOTSUPP` for archives in several volumes and with an encrypted
+    /// directory.
     pub fn read(raw: &dyn Bytes) -> Result<Self> {
         let (at, record) = find(raw)?.ok_or_else(|| damaged("no end record: truncated?"))?;
         let (disk, directory_disk) = (u16_at(&record, 4), u16_at(&record, 6));

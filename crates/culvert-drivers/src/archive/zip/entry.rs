@@ -91,8 +91,8 @@ impl<'a> Entry<'a> {
         matches!(self.host, 0 | 10 | 11 | 14)
     }
 
-    /// The name: as bytes, whatever the encoding. That of the Unicode extra field where there is one; back slashes of programs that
-    /// should not have written them are slashes.
+    /// The name: as bytes, whatever the encoding. That of the Unicode extra field where there is
+    /// one; back slashes of programs that should not have written them are slashes.
     pub fn path(&self) -> Cow<'a, [u8]> {
         let name = self.extra.unicode_name.unwrap_or(self.name);
         if self.is_dos() && !name.contains(&b'/') && name.contains(&b'\\') {
@@ -124,7 +124,8 @@ impl<'a> Entry<'a> {
         FileKind::Regular as u32 | if read_only { 0o444 } else { 0o644 }
     }
 
-    /// Time of the last change: exact from the extra fields, else the DOS time, which has no zone and is taken for UTC.
+    /// Time of the last change: exact from the extra fields, else the DOS time, which has no zone
+    /// and is taken for UTC.
     pub fn mtime(&self) -> Timespec {
         self.extra.mtime.unwrap_or_else(|| Timespec {
             seconds: dos_time(self.date, self.time),
@@ -133,13 +134,15 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Seconds since the epoch of a DOS date and time; fields out of range are taken at the nearest sense.
+/// Seconds since the epoch of a DOS date and time; fields out of range are taken at the nearest
+/// sense.
 fn dos_time(date: u16, time: u16) -> i64 {
     let year = 1980 + i64::from(date >> 9);
     let month = i64::from(date >> 5 & 15).clamp(1, 12);
     let day = i64::from(date & 31).max(1);
     let (hour, minute, second) = (time >> 11, time >> 5 & 63, (time & 31) * 2);
-    // Days from 1970-01-01 in the proleptic Gregorian calendar, years starting in March so that the leap day is the last.
+    // Days from 1970-01-01 in the proleptic Gregorian calendar, years starting in March so that the
+    // leap day is the last.
     let shifted = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let days =

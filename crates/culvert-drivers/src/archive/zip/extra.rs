@@ -1,4 +1,5 @@
-//! Extra fields of the central directory (APPNOTE.TXT 4.5; Info-ZIP's `proginfo/extrafld.txt` for those of Unix).
+//! Extra fields of the central directory (APPNOTE.TXT 4.5; Info-ZIP's `proginfo/extrafld.txt` for
+//! those of Unix).
 
 use super::{u16_at, u32_at, u64_at};
 use crate::archive::codec::crc32;

@@ -1,4 +1,5 @@
-//! Zip archives (APPNOTE.TXT 6.3), with zip64, junk in front (self-extracting programs), and the extra fields of Unix.
+//! Zip archives (APPNOTE.TXT 6.3), with zip64, junk in front (self-extracting programs), and the
+//! extra fields of Unix.
 //!
 //! Only the central directory is read for the index; a member's local header is when it is opened.
 
@@ -58,7 +59,8 @@ pub fn scan(raw: &Arc<dyn Bytes>, tree: &mut Tree, progress: &mut dyn FnMut(u64)
             break;
         }
         let Some(entry) = Entry::parse(rest) else {
-            // A digital signature or what an archiver left there (APPNOTE 4.3.13); the count tells whether something is missing.
+            // A digital signature or what an archiver left there (APPNOTE 4.3.13); the count tells
+            // whether something is missing.
             break;
         };
         at += entry.length;

@@ -1,4 +1,5 @@
-//! The reserve of a file: blocks that belong to it and are in no map yet, so that a growing file waits for no other process.
+//! The reserve of a file: blocks that belong to it and are in no map yet, so that a growing file
+//! waits for no other process.
 
 use crate::memory::{
     core::{Core, Inode, join, split},
@@ -8,11 +9,13 @@ use crate::memory::{
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Result};
 
-/// Most blocks that are set aside for a file that grows: as many as the shared file grows by at once.
+/// Most blocks that are set aside for a file that grows: as many as the shared file grows by at
+/// once.
 const MOST_AHEAD: u64 = 128;
 
 impl Core {
-    /// Makes sure that the reserve holds a block for `index`, and blocks of pointers as its map needs.
+    /// Makes sure that the reserve holds a block for `index`, and blocks of pointers as its map
+    /// needs.
     pub fn fill_reserve(&self, of: &Inode<'_>, index: u64, end: u64, appends: bool) -> Result<()> {
         loop {
             if of.get(inode::RESERVE) >> 32 == 0 {
@@ -110,13 +113,14 @@ impl Core {
         );
     }
 
-    /// Finishes what a writer that died had begun: a block that is in the map is not in the reserve, and beyond the end there is nothing. The caller alone
-    /// has the content.
+    /// Finishes what a writer that died had begun: a block that is in the map is not in the
+    /// reserve, and beyond the end there is nothing. The caller alone has the content.
     pub fn finish_write(&self, of: &Inode<'_>) -> Result<()> {
         if of.mode() & 0o170000 != 0o100000 {
             return Ok(());
         }
-        // It may have died within a transaction: the words are what they count for only once that is undone, as the next to take this lock does.
+        // It may have died within a transaction: the words are what they count for only once that
+        // is undone, as the next to take this lock does.
         drop(self.lock()?);
         if of.is_external() {
             return self.finish_external(of);
@@ -169,7 +173,8 @@ impl Core {
         Ok(())
     }
 
-    /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs now. The content of inode `mine` (0: of none) is locked by the caller.
+    /// Finds room when there seems to be none: orphans that nobody uses, reserves that nobody needs
+    /// now. The content of inode `mine` (0: of none) is locked by the caller.
     pub(in crate::memory) fn make_room(&self, mine: u32) -> Result<()> {
         self.reclaim()?;
         for number in 1..self.inode_end()? {

@@ -5,12 +5,14 @@ use crate::memory::{core::Core, layout::inode, map::block_of, names::entries};
 use culvert::{DirectoryEntry, DirectorySink, Errno, FileKind, Node, Result};
 
 impl Core {
-    /// Gives `sink` what is in `dir` from position `from` on (in units of 8 bytes of its records), until it refuses.
+    /// Gives `sink` what is in `dir` from position `from` on (in units of 8 bytes of its records),
+    /// until it refuses.
     pub fn list_names(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
         let mut buffer = self.room();
         let mut index = from / UNITS;
         loop {
-            // A copy of one block at a time: the sink may look names up, and what comes and goes meanwhile comes and goes.
+            // A copy of one block at a time: the sink may look names up, and what comes and goes
+            // meanwhile comes and goes.
             let more = self.steady(|| {
                 let dir = self.directory(dir)?;
                 if dir.get(inode::LINKS) as u32 == 0 {

@@ -24,7 +24,8 @@ impl Record {
             | (self.length as u64) << 48
     }
 
-    /// The record whose first word is `word`, at byte `within` of its block; none when it cannot be one.
+    /// The record whose first word is `word`, at byte `within` of its block; none when it cannot be
+    /// one.
     pub const fn of(word: u64, within: u64) -> Option<Self> {
         let record = Self {
             inode: word as u32,

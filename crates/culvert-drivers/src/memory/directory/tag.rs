@@ -1,7 +1,8 @@
 //! Tags of names.
 
-/// What a name is filed under: SipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF", 2012) with the file system's own key. Names come from anybody, and those
-/// of one tag have one bucket: without the key nobody can choose names that fill it.
+/// What a name is filed under: SipHash-1-3 (Aumasson, Bernstein: "SipHash: a fast short-input PRF",
+/// 2012) with the file system's own key. Names come from anybody, and those of one tag have one
+/// bucket: without the key nobody can choose names that fill it.
 #[inline]
 pub fn tag(seed: u64, name: &[u8]) -> u32 {
     // 64 bits of key are what the header keeps; the other half is of the same.
@@ -60,7 +61,8 @@ mod tests {
     #[test]
     fn chosen_names_do_not_share_a_tag() {
         let chosen = |bits: u32| {
-            // Pairs of differences that cancel out in hashes that multiply and shift, whatever the key.
+            // Pairs of differences that cancel out in hashes that multiply and shift, whatever the
+            // key.
             let mut name = alloc::vec![b'a'; 240];
             for pair in 0..15 {
                 if bits >> pair & 1 != 0 {

@@ -1,7 +1,9 @@
-//! Content in a file of its own: read, written, cut, with the lock of the content held as for blocks of the image.
+//! Content in a file of its own: read, written, cut, with the lock of the content held as for
+//! blocks of the image.
 //!
-//! The size in the inode says what counts. A file grows before its size does and shrinks after it, so that whoever finds the lock of a dead writer has only to cut the file
-//! to that size ([`Core::finish_external`]).
+//! The size in the inode says what counts. A file grows before its size does and shrinks after it,
+//! so that whoever finds the lock of a dead writer has only to cut the file to that size
+//! ([`Core::finish_external`]).
 
 use super::super::{
     content::LARGEST,
@@ -122,7 +124,8 @@ impl Core {
         failure.map_or(Ok(0), Err)
     }
 
-    /// How far a write from `offset` to `end` may go without taking more than `size=` allows; `ENOSPC` when nowhere.
+    /// How far a write from `offset` to `end` may go without taking more than `size=` allows;
+    /// `ENOSPC` when nowhere.
     fn permitted(&self, fd: i32, offset: u64, end: u64) -> Result<u64> {
         let needed = end.div_ceil(BLOCK) - offset / BLOCK;
         if needed <= self.room_outside()? {
@@ -275,7 +278,8 @@ impl Core {
         Ok(host::seek(fd, offset, whence)?.ok_or(Errno::ENXIO)?)
     }
 
-    /// Finishes what a writer, or who moved the content here, began before it died. The caller alone has the content.
+    /// Finishes what a writer, or who moved the content here, began before it died. The caller
+    /// alone has the content.
     pub fn finish_external(&self, of: &Inode<'_>) -> Result<()> {
         self.leave_image(of)?;
         let file = self.open_external(of, linux::O_RDWR)?;

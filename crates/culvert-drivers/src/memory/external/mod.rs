@@ -1,8 +1,11 @@
-//! Files whose content lies in a file of their own, beside the image: what is mapped (mmap(2)) must be a file of the kernel's.
+//! Files whose content lies in a file of their own, beside the image: what is mapped (mmap(2)) must
+//! be a file of the kernel's.
 //!
-//! A regular file moves there, once and for good, when it is mapped for the first time ([`moving`]). From then on the driver reads and writes that file under the lock of
-//! the content, as it does blocks of the image; the inode keeps the size, which nobody else changes, and all that is not content. Its name is the inode's number
-//! and generation, so that no other file ever has it.
+//! A regular file moves there, once and for good, when it is mapped for the first time
+//! ([`moving`]). From then on the driver reads and writes that file under the lock of the content,
+//! as it does blocks of the image; the inode keeps the size, which nobody else changes, and all
+//! that is not content. Its name is the inode's number and generation, so that no other file ever
+//! has it.
 
 mod content;
 mod moving;
@@ -80,7 +83,8 @@ impl Core {
         attributes.blocks = found.blocks.saturating_mul(8);
         let stored = (found.mtime.seconds, found.mtime.nanoseconds);
         let known = |time: culvert::Timespec| (time.seconds, time.nanoseconds);
-        // The kernel's clock for files goes in ticks: what the driver wrote itself is later. A time in the future was set, here and there.
+        // The kernel's clock for files goes in ticks: what the driver wrote itself is later. A time
+        // in the future was set, here and there.
         let later = stored > known(attributes.mtime);
         let future =
             stored != known(attributes.mtime) && attributes.mtime.seconds > self.clock.coarse();
@@ -107,7 +111,8 @@ impl Core {
         }
     }
 
-    /// Removes what the content of `of` was being moved to by a process that died. The caller alone has the content.
+    /// Removes what the content of `of` was being moved to by a process that died. The caller alone
+    /// has the content.
     pub fn forget_move(&self, of: &Inode<'_>) {
         if let Some(directory) = &self.files {
             // What stays is found by the next move or recovery.
@@ -115,7 +120,8 @@ impl Core {
         }
     }
 
-    /// Removes files whose inodes are gone, or were not moved after all: those who did that were killed.
+    /// Removes files whose inodes are gone, or were not moved after all: those who did that were
+    /// killed.
     pub fn remove_dangling(&self) -> Result<()> {
         let Some(directory) = &self.files else {
             return Ok(());
@@ -125,7 +131,8 @@ impl Core {
                 continue;
             };
             let found = {
-                // What a transaction says that is not final may be undone: the inode would be back, without its bytes.
+                // What a transaction says that is not final may be undone: the inode would be back,
+                // without its bytes.
                 let _lock = self.lock()?;
                 let found = self.inode(number).ok();
                 let found = found.filter(|of| (of.get(inode::STATE) >> 32) as u32 == generation);

@@ -1,7 +1,9 @@
 //! The move of a file's content out of the image.
 //!
-//! The content is copied to the new file, whole, and then one transaction says that it lies there. Until then a killed process leaves a file that nobody knows, which the
-//! next move or recovery removes; after it, blocks of the image that the file does not need any more, which the next owner of the lock gives back.
+//! The content is copied to the new file, whole, and then one transaction says that it lies there.
+//! Until then a killed process leaves a file that nobody knows, which the next move or recovery
+//! removes; after it, blocks of the image that the file does not need any more, which the next
+//! owner of the lock gives back.
 
 use super::super::{
     core::{Core, Inode, endless, split, unpack_time},
@@ -12,8 +14,9 @@ use super::super::{
 use crate::memory::kernel_files::{self as host, KEEP_SIZE};
 use culvert::{Errno, Error, Result};
 
-/// Holes of this many blocks are filled when a mapping is made through which somebody may store: 64 MiB. The kernel answers a store that it has no page for with SIGBUS; larger holes are
-/// rather those of a sparse file, of which only little will ever be touched.
+/// Holes of this many blocks are filled when a mapping is made through which somebody may store: 64
+/// MiB. The kernel answers a store that it has no page for with SIGBUS; larger holes are rather
+/// those of a sparse file, of which only little will ever be touched.
 const RESERVED: u64 = (64 << 20) / BLOCK;
 /// Runs of so many free blocks are given back to the kernel after a move.
 const LONG: u64 = 64;
@@ -57,7 +60,8 @@ impl Core {
         Ok(())
     }
 
-    /// Writes all of the content to `to`: data where there are data, holes where there are holes, and what was set aside is set aside.
+    /// Writes all of the content to `to`: data where there are data, holes where there are holes,
+    /// and what was set aside is set aside.
     fn copy_out(&self, of: &Inode<'_>, to: i32) -> Result<()> {
         let size = of.get(inode::SIZE);
         files::within_limit(size, || host::set_size(to, size))?;
@@ -111,7 +115,8 @@ impl Core {
         if files::within_limit(at + length, copy).is_ok() {
             return Ok(());
         }
-        // Where the kernel does not, or a filter forbids it: through this process's memory, and with the reason if that fails, too.
+        // Where the kernel does not, or a filter forbids it: through this process's memory, and
+        // with the reason if that fails, too.
         let mut done = 0;
         while done < blocks {
             let (start, count) = self.image.span(first + done, blocks - done)?;
@@ -151,7 +156,8 @@ impl Core {
         Ok(())
     }
 
-    /// Sets space aside for stores to `range` through a mapping: `ENOMEM` where there is none, for holes that are not large.
+    /// Sets space aside for stores to `range` through a mapping: `ENOMEM` where there is none, for
+    /// holes that are not large.
     pub fn reserve_external(&self, of: &Inode<'_>, fd: i32, range: (u64, u64)) -> Result<()> {
         let size = of.get(inode::SIZE);
         let start = range.0.min(size) / BLOCK * BLOCK;

@@ -26,7 +26,8 @@ pub fn link(call: &mut Call) -> Outcome {
         Ok(from) => from,
         Err(errno) => return done(Err(errno)),
     };
-    // A bad new path is said after what is wrong with the old one (`filename_create`, `filename_parentat` get it late).
+    // A bad new path is said after what is wrong with the old one (`filename_create`,
+    // `filename_parentat` get it late).
     let to = to_room.read(to);
     let from = Given {
         directory: from_directory,
@@ -108,8 +109,9 @@ fn link_given(
     })
 }
 
-/// What AT_EMPTY_PATH asks of the descriptor at which a path begins, whatever is behind it (`path_init`, fs/namei.c): it is for who has opened it, and
-/// who may read every directory (CAP_DAC_READ_SEARCH).
+/// What AT_EMPTY_PATH asks of the descriptor at which a path begins, whatever is behind it
+/// (`path_init`, fs/namei.c): it is for who has opened it, and who may read every directory
+/// (CAP_DAC_READ_SEARCH).
 fn may_begin_at(fd: i32) -> Result<(), Errno> {
     if fd == AT_FDCWD {
         return Ok(());
@@ -128,7 +130,8 @@ fn may_begin_at(fd: i32) -> Result<(), Errno> {
     }
 }
 
-/// Whether the kernel's descriptor was opened with this process's credentials: the right is looked at first, and `/` is no name for anything.
+/// Whether the kernel's descriptor was opened with this process's credentials: the right is looked
+/// at first, and `/` is no name for anything.
 fn opened_here(fd: i32) -> bool {
     let answer = link_natively(
         (fd, Path::of(b"\0")),
@@ -157,7 +160,8 @@ fn makeable(target: &Side<'_>) -> Answer {
     }
 }
 
-/// Whether a name that is no directory's could be made at `place`: EEXIST and ENOENT come before EXDEV (`filename_create`, fs/namei.c).
+/// Whether a name that is no directory's could be made at `place`: EEXIST and ENOENT come before
+/// EXDEV (`filename_create`, fs/namei.c).
 fn absent(place: &Backed<'_>) -> Answer {
     let path = place.path();
     if path.is_empty() {
@@ -170,7 +174,8 @@ fn absent(place: &Backed<'_>) -> Answer {
     }
 }
 
-/// Whether there is something by the name that `path` ends in, whatever the slashes behind it say of it: stat(2) would follow a link then.
+/// Whether there is something by the name that `path` ends in, whatever the slashes behind it say
+/// of it: stat(2) would follow a link then.
 fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
     let bytes = path.bytes();
     let end = bytes
@@ -230,7 +235,8 @@ fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> An
     unsafe { syscall::call(nr::LINKAT, args) }
 }
 
-/// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the way.
+/// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the
+/// way.
 fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
     let name = Name::of(place)?;
     let shown = match name.name.is_empty() {

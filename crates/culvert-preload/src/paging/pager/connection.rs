@@ -1,4 +1,5 @@
-//! The connection to the pager: made when something is to be said, and again when that pager has died.
+//! The connection to the pager: made when something is to be said, and again when that pager has
+//! died.
 
 use super::message::{self, Kind, Message};
 use super::{Part, State, launch, possible, userfault};
@@ -37,9 +38,11 @@ impl State {
         if self.impossible {
             return Err(Errno::ENOSYS);
         }
-        /// A pager that is being started, or is about to end, is not waited for longer than this, in milliseconds.
+        /// A pager that is being started, or is about to end, is not waited for longer than this,
+        /// in milliseconds.
         const PATIENCE: usize = 5000;
-        /// How many may die before they answer: a bound of the program's that they inherit does not let them live.
+        /// How many may die before they answer: a bound of the program's that they inherit does not
+        /// let them live.
         const STARTS: usize = 16;
         let mut starts = 0;
         let mut last = Errno::ECONNREFUSED;
@@ -63,7 +66,8 @@ impl State {
                     // SAFETY: sleeps for a millisecond.
                     let _ = unsafe { syscall::call(nr::NANOSLEEP, [pause.as_ptr() as usize, 0]) };
                 }
-                // One that is made by others, or by this process in the run's own namespace, is used.
+                // One that is made by others, or by this process in the run's own namespace, is
+                // used.
                 Err(Errno::EXDEV) => return Err(Errno::EXDEV),
                 Err(error) => return Err(self.give_up(error)),
             }
@@ -89,7 +93,8 @@ impl State {
         };
         let mut all = alloc::vec![hello];
         all.extend(self.ranges.iter().map(Part::message));
-        // Sent together, so that the child of a fork does not wait for each; no more than the answers find room for.
+        // Sent together, so that the child of a fork does not wait for each; no more than the
+        // answers find room for.
         const AT_ONCE: usize = 64;
         let mut userfault = userfault;
         let mut left = all.len();
@@ -100,8 +105,10 @@ impl State {
                 message.number = self.next_number();
                 message.send(socket.0, userfault.take())?;
             }
-            // The child of a fork that has no pages to wait for only says that it lives: its parent was served, so there is somebody who hears it. Where that one
-            // ends this very moment, the next user of the file brings what a killed process has stored. Others listen for the answers in `settle`.
+            // The child of a fork that has no pages to wait for only says that it lives: its parent
+            // was served, so there is somebody who hears it. Where that one ends this very moment,
+            // the next user of the file brings what a killed process has stored. Others listen for
+            // the answers in `settle`.
             if self.forked && last {
                 if !self.ranges.is_empty() {
                     let numbers = messages.iter().map(|message| message.number);
@@ -135,7 +142,8 @@ impl State {
         }
     }
 
-    /// Waits for the answers that were not waited for. EPIPE: one of them is no good, or there is no pager.
+    /// Waits for the answers that were not waited for. EPIPE: one of them is no good, or there is
+    /// no pager.
     pub(super) fn hear(&mut self) -> Result<(), Errno> {
         let unheard = core::mem::take(&mut self.unheard);
         if unheard.is_empty() {

@@ -1,8 +1,11 @@
 //! Pages of a shadow go that programs may store into: what was stored in them is in the file first.
 //!
-//! Nothing keeps processes from storing, so a page may be stored into after the last look at it. Therefore the pages go into a pipe before they are punched out of the
-//! shadow: splice(2) from a file of a tmpfs passes the pages themselves (`shmem_file_splice_read`, mm/shmem.c), and a hole is out of all page tables when
-//! fallocate(2) returns (`unmap_mapping_range`). What the pipe holds then is the last that anybody has stored, and whoever stores now waits for the page to be filled.
+//! Nothing keeps processes from storing, so a page may be stored into after the last look at it.
+//! Therefore the pages go into a pipe before they are punched out of the shadow: splice(2) from a
+//! file of a tmpfs passes the pages themselves (`shmem_file_splice_read`, mm/shmem.c), and a hole
+//! is out of all page tables when fallocate(2) returns (`unmap_mapping_range`). What the pipe holds
+//! then is the last that anybody has stored, and whoever stores now waits for the page to be
+//! filled.
 
 use super::fill;
 use super::userfault::PAGE;
@@ -148,7 +151,8 @@ impl Eviction<'_> {
         grow(&mut self.before, length);
         grow(&mut self.last, length);
         let got = read_shadow(self.shadow, at, &mut self.before[..length])?;
-        // Before they go: whoever dies between here and the end of this loses nothing but what is stored meanwhile.
+        // Before they go: whoever dies between here and the end of this loses nothing but what is
+        // stored meanwhile.
         let count = fill::read_all(self.file, at, &mut self.last[..got])?;
         write_differing(self.file, at, &self.last[..count], &self.before[..count])?;
         let taken = self.pipe.take(self.shadow, at, count)?;
@@ -188,7 +192,8 @@ fn grow(buffer: &mut Vec<u8>, length: usize) {
     }
 }
 
-/// Writes the pages of `now`, from byte `at` of `file` on, that differ from `then`, which is as long.
+/// Writes the pages of `now`, from byte `at` of `file` on, that differ from `then`, which is as
+/// long.
 fn write_differing(file: &dyn File, at: u64, then: &[u8], now: &[u8]) -> Result<()> {
     let pages = then.chunks(PAGE as usize).zip(now.chunks(PAGE as usize));
     for (index, (then, now)) in pages.enumerate() {

@@ -1,6 +1,8 @@
-//! Shadows that are filled in part: what is a hole has not been read from the driver yet (zeroes of the file are written as pages).
+//! Shadows that are filled in part: what is a hole has not been read from the driver yet (zeroes of
+//! the file are written as pages).
 //!
-//! Only on a file system that gives a page at a time: one with huge pages makes more than was written, and that would look filled (`is_fit`).
+//! Only on a file system that gives a page at a time: one with huge pages makes more than was
+//! written, and that would look filled (`is_fit`).
 
 use crate::paging::room;
 use crate::process;
@@ -14,13 +16,14 @@ use culvert_sys::{nr, syscall};
 /// Mode bit of a shadow that may have holes.
 pub const PARTLY: u32 = 0o020;
 const PAGE: u64 = super::userfault::PAGE;
-/// Bytes that are read from the driver at a time: they are still in a second-level cache when they are written to the shadow.
+/// Bytes that are read from the driver at a time: they are still in a second-level cache when they
+/// are written to the shadow.
 const STEP: u64 = 256 << 10;
 const SEEK_DATA: usize = 3;
 const SEEK_HOLE: usize = 4;
 
-/// Whether the file system of a shadow with this `struct stat` gives pages one at a time: tmpfs says the size of huge ones where it gives them
-/// (`shmem_getattr`, mm/shmem.c).
+/// Whether the file system of a shadow with this `struct stat` gives pages one at a time: tmpfs
+/// says the size of huge ones where it gives them (`shmem_getattr`, mm/shmem.c).
 pub fn is_fit(found: &culvert_sys::raw::general::stat) -> bool {
     found.st_blksize as u64 == PAGE
 }
@@ -55,7 +58,8 @@ fn open_with(name: ShadowName, flags: OpenFlags) -> culvert::Result<Box<dyn File
     }
 }
 
-/// Fills what is missing of `shadow` in the range, where it is one that may have holes. Under the node's lock.
+/// Fills what is missing of `shadow` in the range, where it is one that may have holes. Under the
+/// node's lock.
 ///
 /// The driver's error; then what was filled is right, and the rest is still missing.
 pub fn ensure(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
@@ -66,7 +70,8 @@ pub fn ensure(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Resul
     holes(file, shadow, range).map(|_| ())
 }
 
-/// The same of the first and the last page of a range, which are about to be written in part: a hole would become a page with zeroes around.
+/// The same of the first and the last page of a range, which are about to be written in part: a
+/// hole would become a page with zeroes around.
 pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<()> {
     if range.0 >= range.1 || !is_partly(&stat_descriptor(shadow)?) {
         return Ok(());
@@ -75,8 +80,8 @@ pub fn ensure_ends(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::
     holes(file, shadow, (range.1 - 1, range.1)).map(|_| ())
 }
 
-/// Fills all that is missing of a shadow that may have holes, and marks it filled. Under the node's lock. What the driver knows to be a hole stays one, which is zeroes from
-/// then on.
+/// Fills all that is missing of a shadow that may have holes, and marks it filled. Under the node's
+/// lock. What the driver knows to be a hole stays one, which is zeroes from then on.
 pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     let found = stat_descriptor(shadow)?;
     if is_partly(&found) {
@@ -90,7 +95,8 @@ pub fn complete(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     Ok(())
 }
 
-/// As [`complete`], with a page for what the driver knows to be a hole, too, so that nobody who touches one has to wait.
+/// As [`complete`], with a page for what the driver knows to be a hole, too, so that nobody who
+/// touches one has to wait.
 pub fn all_pages(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     holes(file, shadow, (0, u64::MAX))?;
     if is_partly(&stat_descriptor(shadow)?) {
@@ -99,7 +105,8 @@ pub fn all_pages(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     Ok(())
 }
 
-/// [`complete`] within the bound of the run. ENOMEM, with the reason in the log, where there is no room.
+/// [`complete`] within the bound of the run. ENOMEM, with the reason in the log, where there is no
+/// room.
 pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     room::make(lacking(file, shadow)?)?;
     complete(file, shadow).map_err(no_room)
@@ -127,7 +134,8 @@ fn no_room(error: culvert::Error) -> culvert::Error {
     }
 }
 
-/// Calls `run` with the runs of pages that are missing of the shadow and that the driver does not know to be holes.
+/// Calls `run` with the runs of pages that are missing of the shadow and that the driver does not
+/// know to be holes.
 fn each_lacking(
     file: &dyn File,
     shadow: i32,
@@ -216,7 +224,8 @@ pub fn all(name: ShadowName) -> culvert::Result<()> {
     result
 }
 
-/// Fills the holes of `shadow` in the pages of the range; where they were. Under the node's lock. Its times, which say whether others have changed it, stay.
+/// Fills the holes of `shadow` in the pages of the range; where they were. Under the node's lock.
+/// Its times, which say whether others have changed it, stay.
 pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<Vec<(u64, u64)>> {
     let found = stat_descriptor(shadow)?;
     let end = range.1.min(found.st_size as u64);
@@ -230,7 +239,8 @@ pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result
     result
 }
 
-/// Drops the pages of `range`, which must be in the file as they are here; how many bytes that were. Under the node's lock.
+/// Drops the pages of `range`, which must be in the file as they are here; how many bytes that
+/// were. Under the node's lock.
 pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
     let found = stat_descriptor(shadow)?;
     // The holes of one that is complete are zeroes.
@@ -243,7 +253,8 @@ pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
     Ok(found.st_blocks.saturating_sub(left) as u64 * 512)
 }
 
-/// Makes `length` bytes of the shadow from `at` on a hole, as far as they are whole pages or reach beyond its end.
+/// Makes `length` bytes of the shadow from `at` on a hole, as far as they are whole pages or reach
+/// beyond its end.
 pub(super) fn punch(shadow: i32, at: u64, length: u64) -> Result<(), Errno> {
     const PUNCH_HOLE_KEEP_SIZE: usize = 3;
     let length = length.checked_next_multiple_of(PAGE).unwrap_or(length);
@@ -291,7 +302,8 @@ fn fill_between(
                 buffer = vec![0; want];
             }
             let got = read_all(file, at, &mut buffer[..want])?;
-            // Somebody outside the run has shortened the file: what is past its end is no part of it.
+            // Somebody outside the run has shortened the file: what is past its end is no part of
+            // it.
             buffer[got..want].fill(0);
             crate::shadow::write_all(shadow, at, &buffer[..want])?;
             at += want as u64;
@@ -322,15 +334,17 @@ pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno
     Ok(Some((from, to)))
 }
 
-/// Whether no page of the range is missing, which SEEK_HOLE would look for beyond it, to the end of the file. False where the kernel cannot tell
-/// (cachestat(2), Linux 6.5), and under a filter, which seldom knows that call.
+/// Whether no page of the range is missing, which SEEK_HOLE would look for beyond it, to the end of
+/// the file. False where the kernel cannot tell (cachestat(2), Linux 6.5), and under a filter,
+/// which seldom knows that call.
 fn is_all_there(fd: i32, at: u64, end: u64) -> bool {
     if process::get().is_confined() {
         return false;
     }
     let from = at & !(PAGE - 1);
     let range = [from, end - from];
-    // `struct cachestat`: pages in memory, dirty, being written, not in memory (of a tmpfs: swapped out), those recently.
+    // `struct cachestat`: pages in memory, dirty, being written, not in memory (of a tmpfs: swapped
+    // out), those recently.
     let mut pages = [0u64; 5];
     let arguments = [
         fd as usize,

@@ -1,4 +1,5 @@
-//! The child of a fork: registrations are not inherited, so all ranges get new ones before the program goes on.
+//! The child of a fork: registrations are not inherited, so all ranges get new ones before the
+//! program goes on.
 
 use super::{Part, STATE, State, fill, launch};
 use crate::paging::nodes;
@@ -11,8 +12,8 @@ use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, sync::MutexGuard, syscall};
 
-/// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's too. Registrations are not inherited: all ranges get new ones
-/// before the program goes on.
+/// This is the child of a fork, its only thread; `shares_table`: its descriptors are its parent's
+/// too. Registrations are not inherited: all ranges get new ones before the program goes on.
 pub fn forked(shares_table: bool) {
     let mut state = state_by_force();
     let inherited = [
@@ -43,7 +44,8 @@ pub fn forked(shares_table: bool) {
             Err(error) => refused.push((range, error)),
         }
     }
-    // All that are registered are told in the greeting, which is answered while this process does what else a new one has to.
+    // All that are registered are told in the greeting, which is answered while this process does
+    // what else a new one has to.
     if !state.ranges.is_empty() {
         let _ = launch::connect().and_then(|socket| state.greet(socket));
     }
@@ -54,8 +56,9 @@ pub fn forked(shares_table: bool) {
     }
 }
 
-/// [`STATE`], of which this is the only thread. Another one of the parent's may have had it: a fork waits ten seconds for who is in a hook (`culvert_intercept`), and the
-/// pager's answer may take longer. Between its messages the state is whole.
+/// [`STATE`], of which this is the only thread. Another one of the parent's may have had it: a fork
+/// waits ten seconds for who is in a hook (`culvert_intercept`), and the pager's answer may take
+/// longer. Between its messages the state is whole.
 fn state_by_force() -> MutexGuard<'static, State> {
     if let Some(state) = STATE.try_lock() {
         return state;
@@ -88,7 +91,8 @@ pub fn settle() {
     }
 }
 
-/// Whether the shadow of `name`, of which something is mapped, may have holes that mean missing pages.
+/// Whether the shadow of `name`, of which something is mapped, may have holes that mean missing
+/// pages.
 fn may_lack(name: ShadowName) -> bool {
     let found = match nodes::open(name) {
         Some((_node, fd)) => stat_descriptor(fd),
@@ -97,7 +101,8 @@ fn may_lack(name: ShadowName) -> bool {
     !found.is_ok_and(|found| !fill::is_partly(&found))
 }
 
-/// A range that cannot be registered here: its file is filled. A child that cannot even do that must not see zeroes: the range is unmapped.
+/// A range that cannot be registered here: its file is filled. A child that cannot even do that
+/// must not see zeroes: the range is unmapped.
 fn fill_now(range: &Part, cause: Errno) {
     if let Err(error) = fill::all(range.name) {
         crate::log!(

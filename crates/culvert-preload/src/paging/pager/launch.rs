@@ -1,6 +1,8 @@
-//! Starting the pager from inside a program, so that the program does not notice: no child to wait for, no SIGCHLD, nothing of the program's in the new process.
+//! Starting the pager from inside a program, so that the program does not notice: no child to wait
+//! for, no SIGCHLD, nothing of the program's in the new process.
 //!
-//! The program makes the socket and takes the lock, and the pager inherits both: so whoever has seen the start succeed can connect at once.
+//! The program makes the socket and takes the lock, and the pager inherits both: so whoever has
+//! seen the start succeed can connect at once.
 
 use crate::process::{
     self,
@@ -24,7 +26,8 @@ const LOCK_EX_NB: usize = 2 | 4;
 const STACK: usize = 32 << 10;
 const O_RDWR_CREAT: usize = 0o102;
 
-/// `struct sockaddr_un` of the pager's socket, and its length. ENAMETOOLONG: the run directory's path is too long for one.
+/// `struct sockaddr_un` of the pager's socket, and its length. ENAMETOOLONG: the run directory's
+/// path is too long for one.
 fn address() -> Result<([u8; 110], usize), Errno> {
     let path = process::get().run.file("pager");
     let mut address = [0u8; 110];
@@ -52,18 +55,21 @@ pub fn connect() -> Result<Descriptor, Errno> {
     Ok(socket)
 }
 
-/// The link in the run directory whose text names the run's PID namespace, as `/proc/self/ns/pid` does.
+/// The link in the run directory whose text names the run's PID namespace, as `/proc/self/ns/pid`
+/// does.
 pub const NAMESPACE: &str = "pid-namespace";
 
-/// Whether a child would be in the PID namespace of the run. In another one it would be ended with that one's first process (pid_namespaces(7)), and leave those outside waiting; or be
-/// that first process, with which all others end.
+/// Whether a child would be in the PID namespace of the run. In another one it would be ended with
+/// that one's first process (pid_namespaces(7)), and leave those outside waiting; or be that first
+/// process, with which all others end.
 fn children_are_in_runs_namespace() -> bool {
     let runs = read_link(&process::get().run.file(NAMESPACE));
     // Of what unshare(2) has made there is none before its first process.
     runs.is_ok() && runs == read_link(c"/proc/thread-self/ns/pid_for_children".to_bytes_with_nul())
 }
 
-/// Starts a pager. EAGAIN: there is one, or one is being started or is about to end. EXDEV: a pager that is made here would be in another PID namespace than the run.
+/// Starts a pager. EAGAIN: there is one, or one is being started or is about to end. EXDEV: a pager
+/// that is made here would be in another PID namespace than the run.
 pub fn start() -> Result<(), Errno> {
     let process = process::get();
     if !children_are_in_runs_namespace() {
@@ -103,8 +109,9 @@ pub fn start() -> Result<(), Errno> {
     launch.stack = top - STACK;
     {
         let _blocked = Blocked::all();
-        // SAFETY: no handler of the program's runs in the children, which share our memory until they end or execute the command; they run on stacks of their own,
-        // while this thread waits.
+        // SAFETY: no handler of the program's runs in the children, which share our memory until
+        // they end or execute the command; they run on stacks of their own, while this thread
+        // waits.
         let child = unsafe { helper::start(top, first_child, &mut launch) }?;
         helper::reap(child);
     }
@@ -148,14 +155,16 @@ extern "C" fn second_child(launch: &mut Launch) -> ! {
     helper::end()
 }
 
-/// The program's bounds on memory are not the pager's, which could not even be loaded within some of them. Hard ones stay.
+/// The program's bounds on memory are not the pager's, which could not even be loaded within some
+/// of them. Hard ones stay.
 fn raise_limits() {
     /// `RLIMIT_DATA`, `RLIMIT_AS`.
     const MEMORY: [usize; 2] = [2, 9];
     for resource in MEMORY {
         let mut limit = [0u64; 2];
         let place = limit.as_mut_ptr() as usize;
-        // SAFETY: prlimit64(2) of this process, which shares memory with the program but not its limits; two words are written, then read.
+        // SAFETY: prlimit64(2) of this process, which shares memory with the program but not its
+        // limits; two words are written, then read.
         unsafe {
             if syscall::call(nr::PRLIMIT64, [0, resource, 0, place]).is_ok() {
                 limit[0] = limit[1];
@@ -170,7 +179,8 @@ fn raise_limits() {
 fn become_pager(launch: &Launch) -> Result<(), Errno> {
     const F_DUPFD: usize = 0;
     const ABOVE: usize = 10;
-    // SAFETY: plain calls on this process's own table of descriptors, a copy of the program's; the strings end in NUL, the arrays in 0.
+    // SAFETY: plain calls on this process's own table of descriptors, a copy of the program's; the
+    // strings end in NUL, the arrays in 0.
     unsafe {
         syscall::call(nr::SETSID, [])?;
         raise_limits();

@@ -1,4 +1,5 @@
-//! What processes tell the pager: fixed messages over a socket that keeps their borders (unix(7), `SOCK_SEQPACKET`).
+//! What processes tell the pager: fixed messages over a socket that keeps their borders (unix(7),
+//! `SOCK_SEQPACKET`).
 
 use crate::process;
 use crate::resolver::MountId;
@@ -10,7 +11,8 @@ use culvert_sys::{Errno, nr, syscall};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
-    /// The first of a connection: whose it is. The process's userfaultfd comes with it, if it has one.
+    /// The first of a connection: whose it is. The process's userfaultfd comes with it, if it has
+    /// one.
     Hello = 1,
     /// Whether the file can be read by the pager.
     Prepare = 2,
@@ -22,7 +24,8 @@ pub enum Kind {
     Room = 5,
 }
 
-/// A message. All but [`Kind::Detach`] are answered by their number and an errno, 0 for success; perhaps more than once, where the one who answered died.
+/// A message. All but [`Kind::Detach`] are answered by their number and an errno, 0 for success;
+/// perhaps more than once, where the one who answered died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Message {
@@ -141,7 +144,8 @@ impl Message {
         .map(|_| ())
     }
 
-    /// Receives one that is there, with the descriptor that came along. None: the other side is gone. EAGAIN: there is none.
+    /// Receives one that is there, with the descriptor that came along. None: the other side is
+    /// gone. EAGAIN: there is none.
     pub fn receive(socket: i32, flags: usize) -> Result<Option<(Self, Option<i32>)>, Errno> {
         let mut bytes = [0u8; BYTES];
         let mut control = Control::default();

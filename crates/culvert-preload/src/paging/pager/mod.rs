@@ -1,9 +1,11 @@
-//! The program's side of the pager: a process outside the programs, one for a run, that fills pages of mapped files when they are touched, and knows when a
-//! process with written pages is gone. The other side is the hidden mode `run-pager` of the command (culvert-cli, `pager/`).
+//! The program's side of the pager: a process outside the programs, one for a run, that fills pages
+//! of mapped files when they are touched, and knows when a process with written pages is gone. The
+//! other side is the hidden mode `run-pager` of the command (culvert-cli, `pager/`).
 //!
-//! A mapping of a shadow that still has holes is registered with the process's userfaultfd before the mapping is known to the program; whoever touches a missing
-//! page, the kernel for a system call among them, sleeps until the pager has filled it. The process keeps the userfaultfd too: were the pager's the only
-//! one, its death would let the sleepers see zeroes.
+//! A mapping of a shadow that still has holes is registered with the process's userfaultfd before
+//! the mapping is known to the program; whoever touches a missing page, the kernel for a system
+//! call among them, sleeps until the pager has filled it. The process keeps the userfaultfd too:
+//! were the pager's the only one, its death would let the sleepers see zeroes.
 
 mod connection;
 pub mod evict;
@@ -63,13 +65,15 @@ static STATE: Mutex<State> = Mutex::new(State {
 /// Whether there ever was such a range.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// This process's userfaultfd, made at first need: the one with which all its mappings are registered. None: the kernel gives none.
+/// This process's userfaultfd, made at first need: the one with which all its mappings are
+/// registered. None: the kernel gives none.
 pub fn userfault() -> Option<i32> {
     STATE.lock().userfault().map(|(fd, _)| fd)
 }
 
-/// Whether the pages of `name`, `size` bytes long, may be filled when they are touched: the pager can read the file. False: the caller fills the shadow. Not to be
-/// called with a node's lock, for which the pager may be waiting.
+/// Whether the pages of `name`, `size` bytes long, may be filled when they are touched: the pager
+/// can read the file. False: the caller fills the shadow. Not to be called with a node's lock, for
+/// which the pager may be waiting.
 pub fn lazy(name: ShadowName, size: u64) -> bool {
     if size <= SMALL || !possible() {
         return false;
@@ -95,8 +99,9 @@ pub fn lazy(name: ShadowName, size: u64) -> bool {
     true
 }
 
-/// Registers `length` bytes at `start`, which were just mapped from byte `offset` of the shadow of `name` on. False: nothing is registered, and the caller fills
-/// the shadow before anybody knows of the mapping.
+/// Registers `length` bytes at `start`, which were just mapped from byte `offset` of the shadow of
+/// `name` on. False: nothing is registered, and the caller fills the shadow before anybody knows of
+/// the mapping.
 pub fn mapped(part: &Part) -> bool {
     let part = Part {
         length: part.length.next_multiple_of(userfault::PAGE as usize),
@@ -120,7 +125,8 @@ pub fn mapped(part: &Part) -> bool {
     done.is_ok()
 }
 
-/// What is at `start` is no mapping of ours any more. Comes in the order of the system calls that said so.
+/// What is at `start` is no mapping of ours any more. Comes in the order of the system calls that
+/// said so.
 pub fn unmapped(start: usize, length: usize) {
     let mut state = STATE.lock();
     let length = length.next_multiple_of(userfault::PAGE as usize);
@@ -130,14 +136,16 @@ pub fn unmapped(start: usize, length: usize) {
             length: length as u64,
             ..Message::new(Kind::Detach)
         };
-        // Who does not hear of it, for a filter may forbid that, is never asked for anything there again.
+        // Who does not hear of it, for a filter may forbid that, is never asked for anything there
+        // again.
         if let Some(socket) = state.number().filter(|_| possible()) {
             let _ = message.send(socket, None);
         }
     }
 }
 
-/// The process's userfaultfd does not watch these bytes, from the first address on, any more: who calls this moves them, and registers them anew.
+/// The process's userfaultfd does not watch these bytes, from the first address on, any more: who
+/// calls this moves them, and registers them anew.
 pub fn unregister((start, length): (usize, usize)) {
     if let Some((place, _)) = STATE.lock().userfault {
         let _ = userfault::unregister(place.load(Acquire), start as u64, length as u64);
@@ -157,7 +165,8 @@ pub fn is_lazy(start: usize, length: usize) -> bool {
     !between(start, length).is_empty()
 }
 
-/// Tells the pager of this process, so that what it has written is brought to the files when it is gone, however it ends. False: there is no pager.
+/// Tells the pager of this process, so that what it has written is brought to the files when it is
+/// gone, however it ends. False: there is no pager.
 pub fn introduce() -> bool {
     if !possible() {
         return false;
@@ -167,7 +176,8 @@ pub fn introduce() -> bool {
     state.connect().is_ok()
 }
 
-/// Asks the pager, if there is one, to drop pages of mapped files until `bytes` more find room, and waits until it has done what it can.
+/// Asks the pager, if there is one, to drop pages of mapped files until `bytes` more find room, and
+/// waits until it has done what it can.
 pub fn drop_pages(bytes: u64) {
     if !possible() {
         return;
@@ -193,8 +203,8 @@ pub fn drop_pages(bytes: u64) {
     }
 }
 
-/// [`STATE`], which another thread keeps while the pager drops pages for it, that is as long as drivers write. None after a minute: rather no room than a program that
-/// hangs.
+/// [`STATE`], which another thread keeps while the pager drops pages for it, that is as long as
+/// drivers write. None after a minute: rather no room than a program that hangs.
 fn state_soon() -> Option<MutexGuard<'static, State>> {
     /// Milliseconds.
     const PATIENCE: usize = 60_000;
@@ -209,7 +219,8 @@ fn state_soon() -> Option<MutexGuard<'static, State>> {
     None
 }
 
-/// Neither in a child of vfork, whose descriptors are not those that its memory knows, nor under a seccomp filter.
+/// Neither in a child of vfork, whose descriptors are not those that its memory knows, nor under a
+/// seccomp filter.
 fn possible() -> bool {
     process::vfork_child().is_none() && !process::get().is_confined()
 }

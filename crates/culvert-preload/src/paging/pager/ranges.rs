@@ -17,8 +17,9 @@ pub struct Part {
     pub name: ShadowName,
     /// Its byte at `start`.
     pub offset: u64,
-    /// It must not become writable (mprotect(2), EACCES): the program's descriptor does not allow to write through it. The kernel's does, without which it
-    /// takes no registration (`VM_MAYWRITE`, UFFDIO_REGISTER).
+    /// It must not become writable (mprotect(2), EACCES): the program's descriptor does not allow
+    /// to write through it. The kernel's does, without which it takes no registration
+    /// (`VM_MAYWRITE`, UFFDIO_REGISTER).
     pub read_only: bool,
 }
 

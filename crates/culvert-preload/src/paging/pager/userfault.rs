@@ -1,7 +1,9 @@
-//! The userfaultfd of a process (userfaultfd(2), ioctl_userfaultfd(2)), and what the pager does with it.
+//! The userfaultfd of a process (userfaultfd(2), ioctl_userfaultfd(2)), and what the pager does
+//! with it.
 //!
-//! One for a process, since a range belongs to at most one. No `UFFD_FEATURE_EVENT_*`: each of these blocks the thread that forks, moves or unmaps until somebody
-//! has read the event, in a process that may have died.
+//! One for a process, since a range belongs to at most one. No `UFFD_FEATURE_EVENT_*`: each of
+//! these blocks the thread that forks, moves or unmaps until somebody has read the event, in a
+//! process that may have died.
 
 use crate::shadow::{self, Descriptor};
 use culvert_sys::{Errno, nr, syscall};
@@ -21,7 +23,8 @@ const IOCTL_NEW: usize = 0xaa00;
 const FEATURE_MISSING_SHMEM: u64 = 1 << 5;
 /// Linux 6.6.
 const FEATURE_POISON: u64 = 1 << 14;
-/// Write protection of shared memory, of pages that are not there yet, and without messages (Linux 5.19, 6.4, 6.7).
+/// Write protection of shared memory, of pages that are not there yet, and without messages (Linux
+/// 5.19, 6.4, 6.7).
 const FEATURES_WRITES: u64 = 1 << 12 | 1 << 13 | 1 << 15;
 const USER_MODE_ONLY: usize = 1;
 const MODE_MISSING: u64 = 1;
@@ -31,8 +34,9 @@ const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// A new userfaultfd of this process, and whether it catches the kernel's own accesses too: only then may pages be missing, since a system call that is
-/// given one would fail with EFAULT otherwise.
+/// A new userfaultfd of this process, and whether it catches the kernel's own accesses too: only
+/// then may pages be missing, since a system call that is given one would fail with EFAULT
+/// otherwise.
 pub fn create() -> Result<(Descriptor, bool), Errno> {
     let (made, full) = match open_full() {
         Ok(made) => (made, true),
@@ -45,7 +49,8 @@ pub fn create() -> Result<(Descriptor, bool), Errno> {
             )
         },
     };
-    // `struct uffdio_api`: api, features, ioctls. Without poisoned pages a driver's error could not be told.
+    // `struct uffdio_api`: api, features, ioctls. Without poisoned pages a driver's error could not
+    // be told.
     let poison = FEATURE_MISSING_SHMEM | FEATURE_POISON;
     for features in [poison | FEATURES_WRITES, poison] {
         if control(made.0, IOCTL_API, &mut [API, features, 0]).is_ok() {
@@ -56,8 +61,8 @@ pub fn create() -> Result<(Descriptor, bool), Errno> {
     Ok((made, false))
 }
 
-/// A userfaultfd that catches the kernel's accesses too, without features yet. EPERM, EACCES, ENOENT: this user gets none, neither by userfaultfd(2) nor by
-/// `/dev/userfaultfd`.
+/// A userfaultfd that catches the kernel's accesses too, without features yet. EPERM, EACCES,
+/// ENOENT: this user gets none, neither by userfaultfd(2) nor by `/dev/userfaultfd`.
 pub fn open_full() -> Result<Descriptor, Errno> {
     // SAFETY: makes descriptors.
     unsafe {
@@ -104,10 +109,13 @@ pub fn copy(fd: i32, start: u64, bytes: &[u8]) -> Result<(), Errno> {
     control(fd, IOCTL_COPY, &mut words)
 }
 
-/// Enters pages of the file, which are there, into the page tables from `start` on, protected so that the first store into each is noted, where none is entered yet.
+/// Enters pages of the file, which are there, into the page tables from `start` on, protected so
+/// that the first store into each is noted, where none is entered yet.
 ///
-/// A mapping whose stores are noted gets each page by a fault of its own (`uffd_disable_fault_around`, include/linux/userfaultfd_k.h), which costs four times as much. Where stores
-/// are not noted nothing is done (EINVAL): there the kernel enters 16 pages at a fault. What cannot be entered is left to a fault.
+/// A mapping whose stores are noted gets each page by a fault of its own
+/// (`uffd_disable_fault_around`, include/linux/userfaultfd_k.h), which costs four times as much.
+/// Where stores are not noted nothing is done (EINVAL): there the kernel enters 16 pages at a
+/// fault. What cannot be entered is left to a fault.
 pub fn enter(fd: i32, start: u64, length: u64) {
     const PROTECTED: u64 = 2;
     let (mut at, end) = (start, start + length);
@@ -124,13 +132,15 @@ pub fn enter(fd: i32, start: u64, length: u64) {
     }
 }
 
-/// Accesses to the page at `start` are SIGBUS, until the process unmaps it or gives it back by madvise(MADV_DONTNEED). EEXIST: a page is there.
+/// Accesses to the page at `start` are SIGBUS, until the process unmaps it or gives it back by
+/// madvise(MADV_DONTNEED). EEXIST: a page is there.
 pub fn poison(fd: i32, start: u64) -> Result<(), Errno> {
     const DONT_WAKE: u64 = 2;
     // `struct uffdio_poison`: range, mode, updated.
     let put = || control(fd, IOCTL_POISON, &mut [start, PAGE, 0, 0]);
     match put() {
-        // What notes stores has left its mark where the page would be, and no mark is overwritten by another (`mfill_atomic_pte_poison`, mm/userfaultfd.c).
+        // What notes stores has left its mark where the page would be, and no mark is overwritten
+        // by another (`mfill_atomic_pte_poison`, mm/userfaultfd.c).
         Err(Errno::EEXIST) => {
             // `struct uffdio_writeprotect`: range, mode.
             let cleared = control(fd, IOCTL_WRITEPROTECT, &mut [start, PAGE, DONT_WAKE]);

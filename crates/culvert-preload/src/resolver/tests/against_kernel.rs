@@ -1,7 +1,9 @@
-//! The same random paths through random trees, resolved by the kernel over real mounts and by us over mounts it does not know.
+//! The same random paths through random trees, resolved by the kernel over real mounts and by us
+//! over mounts it does not know.
 //!
-//! In a mount namespace of its own the test makes two copies of each world on a tmpfs: in one the source trees are bind-mounted at their
-//! targets, in the other the targets stay empty and the trees are drivers in memory. A file is known by its place in the world.
+//! In a mount namespace of its own the test makes two copies of each world on a tmpfs: in one the
+//! source trees are bind-mounted at their targets, in the other the targets stay empty and the
+//! trees are drivers in memory. A file is known by its place in the world.
 
 use super::fake::{ROOT, Tree};
 use super::random::{Random, World, make_path, make_world, rooted, write};
@@ -25,7 +27,8 @@ use std::{
 };
 
 const INSIDE: &str = "CULVERT_TEST_NAMESPACE";
-/// Where the worlds are made. The roots have paths of the same length, and names that no random path has.
+/// Where the worlds are made. The roots have paths of the same length, and names that no random
+/// path has.
 const SPACE: &str = "/tmp";
 const REAL: &str = "/tmp/kernel";
 const OURS: &str = "/tmp/driven";
@@ -325,7 +328,8 @@ impl<'w> Pair<'w> {
             self.table
                 .walk(&host, &caller, base, path, step, restrictions)
         };
-        // What a call that creates must not trust is the empty directory under a mount: it always walks here.
+        // What a call that creates must not trust is the empty directory under a mount: it always
+        // walks here.
         if restricted
             || step.wants_parent()
             || self.table.quick(Some(base), path) != Quick::Untouched

@@ -42,7 +42,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// One file per word: `a/` a directory (mode 0755, or `a/:700`), `a` a file, `a>target` a link. Parents are made as needed.
+    /// One file per word: `a/` a directory (mode 0755, or `a/:700`), `a` a file, `a>target` a link.
+    /// Parents are made as needed.
     pub fn new(words: &str) -> Self {
         let mut tree = Self::default();
         tree.push(0, b"", FileKind::Directory, b"");

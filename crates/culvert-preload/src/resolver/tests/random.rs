@@ -31,7 +31,8 @@ impl Random {
     }
 }
 
-/// A tree to be made on disk or played by a driver; `R` at the beginning of a link's target stands for the world's root.
+/// A tree to be made on disk or played by a driver; `R` at the beginning of a link's target stands
+/// for the world's root.
 pub struct World {
     /// What lies outside the mounts, then each mount with its target below the root.
     pub trees: Vec<(String, Tree)>,

@@ -1,4 +1,5 @@
-//! What the resolver costs; run with `cargo test --release -p culvert-preload speed -- --ignored --nocapture`.
+//! What the resolver costs; run with `cargo test --release -p culvert-preload speed -- --ignored
+//! --nocapture`.
 
 use super::fake::{ROOT, Tree};
 use super::text::table;

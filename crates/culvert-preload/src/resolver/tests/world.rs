@@ -113,8 +113,8 @@ impl World {
         )
     }
 
-    /// `0:a/b` is a node of mount 0; `0:a+name` may be made there; a dot, `..`, `/`, `mount` or `magic` in brackets tells how the
-    /// last component was written; `out:/x` is for the kernel.
+    /// `0:a/b` is a node of mount 0; `0:a+name` may be made there; a dot, `..`, `/`, `mount` or
+    /// `magic` in brackets tells how the last component was written; `out:/x` is for the kernel.
     pub fn show(&self, answer: Result<Resolved<'_>>) -> String {
         match answer {
             Err(error) => error.errno().name().to_owned(),

@@ -7,7 +7,8 @@ use alloc::{borrow::Cow, vec::Vec};
 use culvert::{Access, Entry, Errno, FileKind, Node, Result};
 
 impl<'p> Walker<'_, 'p> {
-    /// From directory `dir` of `mount` through `next`, and as many components more as the driver walks in one call.
+    /// From directory `dir` of `mount` through `next`, and as many components more as the driver
+    /// walks in one call.
     pub(super) fn step_in_mount(
         &mut self,
         mount: MountId,
@@ -23,13 +24,15 @@ impl<'p> Walker<'_, 'p> {
         }
         let driver = self.table.driver(mount)?;
         let mounted_on = self.table.has_children(mount);
-        // The default `walk` does not look at permissions: where they matter, each directory is looked at here.
+        // The default `walk` does not look at permissions: where they matter, each directory is
+        // looked at here.
         let one_call =
             !mounted_on && (self.caller.searches_all() || driver.capabilities().checks_permissions);
         if one_call && !next.is_last {
             let end = run_end(&self.text, next, !self.step.wants_parent());
             let run = &self.text[next.start..end];
-            // Entries are large, so they are handed on by reference, and copied once, into the answer.
+            // Entries are large, so they are handed on by reference, and copied once, into the
+            // answer.
             let walked = driver.walk(self.caller, dir, run);
             let walked = match &walked {
                 Ok(walked) => walked,
@@ -38,7 +41,8 @@ impl<'p> Walker<'_, 'p> {
             if walked.consumed > run.len() {
                 return Err(Errno::EIO.into());
             }
-            // Nothing consumed: the driver cannot take several at once here, so one is looked up below.
+            // Nothing consumed: the driver cannot take several at once here, so one is looked up
+            // below.
             if let (Some(entry), 1..) = (&walked.entry, walked.consumed) {
                 let start = run[..walked.consumed]
                     .iter()
@@ -158,7 +162,8 @@ impl<'p> Walker<'_, 'p> {
     }
 }
 
-/// Where the run of plain components that begins with `first` ends; the last component of the text belongs to it only `with_last`.
+/// Where the run of plain components that begins with `first` ends; the last component of the text
+/// belongs to it only `with_last`.
 pub(super) fn run_end(text: &[u8], first: Component, with_last: bool) -> usize {
     let mut end = first.end;
     // One slash and a plain name after it: else the run ends here.

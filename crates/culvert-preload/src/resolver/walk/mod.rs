@@ -1,4 +1,5 @@
-//! Path resolution proper, with the kernel's rules (path_resolution(7); `fs/namei.c`: `link_path_walk`, `step_into`, `handle_dots`).
+//! Path resolution proper, with the kernel's rules (path_resolution(7); `fs/namei.c`:
+//! `link_path_walk`, `step_into`, `handle_dots`).
 
 mod inside;
 mod outside;
@@ -21,8 +22,9 @@ const MOST_LINKS: u32 = 40;
 impl MountTable {
     /// Resolves `path` from `base` as if the mounts were the kernel's own, on behalf of `caller`.
     ///
-    /// Errors are those of path_resolution(7), plus whatever the driver answers. A path that enters no mount is
-    /// [`Resolved::Untouched`], whatever else is wrong with it: the kernel says so itself.
+    /// Errors are those of path_resolution(7), plus whatever the driver answers. A path that enters
+    /// no mount is [`Resolved::Untouched`], whatever else is wrong with it: the kernel says so
+    /// itself.
     pub fn walk<'p>(
         &'p self,
         host: &dyn Host,
@@ -76,8 +78,9 @@ impl MountTable {
         walker.run()
     }
 
-    /// The last word on a path that the kernel answered with `ENOENT` or `ENOTDIR`: a link outside may lead into a mount. `Untouched`
-    /// confirms the kernel's answer. Arguments as for [`MountTable::walk`].
+    /// The last word on a path that the kernel answered with `ENOENT` or `ENOTDIR`: a link outside
+    /// may lead into a mount. `Untouched` confirms the kernel's answer. Arguments as for
+    /// [`MountTable::walk`].
     pub fn after_miss<'p>(
         &'p self,
         host: &dyn Host,
@@ -113,7 +116,8 @@ impl MountTable {
 
 /// Where a walk is: always a directory. The host's root is the empty path.
 ///
-/// A mount with a backing tree is walked as a part of the host, under the path that it is seen at: [`Host`] looks at the source in its place.
+/// A mount with a backing tree is walked as a part of the host, under the path that it is seen at:
+/// [`Host`] looks at the source in its place.
 #[derive(Clone, PartialEq, Eq)]
 enum Position {
     Host(Vec<u8>),
@@ -138,7 +142,8 @@ struct Walker<'t, 'p> {
     links: u32,
     /// The walk has been in a mount: the original call means nothing to the kernel any more.
     touched: bool,
-    /// Whether the caller may search the current directory of a mount, where that is known without asking.
+    /// Whether the caller may search the current directory of a mount, where that is known without
+    /// asking.
     searchable: Option<bool>,
     /// What keeps the nodes valid that the walk came through: `..` may lead back to them.
     references: References<'p>,
@@ -226,7 +231,8 @@ impl<'p> Walker<'_, 'p> {
         }
     }
 
-    /// Starts over at the root for an absolute text (`nd_jump_root`): `as_argument`, or out of a link.
+    /// Starts over at the root for an absolute text (`nd_jump_root`): `as_argument`, or out of a
+    /// link.
     fn jump_to_root(&mut self, as_argument: bool) -> Result<()> {
         if self.restrictions.has(Restrictions::BENEATH) {
             return Err(Errno::EXDEV.into());
@@ -244,8 +250,9 @@ impl<'p> Walker<'_, 'p> {
         if !as_argument && self.mount_of(&self.position).is_some() {
             self.check_crossing()?;
         }
-        // The way to a target has no links: most absolute paths get to their mount in one step. Who may not search everything goes the
-        // long way through outer mounts, which check their permission.
+        // The way to a target has no links: most absolute paths get to their mount in one step. Who
+        // may not search everything goes the long way through outer mounts, which check their
+        // permission.
         if !self.restrictions.has(Restrictions::NO_XDEV)
             && let Some((mount, rest)) = self.table.deepest_by_text(&self.text)
             && (self.caller.searches_all() || self.table.parent(mount).is_none())

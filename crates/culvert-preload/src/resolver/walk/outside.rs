@@ -39,8 +39,9 @@ impl<'p> Walker<'_, 'p> {
         match self.host.lstat(&path) {
             Ok(file) if file.kind == HostKind::Symlink => self.follow_outside(path, next),
             Ok(file) if file.kind == HostKind::Directory => {
-                // By another way than its path: its parents were renamed, or `/proc/N/root` of another process. A backing tree may hold its own
-                // target, which is an ordinary directory of it.
+                // By another way than its path: its parents were renamed, or `/proc/N/root` of
+                // another process. A backing tree may hold its own target, which is an ordinary
+                // directory of it.
                 let elsewhere = self.table.backed(&path).is_none();
                 if elsewhere && let Some(mount) = self.table.is_target(file.dev, file.ino) {
                     return self.enter(mount);
@@ -127,7 +128,8 @@ impl<'p> Walker<'_, 'p> {
         }))
     }
 
-    /// The kernel's business: its own call if no mount played a part, else the path that the walk found.
+    /// The kernel's business: its own call if no mount played a part, else the path that the walk
+    /// found.
     pub(super) fn outside(&self, mut path: Vec<u8>, slash: bool) -> Resolved<'p> {
         if !self.touched {
             return Resolved::Untouched;

@@ -1,4 +1,5 @@
-//! Paths of plain names that lie in one mount as a whole, as most do: one call of its driver, and no walk.
+//! Paths of plain names that lie in one mount as a whole, as most do: one call of its driver, and
+//! no walk.
 
 use super::{LONGEST_NAME, inside::run_end};
 use crate::resolver::scan::{component_at, is_dots, last_slash, needs_care};
@@ -7,7 +8,8 @@ use alloc::borrow::Cow;
 use culvert::{Caller, Entry, Errno, FileKind, FileSystem, Node, Reached, Result};
 
 impl MountTable {
-    /// What [`MountTable::walk`] would answer, where that is easy to say. None: walk. `base` is the directory that a relative path starts from.
+    /// What [`MountTable::walk`] would answer, where that is easy to say. None: walk. `base` is the
+    /// directory that a relative path starts from.
     pub(super) fn straight<'p>(
         &'p self,
         caller: &Caller<'_>,
@@ -61,7 +63,8 @@ impl MountTable {
         names: &'p [u8],
         step: LastStep,
     ) -> Option<Result<Inside<'p>>> {
-        // The directory of a name that is not there is found by walking; so are directories that may not be searched.
+        // The directory of a name that is not there is found by walking; so are directories that
+        // may not be searched.
         if step.wants_parent() || !caller.searches_all() || driver.backing().is_some() {
             return None;
         }

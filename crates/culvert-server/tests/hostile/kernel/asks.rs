@@ -11,7 +11,8 @@ use culvert_wire::{
     },
 };
 
-/// Names that it asks for: short ones that come again, those that no directory has, one that is too long.
+/// Names that it asks for: short ones that come again, those that no directory has, one that is too
+/// long.
 const NAMES: &[&[u8]] = &[
     b"a",
     b"b",

@@ -1,4 +1,5 @@
-//! A kernel that is not to be trusted: it asks what no kernel asks, in any order, in well-formed and in mutated messages, and looks at every answer.
+//! A kernel that is not to be trusted: it asks what no kernel asks, in any order, in well-formed
+//! and in mutated messages, and looks at every answer.
 //!
 //! What it asks is made of a row of numbers, so that a failure comes again.
 
@@ -25,7 +26,8 @@ struct State {
     nodes: Vec<u64>,
     files: Vec<u64>,
     directories: Vec<u64>,
-    /// What is given back at the end: nodes, and the handles that are open (of a file or not), with their nodes.
+    /// What is given back at the end: nodes, and the handles that are open (of a file or not), with
+    /// their nodes.
     looked_up: BTreeSet<u64>,
     open: BTreeMap<(u64, bool), u64>,
     /// The node of the file that was chosen last for what is being made up.
@@ -107,7 +109,8 @@ impl State {
         encoded(header, operation, &self.protocol)
     }
 
-    /// Changes some bytes behind the length, or the length; not the request's number, which the answer is known by.
+    /// Changes some bytes behind the length, or the length; not the request's number, which the
+    /// answer is known by.
     fn mutate(&mut self, bytes: &mut Vec<u8>) -> Option<()> {
         const HEADER: usize = size_of::<InHeader>();
         for _ in 0..=self.below(3)? {

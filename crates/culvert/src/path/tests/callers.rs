@@ -1,4 +1,5 @@
-//! Who calls the methods of a path driver: the adapter, in an operation that a transport asks it for.
+//! Who calls the methods of a path driver: the adapter, in an operation that a transport asks it
+//! for.
 
 use std::string::String;
 
@@ -23,6 +24,7 @@ fn each_method_of_a_path_driver_has_its_caller() {
         assert!(callers.contains(&called), "nobody calls {name}");
         count += 1;
     }
-    // DEFUSE's 25 functions, of which six are `set_attributes` and two others are no methods, and more.
+    // DEFUSE's 25 functions, of which six are `set_attributes` and two others are no methods, and
+    // more.
     assert!(count > 25, "{count} methods");
 }

@@ -1,4 +1,5 @@
-//! The adapter, proved by the kit over a mirror of a directory, and by hand where the kit cannot see.
+//! The adapter, proved by the kit over a mirror of a directory, and by hand where the kit cannot
+//! see.
 
 mod callers;
 mod mirror;

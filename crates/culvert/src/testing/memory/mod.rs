@@ -1,7 +1,8 @@
 //! A complete file system in memory: small, by the book, and the proof of the kit.
 //!
-//! One lock holds the whole state, so every operation happens at one moment; that is its point, not speed. Nodes are counted: one
-//! that has neither name, reference nor open file is gone, and its number is never used again.
+//! One lock holds the whole state, so every operation happens at one moment; that is its point, not
+//! speed. Nodes are counted: one that has neither name, reference nor open file is gone, and its
+//! number is never used again.
 
 mod file;
 mod pages;

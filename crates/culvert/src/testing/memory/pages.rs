@@ -73,7 +73,8 @@ impl Pages {
         self.size = size;
     }
 
-    /// The first byte from `offset` on that is in a page (`data`), or in none (the end counting as such).
+    /// The first byte from `offset` on that is in a page (`data`), or in none (the end counting as
+    /// such).
     pub(super) fn seek(&self, offset: u64, data: bool) -> Result<u64> {
         if offset >= self.size {
             return Err(Errno::ENXIO.into());

@@ -434,8 +434,8 @@ impl State {
 }
 
 impl Inode {
-    /// What a write, a change of size and a change of owner do to set-user-ID and set-group-ID (`setattr_should_drop_suidgid`,
-    /// fs/attr.c).
+    /// What a write, a change of size and a change of owner do to set-user-ID and set-group-ID
+    /// (`setattr_should_drop_suidgid`, fs/attr.c).
     fn drop_privileges(&mut self, superuser: bool) {
         if superuser {
             return;

@@ -23,7 +23,8 @@ impl Listed {
     }
 }
 
-/// Lists from `from` on; the sink takes `room` entries. Also: whether it was called again after it had refused.
+/// Lists from `from` on; the sink takes `room` entries. Also: whether it was called again after it
+/// had refused.
 fn list(kit: &Kit<'_>, dir: Node, from: u64, room: usize) -> Result<(Vec<Listed>, bool)> {
     let (mut listed, mut refused, mut insisted) = (Vec::new(), false, false);
     kit.driver.read_directory(dir, from, &mut |entry| {

@@ -14,9 +14,11 @@ use std::{
     vec::Vec,
 };
 
-/// Checks the reading half of the contract of `driver`, which shows `expected` and is not changed by anyone meanwhile.
+/// Checks the reading half of the contract of `driver`, which shows `expected` and is not changed
+/// by anyone meanwhile.
 ///
-/// On a read-only driver it also tries every change, which must be refused with `EROFS` and do nothing.
+/// On a read-only driver it also tries every change, which must be refused with `EROFS` and do
+/// nothing.
 pub fn reading(driver: &dyn FileSystem, expected: &Tree) -> Report {
     let mut report = Report::default();
     let mut kit = Kit {

@@ -95,7 +95,8 @@ fn identity(kit: &Kit<'_>, report: &mut Report) {
     }
 }
 
-/// What must not differ between two reports of one unchanged file; reading may move the access time.
+/// What must not differ between two reports of one unchanged file; reading may move the access
+/// time.
 fn comparable(attributes: &Attributes) -> Attributes {
     Attributes {
         atime: Default::default(),

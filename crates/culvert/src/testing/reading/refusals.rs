@@ -85,7 +85,8 @@ fn stale_nodes(kit: &Kit<'_>, report: &mut Report) {
     }
 }
 
-/// Every change is refused with `EROFS`, before anything else is found wrong with it, and does nothing.
+/// Every change is refused with `EROFS`, before anything else is found wrong with it, and does
+/// nothing.
 fn read_only(kit: &Kit<'_>, report: &mut Report) {
     let (driver, who, root) = (kit.driver, &caller(), kit.driver.root());
     let state = || -> Vec<Option<Attributes>> {

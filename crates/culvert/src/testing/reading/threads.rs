@@ -26,7 +26,8 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
             for number in 0..THREADS {
                 let place = &found.place;
                 scope.spawn(move || {
-                    // Each thread begins elsewhere and strides through the file in pieces of its own size.
+                    // Each thread begins elsewhere and strides through the file in pieces of its
+                    // own size.
                     let piece = 1 + (want.len() / (3 + number)).min(50_000);
                     for round in 0..12 {
                         let offset = want.len() * ((number + round * 5) % 13) / 13;

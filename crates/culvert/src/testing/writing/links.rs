@@ -30,7 +30,8 @@ pub(super) fn links(kit: &Kit<'_>, report: &mut Report) {
         );
         let left = kit.attributes(node).map(|attributes| attributes.links);
         report.equal("links", "links left", left.ok(), Some(1));
-        // A back end that knows a file by the name it was found by may have none to tell (the kernel's own magic links are such: d_path).
+        // A back end that knows a file by the name it was found by may have none to tell (the
+        // kernel's own magic links are such: d_path).
         let path = kit.driver.path_of(node);
         let told = match &path {
             Ok(path) => path == b"d/b",

@@ -13,10 +13,12 @@ use crate::{Attributes, Entry, Errno, FileSystem, Node, OpenFlags, Result};
 use handle::Handle;
 use std::{boxed::Box, vec::Vec};
 
-/// Checks the writing half of the contract on file systems that `make` gives: a fresh, empty, writable one at each call.
+/// Checks the writing half of the contract on file systems that `make` gives: a fresh, empty,
+/// writable one at each call.
 ///
-/// Operations that a driver may lack (links, special files, unnamed files, extended attributes, holes) are left out where it refuses them
-/// with the errno of their default; [`Capabilities`](crate::Capabilities) that claim them make them compulsory.
+/// Operations that a driver may lack (links, special files, unnamed files, extended attributes,
+/// holes) are left out where it refuses them with the errno of their default;
+/// [`Capabilities`](crate::Capabilities) that claim them make them compulsory.
 pub fn writing(make: &dyn Fn() -> Box<dyn FileSystem>) -> Report {
     let mut report = Report::default();
     let parts: [(&str, Part); 17] = [

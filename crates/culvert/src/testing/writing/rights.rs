@@ -52,7 +52,8 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
         gid: Some(34),
         ..SetAttributes::default()
     };
-    // A back end without owners, or one that is not run by the superuser, is left alone from here on.
+    // A back end without owners, or one that is not run by the superuser, is left alone from here
+    // on.
     if let Ok(is) = set(kit, node, owner) {
         report.equal("chown", "owner", (is.uid, is.gid), (12, 34));
         report.equal(
@@ -61,7 +62,8 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
             is.permissions,
             0o751,
         );
-        // Where the back end judges by the process's own credentials, no other caller can be played.
+        // Where the back end judges by the process's own credentials, no other caller can be
+        // played.
         if !kit.driver.capabilities().checks_permissions {
             privileges(kit, report, node);
             inheritance(kit, report);

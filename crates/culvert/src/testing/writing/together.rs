@@ -112,7 +112,8 @@ fn appends(kit: &Kit<'_>, report: &mut Report) {
         return;
     };
     let flags = OpenFlags::WRITE.with(OpenFlags::APPEND);
-    // All before the first append: a driver whose descriptions remember the end is found out even where one thread is done before the next one starts.
+    // All before the first append: a driver whose descriptions remember the end is found out even
+    // where one thread is done before the next one starts.
     let opened: Result<Vec<_>> = (0..THREADS).map(|_| kit.open(node, flags)).collect();
     let Some(opened) = report.works("appends-together", "opening", opened) else {
         return;

@@ -1,6 +1,8 @@
-//! Programs that map the files they work on, on every driver. Each finds out by itself whether all is right; natively too.
+//! Programs that map the files they work on, on every driver. Each finds out by itself whether all
+//! is right; natively too.
 //!
-//! `CULVERT_E2E_FULL=1` makes them long, in every cell; `CULVERT_FSX_OPERATIONS` says how much fsx does (5,000).
+//! `CULVERT_E2E_FULL=1` makes them long, in every cell; `CULVERT_FSX_OPERATIONS` says how much fsx
+//! does (5,000).
 
 mod databases;
 mod suites;
@@ -9,8 +11,9 @@ mod tools;
 use culvert_e2e::{Case, Driver, User, world};
 use std::time::Duration;
 
-/// Who runs a program, what serves its directory, and whether that is worth its time when programs run short. As root driven files are filled on demand where the
-/// kernel lets it, as an ordinary user before they are mapped.
+/// Who runs a program, what serves its directory, and whether that is worth its time when programs
+/// run short. As root driven files are filled on demand where the kernel lets it, as an ordinary
+/// user before they are mapped.
 const CELLS: &[(Driver, User, bool)] = &[
     (Driver::Passthrough, User::Nobody, false),
     (Driver::Driven, User::Me, true),
@@ -22,7 +25,8 @@ const CELLS: &[(Driver, User, bool)] = &[
     (Driver::Memory, User::Nobody, true),
 ];
 
-/// Declares tests of programs: `NAME |case, driver| ...;`, each natively and in every cell of [`CELLS`].
+/// Declares tests of programs: `NAME |case, driver| ...;`, each natively and in every cell of
+/// [`CELLS`].
 macro_rules! mapped {
     ($($(#[$meta:meta])* $name:ident $body:expr;)*) => { $(
         mod $name {
@@ -60,7 +64,8 @@ fn in_cell(name: &str, number: usize, body: fn(Trial)) {
 }
 
 impl Trial {
-    /// Runs a script that must end well, in `$M`. Afterwards `verify` must end well natively, in what the driver has behind it.
+    /// Runs a script that must end well, in `$M`. Afterwards `verify` must end well natively, in
+    /// what the driver has behind it.
     #[track_caller]
     fn right(&self, script: &str, verify: &str) {
         let script = format!("set -e; cd $M\n{script}");

@@ -1,9 +1,11 @@
-//! Other people's tests of mappings: fsx with mapped reads and writes, and those of Python's module.
+//! Other people's tests of mappings: fsx with mapped reads and writes, and those of Python's
+//! module.
 
 use super::{full, mapped};
 use culvert_e2e::{has_python_suite, suite};
 
-/// All operations, half of them by mappings, with an msync after each mapped write or (`ASYNC`) without.
+/// All operations, half of them by mappings, with an msync after each mapped write or (`ASYNC`)
+/// without.
 const FSX: &str = "
 flen = 262144
 nomsyncafterwrite = ASYNC
@@ -28,8 +30,9 @@ copy_file_range = 3
 ";
 
 mapped! {
-    // Two processes at once, each on a file of its own, with and without msync. In parts: fsx leaves its mappings behind, natively too, so that
-    // each operation takes the kernel longer than the one before, and dies of ENOMEM after some 1.7 million.
+    // Two processes at once, each on a file of its own, with and without msync. In parts: fsx
+    // leaves its mappings behind, natively too, so that each operation takes the kernel longer than
+    // the one before, and dies of ENOMEM after some 1.7 million.
     fsx_with_mappings |trial| {
         let operations = std::env::var("CULVERT_FSX_OPERATIONS").unwrap_or_else(|_| "5000".to_owned());
         let fsx = suite("fsx");
@@ -39,7 +42,8 @@ mapped! {
     };
 
     pythons_own_tests_of_mmap |trial| if has_python_suite("test.test_mmap") {
-        // Files of six gigabytes, of holes: filled before they are mapped they take most of a minute.
+        // Files of six gigabytes, of holes: filled before they are mapped they take most of a
+        // minute.
         let chosen = if full() { "" } else { "-i test_large_\\*" };
         trial.right(&script!("mapped/suites/pythons_own_tests_of_mmap.sh", chosen), "");
     };

@@ -3,7 +3,8 @@
 use super::{full, mapped};
 use culvert_e2e::installed;
 
-/// A program of many functions, so that its linked file has some hundred pages; the linkers write it by a mapping (gold, lld) or by calls (bfd).
+/// A program of many functions, so that its linked file has some hundred pages; the linkers write
+/// it by a mapping (gold, lld) or by calls (bfd).
 const LINK: &str = script!(part "mapped/tools/link.sh");
 
 const GIT: &str = script!(part "mapped/tools/git.sh");

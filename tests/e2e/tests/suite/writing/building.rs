@@ -14,9 +14,11 @@ on_each_driver! {
         script!("writing/building/programs_on_the_mount_are_replaced.sh"));
 }
 
-/// cargo keeps locks, hard links, fingerprints by time, and a package cache. Only for whom the toolchain is installed.
+/// cargo keeps locks, hard links, fingerprints by time, and a package cache. Only for whom the
+/// toolchain is installed.
 fn cargo(driver: Driver) {
-    // cargo, which runs the tests, tells them where it is; asked second, for who is not installed is noted down.
+    // cargo, which runs the tests, tells them where it is; asked second, for who is not installed
+    // is noted down.
     if std::env::var_os("CARGO").is_none() && !installed("cargo") {
         return;
     }

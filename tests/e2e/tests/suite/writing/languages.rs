@@ -30,7 +30,8 @@ fn python(driver: Driver, user: User, words: &str) {
     );
 }
 
-/// Which of Python's cases run always: those about files. All of them (minutes) run with `CULVERT_E2E_FULL=1`.
+/// Which of Python's cases run always: those about files. All of them (minutes) run with
+/// `CULVERT_E2E_FULL=1`.
 fn python_words() -> &'static str {
     if full() {
         "test.test_os test.test_shutil test.test_io test.test_subprocess"

@@ -8,14 +8,16 @@ mod versions;
 
 use culvert_e2e::Case;
 
-/// Runs `script` in the directory; what it leaves there is compared too, by name, type, mode, owner, links, size and content.
+/// Runs `script` in the directory; what it leaves there is compared too, by name, type, mode,
+/// owner, links, size and content.
 fn same(case: &Case, script: &str) {
     case.script(&format!(
         "export TMPDIR=$M; cd $M\n{script}\ncd $M; echo == left; {LISTING}"
     ));
 }
 
-/// [`same`], and the script must end well: every command of it, unless it says that failing is right.
+/// [`same`], and the script must end well: every command of it, unless it says that failing is
+/// right.
 fn good(case: &Case, script: &str) {
     let done = case.script(&format!(
         "set -e; export TMPDIR=$M; cd $M\n{script}\ncd $M; echo == left; {LISTING}"

@@ -22,6 +22,7 @@ on_each_driver! {
     traps_and_jobs |case| same(&case,
         script!("writing/shell/traps_and_jobs.sh"));
 
-    // A program started in a removed directory that only a driver of its own process could have held finds it stale.
+    // A program started in a removed directory that only a driver of its own process could have
+    // held finds it stale.
     ones_own_directory_is_removed_or_moved |case| same(&case, &script!("writing/shell/ones_own_directory_is_removed_or_moved.sh").replace("LIST", if case.driver() == Some(Driver::Driven) { "echo" } else { "ls | wc -l" }));
 }

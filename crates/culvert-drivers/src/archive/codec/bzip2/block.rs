@@ -40,7 +40,8 @@ impl Code {
         }
     }
 
-    /// None when the lengths are over-subscribed. Incomplete codes are met when a code is used that is none.
+    /// None when the lengths are over-subscribed. Incomplete codes are met when a code is used that
+    /// is none.
     fn build(&mut self, lengths: &[u8]) -> Option<()> {
         self.root.fill(0);
         let (mut code, mut index) = (0u32, 0);
@@ -124,7 +125,8 @@ impl Block {
         self.link as u8
     }
 
-    /// Reads the block that starts, behind its magic and CRC, at the next bit, and holds at most `limit` bytes.
+    /// Reads the block that starts, behind its magic and CRC, at the next bit, and holds at most
+    /// `limit` bytes.
     pub fn read(
         &mut self,
         limit: usize,

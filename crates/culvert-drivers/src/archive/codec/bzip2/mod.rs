@@ -1,4 +1,5 @@
-//! bzip2: blocks of up to 900 kB, each decodable by itself; they start at any bit. The seek table has their places.
+//! bzip2: blocks of up to 900 kB, each decodable by itself; they start at any bit. The seek table
+//! has their places.
 
 mod bits;
 mod block;

@@ -1,5 +1,6 @@
-//! CRC-32 by carry-less multiplication (Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", 2009): ten times the
-//! speed of tables. Only with the legacy encodings, which leave the upper halves of the vector registers alone.
+//! CRC-32 by carry-less multiplication (Gopal and others, "Fast CRC Computation for Generic
+//! Polynomials Using PCLMULQDQ", 2009): ten times the speed of tables. Only with the legacy
+//! encodings, which leave the upper halves of the vector registers alone.
 
 use super::step32;
 use core::{
@@ -7,7 +8,8 @@ use core::{
     sync::atomic::{AtomicU8, Ordering::Relaxed},
 };
 
-/// x^n modulo the polynomial, bit-reflected and shifted by one as the product of two reflected numbers needs it.
+/// x^n modulo the polynomial, bit-reflected and shifted by one as the product of two reflected
+/// numbers needs it.
 const fn power(n: u32) -> i64 {
     let mut value = 0x8000_0000_u32;
     let mut i = 0;
@@ -18,7 +20,8 @@ const fn power(n: u32) -> i64 {
     (value as i64) << 1
 }
 
-/// Factors that carry 128 bits over a distance of 512 bits, and of 128: for the lower and the upper half.
+/// Factors that carry 128 bits over a distance of 512 bits, and of 128: for the lower and the upper
+/// half.
 const OVER_512: [i64; 2] = [power(512 + 32), power(512 - 32)];
 const OVER_128: [i64; 2] = [power(128 + 32), power(128 - 32)];
 
@@ -37,7 +40,8 @@ fn can() -> bool {
     }
 }
 
-/// The CRC over all whole blocks of 16 bytes of `bytes`, at least 64, and the rest; none when the processor cannot.
+/// The CRC over all whole blocks of 16 bytes of `bytes`, at least 64, and the rest; none when the
+/// processor cannot.
 pub fn crc32(crc: u32, bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (blocks, rest) = bytes.as_chunks::<16>();
     let (first, blocks) = blocks.split_first_chunk::<4>()?;
@@ -49,7 +53,8 @@ pub fn crc32(crc: u32, bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((!step32(0, &folded), rest))
 }
 
-/// Sixteen bytes whose CRC, from 0 and without the final inversion, is that of `first` and `blocks` from `crc`.
+/// Sixteen bytes whose CRC, from 0 and without the final inversion, is that of `first` and `blocks`
+/// from `crc`.
 #[target_feature(enable = "pclmulqdq,sse2")]
 fn fold(crc: u32, first: &[[u8; 16]; 4], blocks: &[[u8; 16]]) -> [u8; 16] {
     let factors = |[low, high]: [i64; 2]| _mm_set_epi64x(high, low);

@@ -1,4 +1,5 @@
-//! Checksums: CRC-32 of gzip and zip (ISO 3309), CRC-64 of xz (ECMA-182), CRC-32 of bzip2 (the same polynomial, most significant bit first).
+//! Checksums: CRC-32 of gzip and zip (ISO 3309), CRC-64 of xz (ECMA-182), CRC-32 of bzip2 (the same
+//! polynomial, most significant bit first).
 
 #[cfg(target_arch = "x86_64")]
 mod carryless;

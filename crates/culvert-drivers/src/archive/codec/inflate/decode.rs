@@ -8,14 +8,16 @@ use super::{
 use crate::archive::codec::{damaged, input::Input};
 use culvert::Result;
 
-/// Input that one round of the fast loop may load: two refills of at most seven bytes, each loading eight.
+/// Input that one round of the fast loop may load: two refills of at most seven bytes, each loading
+/// eight.
 const FAST_INPUT: usize = 7 + 7 + 8;
 /// Output that one round may write: three literals and the longest match of deflate.
 const FAST_OUTPUT: usize = 3 + 258;
 
 macro_rules! refill {
     ($bits:ident, $count:ident, $buffer:ident, $at:ident) => {
-        // Loads eight bytes and counts those that fit; the bits of the next one stand above `count` and are loaded again, alike.
+        // Loads eight bytes and counts those that fit; the bits of the next one stand above `count`
+        // and are loaded again, alike.
         let word = match $buffer[$at..].first_chunk::<8>() {
             Some(word) => u64::from_le_bytes(*word),
             None => 0,
@@ -27,7 +29,8 @@ macro_rules! refill {
 }
 
 impl Inflate {
-    /// Decodes until the limit (false), the end of the block (true), or until more input must be read (false).
+    /// Decodes until the limit (false), the end of the block (true), or until more input must be
+    /// read (false).
     pub(super) fn decode<const TRACK: bool>(
         &mut self,
         input: &mut Input,
@@ -56,7 +59,8 @@ impl Inflate {
         'fast: while from <= fast_input && to < fast_output && !self.deflate64 {
             refill!(bits, count, source, from);
             let mut entry = self.literals.root(bits);
-            // Two literals take at most 22 of 56 bits, so a third code and a length's extra bits are there as well.
+            // Two literals take at most 22 of 56 bits, so a third code and a length's extra bits
+            // are there as well.
             if entry & LITERAL != 0 {
                 let Some(room) = buffer[to..].first_chunk_mut::<3>() else {
                     break;

@@ -1,7 +1,9 @@
-//! Inflate (RFC 1951), and deflate64, able to stop after any byte and to go on there later with nothing but two bit positions and the
-//! 32 KiB before: a restart reads the header of the block again and then jumps into its middle.
+//! Inflate (RFC 1951), and deflate64, able to stop after any byte and to go on there later with
+//! nothing but two bit positions and the 32 KiB before: a restart reads the header of the block
+//! again and then jumps into its middle.
 //!
-//! The inner loop works in 64-bit words on both sides and has no check per symbol but the tables'. All of it is safe code.
+//! The inner loop works in 64-bit words on both sides and has no check per symbol but the tables'.
+//! All of it is safe code.
 
 mod decode;
 mod tables;
@@ -24,7 +26,8 @@ pub const HISTORY: [usize; 2] = [32 << 10, 64 << 10];
 pub struct Place {
     /// Bit position in the archive of the header of the present block.
     pub header: u64,
-    /// Bit position in the archive of the next symbol; `header` itself when the block was not begun.
+    /// Bit position in the archive of the next symbol; `header` itself when the block was not
+    /// begun.
     pub next: u64,
 }
 
@@ -164,7 +167,8 @@ impl Inflate {
         self.seek(place.next, input, raw)
     }
 
-    /// Where inflating goes on after what the window holds; none in the middle of a match or at the end.
+    /// Where inflating goes on after what the window holds; none in the middle of a match or at the
+    /// end.
     pub fn place(&self, input: &Input) -> Option<Place> {
         if self.pending.0 > 0 || self.state == State::End {
             return None;

@@ -10,12 +10,13 @@
 //! invalid   15: 1, 14: 1, 8: 1
 //! ```
 //!
-//! (Bases of lengths are below 0x8000, so bit 31 tells them from literals; a table of distances has no literals.)
-//! Codes longer than the root index go on in a second table (`longer`).
+//! (Bases of lengths are below 0x8000, so bit 31 tells them from literals; a table of distances has
+//! no literals.) Codes longer than the root index go on in a second table (`longer`).
 
 /// In a table of literals: the entry is a literal byte.
 pub const LITERAL: u32 = 1 << 31;
-/// The entry is neither literal nor base: a pointer, or with [`END`] the end of the block or an error.
+/// The entry is neither literal nor base: a pointer, or with [`END`] the end of the block or an
+/// error.
 pub const SPECIAL: u32 = 1 << 15;
 /// With [`SPECIAL`]: end of the block, or, with bit 8, a code that must not occur.
 pub const END: u32 = 1 << 14;
@@ -34,7 +35,8 @@ pub const DISTANCE_BITS: u32 = 9;
 pub struct Table<const ROOT: usize> {
     /// Indexed by the next bits.
     pub root: [u32; ROOT],
-    /// Second-level tables. A complete code of 288 symbols needs at most 57 tables of 16; one of 32 at most 4 of 64.
+    /// Second-level tables. A complete code of 288 symbols needs at most 57 tables of 16; one of 32
+    /// at most 4 of 64.
     longer: [u32; 1024],
 }
 
@@ -61,8 +63,9 @@ impl<const ROOT: usize> Table<ROOT> {
         self.longer[((pointer >> 16) as usize + index) & 1023]
     }
 
-    /// Builds the tables for code `lengths` (0: unused); `meaning[symbol]` is an entry without lengths, its extra bits in 0..8. None when the
-    /// lengths are no prefix code. Incomplete codes are refused as zlib does: but for one code of one bit, and none at all.
+    /// Builds the tables for code `lengths` (0: unused); `meaning[symbol]` is an entry without
+    /// lengths, its extra bits in 0..8. None when the lengths are no prefix code. Incomplete codes
+    /// are refused as zlib does: but for one code of one bit, and none at all.
     pub fn build(&mut self, lengths: &[u8], meaning: &[u32]) -> Option<()> {
         let mut counts = [0u16; LONGEST + 1];
         for &length in lengths {
@@ -174,7 +177,8 @@ const fn literals(deflate64: bool) -> [u32; 288] {
         i += 1;
     }
     table[256] = SPECIAL | END;
-    // Lengths 3 to 10 by themselves, then four codes for each number of extra bits (RFC 1951, 3.2.5).
+    // Lengths 3 to 10 by themselves, then four codes for each number of extra bits (RFC 1951,
+    // 3.2.5).
     let mut value = 3;
     let mut symbol = 257;
     while symbol < 285 {
@@ -200,7 +204,8 @@ const fn distances(deflate64: bool) -> [u32; 32] {
     table
 }
 
-/// Literals, end of block and lengths of deflate, and of deflate64, whose code 285 has 16 extra bits on base 3.
+/// Literals, end of block and lengths of deflate, and of deflate64, whose code 285 has 16 extra
+/// bits on base 3.
 pub static LITERALS: [[u32; 288]; 2] = [literals(false), literals(true)];
 /// Distances of deflate (30 codes) and deflate64 (32).
 pub static DISTANCES: [[u32; 32]; 2] = [distances(false), distances(true)];

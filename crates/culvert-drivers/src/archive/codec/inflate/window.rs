@@ -1,4 +1,5 @@
-//! Plain bytes as a decoder produces them: the history that matches refer to, and behind it what was not handed out yet.
+//! Plain bytes as a decoder produces them: the history that matches refer to, and behind it what
+//! was not handed out yet.
 
 use alloc::{vec, vec::Vec};
 
@@ -39,8 +40,8 @@ impl Window {
         self.floor = 0;
     }
 
-    /// Drops what was handed out, but for the history, unless `wanted` new bytes fit as it is. Returns the limit of `at` for
-    /// as many new bytes, fewer when the buffer is smaller.
+    /// Drops what was handed out, but for the history, unless `wanted` new bytes fit as it is.
+    /// Returns the limit of `at` for as many new bytes, fewer when the buffer is smaller.
     pub fn make_room(&mut self, wanted: usize) -> usize {
         let capacity = self.buffer.len() - OVERSHOOT;
         if self.start == self.at && wanted > capacity - self.at {
@@ -76,8 +77,9 @@ impl Window {
     }
 }
 
-/// Copies the match of `length` bytes, `distance` back from `at`. The caller has checked that `1 <= distance <= at` and that
-/// `length + OVERSHOOT` bytes fit; up to [`OVERSHOOT`] bytes behind the match are overwritten.
+/// Copies the match of `length` bytes, `distance` back from `at`. The caller has checked that `1 <=
+/// distance <= at` and that `length + OVERSHOOT` bytes fit; up to [`OVERSHOOT`] bytes behind the
+/// match are overwritten.
 #[inline(always)]
 pub fn copy_match(buffer: &mut [u8], at: usize, distance: usize, length: usize) {
     let end = at + length;

@@ -121,7 +121,8 @@ fn damaged_tables_are_errors_or_harmless() {
         for round in 0..300 {
             let mut bad = good.clone();
             match round % 3 {
-                // The header has a checksum: behind it, in the stored bytes and in the points, is where damage comes through.
+                // The header has a checksum: behind it, in the stored bytes and in the points, is
+                // where damage comes through.
                 which @ (0 | 1) => {
                     let behind = [64, bad.len() - points][which];
                     let mut tail = bad.split_off(behind);

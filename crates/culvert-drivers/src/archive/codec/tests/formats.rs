@@ -74,7 +74,8 @@ fn xz_streams_and_padding() {
     check(Format::Xz, packed, &[a, b].concat(), &defaults());
 }
 
-/// A long block is stored once more; a small budget ends in its middle, none leaves the block alone. Between stored and short blocks chunks are joined.
+/// A long block is stored once more; a small budget ends in its middle, none leaves the block
+/// alone. Between stored and short blocks chunks are joined.
 #[test]
 fn long_xz_blocks_are_spooled() {
     let (a, b, c) = (

@@ -43,7 +43,8 @@ fn gzip_spacing() -> u64 {
     super::super::gzip::SPACING
 }
 
-/// Levels, strategies (filtered, Huffman only, run lengths, fixed codes), memory levels, window sizes, flushes.
+/// Levels, strategies (filtered, Huffman only, run lengths, fixed codes), memory levels, window
+/// sizes, flushes.
 #[test]
 fn what_zlib_makes() {
     let plain = sample(1_300_000, 4);
@@ -80,7 +81,8 @@ fn members_padding_and_garbage() {
     }
 }
 
-/// BGZF: a member for every 64 KiB, its length in an extra field, and an empty one at the end. None needs a window.
+/// BGZF: a member for every 64 KiB, its length in an extra field, and an empty one at the end. None
+/// needs a window.
 #[test]
 fn blocked_gzip_needs_no_windows() {
     let plain = sample(2_000_000, 8);

@@ -73,7 +73,8 @@ fn small_members() {
     }
 }
 
-/// A long member gets points while it is read; there are few however long it is, and after the first pass going back is a matter of one interval.
+/// A long member gets points while it is read; there are few however long it is, and after the
+/// first pass going back is a matter of one interval.
 #[test]
 fn long_members_are_sought_in() {
     let plain: Vec<u8> = sample(9_000_000, 64);
@@ -122,7 +123,8 @@ impl Bits {
     }
 }
 
-/// No free tool makes deflate64: a block of fixed codes by hand, with its longest length (code 285) and distance (code 31).
+/// No free tool makes deflate64: a block of fixed codes by hand, with its longest length (code 285)
+/// and distance (code 31).
 #[test]
 fn deflate64_lengths_and_distances() {
     let mut bits = Bits::default();

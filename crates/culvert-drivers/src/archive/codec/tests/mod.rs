@@ -1,4 +1,5 @@
-//! The codecs against the tools that everybody uses: gzip, bzip2, xz, zstd, and Python's zlib for what those do not make.
+//! The codecs against the tools that everybody uses: gzip, bzip2, xz, zstd, and Python's zlib for
+//! what those do not make.
 
 extern crate std;
 
@@ -32,7 +33,8 @@ impl Random {
     }
 }
 
-/// `length` bytes that compress like a source tree: words, numbers, runs, repeats from near and far, and noise.
+/// `length` bytes that compress like a source tree: words, numbers, runs, repeats from near and
+/// far, and noise.
 pub fn sample(length: usize, seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes: Vec<u8> = Vec::with_capacity(length + 5000);
@@ -125,7 +127,8 @@ pub fn cause(format: Format, packed: &Vec<u8>) -> String {
     String::from(error.cause().unwrap())
 }
 
-/// Builds, compares, and reads at random, forwards and backwards, through a table that was encoded and decoded.
+/// Builds, compares, and reads at random, forwards and backwards, through a table that was encoded
+/// and decoded.
 pub fn check(format: Format, packed: Vec<u8>, plain: &[u8], options: &Options) -> Checkpoints {
     assert_eq!(detect(&packed[..packed.len().min(16)]), Some(format));
     let (found, table) = decode(format, &packed, options).unwrap();

@@ -1,4 +1,5 @@
-//! Where the blocks of an xz file lie, from its indexes, read from the end ("The .xz File Format", sections 2 and 4).
+//! Where the blocks of an xz file lie, from its indexes, read from the end ("The .xz File Format",
+//! sections 2 and 4).
 
 use crate::archive::{
     bytes::Bytes,

@@ -1,5 +1,6 @@
-//! xz: streams of blocks, each decodable by itself. The build pass takes the blocks from the indexes at the streams' ends; long ones are spooled
-//! (xz(1) before 5.6 makes a single block of any file).
+//! xz: streams of blocks, each decodable by itself. The build pass takes the blocks from the
+//! indexes at the streams' ends; long ones are spooled (xz(1) before 5.6 makes a single block of
+//! any file).
 
 mod index;
 mod sha256;

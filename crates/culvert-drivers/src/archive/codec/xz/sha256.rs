@@ -1,6 +1,7 @@
 //! SHA-256 (FIPS 180-4), which an xz block may end with.
 
-/// The first 32 bits of the fractional parts of the cube roots of the first 64 primes, and of the square roots of the first eight.
+/// The first 32 bits of the fractional parts of the cube roots of the first 64 primes, and of the
+/// square roots of the first eight.
 const fn roots<const N: usize>(cube: bool) -> [u32; N] {
     let mut table = [0; N];
     let (mut found, mut candidate) = (0, 2u128);
