@@ -90,7 +90,10 @@ fn bad_input_is_refused_with_125_and_the_cause() {
         ("run -v /dev/null:empty true", "is a device"),
         ("run -v text:full true", "full: the directory is not empty"),
         ("run -v text:text true", "is not a directory"),
-        ("run -v text:no/such true", "does not exist"),
+        (
+            "run -v text:no/../such true",
+            "below a directory that does not exist",
+        ),
         (
             "run --mount type=floppy,source=text,target=empty true",
             "no driver \"floppy\"",
