@@ -13,6 +13,11 @@ import sys
 FILES = 17
 
 
+# What a call is answered whose server is killed, and the calls after it: ECANCELED by a ring, also
+# while the kernel takes the ring down.
+ENDS = (errno.ECONNABORTED, errno.ENOTCONN, errno.ECANCELED)
+
+
 def write(place, log, seed, server):
     chance = random.Random(int(seed))
     last = chance.randrange(2 * FILES, 6 * FILES)
@@ -35,9 +40,7 @@ def write(place, log, seed, server):
                 said.write(f"{turn % FILES} {turn} {len(data)}\n")
                 said.flush()
         except OSError as error:
-            # The request in hand (ECANCELED by a ring), and those after it.
-            ends = (errno.ECONNABORTED, errno.ENOTCONN, errno.ECANCELED)
-            assert error.errno in ends, error
+            assert error.errno in ENDS, error
     # Not what the kernel may still remember, nor what it does without the server.
     calls = [
         lambda: os.mkdir(f"{place}/d"),
@@ -49,7 +52,7 @@ def write(place, log, seed, server):
             call()
             sys.exit("no error")
         except OSError as error:
-            assert error.errno in (errno.ECONNABORTED, errno.ENOTCONN), error
+            assert error.errno in ENDS, error
     print("told")
 
 
