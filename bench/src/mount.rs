@@ -10,9 +10,10 @@ const GROUP: &str =
     "kernel mount in memory: 4,096 files of 128 bytes, calls on 10,000, blocks of 4 KiB";
 /// Columns of the tables.
 const CULVERT: &str = "`culvert mount`";
-const RING: &str = "`-o transport=ring`";
+const DEVICE: &str = "`-o transport=device`";
 const MEMORY: &str = "`culvert mount -t memory`";
 const BINDFS: &str = "bindfs";
+const LIBFUSE: &str = "libfuse's passthrough_hp";
 const AGAIN: &str = "native again";
 
 /// A mount, as long as it lives.
@@ -44,19 +45,19 @@ impl Mounted {
     }
 }
 
-/// Mounts of the worker's source; with `all` also by io_uring, and one that has no source.
+/// Mounts of the worker's source; with `all` also by /dev/fuse alone, and one that has no source.
 pub fn mounts(place: &Place, worker: &Worker, all: bool) -> Vec<Mounted> {
     let (culvert, source) = (&place.culvert, format!("{}/source", worker.directory));
     let mut mounts = vec![
         (
             CULVERT,
             "culvert",
-            format!("{culvert} mount --allow-other -o transport=device {source}"),
+            format!("{culvert} mount --allow-other {source}"),
         ),
         (
-            RING,
-            "ring",
-            format!("{culvert} mount --allow-other -o transport=ring {source}"),
+            DEVICE,
+            "device",
+            format!("{culvert} mount --allow-other -o transport=device {source}"),
         ),
         (
             MEMORY,
@@ -65,7 +66,12 @@ pub fn mounts(place: &Place, worker: &Worker, all: bool) -> Vec<Mounted> {
         ),
         (BINDFS, "bindfs", format!("bindfs -o allow_other {source}")),
     ];
-    mounts.retain(|(column, ..)| all || ![MEMORY, RING].contains(column));
+    // libfuse's example is in no package: built from its source by whoever wants the column.
+    if let Ok(program) = std::env::var("PASSTHROUGH_HP") {
+        let command = format!("{program} -o io_uring -o allow_other {source}");
+        mounts.push((LIBFUSE, "libfuse", command));
+    }
+    mounts.retain(|(column, ..)| all || ![MEMORY, DEVICE].contains(column));
     mounts
         .iter()
         .filter_map(|(column, name, command)| Mounted::new(worker, column, name, command))
