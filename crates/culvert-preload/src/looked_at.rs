@@ -1,10 +1,11 @@
 //! Programs that are not intercepted, and files of drivers: strangers, who read and write the
 //! shadow.
 //!
-//! A shadow that they are given follows its file (paging/follow.rs). What they wrote is in the
-//! shadow, and whoever uses the mount next, or waits for that program's end, brings it to the
-//! driver; it is kept in the run directory until then, so that nobody's death loses it. A shadow
-//! that nobody else has written has a time of access that is made of its time of modification.
+//! A shadow that they are given follows its file (paging/follow.rs). What they write is in the
+//! shadow. Whoever uses the file next through its driver, removes its last name, or ends, brings it
+//! to the driver. It stays in the run directory until then, so that nobody's death loses it. A
+//! shadow that nobody else has written has a time of access that is made of its time of
+//! modification.
 
 use crate::description::Description;
 use crate::descriptors::dup_high;
