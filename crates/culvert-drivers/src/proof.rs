@@ -9,9 +9,8 @@
 use crate::Descriptor;
 use core::mem;
 use culvert::Errno;
+use culvert_sys::PAGE;
 use culvert_sys::{nr, raw::general as linux, syscall};
-
-const PAGE: usize = 4096;
 
 /// The page that keeps the description open. Nobody touches it; it can not be.
 #[derive(Debug)]

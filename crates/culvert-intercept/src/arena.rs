@@ -2,11 +2,11 @@
 
 use crate::maps::{Mapping, Name};
 use alloc::vec::Vec;
+use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
 /// Displacements reach 2 GiB; a MiB is left for stubs, jumps and rounding.
 const REACH: u64 = (1 << 31) - (1 << 20);
-const PAGE: u64 = 4096;
 /// Nothing may be mapped below (`vm.mmap_min_addr`'s usual value).
 const LOWEST: u64 = 0x1_0000;
 /// The end of user space with four-level page tables.
@@ -27,7 +27,7 @@ pub fn executable(
     size: u64,
     mut write: impl FnMut(u64, &mut [u8]) -> usize,
 ) -> Result<u64, Errno> {
-    let size = size.next_multiple_of(PAGE);
+    let size = size.next_multiple_of(PAGE64);
     let mut result = Err(Errno::ENOMEM);
     for address in candidates(mappings, object, size, current_break()) {
         result = map_and_fill(address, size, &mut write);
@@ -70,7 +70,7 @@ fn candidates(mappings: &[Mapping], (low, high): (u64, u64), size: u64, heap_end
     let lowest = high
         .saturating_sub(REACH)
         .max(LOWEST)
-        .next_multiple_of(PAGE);
+        .next_multiple_of(PAGE64);
     let highest = low.saturating_add(REACH).min(HIGHEST);
     let mut found = Vec::new();
     let mut gap = |from: u64, to: u64| {
@@ -80,7 +80,7 @@ fn candidates(mappings: &[Mapping], (low, high): (u64, u64), size: u64, heap_end
             found.push(if from >= high {
                 from
             } else {
-                (to - size) & !(PAGE - 1)
+                (to - size) & !(PAGE64 - 1)
             });
         }
     };
@@ -259,12 +259,12 @@ mod tests {
         assert_eq!(seven(), 7);
 
         let file = memory_file(&SEVEN).unwrap();
-        let other = *candidates(&mappings, (here, here + 1), PAGE, 0)
+        let other = *candidates(&mappings, (here, here + 1), PAGE64, 0)
             .first()
             .unwrap();
         map(
             other,
-            PAGE,
+            PAGE64,
             (linux::PROT_READ | linux::PROT_EXEC) as usize,
             linux::MAP_PRIVATE,
             file,
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(
             map(
                 other,
-                PAGE,
+                PAGE64,
                 0,
                 linux::MAP_PRIVATE | linux::MAP_ANONYMOUS,
                 usize::MAX

@@ -7,9 +7,9 @@
 
 use crate::elf::{Image, LOAD, ProgramHeader};
 use crate::maps::Mapping;
+use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
 
-const PAGE: u64 = 4096;
 /// Why there is no [`image`] when no mapping shows the ELF header.
 pub const NO_BEGINNING: &str = "the file's first page is not mapped";
 
@@ -33,11 +33,11 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         return Err("the file is empty");
     }
     // SAFETY: readable, as just tried.
-    let first = unsafe { core::slice::from_raw_parts(first.start as *const u8, PAGE as usize) };
+    let first = unsafe { core::slice::from_raw_parts(first.start as *const u8, PAGE64 as usize) };
 
     let (_, _, headers) = crate::elf::header(first)?;
     let holds_code = |header: &&ProgramHeader| {
-        let page = header.offset & !(PAGE - 1);
+        let page = header.offset & !(PAGE64 - 1);
         header.kind == LOAD
             && header.flags & 1 != 0
             && page <= code.offset
@@ -61,7 +61,7 @@ pub unsafe fn image<'a>(mappings: &[Mapping], code: &Mapping) -> Result<Image<'a
         } else if header.flags & 1 != 0 {
             return None;
         } else {
-            let page = header.offset & !(PAGE - 1);
+            let page = header.offset & !(PAGE64 - 1);
             let shows = |mapping: &&Mapping| {
                 same(mapping)
                     && mapping.offset <= page
@@ -146,8 +146,8 @@ fn readable(address: u64) -> bool {
         syscall::call(
             nr::MADVISE,
             [
-                (address & !(PAGE - 1)) as usize,
-                PAGE as usize,
+                (address & !(PAGE64 - 1)) as usize,
+                PAGE64 as usize,
                 POPULATE_READ,
             ],
         )

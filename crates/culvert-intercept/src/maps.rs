@@ -306,6 +306,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert_sys::PAGE;
 
     #[test]
     fn a_line_is_understood() {
@@ -359,7 +360,6 @@ mod tests {
         use std::os::fd::AsRawFd;
         let program = std::fs::canonicalize("/proc/self/exe").unwrap();
         let file = std::fs::File::open(&program).unwrap();
-        const PAGE: usize = 4096;
         let [read, shared] = [1, 1];
         let fd = file.as_raw_fd() as usize;
         // SAFETY: a new mapping.

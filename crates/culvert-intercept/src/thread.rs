@@ -15,11 +15,11 @@ use core::{
     ptr::null_mut,
     sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*},
 };
+use culvert_sys::PAGE;
 use culvert_sys::{nr, syscall};
 
 /// Bytes of a hook stack; touched lazily, so most of it never exists.
 const STACK: usize = 256 << 10;
-const PAGE: usize = 4096;
 
 /// [`Frame::state`]: the program is running.
 pub(crate) const OUTSIDE: u32 = 0;

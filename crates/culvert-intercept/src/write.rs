@@ -3,9 +3,8 @@
 use crate::maps::Mapping;
 use crate::stub::Edit;
 use alloc::vec::Vec;
+use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, raw::general as linux, syscall};
-
-const PAGE: u64 = 4096;
 
 /// Makes all of `edits`, sorted by address and without overlaps, in the mapping `code`; those that
 /// reach out of it are refused with all others.
@@ -129,7 +128,7 @@ impl Run<'_> {
 /// leaves no mapping that they are in.
 fn runs(edits: &[Edit]) -> impl Iterator<Item = Run<'_>> {
     edits
-        .chunk_by(move |before, after| after.address.saturating_sub(before.end()) < PAGE)
+        .chunk_by(move |before, after| after.address.saturating_sub(before.end()) < PAGE64)
         .filter_map(move |edits| {
             let (first, last) = (edits.first()?, edits.last()?);
             Some(Run {

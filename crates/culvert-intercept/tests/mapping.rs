@@ -2,10 +2,10 @@
 //! kernel forbids writable code.
 
 use culvert_intercept::{Interest, patch};
+use culvert_sys::PAGE64;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
-const PAGE: u64 = 4096;
 const READ: i32 = 1;
 const WRITE: i32 = 2;
 const EXECUTE: i32 = 4;
@@ -179,7 +179,7 @@ fn a_file_that_ends_early_is_refused() {
     // that tells of functions.
     for (length, refused) in [
         (library.code.0 + library.code.2 / 2, true),
-        (library.code.0 + library.code.2 + PAGE, false),
+        (library.code.0 + library.code.2 + PAGE64, false),
         (0, true),
     ] {
         std::io::copy(
@@ -238,7 +238,7 @@ fn the_cache_finds_the_same_sites() {
     let third = library.map(PRIVATE);
     // SAFETY: nobody runs this copy.
     unsafe {
-        let start = third & !(PAGE - 1);
+        let start = third & !(PAGE64 - 1);
         assert_eq!(
             mmap(
                 start,

@@ -14,12 +14,9 @@ use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::{Attributes, Errno, FileKind, Node};
 use culvert_sys::raw::general::stat;
+use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC};
 use culvert_sys::{nr, syscall};
 
-const O_CREAT: u32 = 0o100;
-const O_EXCL: u32 = 0o200;
-const O_TRUNC: u32 = 0o1000;
-const O_CLOEXEC: u32 = 0o2000000;
 /// The folder of the run directory, and what the link beside a FIFO is called by which other
 /// processes find its node.
 const FOLDER: &[u8] = b"/fifos/";

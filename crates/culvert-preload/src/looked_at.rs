@@ -18,10 +18,9 @@ use crate::shadow::{self, Descriptor, open_shadow};
 use alloc::{format, vec, vec::Vec};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, OpenFlags, Opened, SetAttributes};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
-
-const O_RDWR: u32 = 2;
-const AT_FDCWD: usize = -100isize as usize;
 
 /// Whether a program that is not intercepted may have written to any shadow.
 #[inline]
@@ -282,7 +281,12 @@ fn forget_strangers(name: ShadowName) {
         // compared before it is used again.
         let old = [[0usize; 2]; 2];
         let path = process::get().run.shadow(name);
-        let arguments = [AT_FDCWD, path.as_ptr() as usize, old.as_ptr() as usize, 0];
+        let arguments = [
+            AT_FDCWD as usize,
+            path.as_ptr() as usize,
+            old.as_ptr() as usize,
+            0,
+        ];
         // SAFETY: the path ends in NUL, and two times are given.
         let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
     }

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Sink, Source};
 use culvert_intercept::user;
+use culvert_sys::PAGE;
 
 /// One stretch of the program's memory, as in `struct iovec`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -361,11 +362,10 @@ pub fn says_no_more(
     least: usize,
     known: usize,
 ) -> core::result::Result<(), Errno> {
-    const PAGE_SIZE: usize = 4096;
     if size < least {
         return Err(Errno::EINVAL);
     }
-    if size > PAGE_SIZE {
+    if size > PAGE {
         return Err(Errno::E2BIG);
     }
     let mut bytes = [0u8; 64];

@@ -11,6 +11,7 @@ use crate::run::{descriptor_path, stat_descriptor};
 use crate::shadow;
 use alloc::{format, string::String, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
+use culvert_sys::raw::general::{S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK};
 use culvert_sys::{Errno, nr, syscall};
 
 /// The mark's name in the run directory.
@@ -136,8 +137,6 @@ fn shown(name: &[u8]) -> String {
 /// Whether standard error takes a line at once, and neither goes with the next exec nor is a file
 /// of the mounts of `run`.
 fn may_be_written(run: Option<&[u8]>) -> bool {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFREG: u32 = 0o100000;
     let Ok(found) = stat_descriptor(STDERR) else {
         return false;
     };
@@ -211,8 +210,6 @@ fn write(line: &[u8]) -> Result<(), Errno> {
 /// write(2) of `line`, of a pipe or socket with the flag that it must not wait: others may have
 /// filled it since it was asked. O_NONBLOCK would be everybody's who has the pipe.
 fn write_at_once(line: &[u8]) -> Result<usize, Errno> {
-    const S_IFIFO: u32 = 0o010000;
-    const S_IFSOCK: u32 = 0o140000;
     const RWF_NOWAIT: usize = 8;
     const MSG_DONTWAIT_NOSIGNAL: usize = 0x40 | 0x4000;
     let (fd, at, length) = (STDERR as usize, line.as_ptr() as usize, line.len());

@@ -38,6 +38,7 @@ use alloc::{format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Node;
+use culvert_sys::raw::general::STATX_BTIME;
 use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, raw::general::stat, syscall};
 
@@ -108,7 +109,6 @@ pub(crate) fn stat_descriptor(fd: i32) -> Result<stat, Errno> {
 /// knows.
 fn birth(fd: i32) -> Option<alloc::string::String> {
     const AT_EMPTY_PATH: usize = 0x1000;
-    const STATX_BTIME: u32 = 0x800;
     // `struct statx`: the mask of what is known at byte 0, the time at bytes 80 (seconds) and 88.
     let mut found = [0u64; 32];
     let arguments = [

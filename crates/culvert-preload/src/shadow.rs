@@ -10,6 +10,7 @@ use crate::paging::room;
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use culvert::{Errno, File, Sink};
+use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
 use culvert_sys::{nr, syscall};
 
 /// Of a shadow's mode: it has its node's bytes.
@@ -119,10 +120,6 @@ fn create(path: &[u8]) -> Result<Descriptor, Errno> {
 /// `O_APPEND`, `O_NONBLOCK`, `O_ASYNC`, `O_NOFOLLOW`, and `O_DSYNC` and `O_SYNC`, which cost
 /// nothing there.
 const KEPT: u32 = 0o2000 | 0o4000 | 0o20000 | 0o400000 | O_SYNC;
-/// O_SYNC, `O_DSYNC` among it.
-const O_SYNC: u32 = 0o4010000;
-const O_DSYNC: u32 = 0o10000;
-const O_DIRECTORY: u32 = 0o200000;
 
 /// The flags of a description of a directory on its shadow, which is a regular file: there
 /// `O_DSYNC` says that it was opened with `O_DIRECTORY` (F_GETFL shows that).

@@ -17,6 +17,7 @@ use alloc::{boxed::Box, format, string::String, vec::Vec};
 use core::sync::atomic::AtomicI32;
 use culvert::Errno;
 use culvert_intercept::Config;
+use culvert_sys::raw::general::S_IFREG;
 use culvert_sys::trust::{self, Why as Distrust};
 use culvert_sys::{nr, syscall};
 
@@ -268,7 +269,6 @@ impl Lost {
     /// here, in a sandbox or below another root. The descriptor of its lock, which was inherited,
     /// tells.
     fn is_promised(&self, carried: &Carried<'_>) -> bool {
-        const S_IFREG: u32 = 0o100000;
         let Some(why) = self.distrust else {
             return true;
         };

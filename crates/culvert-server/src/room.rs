@@ -1,5 +1,6 @@
 //! Memory that was used and may not be needed again for long.
 
+use culvert_sys::PAGE;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::{io, ops};
 
@@ -11,8 +12,6 @@ pub struct Room {
     /// How many bytes are always there: whole pages, or all.
     kept: usize,
 }
-
-const PAGE: usize = 4096;
 
 /// How many bytes of the room for a request are always there: most requests whole, writes of 128
 /// KiB among them.

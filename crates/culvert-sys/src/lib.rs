@@ -19,3 +19,8 @@ pub mod waits;
 pub use abort::abort;
 pub use errno::Errno;
 pub use linux_raw_sys as raw;
+
+/// Bytes of a page (x86-64).
+pub const PAGE: usize = 4096;
+/// [`PAGE`], for offsets in files.
+pub const PAGE64: u64 = PAGE as u64;

@@ -5,6 +5,7 @@
 //! SIGSEGV that a garbage collector waits for) would lead into our memory, and what the program
 //! maps next would lie elsewhere than natively.
 
+use crate::PAGE;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// How far below this code the region begins, and its length: 256 GiB, for the libraries of a
@@ -13,7 +14,6 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// below the lowest place of its libraries.
 const BELOW: usize = 1 << 38;
 const LENGTH: usize = 1 << 37;
-const PAGE: usize = 4096;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 

@@ -16,6 +16,7 @@
 //! shown as the overflow user (65534, user_namespaces(7)), and so is a process. `O_NOATIME` makes
 //! the kernel compare the users themselves (open(2); `inode_owner_or_capable` of fs/inode.c).
 
+use crate::raw::general::AT_FDCWD;
 use crate::raw::general::stat;
 use crate::{Errno, nr, syscall};
 use core::ffi::CStr;
@@ -27,7 +28,6 @@ const O_NONBLOCK: usize = 0o4000;
 const O_CLOEXEC: usize = 0o2_000_000;
 const O_NOATIME: usize = 0o1_000_000;
 const O_PATH: usize = 0o10_000_000;
-const AT_FDCWD: i32 = -100;
 const ROOT: u32 = 0;
 
 /// Why something is not trusted.

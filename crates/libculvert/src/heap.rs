@@ -2,6 +2,7 @@
 //! malloc.
 
 use core::alloc::{GlobalAlloc, Layout};
+use culvert_sys::PAGE;
 use culvert_sys::{nr, place, sync::Mutex, syscall};
 use dlmalloc::{Allocator, Dlmalloc};
 
@@ -9,7 +10,6 @@ struct Pages;
 
 const PROT_READ_WRITE: usize = 3;
 const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
-const PAGE: usize = 4096;
 
 // SAFETY: whole pages from the kernel, given back whole or in part.
 unsafe impl Allocator for Pages {

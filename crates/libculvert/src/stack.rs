@@ -2,6 +2,7 @@
 //! initialisers of musl's nothing at all.
 
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use culvert_sys::PAGE;
 use culvert_sys::{Errno, nr, syscall};
 
 /// AT_PAGESZ 4096, AT_CLKTCK 100, AT_PHDR: three neighbours in every x86-64 auxiliary vector
@@ -54,8 +55,6 @@ fn search() -> Option<*mut *mut u8> {
     }
     None
 }
-
-const PAGE: usize = 4096;
 
 /// Whether the process has a page at `page`; also said where a filter forbids to ask.
 fn is_mapped(page: usize) -> bool {

@@ -6,6 +6,7 @@ use crate::{
     run,
 };
 use culvert_preload::paging::pager::userfault;
+use culvert_sys::PAGE;
 use culvert_sys::{nr, syscall};
 use std::{
     ffi::CStr,
@@ -154,7 +155,6 @@ fn code_changes() -> Check {
             "patches go through /proc/self/mem",
         );
     }
-    const PAGE: usize = 4096;
     const ANONYMOUS_PRIVATE: usize = 0x22;
     const READ: usize = 1;
     const WRITE: usize = 2;

@@ -4,16 +4,12 @@ use culvert_server::mounting::{
     self,
     place::{self, Which},
 };
+use culvert_sys::raw::general::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use culvert_sys::{nr, syscall};
 use rustix::fs::OFlags;
 use std::{process, thread};
 
-const SIGHUP: u32 = 1;
-const SIGINT: u32 = 2;
-const SIGUSR1: u32 = 10;
 const SIGPIPE: usize = 13;
-const SIGTERM: u32 = 15;
-const SIGCHLD: u32 = 17;
 const SIGXFSZ: usize = 25;
 /// The signals that end the server, as a set.
 const ENDING: u64 = 1 << (SIGHUP - 1) | 1 << (SIGINT - 1) | 1 << (SIGTERM - 1);

@@ -71,7 +71,7 @@ pub fn refuse(userfault: i32, address: u64) {
             culvert_preload::log!("the page at {address:x} cannot be made SIGBUS: {error}")
         }
     }
-    let _ = userfault::wake(userfault, address, userfault::PAGE);
+    let _ = userfault::wake(userfault, address, culvert_sys::PAGE64);
 }
 
 /// The process that waits for the page has the file's lock (a read or write of the file, from or
@@ -97,7 +97,7 @@ fn without_lock(
     }
     match done {
         Ok(()) | Err(Errno::EEXIST | Errno::EAGAIN | Errno::ENOENT | Errno::ESRCH) => {
-            let _ = userfault::wake(userfault, address, userfault::PAGE);
+            let _ = userfault::wake(userfault, address, culvert_sys::PAGE64);
             Ok(())
         }
         Err(error) => Err(error.into()),

@@ -6,7 +6,6 @@ use culvert_preload::{
     paging::pager::{
         evict,
         fill::{self, length_of},
-        userfault::PAGE,
     },
     paging::records,
     process,
@@ -14,6 +13,7 @@ use culvert_preload::{
     run::ShadowName,
     shadow::{Descriptor, open_shadow},
 };
+use culvert_sys::PAGE64;
 use std::sync::{
     Arc, Mutex, OnceLock,
     atomic::{AtomicBool, Ordering::Relaxed},
@@ -120,12 +120,12 @@ impl File {
         let length = length_of(&self.shadow)?;
         // Past the end: the program gets its SIGBUS from the kernel.
         if at >= length {
-            return Ok(Some((at, at + PAGE)));
+            return Ok(Some((at, at + PAGE64)));
         }
         let hole = fill::next_hole(self.shadow.0, at, at + 1)?;
         // Somebody else has filled it meanwhile.
         if hole.is_none() {
-            return Ok(Some((at, at + PAGE)));
+            return Ok(Some((at, at + PAGE64)));
         }
         if at >= self.file.attributes()?.size {
             return Err(culvert::Error::because(
@@ -133,20 +133,20 @@ impl File {
                 "the file has become shorter",
             ));
         }
-        let (from, to) = self.ahead.lock().map_or((at, at + PAGE), |mut ahead| {
+        let (from, to) = self.ahead.lock().map_or((at, at + PAGE64), |mut ahead| {
             ahead.window(at, length, room::most())
         });
         room::note(Arc::downgrade(self), (from, to));
         match fill::holes(&*self.file, self.shadow.0, (from, to)) {
             Ok(holes) => {
-                let whole = |(from, to): (u64, u64)| (from, to.next_multiple_of(PAGE));
+                let whole = |(from, to): (u64, u64)| (from, to.next_multiple_of(PAGE64));
                 holes.into_iter().map(whole).for_each(filled);
                 Ok(Some((from, to)))
             }
             // What was asked for may be readable though what lies around it is not.
-            Err(_) if (from, to) != (at, at + PAGE) => {
-                fill::holes(&*self.file, self.shadow.0, (at, at + PAGE))?;
-                Ok(Some((at, at + PAGE)))
+            Err(_) if (from, to) != (at, at + PAGE64) => {
+                fill::holes(&*self.file, self.shadow.0, (at, at + PAGE64))?;
+                Ok(Some((at, at + PAGE64)))
             }
             Err(error) => Err(error),
         }
@@ -154,7 +154,7 @@ impl File {
 
     /// The page at byte `at`, without the file's lock.
     pub fn page(&self, at: u64) -> culvert::Result<Vec<u8>> {
-        let mut page = vec![0; PAGE as usize];
+        let mut page = vec![0; PAGE64 as usize];
         fill::read_all(&*self.file, at, &mut page)?;
         Ok(page)
     }
@@ -270,9 +270,9 @@ mod tests {
             assert_eq!((from, to - from), (at, want));
             at = to;
         }
-        let far = (1 << 30) + PAGE;
+        let far = (1 << 30) + PAGE64;
         assert_eq!(ahead.window(far, LARGE, MOST), (1 << 30, (1 << 30) + LEAST));
-        assert_eq!(ahead.window(5 * PAGE, LARGE, MOST), (0, LEAST));
+        assert_eq!(ahead.window(5 * PAGE64, LARGE, MOST), (0, LEAST));
         assert_eq!(ahead.window(LEAST, LARGE, MOST), (LEAST, LEAST + 2 * LEAST));
     }
 
@@ -284,7 +284,7 @@ mod tests {
         while ahead.filled < LENGTH {
             let (from, to) = ahead.window(at, LENGTH, MOST);
             assert!(from <= at && at < to && to - from <= MOST);
-            (faults, at) = (faults + 1, (to + (40 << 20) + PAGE) % LENGTH);
+            (faults, at) = (faults + 1, (to + (40 << 20) + PAGE64) % LENGTH);
         }
         assert!((200..400).contains(&faults), "{faults}");
         assert_eq!(ahead.window, MOST);

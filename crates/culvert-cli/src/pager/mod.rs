@@ -81,7 +81,7 @@ fn give_up(table: &Table) {
         .collect();
     for (_, connection, range) in table.known_ranges() {
         if let Some(&fd) = userfaults.get(&connection) {
-            for page in (range.start..range.end()).step_by(userfault::PAGE as usize) {
+            for page in (range.start..range.end()).step_by(culvert_sys::PAGE) {
                 let _ = userfault::poison(fd, page);
             }
             let _ = userfault::wake(fd, range.start, range.length);

@@ -3,7 +3,8 @@
 //! in them is brought to their file before ([`culvert_preload::paging::pager::evict`]).
 
 use super::file::{Dropped, File, MOST};
-use culvert_preload::paging::{pager::userfault::PAGE, room};
+use culvert_preload::paging::room;
+use culvert_sys::PAGE64;
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, Weak},
@@ -20,7 +21,7 @@ const STAY_WHERE_FULL: usize = 16;
 /// bound, and one page at least.
 pub fn most() -> u64 {
     let share = room::limit() / (2 * STAY as u64);
-    let share = share.clamp(PAGE, MOST);
+    let share = share.clamp(PAGE64, MOST);
     // A power of two.
     1 << share.ilog2()
 }

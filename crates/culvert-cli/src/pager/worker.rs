@@ -413,7 +413,7 @@ impl Worker {
                 None if self.lacks_ranges => fault::refuse(userfault, address),
                 // Unmapped meanwhile: the thread looks again and finds nothing, or something else.
                 None => {
-                    let _ = userfault::wake(userfault, address, userfault::PAGE);
+                    let _ = userfault::wake(userfault, address, culvert_sys::PAGE64);
                 }
             }
         }

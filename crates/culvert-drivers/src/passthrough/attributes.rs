@@ -3,6 +3,7 @@
 use super::kernel::{self, Link, device, kind};
 use culvert::{Attributes, Errno, Node, Result, SetAttributes, Timespec};
 use culvert_sys::raw::general as linux;
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 /// The attributes of `node`, which `status` describes. `inode` is the node's number: on other
@@ -59,7 +60,6 @@ pub(crate) fn change(target: Target, changes: &SetAttributes) -> Result<()> {
 }
 
 const EMPTY: &core::ffi::CStr = c"";
-const AT_FDCWD: usize = linux::AT_FDCWD as isize as usize;
 
 fn change_owner(target: Target, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     const SAME: u32 = u32::MAX;
@@ -91,7 +91,7 @@ fn change_permissions(target: Target, permissions: u32) -> Result<()> {
                     // Before Linux 6.6, or under a filter that does not know the call.
                     Err(Errno::ENOSYS | Errno::EPERM) => {
                         let link = Link::new(fd);
-                        syscall::call(nr::FCHMODAT, [AT_FDCWD, link.address(), mode])
+                        syscall::call(nr::FCHMODAT, [AT_FDCWD as usize, link.address(), mode])
                     }
                     other => other,
                 }
@@ -149,7 +149,7 @@ fn change_times(target: Target, changes: &SetAttributes) -> Result<()> {
         (Err(Errno::EINVAL), Target::Place(fd)) => {
             let link = Link::new(fd);
             // SAFETY: as above.
-            unsafe { syscall::call(nr::UTIMENSAT, [AT_FDCWD, link.address(), times, 0]) }
+            unsafe { syscall::call(nr::UTIMENSAT, [AT_FDCWD as usize, link.address(), times, 0]) }
         }
         (answer, _) => answer,
     };

@@ -9,6 +9,7 @@ use culvert::{
     Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result, Timespec,
 };
 use culvert_sys::nr;
+use culvert_sys::raw::general::{O_RDWR, O_WRONLY};
 
 /// Flags of open(2) that say how, and not what or where: the others are the callers' here.
 const KEPT: u32 = !(O_CREAT | O_EXCL | kernel::O_DIRECTORY | O_PATH);
@@ -73,8 +74,6 @@ impl PassthroughFs {
     /// that is not intercepted inherits a description for writing only.
     fn readable(&self, flags: u32) -> u32 {
         const ACCESS_MODE: u32 = 3;
-        const O_WRONLY: u32 = 1;
-        const O_RDWR: u32 = 2;
         match self.options.no_descriptor && flags & ACCESS_MODE == O_WRONLY {
             true => flags & !ACCESS_MODE | O_RDWR,
             false => flags,

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use culvert::{Errno, Error, FileKind, Result};
 use culvert_sys::raw::general as linux;
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, own_descriptors, syscall, waits};
 
 pub(super) use linux::{
@@ -16,7 +17,6 @@ pub(super) use linux::{
     O_DIRECTORY, O_EXCL, O_NOATIME, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH, O_TMPFILE,
 };
 
-const AT_FDCWD: usize = linux::AT_FDCWD as isize as usize;
 const EMPTY: &core::ffi::CStr = c"";
 
 /// A name with the NUL that the kernel wants.
@@ -91,11 +91,11 @@ pub(super) fn terminated(bytes: &[u8]) -> Result<Vec<u8>> {
 pub(super) fn open_root(path: &[u8]) -> Result<Descriptor> {
     let path = terminated(path)?;
     let flags = O_PATH | O_DIRECTORY;
-    match open_resolved(AT_FDCWD, &path, flags, linux::RESOLVE_NO_SYMLINKS) {
+    match open_resolved(AT_FDCWD as usize, &path, flags, linux::RESOLVE_NO_SYMLINKS) {
         // Before Linux 5.6, or under a filter that does not know the call: the identity is compared
         // all the same.
         Err(error) if matches!(error.errno(), Errno::ENOSYS | Errno::EPERM) => {
-            open_address(AT_FDCWD, path.as_ptr() as usize, flags, 0)
+            open_address(AT_FDCWD as usize, path.as_ptr() as usize, flags, 0)
         }
         opened => opened,
     }
@@ -143,7 +143,7 @@ pub(super) fn open_parent(dir: i32) -> Result<Descriptor> {
 pub(super) fn open_directory(dir: i32, flags: u32, mode: u32) -> Result<Descriptor> {
     let link = Link::new(dir);
     proc_needed(open_address(
-        AT_FDCWD,
+        AT_FDCWD as usize,
         link.address(),
         flags | O_DIRECTORY,
         mode,
@@ -153,7 +153,7 @@ pub(super) fn open_directory(dir: i32, flags: u32, mode: u32) -> Result<Descript
 /// A description of its own on what `fd` is, whatever that is.
 pub(super) fn reopen(fd: i32, flags: u32) -> Result<Descriptor> {
     let link = Link::new(fd);
-    proc_needed(open_address(AT_FDCWD, link.address(), flags, 0))
+    proc_needed(open_address(AT_FDCWD as usize, link.address(), flags, 0))
 }
 
 /// Another descriptor on the description of `fd`, at a high number if possible: to move it there
@@ -244,7 +244,7 @@ pub(super) fn place(fd: i32) -> Result<(u64, u64, u64)> {
 /// The path of what `fd` is, as the magic link shows it.
 pub(super) fn path_of(fd: i32) -> Result<Vec<u8>> {
     let link = Link::new(fd);
-    proc_needed(read_link(AT_FDCWD, link.address()))
+    proc_needed(read_link(AT_FDCWD as usize, link.address()))
 }
 
 /// The target of the symbolic link that `fd` is; `EINVAL` when it is none.
@@ -291,7 +291,12 @@ pub(super) fn link(fd: i32, dir: i32, name: &Name) -> Result<()> {
     let to = (dir as usize, name.address());
     let follow = AT_SYMLINK_FOLLOW as usize;
     // SAFETY: both paths are NUL-terminated and outlive the call.
-    unsafe { syscall::call(nr::LINKAT, [AT_FDCWD, magic.address(), to.0, to.1, follow]) }?;
+    unsafe {
+        syscall::call(
+            nr::LINKAT,
+            [AT_FDCWD as usize, magic.address(), to.0, to.1, follow],
+        )
+    }?;
     Ok(())
 }
 
@@ -326,7 +331,12 @@ pub(super) fn access(fd: i32, mode: u32) -> Result<()> {
         Err(Errno::ENOSYS | Errno::EPERM) => {
             let link = Link::new(fd);
             // SAFETY: as above.
-            unsafe { syscall::call(nr::FACCESSAT, [AT_FDCWD, link.address(), mode as usize]) }
+            unsafe {
+                syscall::call(
+                    nr::FACCESSAT,
+                    [AT_FDCWD as usize, link.address(), mode as usize],
+                )
+            }
         }
         answer => answer,
     };

@@ -1,6 +1,7 @@
 //! Runs a piece of code in another process, one instruction at a time, and stops behind every store
 //! into a shared file (ptrace(2)).
 
+use culvert_sys::raw::general::{SIGTRAP, SIGURG};
 use culvert_sys::{Errno, nr, syscall};
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, Register, UsedMemory,
@@ -13,8 +14,6 @@ const SIGKILL: usize = 9;
 const PTRACE_SINGLESTEP: usize = 9;
 const PTRACE_GETREGS: usize = 12;
 const SIGSTOP: usize = 19;
-const SIGTRAP: u32 = 5;
-const SIGURG: u32 = 23;
 
 /// `struct user_regs_struct` (sys/user.h), as far as it is read.
 #[derive(Default)]

@@ -4,6 +4,7 @@
 use crate::tools::{PLACES, Scratch, caller, find, mount, root};
 use culvert::{Errno, FileSystem, Node, OpenFlags, Opened, RenameFlags};
 use culvert_drivers::Environment;
+use culvert_sys::raw::general::CAP_DAC_READ_SEARCH;
 use culvert_sys::{nr, syscall};
 use std::{
     fs,
@@ -59,7 +60,6 @@ fn both_ways(test: fn(&Scratch, &dyn FileSystem, bool)) {
 /// Drops `CAP_DAC_READ_SEARCH` of this thread (capset(2)).
 fn give_up_handles() {
     const VERSION_3: u32 = 0x2008_0522;
-    const CAP_DAC_READ_SEARCH: u32 = 2;
     let header = [VERSION_3, 0];
     // Effective, permitted and inheritable, the lower half of each first.
     let mut sets = [0u32; 6];

@@ -12,6 +12,7 @@ use crate::run::ShadowName;
 use crate::watch::{self, Event};
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
@@ -401,7 +402,6 @@ pub fn utimensat(call: &mut Call) -> Outcome {
         return Outcome::Forward; // nothing to do, whatever the path (utimensat(2))
     }
     let times = times(access, modification);
-    const AT_FDCWD: i32 = -100;
     if path == 0 && fd as i32 != AT_FDCWD {
         return match descriptor(fd) {
             // `do_utimes_fd`: a descriptor by itself has no flags.

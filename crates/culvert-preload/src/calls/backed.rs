@@ -19,12 +19,11 @@ use alloc::{format, vec::Vec};
 use core::mem::MaybeUninit;
 use culvert::{Backing, BackingLinks, Errno};
 use culvert_intercept::Call;
+use culvert_sys::raw::general::{S_IFLNK, S_IFMT};
 use culvert_sys::{nr, own_descriptors, syscall};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_REMOVEDIR: usize = 0x200;
-const S_IFMT: u32 = 0o170000;
-const S_IFLNK: u32 = 0o120000;
 
 /// Something in the backing tree of a mount.
 pub struct Backed<'p> {

@@ -8,13 +8,7 @@ use crate::process;
 use crate::resolver::Restrictions;
 use culvert::Errno;
 use culvert_sys::nr;
-
-const O_CREAT: u32 = 0o100;
-const O_DIRECTORY: u32 = 0o200000;
-const O_CLOEXEC: u32 = 0o2000000;
-const O_TMPFILE: u32 = 0o20000000 | O_DIRECTORY;
-const S_IFMT: u32 = 0o170000;
-const S_IFDIR: u32 = 0o040000;
+use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_DIRECTORY, O_TMPFILE, S_IFDIR, S_IFMT};
 
 /// Why nothing was opened.
 pub enum Failure {

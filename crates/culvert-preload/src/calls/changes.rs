@@ -17,9 +17,9 @@ use crate::watch;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, FileSystem, Node, Rights};
 use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
-const AT_FDCWD: i32 = super::path::AT_FDCWD;
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 /// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`,
 /// include/linux/fs.h).

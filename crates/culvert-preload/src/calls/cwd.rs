@@ -16,6 +16,7 @@ use crate::run::{self, ShadowName, stat_path};
 use alloc::{vec, vec::Vec};
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::raw::general::{STATX_INO, STATX_MNT_ID};
 use culvert_sys::{nr, syscall};
 
 /// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
@@ -245,8 +246,6 @@ pub fn pivot_root(call: &mut Call) -> Outcome {
 
 /// Which directory is the root, on which mount; none where the kernel does not say.
 fn root_now() -> Option<[u64; 3]> {
-    const STATX_INO: u32 = 0x100;
-    const STATX_MNT_ID: u32 = 0x1000;
     const WANTED: u32 = STATX_INO | STATX_MNT_ID;
     if process::get().is_confined() {
         return None;

@@ -10,6 +10,10 @@ use crate::descriptors::dup_from;
 use crate::process::{self, tables};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::{
+    F_ADD_SEALS, F_CREATED_QUERY, F_DUPFD, F_DUPFD_CLOEXEC, F_DUPFD_QUERY, F_GET_SEALS, F_GETFD,
+    F_GETFL, F_GETPIPE_SZ, F_NOTIFY, F_SETFD, F_SETFL, F_SETPIPE_SZ,
+};
 use culvert_sys::{nr, syscall};
 
 /// close(2). The table is cleared before the kernel frees the number, so that no other thread's new
@@ -147,19 +151,6 @@ pub fn dup_to(call: &mut Call) -> Outcome {
 /// fcntl(2)
 pub fn fcntl(call: &mut Call) -> Outcome {
     let [fd, command, argument, ..] = call.args;
-    const F_DUPFD: u32 = 0;
-    const F_GETFD: u32 = 1;
-    const F_SETFD: u32 = 2;
-    const F_GETFL: u32 = 3;
-    const F_SETFL: u32 = 4;
-    const F_DUPFD_QUERY: u32 = 1027;
-    const F_DUPFD_CLOEXEC: u32 = 1030;
-    const F_CREATED_QUERY: u32 = 1028;
-    const F_NOTIFY: u32 = 1026;
-    const F_SETPIPE_SZ: u32 = 1031;
-    const F_GETPIPE_SZ: u32 = 1032;
-    const F_ADD_SEALS: u32 = 1033;
-    const F_GET_SEALS: u32 = 1034;
     let Some(held) = descriptor(fd) else {
         return match command as u32 {
             _ if process::get().table.is_internal(fd as i32) => done(Err(Errno::EBADF)),

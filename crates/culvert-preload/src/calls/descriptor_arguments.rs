@@ -22,6 +22,7 @@ use crate::memory;
 use crate::process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::prctl::PR_SET_MM;
 
 /// Where a request has a descriptor.
 #[derive(Clone, Copy)]
@@ -153,7 +154,6 @@ pub fn kexec_file_load(call: &mut Call) -> Outcome {
 /// prctl(2): the program's file, which the kernel is told by a descriptor; the rest is another
 /// function's.
 pub fn prctl(call: &mut Call) -> Outcome {
-    const PR_SET_MM: u32 = 35;
     const PR_SET_MM_EXE_FILE: usize = 13;
     if call.args[0] as u32 == PR_SET_MM
         && call.args[1] == PR_SET_MM_EXE_FILE

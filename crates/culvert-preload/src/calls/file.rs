@@ -12,6 +12,10 @@ use crate::process::limits;
 use crate::watch::Event;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
+use culvert_sys::raw::general::{FALLOC_FL_KEEP_SIZE, O_APPEND};
+use culvert_sys::raw::ioctl::{
+    FICLONE, FICLONERANGE, FIDEDUPERANGE, FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD,
+};
 use culvert_sys::{nr, syscall};
 
 /// fadvise64(2), readahead(2): advice; errors as natively.
@@ -151,8 +155,6 @@ pub fn fallocate(call: &mut Call) -> Outcome {
     })())
 }
 
-/// FALLOC_FL_KEEP_SIZE.
-const FALLOC_FL_KEEP_SIZE: u32 = 1;
 /// FALLOC_FL_PUNCH_HOLE.
 const PUNCH_HOLE: u32 = 2;
 /// FALLOC_FL_ZERO_RANGE.
@@ -223,11 +225,6 @@ pub fn ioctl(call: &mut Call) -> Outcome {
     let Some(held) = descriptor(fd).filter(|held| !matches!(held.object, Object::Fifo)) else {
         return Outcome::Forward;
     };
-    const FIOCLEX: u32 = 0x5451;
-    const FIONCLEX: u32 = 0x5450;
-    const FIONREAD: u32 = 0x541b;
-    const FIONBIO: u32 = 0x5421;
-    const FIOASYNC: u32 = 0x5452;
     if matches!(held.object, Object::Path) {
         return done(Err(Errno::EBADF));
     }
@@ -273,9 +270,6 @@ pub fn ioctl(call: &mut Call) -> Outcome {
 }
 
 const F_GETFD: usize = 1;
-const FICLONE: u32 = 0x4004_9409;
-const FICLONERANGE: u32 = 0x4020_940d;
-const FIDEDUPERANGE: u32 = 0xc018_9436;
 
 /// Why nothing is cloned into `to`, in the kernel's order (fs/remap_range.c,
 /// `vfs_clone_file_range`).
@@ -291,7 +285,6 @@ fn clone_refused(to: &Held, target: i32, source: i32) -> Errno {
     if from.kind == FileKind::Directory || to.kind == FileKind::Directory {
         return Errno::EISDIR;
     }
-    const O_APPEND: u32 = 0o2000;
     let flags = |held: &Held, fd| held.flags(fd).unwrap_or(1);
     let (source, target) = (flags(&from, source), flags(to, target));
     if !may_read(source) || !may_write(target) || target & O_APPEND != 0 {

@@ -12,11 +12,8 @@ use crate::watch::Event;
 use alloc::vec::Vec;
 use culvert::{Errno, File, Source};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::{O_APPEND, O_DSYNC};
 
-/// O_APPEND.
-const O_APPEND: u32 = 0o2000;
-/// O_DSYNC, and what O_SYNC has more (open(2)).
-const O_DSYNC: u32 = 0o10000;
 const O_SYNC_ONLY: u32 = 0o4000000;
 /// The largest file (`MAX_LFS_FILESIZE`).
 const LARGEST: u64 = i64::MAX as u64;

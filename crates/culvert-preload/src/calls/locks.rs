@@ -8,23 +8,9 @@ use crate::process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
-
-/// fcntl(2)'s commands about record locks.
-pub const F_GETLK: u32 = 5;
-/// As [`F_GETLK`].
-pub const F_SETLK: u32 = 6;
-/// As [`F_GETLK`].
-pub const F_SETLKW: u32 = 7;
-/// As [`F_GETLK`].
-pub const F_OFD_GETLK: u32 = 36;
-/// As [`F_GETLK`].
-pub const F_OFD_SETLK: u32 = 37;
-/// As [`F_GETLK`].
-pub const F_OFD_SETLKW: u32 = 38;
-/// `F_SETLEASE`, `F_GETLEASE`.
-pub const F_SETLEASE: u32 = 1024;
-/// As [`F_SETLEASE`].
-pub const F_GETLEASE: u32 = 1025;
+pub use culvert_sys::raw::general::{
+    F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK, F_SETLKW,
+};
 
 const F_UNLCK: u16 = 2;
 

@@ -14,6 +14,7 @@ use crate::run::stat_descriptor;
 use crate::shadow;
 use culvert::{Caching, Errno};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
 
 const PROT_WRITE: usize = 2;
@@ -198,7 +199,6 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
         return map(fd, protection);
     }
     const PROT_NONE: usize = 0;
-    const O_RDWR: u32 = 2;
     let writable = shadow::open_shadow(name, O_RDWR)?;
     let start = map(writable.0, PROT_NONE);
     process::get().table.posix_locks.close(name, writable);

@@ -14,20 +14,12 @@ use crate::run::{ShadowName, stat_descriptor};
 use crate::watch;
 use culvert::{Attributes, Errno, FileKind, OpenFlags};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::{O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOATIME, O_NOFOLLOW};
+pub(super) use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 use culvert_sys::{nr, syscall};
 
-const O_ACCMODE: u32 = 3;
 /// The size of `struct open_how`, which has had no other yet.
 const OPEN_HOW: usize = 24;
-pub(super) const O_CREAT: u32 = 0o100;
-pub(super) const O_EXCL: u32 = 0o200;
-pub(super) const O_TRUNC: u32 = 0o1000;
-const O_DIRECT: u32 = 0o40000;
-const O_DIRECTORY: u32 = 0o200000;
-const O_NOFOLLOW: u32 = 0o400000;
-const O_NOATIME: u32 = 0o1000000;
-pub(super) const O_CLOEXEC: u32 = 0o2000000;
-pub(super) const O_TMPFILE: u32 = 0o20000000 | O_DIRECTORY;
 /// `VALID_OPEN_FLAGS`: open and openat ignore the rest, openat2 refuses it.
 const VALID: u32 = 0o37777703;
 /// What O_PATH leaves of the flags (`O_PATH_FLAGS`).

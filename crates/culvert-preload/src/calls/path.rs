@@ -12,10 +12,9 @@ use crate::run;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node};
 use culvert_intercept::{Call, Outcome};
+pub use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::{S_IFDIR, S_IFLNK, S_IFMT};
 use culvert_sys::syscall;
-
-/// AT_FDCWD.
-pub const AT_FDCWD: i32 = -100;
 
 /// Where a call has its path, and how it is to be read.
 #[derive(Clone, Copy)]
@@ -134,8 +133,6 @@ pub(super) fn place_of_here(here: Here) -> Result<Place, Errno> {
 
 /// Whether `fd` is open on something that no path begins at, whatever its name leads to by now.
 fn is_no_directory(fd: i32) -> bool {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFDIR: u32 = 0o040000;
     run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
 }
 
@@ -384,8 +381,6 @@ pub fn look_again<'p>(
 
 /// Whether the kernel finds a symbolic link at `path` below `directory`.
 pub fn is_link(directory: i32, path: Path<'_>) -> bool {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFLNK: u32 = 0o120000;
     stat_at(directory, path, AT_SYMLINK_NOFOLLOW)
         .is_ok_and(|found| found.st_mode & S_IFMT == S_IFLNK)
 }

@@ -7,6 +7,7 @@ use crate::resolver::MountId;
 use alloc::{format, string::String, vec::Vec};
 use culvert::Errno;
 use culvert_drivers::passthrough::is_bound;
+use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::{nr, syscall};
 
 /// The mount's number, as in the first field of mountinfo and in statx.
@@ -103,7 +104,6 @@ fn number_in(name: &[u8]) -> Option<i32> {
 /// What proc_pid_fdinfo(5) says of `fd`, a descriptor of ours, where the kernel says it of what
 /// stands for it.
 fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno> {
-    const O_CLOEXEC: u32 = 0o2000000;
     const SEEK_CUR: usize = 1;
     let kernel = crate::run::read_file(&crate::memory::c_string(path))?;
     let on_exec = match crate::descriptors::close_on_exec(fd)? {

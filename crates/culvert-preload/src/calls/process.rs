@@ -16,6 +16,7 @@ use culvert::{Errno, FileKind};
 use culvert_intercept::{
     Call, CloneFlags, ForkHooks, Outcome, descriptors as classes, filters::Filter,
 };
+use culvert_sys::raw::prctl::PR_SET_SECUREBITS;
 use culvert_sys::{nr, own_descriptors, sync::Mutex, syscall};
 
 /// What happens around the making of processes.
@@ -401,7 +402,6 @@ fn is_link(program: &Program) -> bool {
 pub fn confine(call: &mut Call) -> Outcome {
     const NEW_LISTENER: usize = 1 << 3;
     const TSYNC: usize = 1;
-    const PR_SET_SECUREBITS: u32 = 28;
     if call.number == nr::PRCTL && call.args[0] as u32 == PR_SET_SECUREBITS {
         let answer = native(call);
         process::get().forget_credentials();

@@ -10,14 +10,13 @@ use crate::shadow::Descriptor;
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::O_NONBLOCK;
 use culvert_sys::{nr, syscall};
 
 /// SPLICE_F_MOVE, NONBLOCK, MORE and GIFT (`SPLICE_F_ALL`).
 const KNOWN_FLAGS: u32 = 15;
 /// SPLICE_F_NONBLOCK.
 const NONBLOCK: u32 = 2;
-/// O_NONBLOCK.
-const O_NONBLOCK: u32 = 0o4000;
 /// What one buffer of a pipe holds: a page (pipe(7)).
 const PIPE_BUFFER: usize = 4096;
 

@@ -16,12 +16,11 @@ use crate::watch::Event;
 use alloc::vec;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
+pub(super) use culvert_sys::raw::general::O_APPEND;
 use culvert_sys::{nr, syscall};
 
 /// Bytes moved at a time.
 pub(super) const CHUNK: usize = 64 << 10;
-/// O_APPEND.
-pub(super) const O_APPEND: u32 = 0o2000;
 
 /// The description behind a descriptor whose bytes only its driver can move; one whose back end is
 /// a file of the kernel's is made the kernel's.

@@ -15,11 +15,10 @@ use crate::run::stat_descriptor;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user, wait};
+use culvert_sys::PAGE;
+pub use culvert_sys::raw::general::O_DIRECT;
+use culvert_sys::raw::general::{S_IFBLK, S_IFMT, S_IFREG};
 use culvert_sys::{nr, place, syscall};
-
-/// O_DIRECT.
-pub const O_DIRECT: u32 = 0o40000;
-const PAGE: usize = 4096;
 
 /// A read of a descriptor that no driver serves: the kernel's, but for one into a mapped file that
 /// goes round the page cache.
@@ -63,9 +62,6 @@ fn concerned(call: &Call) -> Option<Vec<Span>> {
 /// Whether `fd` is open with O_DIRECT on a file or device with blocks. Of a pipe that flag means
 /// something else (pipe(2)).
 fn is_unbuffered(fd: i32) -> bool {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFREG: u32 = 0o100000;
-    const S_IFBLK: u32 = 0o060000;
     kernel_flags(fd).is_ok_and(|flags| flags & O_DIRECT != 0)
         && stat_descriptor(fd)
             .is_ok_and(|found| matches!(found.st_mode & S_IFMT, S_IFREG | S_IFBLK))

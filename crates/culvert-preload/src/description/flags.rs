@@ -5,10 +5,9 @@ use super::{Description, Object};
 use crate::process;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
+use culvert_sys::raw::general::O_DIRECT;
 use culvert_sys::{nr, syscall};
 
-/// O_DIRECT: means nothing to drivers, and the shadow has it not.
-const O_DIRECT: u32 = 0o40000;
 /// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change
 /// (`SETFL_MASK`, fs/fcntl.c).
 const SETTABLE: u32 = 0o2000 | 0o4000 | 0o40000 | 0o1000000 | 0o20000;
@@ -48,6 +47,7 @@ impl Description {
         const F_GETFL: usize = 3;
         // SAFETY: F_GETFL only reads the flags of the descriptor.
         let kernel = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
+        // O_DIRECT means nothing to drivers, and the shadow does not have it.
         let kept_there = SETTABLE & !O_DIRECT;
         let flags = mine & !kept_there | kernel & kept_there;
         self.flags.store(flags, Relaxed);

@@ -10,6 +10,7 @@ mod flags;
 mod offset;
 mod turns;
 
+pub use culvert_sys::raw::general::O_PATH;
 pub use flags::{given_to_strangers, may_read, may_write};
 pub use offset::kernel_seek;
 
@@ -23,9 +24,6 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
 use flags::NOT_KNOWN;
 use offset::Offset;
-
-/// O_PATH.
-pub const O_PATH: u32 = 0o10000000;
 
 /// What a description serves.
 pub enum Object {

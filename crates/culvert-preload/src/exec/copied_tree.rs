@@ -10,6 +10,7 @@ use crate::run::{ShadowName, list, make_directory, read_file, read_link, stat_pa
 use crate::shadow;
 use alloc::{boxed::Box, format, vec, vec::Vec};
 use culvert::{Attributes, Errno, FileKind, FileSystem, Node, OpenFlags, Opened};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 /// What is copied at most: names, bytes, and directories below each other (of a hook's stack).
@@ -359,10 +360,14 @@ fn remove(path: &[u8]) {
 }
 
 fn set_times(path: &[u8], attributes: &Attributes) -> Result<(), Errno> {
-    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
     let times =
         [attributes.atime, attributes.mtime].map(|time| [time.seconds, time.nanoseconds.into()]);
-    let arguments = [AT_FDCWD, path.as_ptr() as usize, times.as_ptr() as usize, 0];
+    let arguments = [
+        AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        times.as_ptr() as usize,
+        0,
+    ];
     // SAFETY: the path ends in NUL, the times are two.
     unsafe { syscall::call(nr::UTIMENSAT, arguments) }.map(|_| ())
 }

@@ -16,9 +16,10 @@ use crate::run::{ShadowName, positions};
 use crate::shadow::{self, Descriptor};
 use alloc::{format, sync::Arc, vec::Vec};
 use culvert::{Errno, FileKind};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::O_DIRECTORY;
 use culvert_sys::{nr, own_descriptors, syscall};
 
-const O_DIRECTORY: u32 = 0o200000;
 const O_PATH: u32 = crate::description::O_PATH;
 const AT_EMPTY_PATH: usize = 0x1000;
 /// Positions of `.` and `..` (calls/directory.rs).
@@ -183,7 +184,6 @@ fn copy(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
 
 /// A mount of the directory `path`, nowhere in the tree, that is read-only.
 fn read_only_mount(path: &[u8]) -> Result<Descriptor, Errno> {
-    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
     const CLONE_AND_CLOEXEC: usize = 1 | 0o2000000;
     const MOUNT_ATTR_RDONLY: u64 = 1;
     // `struct mount_attr`: set, clear, propagation, user namespace.
@@ -192,7 +192,7 @@ fn read_only_mount(path: &[u8]) -> Result<Descriptor, Errno> {
     unsafe {
         let tree = syscall::call(
             nr::OPEN_TREE,
-            [AT_FDCWD, path.as_ptr() as usize, CLONE_AND_CLOEXEC],
+            [AT_FDCWD as usize, path.as_ptr() as usize, CLONE_AND_CLOEXEC],
         )?;
         let tree = Descriptor(tree as i32);
         syscall::call(

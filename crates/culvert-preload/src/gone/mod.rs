@@ -16,6 +16,7 @@ mod file;
 mod record;
 mod taking;
 
+use culvert_sys::raw::general::O_TRUNC;
 pub use file::GoneFile;
 pub use taking::{Losing, hand_down, hand_over, losing};
 
@@ -89,7 +90,6 @@ pub fn find(
 /// The file without a name that has the attributes `wanted`, opened anew with the access mode of
 /// `flags`; none where it is the driver's.
 pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
-    const O_TRUNC: u32 = 0o1000;
     let name = ShadowName {
         mount: mount.0,
         node: wanted.node,

@@ -4,12 +4,11 @@ use super::pager::fill;
 use crate::shadow;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result, Whence};
+use culvert_sys::PAGE64;
 use culvert_sys::{nr, syscall};
 
 /// Bytes compared or copied at a time.
 const CHUNK: usize = 64 << 10;
-/// The unit in which differences are written back, as the kernel does.
-pub const PAGE: u64 = 4096;
 
 /// pread(2) of a shadow.
 pub fn read_shadow(fd: i32, at: u64, into: &mut [u8]) -> core::result::Result<usize, Errno> {
@@ -145,7 +144,7 @@ pub fn each_difference(
         }
         let mut from = 0;
         while from < both {
-            let page = |start: usize| (start + PAGE as usize).min(both);
+            let page = |start: usize| (start + PAGE64 as usize).min(both);
             if ours[from..page(from)] == theirs[from..page(from)] {
                 from = page(from);
                 continue;
@@ -233,7 +232,7 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
         Err(error) if error.errno() == Errno::ENXIO => end,
         Err(_) => at,
     };
-    let from = (in_shadow.min(in_file) & !(PAGE - 1)).max(at);
+    let from = (in_shadow.min(in_file) & !(PAGE64 - 1)).max(at);
     (from < end).then(|| (from, from.saturating_add(STEP).min(end)))
 }
 

@@ -16,7 +16,6 @@
 //!
 //! Elsewhere all that is mapped counts, and is compared with the file.
 
-use super::bytes::PAGE;
 use super::nodes::{self, Mapped, Node};
 use super::pager;
 use super::regions::Watch;
@@ -24,6 +23,7 @@ use crate::process;
 use crate::run::stat_descriptor;
 use crate::shadow;
 use alloc::{sync::Arc, vec::Vec};
+use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, syscall};
 
 /// Bytes of a file that this process may have stored.
@@ -241,7 +241,7 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
         Ok(())
     })?;
     note(from, end)?;
-    debug_assert!(ranges.iter().all(|range| range.0 % PAGE == 0));
+    debug_assert!(ranges.iter().all(|range| range.0 % PAGE64 == 0));
     Ok(ranges)
 }
 

@@ -6,7 +6,7 @@
 //! such a shadow is made under the node's lock from beginning to end, so that none lies between the
 //! look at that word and the bytes in the shadow.
 
-use super::bytes::{PAGE, each_difference, equalise, set_length};
+use super::bytes::{each_difference, equalise, set_length};
 use super::kept::{Kept, kept};
 use super::{nodes, pager, records};
 use crate::description::Description;
@@ -19,8 +19,9 @@ use crate::shadow::{self, Descriptor};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File};
+use culvert_sys::PAGE64;
+use culvert_sys::raw::general::O_RDWR;
 
-const O_RDWR: u32 = 2;
 const O_NOATIME: usize = 0o1000000;
 
 /// A shadow open for reading and writing.
@@ -265,10 +266,10 @@ fn is_current(file: &dyn File, found: &culvert_sys::raw::general::stat) -> culve
 /// page, is not part of it.
 pub(super) fn grow_or_cut(fd: i32, size: u64) -> Result<(), Errno> {
     let old = stat_descriptor(fd)?.st_size as u64;
-    let end = old.next_multiple_of(PAGE).min(size);
+    let end = old.next_multiple_of(PAGE64).min(size);
     // A page that is missing is the file's when it is filled.
     if end > old && !pager::fill::is_missing(fd, old)? {
-        let zeroes = [0u8; PAGE as usize];
+        let zeroes = [0u8; PAGE64 as usize];
         set_length(fd, end)?;
         let tail = (end - old) as usize;
         shadow::write_all(fd, old, &zeroes[..tail]).map_err(|error| error.errno())?;

@@ -1,11 +1,11 @@
 //! Holes that this process makes in what it maps (madvise(2), MADV_REMOVE): the file gets them too.
 
-use super::bytes::PAGE;
 use super::dirty::Dirty;
 use super::nodes::Node;
 use super::{follow, pager};
 use crate::run::stat_descriptor;
 use crate::shadow;
+use culvert_sys::PAGE64;
 
 impl Node {
     /// The shadow has a hole in `range`, which the file is to have too.
@@ -45,10 +45,10 @@ impl Node {
         let fd = shadow.number();
         let partly = stat_descriptor(fd).is_ok_and(|found| pager::fill::is_partly(&found));
         if partly {
-            let zeroes = [0u8; PAGE as usize];
+            let zeroes = [0u8; PAGE64 as usize];
             let mut at = range.0;
             while at < range.1 {
-                let length = (range.1 - at).min(PAGE) as usize;
+                let length = (range.1 - at).min(PAGE64) as usize;
                 if shadow::write_all(fd, at, &zeroes[..length]).is_err() {
                     return;
                 }

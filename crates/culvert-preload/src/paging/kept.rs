@@ -7,6 +7,7 @@ use crate::shadow::{self, Descriptor};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
+use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// Such a shadow.
@@ -114,8 +115,6 @@ pub fn lend() {
     kept.values()
         .for_each(|kept| kept.lent.store(true, Relaxed));
 }
-
-const O_RDWR: u32 = 2;
 
 /// `RLIMIT_NOFILE` of this process.
 fn descriptors() -> usize {

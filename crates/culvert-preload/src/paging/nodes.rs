@@ -12,6 +12,7 @@ use crate::shadow::Descriptor;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
+use culvert_sys::PAGE;
 use culvert_sys::{
     nr,
     sync::{Mutex, MutexGuard},
@@ -434,7 +435,7 @@ pub fn what_is_there(start: usize, length: usize) -> Vec<(usize, usize)> {
     if is_there(start, length) {
         return alloc::vec![(start, length)];
     }
-    let page = super::bytes::PAGE as usize;
+    let page = culvert_sys::PAGE;
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for at in (start..start.saturating_add(length)).step_by(page) {
         match parts.last_mut() {
@@ -448,7 +449,6 @@ pub fn what_is_there(start: usize, length: usize) -> Vec<(usize, usize)> {
 
 /// Forgets what this child of a fork has not got.
 fn forget_what_stayed() {
-    const PAGE: usize = super::bytes::PAGE as usize;
     in_parts(|part| {
         let there = |region: &Mapped| is_there(region.start, region.end - region.start);
         for region in part.into_iter().filter(|region| !there(region)) {

@@ -5,12 +5,12 @@ use super::{Found, Ring, find};
 use crate::calls::done;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::PAGE;
 use culvert_sys::{nr, syscall};
 
 const MAP_ANONYMOUS: usize = 0x20;
 const MAP_TYPE: usize = 0xf;
 const MAP_SHARED: usize = 1;
-const PAGE: usize = 4096;
 /// `IORING_OFF_MMAP_MASK`: which of a ring's memories is meant.
 const WHICH: usize = 0xf800_0000;
 

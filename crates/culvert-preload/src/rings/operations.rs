@@ -4,6 +4,7 @@ use super::entry::{Entry, NO_FLAG};
 use crate::memory::spans;
 use crate::paging::nodes;
 use culvert_intercept::Call;
+use culvert_sys::PAGE;
 use culvert_sys::nr;
 
 /// What is done with a request, by its operation.
@@ -158,7 +159,6 @@ pub fn is_of_memory(operation: u8) -> bool {
 
 /// Whether it is MADVISE of memory in which a file of a mount is mapped.
 pub fn is_of_mapped_file(entry: &Entry) -> bool {
-    const PAGE: usize = 4096;
     let length = if entry.offset != 0 {
         entry.offset
     } else {

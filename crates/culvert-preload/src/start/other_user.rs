@@ -11,6 +11,7 @@ use crate::exec::static_tls;
 use crate::memory::c_string;
 use crate::run::stat_descriptor;
 use alloc::{format, vec, vec::Vec};
+use culvert_sys::raw::general::{S_IFMT, S_IFREG};
 use culvert_sys::{Errno, nr, syscall};
 
 /// The word with which the command makes a run for this program (`argv[1]`).
@@ -64,8 +65,6 @@ impl Carried {
 /// is that run's, as inherited, and `flags` are its flags. Comes back only if that is not so, or
 /// fails.
 pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Option<Errno> {
-    const S_IFMT: u32 = 0o170000;
-    const S_IFREG: u32 = 0o100000;
     let found = stat_descriptor(lock).ok()?;
     // SAFETY: geteuid has no arguments.
     let user = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } as u32;

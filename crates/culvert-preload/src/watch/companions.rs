@@ -14,11 +14,10 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering::*};
 use culvert::Node;
 use culvert_drivers::Held as Kept;
+use culvert_sys::raw::general::{O_DIRECTORY, O_NONBLOCK};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 const ACCESS_MODE: u32 = 3;
-const O_DIRECTORY: u32 = 0o200000;
-const O_NONBLOCK: u32 = 0o4000;
 const O_PATH: u32 = crate::description::O_PATH;
 
 /// The companions of a description.

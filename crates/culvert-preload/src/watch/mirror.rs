@@ -10,6 +10,7 @@ use crate::run::{ShadowName, list, make_directory, stat_path};
 use crate::shadow;
 use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 /// The two names, and the one under which it is made.
@@ -211,11 +212,10 @@ pub(super) fn unlink(path: &[u8]) -> bool {
 
 /// renameat2(2)
 pub(super) fn rename(from: &[u8], to: &[u8], flags: u32) -> Result<(), Errno> {
-    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
     let arguments = [
-        AT_FDCWD,
+        AT_FDCWD as usize,
         from.as_ptr() as usize,
-        AT_FDCWD,
+        AT_FDCWD as usize,
         to.as_ptr() as usize,
         flags as usize,
     ];

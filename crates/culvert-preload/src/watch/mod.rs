@@ -23,6 +23,7 @@ use crate::resolver::{Inside, Last, MountId};
 use crate::run::ShadowName;
 use alloc::vec::Vec;
 use culvert::{Errno, Node};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 pub use names::{Link, Replaced, linked, made, removed, renamed};
@@ -147,9 +148,13 @@ pub fn at<'f>(found: &'f Inside<'_>) -> Option<(Node, &'f [u8])> {
 /// Makes the kernel tell of `event` at `path` (ending in NUL).
 fn raise(path: &[u8], event: Event) {
     debug_assert_eq!(path.last(), Some(&0));
-    const AT_FDCWD: usize = crate::calls::path::AT_FDCWD as usize;
     let times = times_of(event);
-    let arguments = [AT_FDCWD, path.as_ptr() as usize, times.as_ptr() as usize, 0];
+    let arguments = [
+        AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        times.as_ptr() as usize,
+        0,
+    ];
     // SAFETY: the path ends in NUL, the times are two. One that is not there has nothing to tell.
     let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
 }

@@ -7,16 +7,12 @@ use crate::{
     session::{Context, Session},
 };
 use culvert::{Errno, Error, Lock, LockKind, LockOwner, Node, Result, Wait};
+use culvert_sys::raw::general::{F_RDLCK, F_UNLCK, F_WRLCK};
 use culvert_wire::{
     Answer, InitFlags,
     structures::{FileLock, FlushIn, InHeader, LkIn, LkOut, ReleaseIn},
 };
 use std::{os::fd::BorrowedFd, sync::Arc};
-
-/// fcntl(2)'s kinds.
-const F_RDLCK: u32 = 0;
-const F_WRLCK: u32 = 1;
-const F_UNLCK: u32 = 2;
 
 impl Session {
     /// The lock that `asked` is about, and the file by which it is asked for. Its own rights are

@@ -5,6 +5,7 @@ use super::{
     place::{Place, Which},
 };
 use crate::transport::DeviceFuse;
+use culvert_sys::raw::general::MS_NOSYMFOLLOW;
 use rustix::{
     fs::OFlags,
     io::Errno,
@@ -19,8 +20,6 @@ use std::{
 
 /// `MOUNT_ATTR_NOSYMFOLLOW` (linux/mount.h, Linux 5.14).
 const NO_SYMFOLLOW: MountAttrFlags = MountAttrFlags::from_bits_retain(0x20_0000);
-/// The same of mount(2).
-const MS_NOSYMFOLLOW: u32 = 256;
 
 /// Opens the device, or says what to do without.
 fn device() -> Result<OwnedFd, Failed> {

@@ -3,6 +3,7 @@
 
 use super::uring::{Command, Uring};
 use crate::transport::{Channel, DeviceFuse};
+use culvert_sys::PAGE;
 use culvert_wire::{
     Message, Notification, Plain, Protocol,
     structures::{InHeader, NotifyRetrieveOut, OutHeader},
@@ -34,7 +35,6 @@ const READDIRPLUS: u32 = 44;
 
 /// `FUSE_URING_IN_OUT_HEADER_SZ`, `FUSE_URING_OP_IN_OUT_SZ`.
 const PART: usize = 128;
-const PAGE: usize = 4096;
 
 /// Memory beyond so many bytes of a payload is given back after a pause.
 const KEPT: usize = 16 * PAGE;

@@ -10,6 +10,7 @@ use crate::{
     transport::Transport,
 };
 use culvert::{Errno, Error, FileSystem, Result};
+use culvert_sys::PAGE;
 use culvert_wire::{
     Answer, InitFlags, MAJOR, NEWEST_MINOR, Notification, Operation, Protocol, Reply, Request,
     structures::{InitIn, InitOut},
@@ -139,7 +140,6 @@ impl Session {
 fn init_out(init: &InitIn, protocol: &Protocol, timeout: Option<u16>) -> InitOut {
     let (flags, flags2) = protocol.flags.words();
     let has = |flag| protocol.flags.contains(flag);
-    const PAGE: usize = 4096;
     let max_write = match has(InitFlags::MAX_PAGES) {
         true => MAXIMUM_DATA,
         // `FUSE_DEFAULT_MAX_PAGES_PER_REQ`.

@@ -8,12 +8,12 @@
 //! filled.
 
 use super::fill;
-use super::userfault::PAGE;
 use crate::paging::bytes::{read_shadow, write_file};
 use crate::run::stat_descriptor;
 use crate::shadow::{self, Descriptor};
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result};
+use culvert_sys::PAGE64;
 use culvert_sys::{nr, syscall};
 
 /// Bytes at a time, where a pipe may hold so many: pipe(7), `/proc/sys/fs/pipe-max-size`.
@@ -32,7 +32,7 @@ impl Pipe {
         const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
         const F_SETPIPE_SZ: usize = 1031;
         /// Of a pipe that nobody has made larger, pipe(7); of users with many of them, two.
-        const USUAL: usize = 2 * PAGE as usize;
+        const USUAL: usize = 2 * PAGE64 as usize;
         let mut ends = [-1i32; 2];
         // SAFETY: room for two numbers.
         unsafe { syscall::call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC_NONBLOCK]) }?;
@@ -116,7 +116,7 @@ pub fn write_back_and_drop(file: &dyn File, shadow: i32, range: (u64, u64)) -> R
     let mut all = true;
     for (start, end) in fill::present(shadow, range)? {
         let end = end.min(size);
-        let mut at = start & !(PAGE - 1);
+        let mut at = start & !(PAGE64 - 1);
         while at < end && result.is_ok() {
             let length = (end - at).min(eviction.pipe.room as u64) as usize;
             match eviction.of(at, length) {
@@ -159,7 +159,7 @@ impl Eviction<'_> {
         // A page that was passed in part stays, but for the last one of the file.
         let whole = match taken == count {
             true => taken,
-            false => taken & !(PAGE as usize - 1),
+            false => taken & !(PAGE64 as usize - 1),
         };
         let punched = match whole {
             0 => Err(Errno::EAGAIN),
@@ -195,10 +195,12 @@ fn grow(buffer: &mut Vec<u8>, length: usize) {
 /// Writes the pages of `now`, from byte `at` of `file` on, that differ from `then`, which is as
 /// long.
 fn write_differing(file: &dyn File, at: u64, then: &[u8], now: &[u8]) -> Result<()> {
-    let pages = then.chunks(PAGE as usize).zip(now.chunks(PAGE as usize));
+    let pages = then
+        .chunks(PAGE64 as usize)
+        .zip(now.chunks(PAGE64 as usize));
     for (index, (then, now)) in pages.enumerate() {
         if then != now {
-            write_file(file, at + index as u64 * PAGE, now)?;
+            write_file(file, at + index as u64 * PAGE64, now)?;
         }
     }
     Ok(())

@@ -11,11 +11,12 @@ use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{Descriptor, open_shadow};
 use alloc::{boxed::Box, vec, vec::Vec};
 use culvert::{Errno, File, OpenFlags, Opened, Whence};
+use culvert_sys::PAGE64;
+use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
 
 /// Mode bit of a shadow that may have holes.
 pub const PARTLY: u32 = 0o020;
-const PAGE: u64 = super::userfault::PAGE;
 /// Bytes that are read from the driver at a time: they are still in a second-level cache when they
 /// are written to the shadow.
 const STEP: u64 = 256 << 10;
@@ -25,7 +26,7 @@ const SEEK_HOLE: usize = 4;
 /// Whether the file system of a shadow with this `struct stat` gives pages one at a time: tmpfs
 /// says the size of huge ones where it gives them (`shmem_getattr`, mm/shmem.c).
 pub fn is_fit(found: &culvert_sys::raw::general::stat) -> bool {
-    found.st_blksize as u64 == PAGE
+    found.st_blksize as u64 == PAGE64
 }
 
 /// Whether a shadow with this `struct stat` may have holes.
@@ -40,7 +41,6 @@ pub fn open(name: ShadowName) -> culvert::Result<Box<dyn File>> {
 
 /// The same, open for reading and writing.
 pub fn open_writable(name: ShadowName) -> culvert::Result<Box<dyn File>> {
-    const O_RDWR: u32 = 2;
     open_with(name, OpenFlags(O_RDWR))
 }
 
@@ -146,7 +146,7 @@ fn each_lacking(
         at = from;
         while at < to {
             let data = match file.seek(at, Whence::Data) {
-                Ok(data) => (data & !(PAGE - 1)).max(at),
+                Ok(data) => (data & !(PAGE64 - 1)).max(at),
                 Err(error) if error.errno() == Errno::ENXIO => to,
                 Err(_) => at,
             };
@@ -155,7 +155,7 @@ fn each_lacking(
             }
             let hole = match file.seek(data, Whence::Hole) {
                 // Behind the data, whatever a driver says.
-                Ok(hole) => hole.clamp(data + 1, to).next_multiple_of(PAGE).min(to),
+                Ok(hole) => hole.clamp(data + 1, to).next_multiple_of(PAGE64).min(to),
                 Err(_) => to,
             };
             run((data, hole))?;
@@ -168,13 +168,13 @@ fn each_lacking(
 
 /// Whether the page of byte `at` is missing.
 pub fn is_missing(shadow: i32, at: u64) -> Result<bool, Errno> {
-    let page = at & !(PAGE - 1);
+    let page = at & !(PAGE64 - 1);
     Ok(is_partly(&stat_descriptor(shadow)?) && next_hole(shadow, page, page + 1)?.is_some())
 }
 
 /// Whether some page of the range is missing.
 pub fn lacks(shadow: i32, range: (u64, u64)) -> Result<bool, Errno> {
-    missing(shadow, (range.0 & !(PAGE - 1), range.1)).map(|found| found.is_some())
+    missing(shadow, (range.0 & !(PAGE64 - 1), range.1)).map(|found| found.is_some())
 }
 
 /// The first run of bytes that are missing in the range.
@@ -229,8 +229,8 @@ pub fn all(name: ShadowName) -> culvert::Result<()> {
 pub fn holes(file: &dyn File, shadow: i32, range: (u64, u64)) -> culvert::Result<Vec<(u64, u64)>> {
     let found = stat_descriptor(shadow)?;
     let end = range.1.min(found.st_size as u64);
-    let end = end.next_multiple_of(PAGE).min(found.st_size as u64);
-    let at = range.0 & !(PAGE - 1);
+    let end = end.next_multiple_of(PAGE64).min(found.st_size as u64);
+    let at = range.0 & !(PAGE64 - 1);
     if next_hole(shadow, at, end)?.is_none() {
         return Ok(Vec::new());
     }
@@ -257,7 +257,7 @@ pub fn drop_clean(shadow: i32, range: (u64, u64)) -> Result<u64, Errno> {
 /// beyond its end.
 pub(super) fn punch(shadow: i32, at: u64, length: u64) -> Result<(), Errno> {
     const PUNCH_HOLE_KEEP_SIZE: usize = 3;
-    let length = length.checked_next_multiple_of(PAGE).unwrap_or(length);
+    let length = length.checked_next_multiple_of(PAGE64).unwrap_or(length);
     let arguments = [
         shadow as usize,
         PUNCH_HOLE_KEEP_SIZE,
@@ -341,7 +341,7 @@ fn is_all_there(fd: i32, at: u64, end: u64) -> bool {
     if process::get().is_confined() {
         return false;
     }
-    let from = at & !(PAGE - 1);
+    let from = at & !(PAGE64 - 1);
     let range = [from, end - from];
     // `struct cachestat`: pages in memory, dirty, being written, not in memory (of a tmpfs: swapped
     // out), those recently.
@@ -354,7 +354,7 @@ fn is_all_there(fd: i32, at: u64, end: u64) -> bool {
     ];
     // SAFETY: both structures have the length that the call knows.
     let told = unsafe { syscall::call(nr::CACHESTAT, arguments) };
-    told.is_ok() && pages[0] + pages[3] >= (end - from).div_ceil(PAGE)
+    told.is_ok() && pages[0] + pages[3] >= (end - from).div_ceil(PAGE64)
 }
 
 /// Reads until the buffer is full or the file ends.

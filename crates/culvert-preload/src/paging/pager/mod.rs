@@ -104,7 +104,7 @@ pub fn lazy(name: ShadowName, size: u64) -> bool {
 /// the mapping.
 pub fn mapped(part: &Part) -> bool {
     let part = Part {
-        length: part.length.next_multiple_of(userfault::PAGE as usize),
+        length: part.length.next_multiple_of(culvert_sys::PAGE),
         ..*part
     };
     let name = part.name;
@@ -129,7 +129,7 @@ pub fn mapped(part: &Part) -> bool {
 /// said so.
 pub fn unmapped(start: usize, length: usize) {
     let mut state = STATE.lock();
-    let length = length.next_multiple_of(userfault::PAGE as usize);
+    let length = length.next_multiple_of(culvert_sys::PAGE);
     if ranges::cut(&mut state.ranges, start, length) {
         let message = Message {
             start: start as u64,

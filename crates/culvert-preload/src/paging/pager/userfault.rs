@@ -6,6 +6,7 @@
 //! process that may have died.
 
 use crate::shadow::{self, Descriptor};
+use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, syscall};
 
 const API: u64 = 0xaa;
@@ -30,9 +31,6 @@ const USER_MODE_ONLY: usize = 1;
 const MODE_MISSING: u64 = 1;
 const EVENT_PAGEFAULT: u8 = 0x12;
 const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
-
-/// Bytes of a page.
-pub const PAGE: u64 = 4096;
 
 /// A new userfaultfd of this process, and whether it catches the kernel's own accesses too: only
 /// then may pages be missing, since a system call that is given one would fail with EFAULT
@@ -126,7 +124,7 @@ pub fn enter(fd: i32, start: u64, length: u64) {
         match (result, words[3] as i64) {
             (Err(Errno::EAGAIN), entered) if entered > 0 => at += entered as u64,
             // One was there already.
-            (Err(Errno::EEXIST), _) => at += PAGE,
+            (Err(Errno::EEXIST), _) => at += PAGE64,
             _ => return,
         }
     }
@@ -137,13 +135,13 @@ pub fn enter(fd: i32, start: u64, length: u64) {
 pub fn poison(fd: i32, start: u64) -> Result<(), Errno> {
     const DONT_WAKE: u64 = 2;
     // `struct uffdio_poison`: range, mode, updated.
-    let put = || control(fd, IOCTL_POISON, &mut [start, PAGE, 0, 0]);
+    let put = || control(fd, IOCTL_POISON, &mut [start, PAGE64, 0, 0]);
     match put() {
         // What notes stores has left its mark where the page would be, and no mark is overwritten
         // by another (`mfill_atomic_pte_poison`, mm/userfaultfd.c).
         Err(Errno::EEXIST) => {
             // `struct uffdio_writeprotect`: range, mode.
-            let cleared = control(fd, IOCTL_WRITEPROTECT, &mut [start, PAGE, DONT_WAKE]);
+            let cleared = control(fd, IOCTL_WRITEPROTECT, &mut [start, PAGE64, DONT_WAKE]);
             cleared.map_err(|_| Errno::EEXIST).and_then(|()| put())
         }
         other => other,
@@ -164,5 +162,5 @@ pub fn next(fd: i32) -> Result<u64, Errno> {
     if got != size_of_val(&message) || message[0] as u8 != EVENT_PAGEFAULT {
         return Err(Errno::EAGAIN);
     }
-    Ok(message[2] & !(PAGE - 1))
+    Ok(message[2] & !(PAGE64 - 1))
 }

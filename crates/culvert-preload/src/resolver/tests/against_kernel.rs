@@ -14,6 +14,7 @@ use crate::resolver::{
 use LastStep::{Create, CreateNoFollow, Follow, NoFollow, Parent};
 use alloc::{boxed::Box, collections::BTreeMap, ffi::CString, format, string::String, vec::Vec};
 use culvert::{Caller, Errno, FileKind, Node};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall::call};
 use std::{
     env, fs,
@@ -115,7 +116,6 @@ const O_PATH: u64 = 0o10000000;
 const O_NOFOLLOW: u64 = 0o400000;
 const O_CREAT: u64 = 0o100;
 const O_EXCL: u64 = 0o200;
-const AT_FDCWD: i32 = -100;
 
 fn openat2(dir: i32, path: &[u8], flags: u64, resolve: u64) -> Result<OwnedFd, Errno> {
     let path = c(path);

@@ -5,6 +5,7 @@ use crate::{
     SetAttributes, Timespec,
     path::{PathEntry, PathFileSystem},
 };
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 use std::{
     ffi::{CString, OsStr},
@@ -163,8 +164,6 @@ fn c(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
-const AT_FDCWD: usize = -100isize as usize;
-
 pub(super) struct Handle {
     file: fs::File,
     superuser: bool,
@@ -298,7 +297,7 @@ impl PathFileSystem for Mirror {
             let times = [time(changes.atime), time(changes.mtime)];
             let path = c(&path);
             let args = [
-                AT_FDCWD,
+                AT_FDCWD as usize,
                 path.as_ptr() as usize,
                 times.as_ptr() as usize,
                 AT_SYMLINK_NOFOLLOW,
@@ -333,7 +332,7 @@ impl PathFileSystem for Mirror {
             syscall::call(
                 nr::MKNODAT,
                 [
-                    AT_FDCWD,
+                    AT_FDCWD as usize,
                     name.as_ptr() as usize,
                     mode as usize,
                     rdev as usize,
@@ -367,9 +366,9 @@ impl PathFileSystem for Mirror {
     fn rename(&self, _: &Caller<'_>, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
         let (from, to) = (c(&self.on_disk(from)), c(&self.on_disk(to)));
         let args = [
-            AT_FDCWD,
+            AT_FDCWD as usize,
             from.as_ptr() as usize,
-            AT_FDCWD,
+            AT_FDCWD as usize,
             to.as_ptr() as usize,
             flags.0 as usize,
         ];
