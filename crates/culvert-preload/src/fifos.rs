@@ -2,17 +2,18 @@
 //! are the kernel's. What it *is*, mode, owner, times and number, the driver knows: its descriptors
 //! are of descriptions that are always direct ([`Object::Fifo`](crate::description::Object)).
 
-use crate::calls::path::AT_FDCWD;
-use crate::calls::{self, Answer, RESTART};
+use crate::answer::{Answer, RESTART};
 use crate::description::Description;
 use crate::descriptors::{kernel_flags, walk_to_node};
 use crate::process;
 use crate::resolver::{Hold, Inside, MountId, References};
 use crate::run::{ShadowName, descriptor_path, read_link, stat_descriptor, stat_path};
 use crate::shadow;
+use crate::vfs::permission::permits;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::{Attributes, Errno, FileKind, Node};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::stat;
 use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC};
 use culvert_sys::{nr, syscall};
@@ -102,7 +103,7 @@ fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(
         false => {
             let own = [4, 2]
                 .into_iter()
-                .filter(|&it| calls::permits(&caller, attributes, it));
+                .filter(|&it| permits(&caller, attributes, it));
             own.sum::<u32>() << 6 | (bits & 7) << 3 | bits & 7
         }
     } as usize;

@@ -10,6 +10,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod answer;
 pub mod backing;
 pub mod calls;
 pub mod description;
@@ -34,4 +35,5 @@ pub mod shadow;
 pub mod start;
 mod strangers;
 pub mod table;
+pub mod vfs;
 pub mod watch;

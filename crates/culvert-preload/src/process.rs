@@ -12,7 +12,6 @@ pub use vfork::{VforkChild, enter_vfork, leave_vfork, vfork_child, vfork_child_w
 
 use credentials::Credentials;
 
-use crate::calls::path::AT_FDCWD;
 use crate::description::Description;
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
@@ -22,6 +21,7 @@ use crate::start::OUTSIDE;
 use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, FileSystem, Node};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// A working directory.

@@ -38,6 +38,7 @@ use alloc::{format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Node;
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::STATX_BTIME;
 use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, raw::general::stat, syscall};
@@ -146,7 +147,7 @@ pub(crate) fn make_directory(path: &[u8]) -> Result<(), Errno> {
 
 /// The target of the symbolic link `path` (NUL-terminated).
 pub(crate) fn read_link(path: &[u8]) -> Result<Vec<u8>, Errno> {
-    read_link_at(crate::calls::path::AT_FDCWD, path)
+    read_link_at(AT_FDCWD, path)
 }
 
 /// The target of the symbolic link `path` (NUL-terminated) below `directory`.
@@ -361,7 +362,7 @@ impl Run {
     /// intercepted had it.
     pub fn shown_working_directory(&self) -> Option<ShadowName> {
         let found = stat_path(b".\0").ok()?;
-        if let Some(name) = self.marked_directory(&found, crate::calls::path::AT_FDCWD) {
+        if let Some(name) = self.marked_directory(&found, AT_FDCWD) {
             return Some(name);
         }
         let here = format!("{:x}.{:x}", found.st_dev, found.st_ino);

@@ -100,7 +100,7 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
         }
     };
     match given {
-        Err(error) if !is_given() => Err(crate::calls::io::report(description, call, &error)),
+        Err(error) if !is_given() => Err(crate::description::report(description, call, &error)),
         _ => Ok(()),
     }
 }

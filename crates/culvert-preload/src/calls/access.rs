@@ -1,10 +1,12 @@
 //! access(2) and its relatives.
 
+use super::done;
 use super::path::{At, on_path};
 use super::stat::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, empty_path, existing, is_empty, last_step};
-use super::{Answer, done, granted};
+use crate::answer::Answer;
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
+use crate::vfs::permission::granted;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::nr;

@@ -1,8 +1,8 @@
 //! Advice about memory in which driven files are mapped: madvise, process_madvise.
 
-use super::Answer;
 use super::done;
 use super::mappings::{fill, native};
+use crate::answer::Answer;
 use crate::paging::{nodes, pager};
 use alloc::vec::Vec;
 use culvert::Errno;

@@ -2,13 +2,15 @@
 
 use super::path::{At, on_path};
 use super::stat::existing;
-use super::{Answer, descriptor, done, permits};
+use super::{descriptor, done};
+use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::memory;
 use crate::paging::change;
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
+use crate::vfs::permission::permits;
 use crate::watch::{self, Event};
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
@@ -68,15 +70,16 @@ fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
             judge(&process::caller(), &attributes, changes, right)?;
             gone.set_attributes(changes)
                 .map(|_| 0)
-                .map_err(|error| super::io::report(held, "setting attributes", &error))?
+                .map_err(|error| crate::description::report(held, "setting attributes", &error))?
         }
         None => match change(held.mount, &attributes, changes, right) {
             // Drivers that know nodes by their names reach a file without one by the open file.
             Err(Errno::ESTALE | Errno::ENOENT) if attributes.links == 0 => {
                 judge(&process::caller(), &attributes, changes, right)?;
                 let file = held.file()?;
-                file.set_attributes(changes)
-                    .map_err(|error| super::io::report(held, "setting attributes", &error))?;
+                file.set_attributes(changes).map_err(|error| {
+                    crate::description::report(held, "setting attributes", &error)
+                })?;
                 0
             }
             answer => answer?,

@@ -8,9 +8,9 @@
 //! resolver, and the kernel gets what that found, which has none. With `links=backing` the kernel
 //! follows all links in the source, as the user asked.
 
-use super::Answer;
 use super::host::{open_restricted, stat_at};
 use super::path::At;
+use crate::answer::Answer;
 use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::{LastStep, MountId, Restrictions, last_slash};
@@ -19,6 +19,7 @@ use alloc::{format, vec::Vec};
 use core::mem::MaybeUninit;
 use culvert::{Backing, BackingLinks, Errno};
 use culvert_intercept::Call;
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::{S_IFLNK, S_IFMT};
 use culvert_sys::{nr, own_descriptors, syscall};
 
@@ -164,7 +165,7 @@ pub fn native_place(path: &[u8]) -> (i32, Vec<u8>) {
     match process::get().mounts.backed(path) {
         Some((_, backing, b"")) => (backing.root, c_string(b".")),
         Some((_, backing, rest)) => (backing.root, c_string(rest)),
-        None => (super::path::AT_FDCWD, c_string(path)),
+        None => (AT_FDCWD, c_string(path)),
     }
 }
 
@@ -420,7 +421,7 @@ fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer 
             args[index] = directory as usize;
             args[at.path] = name.address();
         }
-        None if directory == super::path::AT_FDCWD => args[at.path] = name.address(),
+        None if directory == AT_FDCWD => args[at.path] = name.address(),
         None => {
             path = through_proc(directory, name.bytes());
             args[at.path] = path.as_ptr() as usize;
@@ -433,7 +434,7 @@ fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer 
 /// A path (NUL-terminated) to `name` in the directory behind the descriptor `directory`.
 pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
     let mut path = match directory {
-        super::path::AT_FDCWD => Vec::new(),
+        AT_FDCWD => Vec::new(),
         _ => format!("{}{directory}/", own_descriptors::directory()).into_bytes(),
     };
     path.extend_from_slice(if name.is_empty() { b"." } else { name });

@@ -1,13 +1,13 @@
 //! open(2) in a mount that is a tree of the kernel's own.
 
 use super::backed::Backed;
-use super::unbuffered::O_DIRECT;
 use crate::description::O_PATH;
 use crate::memory::Path;
 use crate::process;
 use crate::resolver::Restrictions;
 use culvert::Errno;
 use culvert_sys::nr;
+use culvert_sys::raw::general::O_DIRECT;
 use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_DIRECTORY, O_TMPFILE, S_IFDIR, S_IFMT};
 
 /// Why nothing was opened.

@@ -3,16 +3,18 @@
 //! among them.
 
 use super::backed;
+use super::done;
 use super::host::stat_at;
 use super::path::{At, Found, find, find_by_walking, is_link, look_again, on_path};
 use super::stat::existing;
 use super::targets::{parent_is_target, parent_of};
 use super::unix_sockets;
-use super::{Answer, allowed, done, granted};
+use crate::answer::Answer;
 use crate::gone::{self, Losing};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
+use crate::vfs::permission::{allowed, granted};
 use crate::watch;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, FileSystem, Node, Rights};

@@ -1,7 +1,8 @@
 //! Calls that change on whose behalf a thread acts.
 
+use super::done;
 use super::path::native;
-use super::{Answer, done};
+use crate::answer::Answer;
 use crate::description::Object;
 use crate::process;
 use crate::run::ShadowName;

@@ -4,7 +4,8 @@ use super::locks::{
     self, F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK,
     F_SETLKW,
 };
-use super::{Answer, descriptor, done};
+use super::{descriptor, done};
+use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::descriptors::dup_from;
 use crate::process::{self, tables};
@@ -36,7 +37,7 @@ pub fn close(call: &mut Call) -> Outcome {
     });
     let result = flushed
         .map(|()| 0)
-        .map_err(|error| super::io::report(&held, "close", &error));
+        .map_err(|error| crate::description::report(&held, "close", &error));
     drop(held);
     let _changes = table.changing();
     table.remove(fd);

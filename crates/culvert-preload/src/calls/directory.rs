@@ -1,6 +1,7 @@
 //! Listing directories: getdents64 and its old form.
 
-use super::{Answer, descriptor, done, mount_points};
+use super::{descriptor, done, mount_points};
+use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::process;
 use crate::watch::Event;
@@ -142,7 +143,7 @@ fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
                 None => file_system.read_directory(held.node, from, &mut sink),
             };
             if let Err(error) = listed {
-                let errno = match super::io::report(held, "getdents64", &error) {
+                let errno = match crate::description::report(held, "getdents64", &error) {
                     // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).
                     Errno::ESTALE => Errno::ENOENT,
                     errno => errno,

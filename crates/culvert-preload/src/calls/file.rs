@@ -1,8 +1,9 @@
 //! What else is done to an open file: advice, synchronising, allocating, truncating, ioctl, flock.
 
-use super::io::report;
 use super::transfer::kernel_has_not;
-use super::{Answer, descriptor, done, driven};
+use super::{descriptor, done, driven};
+use crate::answer::Answer;
+use crate::description::report;
 use crate::description::{Held, Object, may_read, may_write};
 use crate::memory;
 use crate::paging;

@@ -4,7 +4,8 @@
 //! it was opened by: Chromium opens `self/fd` below a descriptor of /proc in a root that has no
 //! /proc.
 
-use super::{Answer, RESTART, host::stat_at};
+use super::host::stat_at;
+use crate::answer::{Answer, RESTART};
 use crate::descriptors::lowest_internal;
 use crate::memory::{Path, c_string};
 use crate::process;

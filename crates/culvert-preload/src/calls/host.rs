@@ -2,7 +2,7 @@
 //! made of.
 
 use super::backed;
-use super::path::{AT_FDCWD, place_of_here};
+use super::path::place_of_here;
 use crate::memory::{Path, c_string};
 use crate::process::{self, Here};
 use crate::resolver::{
@@ -12,6 +12,7 @@ use crate::run;
 use crate::shadow::Descriptor;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{Errno, FileKind};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, raw::general, syscall};
 
 /// The real file system, for the resolver.

@@ -2,10 +2,11 @@
 
 use super::path::{At, on_path};
 use super::stat::existing;
-use super::{Answer, granted};
+use crate::answer::Answer;
 use crate::process;
 use crate::resolver::{Inside, LastStep};
 use crate::run::ShadowName;
+use crate::vfs::permission::granted;
 use crate::watch;
 use alloc::format;
 use culvert::{Errno, FileKind};

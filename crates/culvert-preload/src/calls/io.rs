@@ -1,7 +1,8 @@
 //! Reading and writing on driven descriptors.
 
-use super::{Answer, RESTART, done, driven, unbuffered};
-use crate::description::{Description, Held, Object};
+use super::{done, driven, unbuffered};
+use crate::answer::Answer;
+use crate::description::{Held, Object, report};
 use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
 use crate::paging;
@@ -27,22 +28,6 @@ const RWF_NOWAIT: usize = 8;
 const RWF_APPEND: usize = 0x10;
 const RWF_NOAPPEND: usize = 0x20;
 const RWF_KNOWN: usize = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
-
-/// Logs a driver's error and gives its errno to the program; a wait that a signal ended is made
-/// again where the program wants that (SA_RESTART).
-pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
-    if let Some(cause) = error.cause() {
-        crate::log!(
-            "{what} of node {:x} of mount {}: {cause}",
-            description.node.0,
-            description.mount.0
-        );
-    }
-    match error.errno() {
-        Errno::EINTR if culvert_intercept::wait::pending() => RESTART,
-        errno => errno,
-    }
-}
 
 /// What a read may come to before it is looked at where it begins: EBADF.
 fn may_read(held: &Held) -> Result<(), Errno> {

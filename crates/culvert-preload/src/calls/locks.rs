@@ -1,8 +1,9 @@
 //! Locks and leases: the kernel keeps them, on the shadow or on the file itself.
 
-use super::io::report;
+use super::done;
 use super::transfer::kernel_has_not;
-use super::{Answer, done};
+use crate::answer::Answer;
+use crate::description::report;
 use crate::description::{Held, Object};
 use crate::process;
 use culvert::Errno;
@@ -64,7 +65,7 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
     }
     // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
     let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
-    let answer = Errno::check(result.map_err(|_| super::RESTART)?)?;
+    let answer = Errno::check(result.map_err(|_| crate::answer::RESTART)?)?;
     match command {
         F_GETLK | F_OFD_GETLK if lock.kind == F_UNLCK => {
             // The rest of the structure stays as it was (fcntl(2)).

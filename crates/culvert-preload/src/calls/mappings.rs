@@ -4,7 +4,8 @@
 //! The kernel does them, on the shadows. Here the regions are kept, and what was stored is written
 //! back in time.
 
-use super::{Answer, done};
+use super::done;
+use crate::answer::Answer;
 use crate::paging::dirty::{self, Dirty};
 use crate::paging::nodes::{self, Mapped, Node};
 use crate::paging::pager::{self, Part};

@@ -2,7 +2,8 @@
 //! shadow (paging/).
 
 use super::transfer::kernel_has_not;
-use super::{Answer, done, mappings};
+use super::{done, mappings};
+use crate::answer::Answer;
 use crate::description::{Held, Object, may_read};
 use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
@@ -158,7 +159,7 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
         Err(error) if error.errno() == Errno::EACCES && !(shared && changes) => {
             return copy(held, call);
         }
-        shadow => shadow.map_err(|error| super::io::report(held, "mmap", &error))?,
+        shadow => shadow.map_err(|error| crate::description::report(held, "mmap", &error))?,
     };
     crate::paging::synced::maps_read_only();
     let start = map_shadow(held, shadow.number(), shared, call);
@@ -193,7 +194,8 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
         return map(fd, protection);
     }
     let name = held.name();
-    let fill = || pager::fill::all(name).map_err(|error| super::io::report(held, "mmap", &error));
+    let fill =
+        || pager::fill::all(name).map_err(|error| crate::description::report(held, "mmap", &error));
     if !on_demand(call) {
         fill()?;
         return map(fd, protection);
@@ -231,7 +233,7 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
 fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer {
     let [_, length, protection, flags, _, offset] = call.args;
     let table = &process::get().table;
-    let failed = |error: culvert::Error| match super::io::report(held, "mmap", &error) {
+    let failed = |error: culvert::Error| match crate::description::report(held, "mmap", &error) {
         Errno::EMFILE | Errno::ENFILE => Errno::ENOMEM,
         errno => errno,
     };
@@ -303,7 +305,7 @@ fn map_kernel_file(held: &Held, access: u32, call: &Call) -> Result<Option<usize
     let has_one = held
         .file()?
         .with_kernel_file((offset as u64, length as u64), stores, &mut map)
-        .map_err(|error| super::io::report(held, "mmap", &error))?;
+        .map_err(|error| crate::description::report(held, "mmap", &error))?;
     if !has_one {
         return Ok(None);
     }
@@ -350,7 +352,7 @@ fn copy(held: &Held, call: &Call) -> Answer {
             Err(error) => {
                 // SAFETY: the mapping was made above.
                 let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
-                return Err(super::io::report(held, "mmap", &error));
+                return Err(crate::description::report(held, "mmap", &error));
             }
         }
     }

@@ -41,13 +41,11 @@ pub mod unbuffered;
 pub mod unix_sockets;
 pub mod xattr;
 
+use crate::answer::{Answer, FORWARD, RESTART};
 use crate::description::Held;
 use crate::process as state;
-use culvert::{Attributes, Caller, Errno};
+use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
-
-/// What a call comes to: what goes into rax, or an errno.
-pub type Answer = Result<usize, Errno>;
 
 /// The answer as the engine wants it.
 #[inline]
@@ -59,14 +57,6 @@ pub fn done(answer: Answer) -> Outcome {
         Err(errno) => Outcome::Return(errno.negated()),
     }
 }
-
-/// A wait was interrupted by a signal: it is delivered, then the call is made again or ends with
-/// EINTR (the kernel's ERESTARTSYS).
-pub const RESTART: Errno = Errno::new(512);
-
-/// The call is the kernel's after all: its descriptor has become one on the file itself since the
-/// call began.
-pub const FORWARD: Errno = Errno::new(513);
 
 /// The description behind a descriptor argument, if it is ours. The kernel looks at the low 32 bits
 /// only.
@@ -89,43 +79,4 @@ pub fn refuse(call: &mut Call, errno: Errno) -> Outcome {
     } else {
         Outcome::Forward
     }
-}
-
-/// The right to do `wanted` (as [`permits`]) to a node with `attributes`, before an operation that
-/// needs it: EACCES, where not the operation itself finds out
-/// ([`culvert::Capabilities::checks_permissions`]: mode bits say little where there are access
-/// lists).
-pub fn allowed(
-    file_system: &dyn culvert::FileSystem,
-    attributes: &Attributes,
-    wanted: u32,
-) -> Result<(), Errno> {
-    let decides = file_system.capabilities().checks_permissions;
-    match decides || permits(&state::caller(), attributes, wanted) {
-        true => Ok(()),
-        false => Err(Errno::EACCES),
-    }
-}
-
-/// The same where no operation of the driver follows that would find out: access(2), chdir(2),
-/// execve(2).
-pub fn granted(
-    file_system: &dyn culvert::FileSystem,
-    caller: &Caller<'_>,
-    attributes: &Attributes,
-    wanted: u32,
-) -> Result<(), Errno> {
-    match file_system.capabilities().checks_permissions {
-        true => file_system
-            .access(caller, attributes.node, culvert::Access(wanted))
-            .map_err(|error| error.errno()),
-        false if permits(caller, attributes, wanted) => Ok(()),
-        false => Err(Errno::EACCES),
-    }
-}
-
-/// Whether `caller` may do `wanted` (4 read, 2 write, 1 execute or search) to something with
-/// `attributes`.
-pub fn permits(caller: &Caller<'_>, attributes: &Attributes, wanted: u32) -> bool {
-    caller.may(culvert::Access(wanted), attributes).is_ok()
 }

@@ -7,9 +7,10 @@
 
 use super::backed::native_place;
 use super::directory::Records;
+use super::done;
 use super::host::{AT_SYMLINK_NOFOLLOW, stat_at};
 use super::targets::parent_of;
-use super::{Answer, done};
+use crate::answer::Answer;
 use crate::memory::{Path, c_string};
 use crate::process::{self, Process};
 use crate::resolver::MountId;

@@ -5,7 +5,8 @@
 //! and an event carries the program's own data. The table is made anew when the program goes back
 //! to its start, as the kernel makes it.
 
-use super::{Answer, done};
+use super::done;
+use crate::answer::Answer;
 use crate::descriptors::MOUNTS;
 use crate::memory::c_string;
 use crate::process::{self, tables};

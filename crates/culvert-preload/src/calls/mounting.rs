@@ -2,15 +2,17 @@
 //! no other.
 
 use super::backed::through_proc;
-use super::path::{AT_FDCWD, At, Found, find, find_by_walking, on_path};
+use super::done;
+use super::path::{At, Found, find, find_by_walking, on_path};
 use super::stat::existing;
-use super::{Answer, done};
+use crate::answer::Answer;
 use crate::memory::PathBuffer;
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, own_descriptors, syscall};
 
 const MS_BIND: usize = 0x1000;

@@ -4,16 +4,19 @@ use super::backed::Backed;
 use super::opened::{add, add_directory, give, give_new};
 use super::path::{At, Found, find_by_walking, look_again, outside};
 use super::stat::existing;
-use super::{Answer, allowed, backed_open, done, granted};
+use super::{backed_open, done};
+use crate::answer::Answer;
 use crate::description::{O_PATH, Object};
 use crate::memory::{self, Path, PathBuffer};
 use crate::paging::{self, change};
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::run::{ShadowName, stat_descriptor};
+use crate::vfs::permission::{allowed, granted};
 use crate::watch;
 use culvert::{Attributes, Errno, FileKind, OpenFlags};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::{O_ACCMODE, O_DIRECT, O_DIRECTORY, O_NOATIME, O_NOFOLLOW};
 pub(super) use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 use culvert_sys::{nr, syscall};
@@ -124,7 +127,7 @@ fn open_at(call: &mut Call, at: At, flags: u32, mode: u32) -> Outcome {
     };
     let directory = at
         .directory
-        .map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+        .map_or(AT_FDCWD, |index| call.args[index] as i32);
     match super::path::find(directory, path, last, at.restrictions) {
         Err(errno) => return done(Err(errno)),
         Ok(Found::Inside(found)) => return done(open_inside(found, flags, mode)),
@@ -250,7 +253,7 @@ fn open_outside(call: &Call, at: At, path: &[u8]) -> Outcome {
     let mode = memory::get::<u64>(call.args[2] + 8).unwrap_or(0);
     let how = [flags, mode, at.restrictions.0 & !0x18];
     let args = [
-        super::path::AT_FDCWD as usize,
+        AT_FDCWD as usize,
         path.as_ptr() as usize,
         how.as_ptr() as usize,
         24,

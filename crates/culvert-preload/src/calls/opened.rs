@@ -1,7 +1,7 @@
 //! The descriptors of what was opened in a mount.
 
-use super::Answer;
 use super::open::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
+use crate::answer::Answer;
 use crate::description::{Description, O_PATH, Object};
 use crate::process;
 use crate::resolver::{Inside, Last};

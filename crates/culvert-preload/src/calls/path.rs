@@ -2,9 +2,10 @@
 //! kernel does not find it.
 
 use super::backed::{self, Backed};
+use super::done;
 use super::host::{AT_SYMLINK_NOFOLLOW, Kernel, stat_at};
 use super::targets::{parent_is_target, target_at};
-use super::{Answer, done};
+use crate::answer::Answer;
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, Here, Process};
 use crate::resolver::{Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
@@ -12,7 +13,7 @@ use crate::run;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node};
 use culvert_intercept::{Call, Outcome};
-pub use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::{S_IFDIR, S_IFLNK, S_IFMT};
 use culvert_sys::syscall;
 

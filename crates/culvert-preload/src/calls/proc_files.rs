@@ -1,6 +1,7 @@
 //! The files in which the kernel lists mounts: ours are added.
 
-use super::{Answer, mount_tables};
+use super::mount_tables;
+use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::process;
 use crate::resolver::MountId;

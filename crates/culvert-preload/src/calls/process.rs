@@ -3,19 +3,22 @@
 use super::backed::Backed;
 use super::path::{Found, find, find_by_walking, look_again, native};
 use super::stat::existing;
-use super::{Answer, credentials, descriptor, done, granted, permits};
+use super::{credentials, descriptor, done};
+use crate::answer::Answer;
 use crate::descriptors::with_more;
 use crate::exec::{self, Loader, Program, Why};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process::{self, tables};
 use crate::resolver::{Inside, LastStep, References, Restrictions};
 use crate::run::{ShadowName, stat_descriptor, stat_path};
+use crate::vfs::permission::{granted, permits};
 use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{
     Call, CloneFlags, ForkHooks, Outcome, descriptors as classes, filters::Filter,
 };
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::prctl::PR_SET_SECUREBITS;
 use culvert_sys::{nr, own_descriptors, sync::Mutex, syscall};
 
@@ -187,7 +190,7 @@ fn locate(directory: i32, path: &[u8], last: LastStep) -> Result<Program, Errno>
         return Err(Errno::ENOENT);
     }
     let host = || {
-        let absolute = path[0] == b'/' || directory == super::path::AT_FDCWD;
+        let absolute = path[0] == b'/' || directory == AT_FDCWD;
         Program::Host(if absolute {
             c_string(path)
         } else {
@@ -252,7 +255,7 @@ pub fn execve(call: &mut Call) -> Outcome {
         path.bytes(),
         arguments,
         environment,
-        &|path| locate(super::path::AT_FDCWD, path, LastStep::Follow),
+        &|path| locate(AT_FDCWD, path, LastStep::Follow),
     )))
 }
 
@@ -300,7 +303,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
             environment,
             &|path| {
                 if path != shown.as_bytes() {
-                    return locate(super::path::AT_FDCWD, path, LastStep::Follow);
+                    return locate(AT_FDCWD, path, LastStep::Follow);
                 }
                 let Some(held) = descriptor(fd as usize) else {
                     let host = c_string(format!("{}{fd}", own_descriptors::directory()).as_bytes());
@@ -344,7 +347,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
     // As the kernel calls it, for scripts (`alloc_bprm`, fs/exec.c).
     let first = match text.first() {
         Some(b'/') => text.to_vec(),
-        _ if fd == super::path::AT_FDCWD => text.to_vec(),
+        _ if fd == AT_FDCWD => text.to_vec(),
         _ => [format!("/dev/fd/{fd}/").as_bytes(), text].concat(),
     };
     done(Err(exec::execute(
@@ -360,7 +363,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     false => Ok(program),
                 }
             } else {
-                locate(super::path::AT_FDCWD, path, LastStep::Follow)
+                locate(AT_FDCWD, path, LastStep::Follow)
             }
         },
     )))
@@ -369,7 +372,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
 /// Whether the kernel's own descriptor `fd` is one that execveat(2) of `path` can start from
 /// (`path_init`, fs/namei.c, and `do_open_execat`, fs/exec.c).
 fn may_start_below(fd: i32, path: Path<'_>) -> Result<(), Errno> {
-    if fd == super::path::AT_FDCWD {
+    if fd == AT_FDCWD {
         return match path.is_empty() {
             true => Err(Errno::EACCES), // a directory
             false => Ok(()),
@@ -394,7 +397,7 @@ fn is_link(program: &Program) -> bool {
         return false;
     };
     const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-    let found = super::host::stat_at(super::path::AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);
+    let found = super::host::stat_at(AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| FileKind::of_mode(found.st_mode) == Some(FileKind::Symlink))
 }
 

@@ -1,6 +1,8 @@
 //! Seeking on driven descriptors.
 
-use super::{Answer, done, driven, io::report};
+use super::{done, driven};
+use crate::answer::Answer;
+use crate::description::report;
 use crate::description::{Held, Object};
 use crate::paging;
 use culvert::{Errno, Whence};

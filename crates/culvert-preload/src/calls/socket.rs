@@ -1,7 +1,8 @@
 //! Descriptors that travel through sockets (SCM_RIGHTS, unix(7)).
 
 use super::unix_sockets::{NAME_LENGTH, SIZE_OF_MSGHDR};
-use super::{Answer, changes, done, unix_sockets};
+use super::{changes, done, unix_sockets};
+use crate::answer::Answer;
 use crate::memory;
 use crate::{process, strangers};
 use alloc::{vec, vec::Vec};

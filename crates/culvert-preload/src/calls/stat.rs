@@ -3,7 +3,8 @@
 use super::path::{At, Found, find, on_path};
 use super::shown::magic_text;
 use super::targets::adopt_target;
-use super::{Answer, descriptor, done};
+use super::{descriptor, done};
+use crate::answer::Answer;
 use crate::description::Held;
 use crate::memory::{self, PathBuffer};
 use crate::process::{self, Here};
@@ -12,6 +13,7 @@ use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
+use culvert_sys::raw::general::AT_FDCWD;
 
 pub(super) const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_NO_AUTOMOUNT: usize = 0x800;
@@ -126,7 +128,7 @@ pub fn existing<'f>(found: &'f Inside<'_>) -> Result<&'f Attributes, Errno> {
 /// Attributes of a description, logged when they cannot be had.
 pub fn described(held: &Held) -> Result<Attributes, Errno> {
     held.attributes()
-        .map_err(|error| super::io::report(held, "stat", &error))
+        .map_err(|error| crate::description::report(held, "stat", &error))
 }
 
 fn identity_in(address: usize) -> Option<(u64, u64)> {
@@ -201,7 +203,7 @@ pub(super) fn is_empty(address: usize) -> bool {
 /// The attributes of what an empty path means: the descriptor itself, or the working directory.
 /// None: foreign.
 pub(super) fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
-    if fd == super::path::AT_FDCWD {
+    if fd == AT_FDCWD {
         let here = process::get().with_working_directory(|here| here.cloned());
         let Some(Here::Place(Place::Mount { mount, node })) = here else {
             return None;
@@ -347,7 +349,7 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
     };
     let directory = at
         .directory
-        .map_or(super::path::AT_FDCWD, |index| call.args[index] as i32);
+        .map_or(AT_FDCWD, |index| call.args[index] as i32);
     if let Some(held) =
         super::proc_files::descriptor_link(path.bytes()).and_then(|fd| process::get().table.get(fd))
     {

@@ -3,8 +3,10 @@
 //!
 //! Where both ends are the kernel's, or can be made so ([`kernel_has_not`]), the kernel does it.
 
-use super::io::{finish, report, room};
-use super::{Answer, descriptor, done, driven};
+use super::io::{finish, room};
+use super::{descriptor, done, driven};
+use crate::answer::Answer;
+use crate::description::report;
 use crate::description::{Held, Object, kernel_seek, may_read, may_write};
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
@@ -117,7 +119,7 @@ impl<'a> End<'a> {
         // SAFETY: the buffer is given with its length.
         match unsafe { culvert_intercept::wait::interruptible(number, args) } {
             Ok(result) => Errno::check(result),
-            Err(_) => Err(super::RESTART),
+            Err(_) => Err(crate::answer::RESTART),
         }
     }
 
@@ -221,7 +223,7 @@ pub(super) fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer 
     // SAFETY: the slice is given with its length.
     match unsafe { culvert_intercept::wait::interruptible(number, args) } {
         Ok(result) => Errno::check(result),
-        Err(_) => Err(super::RESTART),
+        Err(_) => Err(crate::answer::RESTART),
     }
 }
 

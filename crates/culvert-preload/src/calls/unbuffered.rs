@@ -6,7 +6,8 @@
 //! what arrives then takes no protection away; or they are dropped (`paging::pager::evict`). So the
 //! bytes go into memory of our own, and are copied from there, which is a store as any other.
 
-use super::{Answer, RESTART, done};
+use super::done;
+use crate::answer::{Answer, RESTART};
 use crate::descriptors::kernel_flags;
 use crate::memory::{Span, span, spans};
 use crate::paging::nodes;
@@ -16,7 +17,7 @@ use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user, wait};
 use culvert_sys::PAGE;
-pub use culvert_sys::raw::general::O_DIRECT;
+use culvert_sys::raw::general::O_DIRECT;
 use culvert_sys::raw::general::{S_IFBLK, S_IFMT, S_IFREG};
 use culvert_sys::{nr, place, syscall};
 

@@ -2,9 +2,10 @@
 //! other; what connects the processes is a socket in the run directory, named by that inode, and so
 //! the same for all of them.
 
+use super::done;
 use super::host::open_restricted;
 use super::targets::parent_of;
-use super::{Answer, done};
+use crate::answer::Answer;
 use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::MountId;
@@ -84,7 +85,7 @@ pub fn with_address(call: &Call, at: usize, path: &[u8]) -> Answer {
     // SAFETY: the program's own call, with an address of ours of the length given.
     match unsafe { culvert_intercept::wait::interruptible(call.number, arguments) } {
         Ok(result) => Errno::check(result),
-        Err(_) => Err(super::RESTART),
+        Err(_) => Err(crate::answer::RESTART),
     }
 }
 

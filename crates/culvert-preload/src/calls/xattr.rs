@@ -1,17 +1,20 @@
 //! Extended attributes.
 
-use super::path::{AT_FDCWD, At, on_path};
+use super::path::{At, on_path};
 use super::stat::existing;
-use super::{Answer, allowed, descriptor, done};
+use super::{descriptor, done};
+use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::memory;
 use crate::process::{self, Here};
 use crate::resolver::{LastStep, MountId, Place};
+use crate::vfs::permission::allowed;
 use crate::watch::{self, Event};
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, FileKind, Node, Rights};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
+use culvert_sys::raw::general::AT_FDCWD;
 
 /// `XATTR_NAME_MAX` and `XATTR_SIZE_MAX` (xattr(7)).
 const NAME_MAX: usize = 255;

@@ -408,3 +408,19 @@ impl core::ops::Deref for Held {
         }
     }
 }
+
+/// Logs a driver's error and gives its errno to the program; a wait that a signal ended is made
+/// again where the program wants that (SA_RESTART).
+pub fn report(description: &Description, what: &str, error: &culvert::Error) -> Errno {
+    if let Some(cause) = error.cause() {
+        crate::log!(
+            "{what} of node {:x} of mount {}: {cause}",
+            description.node.0,
+            description.mount.0
+        );
+    }
+    match error.errno() {
+        Errno::EINTR if culvert_intercept::wait::pending() => crate::answer::RESTART,
+        errno => errno,
+    }
+}

@@ -97,7 +97,7 @@ impl Description {
     ) -> Result<R, Errno> {
         let io = match self.privately(fd, io) {
             Ok(result) => return Ok(result),
-            Err(_) if self.is_direct() => return Err(crate::calls::FORWARD),
+            Err(_) if self.is_direct() => return Err(crate::answer::FORWARD),
             Err(io) => io,
         };
         let _lock = lock();
@@ -149,7 +149,7 @@ impl Description {
         });
         match privately.ok() {
             Some(result) => return result,
-            None if self.is_direct() => return Err(crate::calls::FORWARD),
+            None if self.is_direct() => return Err(crate::answer::FORWARD),
             None => {}
         }
         let _lock = process::get().node_locks.lock(self.mount, self.node);

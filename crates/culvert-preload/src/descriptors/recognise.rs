@@ -1,7 +1,6 @@
 //! Descriptors that came from another process: what do they stand for?
 
 use super::{Table, node_paths, with_more};
-use crate::calls::unbuffered::O_DIRECT;
 use crate::description::{Description, Held, Object};
 use crate::exec::{handed, saved};
 use crate::fifos;
@@ -14,6 +13,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
+use culvert_sys::raw::general::O_DIRECT;
 use culvert_sys::raw::general::stat;
 use culvert_sys::{nr, syscall};
 

@@ -94,7 +94,7 @@ fn look(
     depth: usize,
 ) -> Result<Vec<Branch>, Errno> {
     let caller = process::caller();
-    if !crate::calls::permits(&caller, directory, 4) {
+    if !crate::vfs::permission::permits(&caller, directory, 4) {
         return Ok(Vec::new());
     }
     let mut names: Vec<(Vec<u8>, FileKind)> = Vec::new();
@@ -108,7 +108,7 @@ fn look(
         .map_err(errno)?;
     room.names = left.checked_sub(names.len()).ok_or(Errno::EFBIG)?;
     let mut branches = Vec::with_capacity(names.len());
-    let searchable = crate::calls::permits(&caller, directory, 1);
+    let searchable = crate::vfs::permission::permits(&caller, directory, 1);
     for (name, kind) in names {
         if !searchable {
             branches.push(unseen(name, kind));
@@ -212,7 +212,7 @@ fn mode_of(attributes: &Attributes) -> usize {
     let caller = process::caller();
     [4u32, 1]
         .into_iter()
-        .filter(|&wanted| crate::calls::permits(&caller, attributes, wanted))
+        .filter(|&wanted| crate::vfs::permission::permits(&caller, attributes, wanted))
         .fold(0, |mode, wanted| mode | (wanted as usize) << 6)
 }
 

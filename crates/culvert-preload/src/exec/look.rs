@@ -7,13 +7,14 @@ use crate::process;
 use crate::run::{stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor};
 use culvert::{Errno, FileKind};
+use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
 
 /// Whether the caller may do `what` (`X_OK`, `R_OK`) with the file at `path` (NUL-terminated), as
 /// the kernel sees it.
 fn may(what: usize, path: &[u8]) -> Result<usize, Errno> {
     const AT_EACCESS: usize = 0x200;
-    let here = crate::calls::path::AT_FDCWD as usize;
+    let here = AT_FDCWD as usize;
     // SAFETY: the path ends in NUL.
     unsafe {
         syscall::call(

@@ -389,7 +389,7 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
     drop((kept, replaced, moved, handed));
     match result {
         Ok(result) => Errno::check(result).err().unwrap_or(Errno::EIO),
-        Err(_) => crate::calls::RESTART,
+        Err(_) => crate::answer::RESTART,
     }
 }
 

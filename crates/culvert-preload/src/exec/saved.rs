@@ -119,7 +119,7 @@ fn save(description: &Description) -> Option<Vec<u8>> {
         Ok(state) if state.len() <= MOST => (!state.is_empty()).then_some(state),
         Ok(_) => None,
         Err(error) => {
-            crate::calls::io::report(description, "exec", &error);
+            crate::description::report(description, "exec", &error);
             None
         }
     }

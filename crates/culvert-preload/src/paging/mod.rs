@@ -25,8 +25,9 @@ pub mod regions;
 pub mod room;
 pub mod synced;
 
-use crate::calls::{Answer, io::report};
+use crate::answer::Answer;
 use crate::description::Description;
+use crate::description::report;
 use crate::memory::{self, Span, UserSink};
 use crate::process;
 use crate::run::stat_descriptor;

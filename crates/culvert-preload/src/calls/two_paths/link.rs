@@ -4,6 +4,7 @@ use super::*;
 use crate::process::Here;
 use crate::resolver::Place;
 use culvert::Rights;
+use culvert_sys::raw::general::AT_FDCWD;
 
 /// link(2), linkat(2)
 pub fn link(call: &mut Call) -> Outcome {
