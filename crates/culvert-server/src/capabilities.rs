@@ -5,7 +5,7 @@ mod on_request;
 
 pub use on_request::{LOCKS, ON_REQUEST};
 
-use crate::{report::report, session::Settings};
+use crate::{report::report, settings::Settings};
 use culvert::{FileSystem, Validity};
 use culvert_wire::InitFlags;
 

@@ -54,7 +54,7 @@ impl Counters {
     /// # Errors
     /// No room, no memory.
     pub fn new(file: &File) -> io::Result<&'static Self> {
-        // Room that is there cannot be missed later, which would be SIGBUS.
+        // Buffer that is there cannot be missed later, which would be SIGBUS.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, LENGTH as u64)?;
         // SAFETY: a new mapping of a whole page of zeroes, which atomics may be; it is never
         // unmapped, and the structure is smaller.

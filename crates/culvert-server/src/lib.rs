@@ -13,30 +13,34 @@
 #![warn(missing_docs)]
 
 mod attributes;
-mod belief;
+mod buffer;
+mod cache_retention;
+mod cache_timeout;
 pub mod capabilities;
+mod connection;
 pub mod counters;
 mod dispatch;
-pub mod estate;
 mod groups;
 mod handles;
-mod history;
+pub mod handover;
 mod identity;
 mod interrupts;
 mod locks;
+mod mapped_writers;
 pub mod mounting;
-mod notices;
+mod notifications;
+mod opened;
 mod passthrough;
 mod pool;
 mod report;
 mod retry;
 pub mod ring;
-mod room;
 mod session;
-mod stores;
-mod succession;
+mod settings;
+mod takeover;
 mod transport;
-mod unopened;
+mod worker;
+mod zero_open;
 
 /// The kernel's name of a flag of INIT, without `FUSE_`.
 pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
@@ -45,6 +49,8 @@ pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
     found.map_or("?", |(name, _)| name)
 }
 
+pub use connection::Ended;
 pub use interrupts::interrupted;
-pub use session::{Ended, Requests, Session, Settings};
+pub use session::Session;
+pub use settings::{Requests, Settings};
 pub use transport::{Channel, DeviceFuse, Transport};

@@ -16,8 +16,8 @@
 //! wanted next.
 
 use crate::{
+    buffer::{self, Buffer},
     retry::Retry,
-    room::{self, Room},
     transport::Transport,
 };
 use std::{
@@ -112,7 +112,7 @@ impl Pool {
         &self,
         transport: &dyn Transport,
         turn: &mut Turn,
-        buffer: &mut Room,
+        buffer: &mut Buffer,
         give_back: &mut dyn FnMut(),
     ) -> io::Result<usize> {
         let found = self.find(transport, turn, buffer, give_back);
@@ -137,7 +137,7 @@ impl Pool {
         &self,
         transport: &dyn Transport,
         turn: &mut Turn,
-        buffer: &mut Room,
+        buffer: &mut Buffer,
         give_back: &mut dyn FnMut(),
     ) -> io::Result<usize> {
         loop {
@@ -262,7 +262,7 @@ impl Pool {
         self.idle.fetch_add(1, SeqCst);
         drop(resting);
         self.called.notify_all();
-        room::trim();
+        buffer::trim();
     }
 
     /// The connection has ended, for all.
@@ -368,8 +368,8 @@ mod tests {
         }
     }
 
-    fn room() -> Room {
-        Room::new(1, 0).expect("memory")
+    fn room() -> Buffer {
+        Buffer::new(1, 0).expect("memory")
     }
 
     /// Runs `threads` threads of a pool; `serve` does what a request asks. Ends when the sender

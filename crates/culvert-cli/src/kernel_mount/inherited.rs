@@ -1,7 +1,7 @@
 //! Descriptors that the command was given and a server has no use for: a pipe among them would be
 //! open, and its reader would wait, as long as the mount is there.
 
-use culvert_server::estate::open_descriptors;
+use culvert_server::handover::open_descriptors;
 use culvert_sys::{nr, syscall};
 
 /// Those that were open when the command began, but for the standard ones.

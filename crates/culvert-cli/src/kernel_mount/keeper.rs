@@ -1,7 +1,7 @@
 //! The keeper: a process that holds what a mount needs to live, and starts its server again when
 //! that dies.
 //!
-//! Keeper and server have one table of descriptors (`CLONE_FILES`) and the [`Estate`], but not
+//! Keeper and server have one table of descriptors (`CLONE_FILES`) and the [`Handover`], but not
 //! their memory: kill -9 takes from the server nothing but its threads. The next one finds the
 //! connection, nodes and open files, asks the kernel for the requests that were in hand
 //! (`FUSE_NOTIFY_RESEND`, Linux 6.9), and goes on. The keeper has one thread and does nothing but
@@ -10,7 +10,7 @@
 use super::{Ready, serve_until_unmounted, signals};
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
-use culvert_server::{estate::Estate, mounting};
+use culvert_server::{handover::Handover, mounting};
 use culvert_sys::{nr, syscall};
 use rustix::{
     fs::{Mode, OFlags},
@@ -37,20 +37,20 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
     let cannot = |error: io::Error| Failure::new(format!("cannot start: {}", reason(&error)));
     signals::prepare_keeper();
     super::more_descriptors();
-    let estate = Estate::new().map_err(cannot)?;
+    let handover = Handover::new().map_err(cannot)?;
     let held = match &ready.source {
         Some(source) => Some(source.as_raw_fd()),
         None => held(&ready.mount)?,
     };
-    let mut own = culvert_server::estate::open_descriptors();
+    let mut own = culvert_server::handover::open_descriptors();
     own.retain(|number| !ready.inherited.has(*number));
     let mut up = Some(up);
     let mut ending = false;
     let (mut fruitless, mut idle) = (0, 0);
     loop {
-        let (before, begun) = (estate.answered(), estate.servers());
+        let (before, begun) = (handover.answered(), handover.servers());
         let started = Instant::now();
-        let server = start(ready, held, estate).map_err(cannot)?;
+        let server = start(ready, held, handover).map_err(cannot)?;
         let end = loop {
             match signals::news() {
                 signals::News::End(signal) => {
@@ -60,10 +60,10 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
                     }
                 }
                 signals::News::Server => {
-                    if estate.is_up()
+                    if handover.is_up()
                         && let Some(up) = up.take()
                     {
-                        up(ready).inspect_err(|_| end_mount(estate))?;
+                        up(ready).inspect_err(|_| end_mount(handover))?;
                     }
                     match waitpid(Some(server), WaitOptions::NOHANG) {
                         Ok(Some((_, status))) => break status,
@@ -74,25 +74,25 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
             }
         };
         if up.is_some() {
-            let text = estate.failure();
+            let text = handover.failure();
             let text = text.unwrap_or_else(|| "the server ended before the mount was up".into());
-            end_mount(estate);
+            end_mount(handover);
             return Err(Failure::told(text));
         }
         let how = match end.terminating_signal() {
             Some(signal) => format!("was killed by signal {signal}"),
             None => format!("failed with {}", end.exit_status().unwrap_or(0)),
         };
-        if end.exit_status() == Some(0) || !estate.is_connected() {
+        if end.exit_status() == Some(0) || !handover.is_connected() {
             return Ok(());
         }
         if ending {
-            end_mount(estate);
+            end_mount(handover);
             return Ok(());
         }
         let killed = end.terminating_signal() == Some(Signal::KILL.as_raw());
-        let in_hand = estate.servers() != begun && estate.has_request_in_hand();
-        (fruitless, idle) = match estate.answered() > before {
+        let in_hand = handover.servers() != begun && handover.has_request_in_hand();
+        (fruitless, idle) = match handover.answered() > before {
             true => (0, 0),
             false if killed && !in_hand => (fruitless, idle + 1),
             false => (fruitless + 1, idle + 1),
@@ -110,7 +110,7 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
                 "culvert: the server {how}; another one goes on"
             );
         }
-        estate.sweep(&own);
+        handover.sweep(&own);
         if idle > 0 {
             // What it lacked may come back; and who kills all of them does not get a busy loop.
             let least = SHORTEST * (1 << idle.min(SLOWEST));
@@ -120,8 +120,8 @@ pub fn keep(ready: &Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Re
 }
 
 /// Ends the mount, if there is one.
-fn end_mount(estate: &Estate) {
-    if let Some(mount) = estate.mounted() {
+fn end_mount(handover: &Handover) {
+    if let Some(mount) = handover.mounted() {
         let _ = mounting::unmount(&mount, true);
     }
 }
@@ -141,7 +141,7 @@ fn held(mount: &Mount) -> Result<Option<i32>, Failure> {
 }
 
 /// Starts a server, which has this process's descriptors.
-fn start(ready: &Ready, held: Option<i32>, estate: &'static Estate) -> io::Result<Pid> {
+fn start(ready: &Ready, held: Option<i32>, handover: &'static Handover) -> io::Result<Pid> {
     const CLONE_FILES: usize = 0x400;
     const SIGCHLD: usize = 17;
     // SAFETY: as fork(2): this process has one thread, so its memory is whole in the child, which
@@ -149,27 +149,27 @@ fn start(ready: &Ready, held: Option<i32>, estate: &'static Estate) -> io::Resul
     // asks it for this thread's number, which nothing does.
     let child = unsafe { syscall::call(nr::CLONE, [CLONE_FILES | SIGCHLD, 0, 0, 0, 0]) };
     match child {
-        Ok(0) => serve(ready, held, estate),
+        Ok(0) => serve(ready, held, handover),
         Ok(number) => Pid::from_raw(number as i32).ok_or_else(|| io::ErrorKind::InvalidData.into()),
         Err(error) => Err(io::Error::from_raw_os_error(error.raw())),
     }
 }
 
 /// The server's process.
-fn serve(ready: &Ready, held: Option<i32>, estate: &'static Estate) -> ! {
-    let outcome = serve_until_unmounted(ready, held, Some(estate), |_| {
-        estate.set_up();
+fn serve(ready: &Ready, held: Option<i32>, handover: &'static Handover) -> ! {
+    let outcome = serve_until_unmounted(ready, held, Some(handover), |_| {
+        handover.set_up();
         signals::tell_keeper();
         Ok(())
     });
     let status = match outcome {
         Ok(()) => 0,
-        Err(failure) if estate.is_up() => {
+        Err(failure) if handover.is_up() => {
             let _ = writeln!(io::stderr(), "{failure}");
             1
         }
         Err(failure) => {
-            estate.fail(&failure.to_string());
+            handover.fail(&failure.to_string());
             1
         }
     };

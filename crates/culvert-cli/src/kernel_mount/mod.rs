@@ -23,11 +23,8 @@ use culvert_drivers::{Environment, NodeBook};
 use culvert_server::{
     DeviceFuse, Ended, Session, Settings, Transport,
     counters::Counters,
-    estate::Estate,
-    mounting::{
-        self, Failed, Mounting,
-        place::{Place, Which},
-    },
+    handover::Handover,
+    mounting::{self, Failed, MountIdentity, MountPoint, Mounting},
 };
 use inherited::Inherited;
 use std::{
@@ -162,15 +159,15 @@ fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result
 fn serve_until_unmounted(
     ready: &Ready,
     held: Option<i32>,
-    estate: Option<&'static Estate>,
+    handover: Option<&'static Handover>,
     up: impl FnOnce(&Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let (session, transport, mounted) = start(ready, held, estate)?;
+    let (session, transport, mounted) = start(ready, held, handover)?;
     if let Some(counters) = ready.counters {
         counters.begin();
     }
     // For `culvert list` alone: the mount goes on without.
-    let keeper = estate.and(rustix::process::getppid());
+    let keeper = handover.and(rustix::process::getppid());
     let keeper = keeper.map(|keeper| keeper.as_raw_nonzero().get().unsigned_abs());
     if let Err(failure) = registry::register(ready, &mounted, keeper) {
         eprintln!("{failure}");
@@ -179,13 +176,13 @@ fn serve_until_unmounted(
         let _ = mounting::unmount(&mounted, true);
     })?;
     signals::unmount_at_signals(mounted);
-    if estate.is_some() {
+    if handover.is_some() {
         fewer_descriptors();
     }
     match session.serve(transport) {
         Ended::Unmounted => Ok(()),
         Ended::Broken(error) => {
-            if estate.is_some() {
+            if handover.is_some() {
                 session.leave();
             }
             Err(Failure::new(format!(
@@ -201,8 +198,8 @@ fn serve_until_unmounted(
 fn start(
     ready: &Ready,
     held: Option<i32>,
-    estate: Option<&'static Estate>,
-) -> Result<(Session, Box<dyn Transport>, Which), Failure> {
+    handover: Option<&'static Handover>,
+) -> Result<(Session, Box<dyn Transport>, MountIdentity), Failure> {
     let Ready {
         mount,
         target,
@@ -219,10 +216,10 @@ fn start(
         run_directory: Some(directory.path.as_os_str().as_bytes()),
         alone: true,
         source: held,
-        book: estate.map(|estate| estate.nodes() as &dyn NodeBook),
+        book: handover.map(|handover| handover.nodes() as &dyn NodeBook),
         // What the server before this one had open is not gone with it.
-        in_use: estate.map(|estate| {
-            &*Box::leak(Box::new(move |node| estate.has_open(node))) as culvert_drivers::InUse
+        in_use: handover.map(|handover| {
+            &*Box::leak(Box::new(move |node| handover.has_open(node))) as culvert_drivers::InUse
         }),
         // The other half is for open files.
         open_nodes: Some((descriptors / 2).min(OPEN_NODES)),
@@ -240,18 +237,18 @@ fn start(
         read_only,
         threads: 0,
         trace: asked.trace,
-        estate,
+        handover,
         counters: ready.counters,
         requests: asked.requests,
         request_timeout: asked.request_timeout,
     };
-    let left = estate.and_then(|estate| estate.channels().next());
+    let left = handover.and_then(|handover| handover.channels().next());
     let is_first = left.is_none();
-    let (device, mounted) = match (left, estate.and_then(Estate::mounted)) {
+    let (device, mounted) = match (left, handover.and_then(Handover::mounted)) {
         (Some(channel), Some(mounted)) => (channel, mounted),
         _ => {
             // It was checked: what is on the way is no link since.
-            let place = Place::open(target).map_err(|error| {
+            let place = MountPoint::open(target).map_err(|error| {
                 let why = reason(&std::io::Error::from(error));
                 Failure::new(format!("target {}: {why}", shown(target)))
             })?;
@@ -268,11 +265,11 @@ fn start(
                 times: asked.times.flags(),
             })
             .map_err(failure)?;
-            let device = match estate {
-                Some(estate) => {
-                    estate.set_mounted(&mounted);
-                    estate.set_channels(DeviceFuse::channels(device, settings.threads()));
-                    let first = estate.channels().next();
+            let device = match handover {
+                Some(handover) => {
+                    handover.set_mounted(&mounted);
+                    handover.set_channels(DeviceFuse::channels(device, settings.threads()));
+                    let first = handover.channels().next();
                     first.ok_or_else(|| Failure::new("the connection has no channel"))?
                 }
                 None => DeviceFuse::new(device),
@@ -348,7 +345,7 @@ fn in_use(target: &Path) -> Option<Failure> {
 
 /// Ends the mounts at `targets`, as many as can be; none given: all of the user's.
 pub fn unmount(targets: &[OsString], lazy: bool) -> Result<u8, Failure> {
-    let all: Vec<(Which, PathBuf)> = match targets.is_empty() {
+    let all: Vec<(MountIdentity, PathBuf)> = match targets.is_empty() {
         // The last made first: one may lie on another.
         true => registry::mounted()
             .into_iter()

@@ -14,7 +14,7 @@ use crate::{
 };
 use culvert_server::{
     counters::{Counted, Counters},
-    mounting::{place::Which, table},
+    mounting::{MountIdentity, table},
 };
 use culvert_sys::trust::{self, Opened};
 use std::{
@@ -37,7 +37,7 @@ pub struct Mounted {
     /// What the table shows as the source.
     source: OsString,
     /// Which mount it is.
-    pub which: Which,
+    pub which: MountIdentity,
     /// Whose it is.
     uid: u32,
 }
@@ -52,7 +52,11 @@ struct Served {
 
 /// What the server of `ready` has to say of itself, now that it is mounted; the counters it is to
 /// keep.
-pub(super) fn register(ready: &Ready, which: &Which, keeper: Option<u32>) -> Result<(), Failure> {
+pub(super) fn register(
+    ready: &Ready,
+    which: &MountIdentity,
+    keeper: Option<u32>,
+) -> Result<(), Failure> {
     let started = now();
     let keeper = keeper.map_or_else(String::new, |keeper| format!("keeper {keeper}\n"));
     let driver = &ready.mount.driver;

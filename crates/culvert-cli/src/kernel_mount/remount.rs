@@ -2,7 +2,7 @@
 
 use super::target;
 use crate::failure::{Failure, path, reason, shown};
-use culvert_server::mounting::place::{self, Which};
+use culvert_server::mounting::{MountIdentity, mount_point_of};
 use rustix::{fs::OFlags, io::Errno, mount::MountFlags};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -66,9 +66,11 @@ pub fn remount(asked: &Remount) -> Result<u8, Failure> {
     let wrong = |why: &str| Failure::new(format!("remount {}: {why}", shown(mount.path())));
     let [own, whole] = &mount.options;
     // By descriptor: the path may lead to another mount by now.
-    let root = place::place_of(&mount.which)
+    let root = mount_point_of(&mount.which)
         .and_then(|place| place.directory_there(OFlags::PATH).ok())
-        .filter(|root| Which::holding(root.as_fd()).is_ok_and(|found| found.is(&mount.which)))
+        .filter(|root| {
+            MountIdentity::holding(root.as_fd()).is_ok_and(|found| found.is(&mount.which))
+        })
         .ok_or_else(|| wrong("it is gone, or another mount lies over it"))?;
     let there = format!("/proc/self/fd/{}", root.as_raw_fd());
     let flags = wanted(own, &asked.options);

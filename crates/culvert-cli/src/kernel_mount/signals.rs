@@ -1,9 +1,6 @@
 //! Signals of the server: those that ask it to end, end the mount first.
 
-use culvert_server::mounting::{
-    self,
-    place::{self, Which},
-};
+use culvert_server::mounting::{self, MountIdentity, mount_point_of};
 use culvert_sys::raw::general::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use culvert_sys::{nr, syscall};
 use rustix::fs::OFlags;
@@ -92,7 +89,7 @@ pub fn prepare() {
 }
 
 /// Waits, in a thread of its own, for a signal that ends the server, and ends `mount`.
-pub fn unmount_at_signals(mount: Which) {
+pub fn unmount_at_signals(mount: MountIdentity) {
     thread::spawn(move || {
         while wait(ENDING).is_none() {}
         // With the mount gone the threads that serve it end, and the process with them.
@@ -100,7 +97,7 @@ pub fn unmount_at_signals(mount: Which) {
             return;
         }
         // In use: what was written reaches the driver, then the users lose it (ENOTCONN).
-        if let Some(place) = place::place_of(&mount)
+        if let Some(place) = mount_point_of(&mount)
             && let Ok(root) = place.directory_there(OFlags::RDONLY)
         {
             let _ = rustix::fs::syncfs(&root);

@@ -3,24 +3,17 @@
 use super::{DONE, Outcome};
 use crate::{
     capabilities::CACHE_DIR,
-    estate::{Kind, Open},
+    handover::{Kind, Open},
     identity::SERVER,
+    opened::OpenDirectory,
     session::{Context, Session},
 };
-use culvert::{
-    Caller, Directory, DirectoryEntry, Errno, FileKind, Node, OpenFlags, OpenedDirectory, Result,
-};
+use culvert::{Caller, DirectoryEntry, Errno, FileKind, Node, OpenFlags, OpenedDirectory, Result};
 use culvert_wire::{
     Answer, Data, DirectoryWriter, InitFlags, WireEntry,
     structures::{EntryOut, FsyncIn, InHeader, OpenIn, OpenOut, ReadIn},
 };
 use std::os::fd::{FromRawFd, OwnedFd};
-
-/// An open directory.
-pub struct OpenDirectory {
-    /// What the driver keeps for this open; none: it is asked by node.
-    pub driven: Option<Box<dyn Directory>>,
-}
 
 /// How many positions `.` and `..` take, which are added here, in front of the driver's.
 const DOTS: u64 = 2;
@@ -76,7 +69,7 @@ impl Session {
             false => OpenOut::CACHE_DIR | self.kept_listing(dir),
         };
         let fh = self.directories.insert(OpenDirectory { driven });
-        if let (Some(estate), Some(place)) = (self.settings.estate, context.place) {
+        if let (Some(handover), Some(slot)) = (self.settings.handover, context.slot) {
             let open = Open {
                 kind: Kind::Driven,
                 node: dir.0,
@@ -84,9 +77,9 @@ impl Session {
                 fd: -1,
                 identity: [0; 2],
                 backing: -1,
-                request: place.unique(),
+                request: slot.unique(),
             };
-            estate.directories().set(fh, &open);
+            handover.directories().set(fh, &open);
         }
         Ok(Answer::Opened {
             open: OpenOut {
@@ -101,7 +94,7 @@ impl Session {
     /// made through the mount.
     fn kept_listing(&self, dir: Node) -> u32 {
         let (found, valid) = (self.filesystem.attributes(dir), self.validity_of(dir));
-        match found.is_ok_and(|found| self.history.open_directory(dir, &found, valid)) {
+        match found.is_ok_and(|found| self.cache_retention.open_directory(dir, &found, valid)) {
             true => OpenOut::KEEP_CACHE,
             false => 0,
         }

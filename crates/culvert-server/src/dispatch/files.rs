@@ -6,14 +6,12 @@ use super::{
 };
 use crate::{
     capabilities::KEEP_CACHE,
-    estate::{Kind, Open, identity},
+    handover::{Kind, Open, identity},
     identity::SERVER,
+    opened::{OpenFile, file_in},
     session::{Context, Session},
 };
-use culvert::{
-    Attributes, Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Sink, Whence,
-};
-use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
+use culvert::{Caching, Entry, Errno, Error, File, Node, OpenFlags, Opened, Result, Whence};
 use culvert_wire::{
     Answer, Data, InitFlags,
     structures::{
@@ -22,34 +20,6 @@ use culvert_wire::{
     },
 };
 use std::{os::fd::BorrowedFd, sync::Arc};
-
-/// An open file.
-pub struct OpenFile {
-    /// The file, which serves what the kernel does not.
-    pub file: Box<dyn File>,
-    /// The node it is of.
-    pub node: Node,
-    /// [`crate::passthrough::Backings`] counts it, as one that stores or not.
-    pub counted: Option<bool>,
-    /// [`crate::stores::Stores`] has it.
-    pub stores: bool,
-    /// An earlier server had it open, and this one could not open it again: it is there to be
-    /// closed ([`Lost`]).
-    pub lost: bool,
-}
-
-/// What stands for a file that is lost, so that its number, its place and what is counted of it
-/// stay the kernel's until that closes it.
-pub struct Lost;
-
-impl File for Lost {
-    fn read_at(&self, _: u64, _: &mut dyn Sink) -> Result<usize> {
-        Err(Errno::EBADF.into())
-    }
-    fn attributes(&self) -> Result<Attributes> {
-        Err(Errno::EBADF.into())
-    }
-}
 
 /// `__FMODE_EXEC` (include/linux/fs.h): the open is execve(2)'s.
 const EXECUTE: u32 = 0o40;
@@ -76,7 +46,7 @@ impl Session {
         if number != 0 || !self.opens_nothing() {
             return self.file(node, number);
         }
-        self.unopened.get(node, || {
+        self.zero_open.get(node, || {
             let opened = self.filesystem.open(&SERVER, node, OpenFlags(0))?;
             Ok(OpenFile {
                 file: file_in(opened, node),
@@ -184,7 +154,7 @@ impl Session {
             Opened::Driven(_) => (Kind::Driven, -1),
         };
         let identity = match kind {
-            Kind::Backed if self.settings.estate.is_some() => {
+            Kind::Backed if self.settings.handover.is_some() => {
                 // SAFETY: the driver gives it to this function, which has not closed it.
                 let file = unsafe { BorrowedFd::borrow_raw(number) };
                 identity(file).unwrap_or_default()
@@ -207,7 +177,8 @@ impl Session {
             Caching::UntilChanged if ours => OpenOut::KEEP_CACHE,
             Caching::UntilChanged => {
                 let found = file.attributes();
-                let advice = found.map(|found| self.history.open(node, &found, flags.write()));
+                let advice =
+                    found.map(|found| self.cache_retention.open(node, &found, flags.write()));
                 often_read = advice.as_ref().is_ok_and(|advice| advice.often_read);
                 match advice.is_ok_and(|advice| advice.keep) {
                     true => OpenOut::KEEP_CACHE,
@@ -234,16 +205,16 @@ impl Session {
             }
         }
         if !made {
-            self.history.opened(node, backing_id == 0);
+            self.cache_retention.opened(node, backing_id == 0);
         }
         let stores = may_store && backing_id == 0;
         if stores {
             let kept = open_flags & OpenOut::KEEP_CACHE != 0;
-            self.stores.open(node, kept);
+            self.mapped_writers.open(node, kept);
         }
         // The next server has it too, should this one be killed: a driver must not take its user
         // for gone.
-        if self.settings.estate.is_some() {
+        if self.settings.handover.is_some() {
             file.shared();
         }
         let fh = self.files.insert(OpenFile {
@@ -253,7 +224,7 @@ impl Session {
             stores,
             lost: false,
         });
-        if let (Some(estate), Some(place)) = (self.settings.estate, context.place) {
+        if let (Some(handover), Some(slot)) = (self.settings.handover, context.slot) {
             let open = Open {
                 kind,
                 node: node.0,
@@ -261,9 +232,9 @@ impl Session {
                 fd: number,
                 identity,
                 backing: if counted { backing_id } else { -1 },
-                request: place.unique(),
+                request: slot.unique(),
             };
-            estate.files().set(fh, &open);
+            handover.files().set(fh, &open);
         }
         OpenOut {
             fh,
@@ -312,8 +283,8 @@ impl Session {
             ));
         }
         // Before the number is another's.
-        if let Some(estate) = self.settings.estate {
-            estate.files().clear(release.fh);
+        if let Some(handover) = self.settings.handover {
+            handover.files().clear(release.fh);
         }
         let Some(open) = self.files.remove(release.fh) else {
             return DONE;
@@ -322,7 +293,7 @@ impl Session {
             self.backings.close(open.node, stores, context.transport);
         }
         if open.stores {
-            self.stores.close(open.node);
+            self.mapped_writers.close(open.node);
         }
         DONE
     }
@@ -338,7 +309,7 @@ impl Session {
         if is_awaited(read) {
             self.interrupts.is_awaited(context.hand);
         }
-        self.stores.read(node);
+        self.mapped_writers.read(node);
         let size = out.len().min(read.size as usize).min(reach(read.offset)?);
         let mut sink = Reading {
             rest: &mut out[..size],
@@ -407,7 +378,7 @@ impl Session {
         // As any place behind the end (lseek(2)).
         reach(lseek.offset).map_err(|_| Errno::ENXIO)?;
         let open = self.file_of(node, lseek.fh)?;
-        let offset = if self.stores.may_be_in_holes(node) {
+        let offset = if self.mapped_writers.may_be_in_holes(node) {
             let size = open.file.attributes()?.size;
             match whence {
                 _ if lseek.offset >= size => return Err(Errno::ENXIO.into()),
@@ -473,18 +444,6 @@ impl Session {
                 },
             },
         })
-    }
-}
-
-/// What serves the requests on `opened`, of `node`.
-pub fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
-    match opened {
-        Opened::Backed(fd) => {
-            let descriptor = unhindered(Descriptor::from_raw(fd));
-            let keeper = Keeper::default();
-            Box::new(DescriptorFile::new(descriptor, keeper, node, node.0))
-        }
-        Opened::Driven(file) => file,
     }
 }
 

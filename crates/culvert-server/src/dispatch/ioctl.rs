@@ -4,9 +4,10 @@
 //! FUSE sends "restricted" ones only: the argument is all in the size that the request names. Those
 //! that hold pointers or descriptors (FICLONE, FS_IOC_FIEMAP) do not come here.
 
-use super::{Outcome, files::file_in};
+use super::Outcome;
 use crate::{
     identity::SERVER,
+    opened::file_in,
     session::{Context, Session},
 };
 use culvert::{Errno, Node, OpenFlags, Opened, OpenedDirectory, Result};

@@ -1,9 +1,10 @@
 //! Locks that are not the kernel's alone.
 
-use super::{DONE, OpenFile, Outcome};
+use super::{DONE, Outcome};
 use crate::{
     interrupts::RELEASING,
     locks::{Asked, Holder, Kind, waiting},
+    opened::OpenFile,
     session::{Context, Session},
 };
 use culvert::{Errno, Error, Lock, LockKind, LockOwner, Node, Result, Wait};

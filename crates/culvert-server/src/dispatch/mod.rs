@@ -1,14 +1,14 @@
 //! What each request means: from the protocol to the driver and back.
 
-mod again;
 mod data;
 mod directories;
 mod files;
+mod idmapped;
 mod ioctl;
 mod locks;
 mod names;
 mod poll;
-mod unnamed;
+mod replay;
 mod writeback;
 mod xattrs;
 
@@ -21,8 +21,6 @@ use culvert_wire::{
     Answer, Extension, Operation, Request,
     structures::{InHeader, StatfsOut, StatxOut},
 };
-pub use directories::OpenDirectory;
-pub use files::{Lost, OpenFile, file_in};
 
 /// An answer, or the errno and why.
 type Outcome<'o> = Result<Answer<'o>>;
@@ -82,8 +80,8 @@ impl Session {
             Operation::Lseek { lseek } => return self.lseek(node, lseek),
             Operation::Readdir { read } => return self.readdir(context, node, read, out),
             Operation::Releasedir { release } => {
-                if let Some(estate) = self.settings.estate {
-                    estate.directories().clear(release.fh);
+                if let Some(handover) = self.settings.handover {
+                    handover.directories().clear(release.fh);
                 }
                 self.directories.remove(release.fh);
                 return DONE;
@@ -96,8 +94,8 @@ impl Session {
             _ => {}
         }
         self.act_for(context, header)?;
-        if let Some(place) = context.place
-            && let Some(answer) = self.settled(context, place, request)?
+        if let Some(slot) = context.slot
+            && let Some(answer) = self.settled(context, slot, request)?
         {
             return Ok(answer);
         }
@@ -215,8 +213,8 @@ impl Session {
     }
 
     fn forget(&self, node: Node, count: u64) {
-        self.history.forget(node);
-        self.unopened.forget(node);
+        self.cache_retention.forget(node);
+        self.zero_open.forget(node);
         self.filesystem.forget(node, count);
     }
 
@@ -234,7 +232,7 @@ impl Session {
         {
             context.identity.set_umask(umask & 0o777)?;
         }
-        let (uid, gid) = unnamed::ids(header);
+        let (uid, gid) = idmapped::ids(header);
         Ok(Caller {
             uid,
             gid,

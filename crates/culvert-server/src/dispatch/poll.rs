@@ -5,7 +5,7 @@
 //! fs/fuse/file.c).
 
 use super::Outcome;
-use crate::{notices::Notices, session::Session};
+use crate::{notifications::Notifications, session::Session};
 use culvert::{Errno, Node};
 use culvert_wire::{
     Answer,
@@ -18,7 +18,7 @@ use std::{
 
 /// Wakes who waits for an open file.
 struct Waiters {
-    notices: Arc<Notices>,
+    notifications: Arc<Notifications>,
     /// The file's number.
     number: u64,
 }
@@ -28,7 +28,7 @@ impl Wake for Waiters {
         self.wake_by_ref();
     }
     fn wake_by_ref(self: &Arc<Self>) {
-        self.notices.ready(self.number);
+        self.notifications.ready(self.number);
     }
 }
 
@@ -36,16 +36,16 @@ impl Session {
     /// - `ENOSYS`: every file is ready always; the kernel does not ask again, for any file of the
     ///   mount.
     pub(super) fn poll(&self, node: Node, poll: &PollIn) -> Outcome<'static> {
-        let notices = self.notices.as_ref().filter(|_| self.polls);
-        let notices = notices.ok_or(Errno::ENOSYS)?;
+        let notifications = self.notifications.as_ref().filter(|_| self.polls);
+        let notifications = notifications.ok_or(Errno::ENOSYS)?;
         let open = self.file_of(node, poll.fh)?;
         let waits = poll.flags & PollIn::SCHEDULE_NOTIFY != 0;
         let waker = waits.then(|| {
-            if let Some(estate) = self.settings.estate {
-                estate.files().waits(poll.fh, poll.kh);
+            if let Some(handover) = self.settings.handover {
+                handover.files().waits(poll.fh, poll.kh);
             }
             Waker::from(Arc::new(Waiters {
-                notices: Arc::clone(notices),
+                notifications: Arc::clone(notifications),
                 number: poll.kh,
             }))
         });

@@ -13,6 +13,7 @@
 use super::files::APPEND;
 use crate::{
     identity::SERVER,
+    opened::file_in,
     session::{Context, Session},
 };
 use culvert::{Attributes, Errno, Node, OpenFlags, Opened, Result, SetAttributes};
@@ -64,7 +65,7 @@ impl Session {
                 let own =
                     self.filesystem
                         .open(&caller, node, flags.without(OpenFlags::TRUNCATE))?;
-                drop(super::files::file_in(own, node));
+                drop(file_in(own, node));
                 if self.acts {
                     context.identity.server()?;
                 }

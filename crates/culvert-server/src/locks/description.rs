@@ -4,7 +4,7 @@
 //! (`F_SETLK`); those of descriptions (`F_OFD_SETLK`, fcntl(2)) exclude each other, and everybody
 //! else's, whoever opened the descriptions.
 
-use crate::estate::identity;
+use crate::handover::identity;
 use culvert::{Errno, Error, Lock, LockKind, Result};
 use culvert_sys::{nr, syscall};
 use rustix::fs::{Mode, OFlags};

@@ -17,7 +17,7 @@ mod tests;
 pub mod waiting;
 
 use crate::{
-    estate::{Estate, Holding},
+    handover::{Handover, Holding},
     report::report,
 };
 use culvert::{Lock, LockKind, Node, Result};
@@ -69,7 +69,7 @@ struct Held {
     description: Arc<Description>,
     fh: u64,
     pid: u32,
-    /// Where it stands in the estate.
+    /// Where it stands in the handover.
     record: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ pub struct Locks {
     /// How many there are: who closes a file on a mount without locks does not wait for others.
     count: AtomicUsize,
     waiting: Waiting,
-    estate: Option<&'static Estate>,
+    handover: Option<&'static Handover>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -98,19 +98,21 @@ const fn whole(kind: LockKind) -> Lock {
 }
 
 impl Locks {
-    /// Those that an earlier server has left in `estate`.
-    pub fn of(estate: Option<&'static Estate>) -> Self {
+    /// Those that an earlier server has left in `handover`.
+    pub fn of(handover: Option<&'static Handover>) -> Self {
         let locks = Self {
-            estate,
+            handover,
             ..Self::default()
         };
-        let left = estate.into_iter().flat_map(|estate| estate.locks().each());
+        let left = handover
+            .into_iter()
+            .flat_map(|handover| handover.locks().each());
         for (record, holding) in left {
             // SAFETY: the descriptor was the dead server's for this holder; nobody else knows it.
             let left = unsafe { Description::left(holding.fd, holding.identity) };
             let Ok(description) = left else {
                 report(format_args!("a lock is lost"));
-                estate.inspect(|estate| estate.locks().clear(record));
+                handover.inspect(|handover| handover.locks().clear(record));
                 continue;
             };
             let holder = Holder {
@@ -176,12 +178,14 @@ impl Locks {
             fh: asked.fh,
             pid: asked.lock.pid,
             fd: description.number(),
-            identity: match self.estate {
+            identity: match self.handover {
                 Some(_) => description.identity(),
                 None => [0; 2],
             },
         };
-        let record = self.estate.and_then(|estate| estate.locks().add(&holding));
+        let record = self
+            .handover
+            .and_then(|handover| handover.locks().add(&holding));
         let held = Held {
             description,
             fh: asked.fh,
@@ -193,9 +197,9 @@ impl Locks {
     }
 
     fn note(&self, held: &Held) {
-        if let (Some(estate), Some(record)) = (self.estate, held.record) {
+        if let (Some(handover), Some(record)) = (self.handover, held.record) {
             let fd = held.description.number();
-            estate.locks().change(record, held.fh, held.pid, fd);
+            handover.locks().change(record, held.fh, held.pid, fd);
         }
     }
 
@@ -279,8 +283,8 @@ impl Locks {
             // Not only by closing: a wait of the same holder may have the description too.
             let _ = held.description.set(&whole(LockKind::Unlock));
             let _ = held.description.flock(LockKind::Unlock, false);
-            if let (Some(estate), Some(record)) = (self.estate, held.record) {
-                estate.locks().clear(record);
+            if let (Some(handover), Some(record)) = (self.handover, held.record) {
+                handover.locks().clear(record);
             }
         }
     }

@@ -1,10 +1,7 @@
 //! Mounting without privilege, by the set-user-ID program `fusermount3` (package fuse3): it mounts,
 //! and sends the descriptor by a socket.
 
-use super::{
-    Failed, Mounting, NO_DEVICE,
-    place::{Place, Which},
-};
+use super::{Failed, MountIdentity, MountPoint, Mounting, NO_DEVICE};
 use rustix::{
     io::FdFlags,
     net::{
@@ -24,7 +21,7 @@ use std::{
 /// Names of the helper, the newest first.
 const HELPERS: [&str; 2] = ["fusermount3", "fusermount"];
 
-pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
+pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed> {
     if !Path::new(crate::DeviceFuse::PATH).exists() {
         return Err(Failed::new("/dev/fuse: there is none").advise(NO_DEVICE));
     }
@@ -93,7 +90,7 @@ fn receive(socket: &OwnedFd) -> Option<OwnedFd> {
     })
 }
 
-pub fn unmount(place: &Place, lazy: bool) -> Result<(), Failed> {
+pub fn unmount(place: &MountPoint, lazy: bool) -> Result<(), Failed> {
     let mut arguments = vec![OsString::from("-u")];
     if lazy {
         arguments.push("-z".into());
@@ -113,7 +110,7 @@ pub fn unmount(place: &Place, lazy: bool) -> Result<(), Failed> {
 
 /// Runs the helper, the first that is there, in the directory of `place`: it looks up the last name
 /// alone (`fuse_mnt_resolve_path`, lib/mount_util.c), and finds its directory by getcwd(3).
-fn run(arguments: &[OsString], place: &Place, socket: Option<&str>) -> Result<Output, Failed> {
+fn run(arguments: &[OsString], place: &MountPoint, socket: Option<&str>) -> Result<Output, Failed> {
     for helper in HELPERS {
         let mut command = Command::new(helper);
         command

@@ -1,11 +1,13 @@
 //! From a target directory to a connection with the kernel, and back.
 
 mod helper;
-pub mod place;
+mod identity;
+mod mount_point;
 mod system;
 pub mod table;
 
-use place::{Place, Which};
+pub use identity::MountIdentity;
+pub use mount_point::{MountPoint, mount_point_of};
 use std::{fmt, os::fd::OwnedFd};
 
 /// A mount that is to be made.
@@ -16,7 +18,7 @@ pub struct Mounting<'a> {
     /// What they show as the type, after "fuse.".
     pub subtype: &'a str,
     /// Where, an existing directory.
-    pub target: &'a Place,
+    pub target: &'a MountPoint,
     /// Other users than the one who mounts may use it.
     pub allow_other: bool,
     /// Nothing can be changed.
@@ -75,7 +77,7 @@ const NO_DEVICE: &str = "`culvert run -v SOURCE:TARGET -- COMMAND` needs no kern
 ///
 /// # Errors
 /// [`Failed`] with what to do: no /dev/fuse, no `fusermount3`, no permission.
-pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
+pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed> {
     match rustix::process::geteuid().is_root() {
         true => system::mount(mounting),
         false => helper::mount(mounting),
@@ -87,8 +89,8 @@ pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
 ///
 /// # Errors
 /// [`Failed`]: it is gone or below another one, in use, somebody else's.
-pub fn unmount(mount: &Which, lazy: bool) -> Result<(), Failed> {
-    let Some(place) = place::place_of(mount) else {
+pub fn unmount(mount: &MountIdentity, lazy: bool) -> Result<(), Failed> {
+    let Some(place) = mount_point_of(mount) else {
         return Err(Failed::new(
             "cannot unmount: the mount is gone, or another one lies over it",
         ));

@@ -1,9 +1,6 @@
 //! Mounting as root: fsopen(2) and its kin, mount(2) where those are missing.
 
-use super::{
-    Failed, Mounting, NO_DEVICE,
-    place::{Place, Which},
-};
+use super::{Failed, MountIdentity, MountPoint, Mounting, NO_DEVICE};
 use crate::transport::DeviceFuse;
 use culvert_sys::raw::general::MS_NOSYMFOLLOW;
 use rustix::{
@@ -36,7 +33,7 @@ fn device() -> Result<OwnedFd, Failed> {
     })
 }
 
-pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, Which), Failed> {
+pub fn mount(mounting: &Mounting<'_>) -> Result<(OwnedFd, MountIdentity), Failed> {
     let device = device()?;
     let made = match by_parts(mounting, &device) {
         Err(Errno::NOSYS) => at_once(mounting, &device),
@@ -72,7 +69,7 @@ fn refused(target: &Path, error: Errno) -> Failed {
 }
 
 /// The mount API of Linux 5.2.
-fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Which> {
+fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<MountIdentity> {
     use rustix::mount::{
         fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
     };
@@ -114,7 +111,7 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Whi
         flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
     }
     let made = fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, flags)?;
-    let which = Which::holding(made.as_fd())?;
+    let which = MountIdentity::holding(made.as_fd())?;
     let there = mounting.target.directory_there(OFlags::PATH)?;
     move_mount(
         made.as_fd(),
@@ -127,7 +124,7 @@ fn by_parts(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Whi
 }
 
 /// mount(2).
-fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Which> {
+fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<MountIdentity> {
     let mut options = format!(
         "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
         device.as_raw_fd(),
@@ -166,7 +163,7 @@ fn at_once(mounting: &Mounting<'_>, device: &OwnedFd) -> rustix::io::Result<Whic
     mounting.target.which()
 }
 
-pub fn unmount(place: &Place, lazy: bool) -> Result<(), Failed> {
+pub fn unmount(place: &MountPoint, lazy: bool) -> Result<(), Failed> {
     let mut flags = UnmountFlags::NOFOLLOW;
     if lazy {
         flags |= UnmountFlags::DETACH;

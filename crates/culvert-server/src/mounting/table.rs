@@ -1,6 +1,6 @@
 //! The kernel's table of mounts (proc(5), /proc/self/mountinfo).
 
-use super::place::Which;
+use super::MountIdentity;
 use std::{ffi::OsString, fs, os::unix::ffi::OsStringExt, path::PathBuf};
 
 /// A line of a mount table.
@@ -13,7 +13,7 @@ pub struct Line {
     /// The source.
     pub source: Vec<u8>,
     /// Which mount it is.
-    pub which: Which,
+    pub which: MountIdentity,
     /// Whose mount it is, of FUSE's.
     pub uid: u32,
     /// Options of the mount itself, and of the file system, for all its mounts.
@@ -55,7 +55,7 @@ fn line(line: &[u8]) -> Option<Line> {
         target: unescaped(words.get(4)?),
         kind: words.get(separator + 1)?.to_vec(),
         source: unescaped(words.get(separator + 2)?),
-        which: Which {
+        which: MountIdentity {
             device: (
                 u32::try_from(number(&device[..colon])?).ok()?,
                 u32::try_from(number(&device[colon + 1..])?).ok()?,
@@ -107,7 +107,7 @@ mod tests {
             (&*found.target, &*found.source),
             (&br"/a b\c"[..], &b"a b"[..])
         );
-        let which = Which {
+        let which = MountIdentity {
             device: (0, 41),
             mount: Some(36),
         };

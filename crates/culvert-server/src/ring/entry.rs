@@ -132,7 +132,7 @@ pub struct Entry {
 pub struct Taken<'a> {
     /// Its bytes, as they would come by /dev/fuse.
     pub request: &'a [u8],
-    /// Room for the data of the answer.
+    /// Buffer for the data of the answer.
     pub out: &'a mut [u8],
     /// Where the answer goes.
     pub channel: Reply<'a>,

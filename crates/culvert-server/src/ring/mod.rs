@@ -14,12 +14,14 @@ mod entry;
 mod uring;
 
 use crate::{
+    buffer,
     capabilities::LOCKS,
     report::report,
     retry::Retry,
-    room,
-    session::{Requests, Session, Settings, Worker},
+    session::Session,
+    settings::{Requests, Settings},
     transport::{Channel, DeviceFuse},
+    worker::Worker,
 };
 use entry::Entry;
 use rustix::thread::CpuSet;
@@ -87,7 +89,7 @@ pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
     if settings.requests == Requests::Device {
         return Err("transport=device".into());
     }
-    if settings.estate.is_some() {
+    if settings.handover.is_some() {
         return Err(RESTART.into());
     }
     if LOCKS
@@ -106,7 +108,7 @@ pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
 /// Makes what all queues need at first, and gives it back: once INIT is answered a queue without a
 /// thread would end the mount, where /dev/fuse does with fewer.
 fn beginning() -> io::Result<()> {
-    room::keep_together();
+    buffer::keep_together();
     let count = queues()? * FIRST_THREADS;
     let others = (0..OTHERS).map(|_| io::stderr().as_fd().try_clone_to_owned());
     let _others: Vec<_> = others.collect::<io::Result<_>>()?;

@@ -3,7 +3,7 @@
 
 use culvert::path::{PathAdapter, PathEntry, PathFileSystem};
 use culvert::{Attributes, Caching, Caller, Errno, FileKind, OpenFlags, Result};
-use culvert_server::mounting::{self, Mounting, place::Place};
+use culvert_server::mounting::{self, MountPoint, Mounting};
 use culvert_server::{DeviceFuse, Ended, Session, Settings};
 use std::io::Read;
 use std::path::Path;
@@ -61,7 +61,7 @@ impl PathFileSystem for Computed {
 
 fn serve(target: &Path) -> std::result::Result<(), String> {
     let target = target.canonicalize().map_err(|error| error.to_string())?;
-    let place = Place::open(&target).map_err(|error| error.to_string())?;
+    let place = MountPoint::open(&target).map_err(|error| error.to_string())?;
     let (device, which) = mounting::mount(&Mounting {
         source: "computed",
         subtype: "computed",

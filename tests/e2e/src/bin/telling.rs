@@ -26,7 +26,7 @@ use culvert::{
 };
 use culvert_server::{
     DeviceFuse, Ended, Requests, Session, Settings,
-    mounting::{self, Mounting, place::Place},
+    mounting::{self, MountPoint, Mounting},
 };
 use std::{
     collections::BTreeMap,
@@ -425,7 +425,7 @@ fn serve(
     target: &Path,
 ) -> std::result::Result<(), String> {
     let target = target.canonicalize().map_err(|error| error.to_string())?;
-    let place = Place::open(&target).map_err(|error| error.to_string())?;
+    let place = MountPoint::open(&target).map_err(|error| error.to_string())?;
     let (device, mounted) = mounting::mount(&Mounting {
         source: "telling",
         subtype: "telling",

@@ -38,7 +38,7 @@ struct Record {
     answer: [AtomicU64; ANSWER / 8],
 }
 
-/// All places.
+/// All slots.
 #[derive(Debug)]
 pub struct Requests {
     records: &'static [Record],
@@ -55,9 +55,9 @@ pub struct Evidence {
     pub what: [u64; 2],
 }
 
-/// A thread's place.
+/// A thread's slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(&'static Record, &'static AtomicU64);
+pub struct RequestSlot(&'static Record, &'static AtomicU64);
 
 /// What an earlier server did of a request that comes again.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Requests {
     /// Places for `count` more threads of server `server`: idle ones, else those whose requests
     /// have waited the longest (the kernel does not send an answered one again, whose server died
     /// before it could say that it had answered).
-    pub fn places(&self, count: usize, server: u32) -> Vec<Place> {
+    pub fn slots(&self, count: usize, server: u32) -> Vec<RequestSlot> {
         let others = |record: &&Record| record.server.load(Relaxed) != server;
         let mut records: Vec<&'static Record> = self.records.iter().filter(others).collect();
         // Each is asked once: others change them meanwhile, and an order that changes would be a
@@ -117,13 +117,15 @@ impl Requests {
             record.stage.store(IDLE, Release);
             record.server.store(server, Relaxed);
         }
-        let places = records.into_iter();
-        places.map(|record| Place(record, self.answered)).collect()
+        let slots = records.into_iter();
+        slots
+            .map(|record| RequestSlot(record, self.answered))
+            .collect()
     }
 
     /// What became of request `unique`, which has come again; its record is taken, and `own`
     /// continues it.
-    pub fn past(&self, unique: u64, own: Place) -> Option<Past> {
+    pub fn past(&self, unique: u64, own: RequestSlot) -> Option<Past> {
         let unique = unique & !UNIQUE_RESEND;
         let record = self.records.iter().find(|record| {
             !std::ptr::eq(*record, own.0)
@@ -171,7 +173,7 @@ impl Record {
     }
 }
 
-impl Place {
+impl RequestSlot {
     /// Request `unique` was taken from the kernel.
     pub fn begin(self, unique: u64) {
         self.begin_again(unique, 1);
@@ -241,14 +243,14 @@ mod tests {
     #[test]
     fn what_was_begun_or_done_is_known_to_the_next_server() {
         let requests = Requests::new().unwrap();
-        let first = requests.places(3, 1);
+        let first = requests.slots(3, 1);
         first[0].begin(10);
         first[1].begin(12);
         first[1].note(SEEN);
         first[2].begin(14);
         first[2].store(b"answer");
-        let second = requests.places(3, 2);
-        let past = |unique: u64, place| requests.past(unique | UNIQUE_RESEND, place);
+        let second = requests.slots(3, 2);
+        let past = |unique: u64, slot| requests.past(unique | UNIQUE_RESEND, slot);
         assert!(matches!(
             past(10, second[0]),
             Some(Past::Begun {
@@ -267,7 +269,7 @@ mod tests {
         // The second server dies, too, before it has answered; after that the fourth is asked by
         // nobody.
         second[2].end();
-        let third = requests.places(3, 3);
+        let third = requests.slots(3, 3);
         assert!(matches!(
             past(12, third[0]),
             Some(Past::Begun {
@@ -279,28 +281,28 @@ mod tests {
     }
 
     #[test]
-    fn places_run_out_for_the_oldest_first() {
+    fn slots_run_out_for_the_oldest_first() {
         let requests = Requests::new().unwrap();
         for server in 1..30 {
-            for (at, place) in requests.places(16, server).into_iter().enumerate() {
-                place.begin(u64::from(server) * 100 + at as u64 + 1);
+            for (at, slot) in requests.slots(16, server).into_iter().enumerate() {
+                slot.begin(u64::from(server) * 100 + at as u64 + 1);
             }
         }
-        let places = requests.places(16, 30);
-        assert!(requests.past(2901, places[0]).is_some());
-        assert!(requests.past(101, places[1]).is_none());
+        let slots = requests.slots(16, 30);
+        assert!(requests.past(2901, slots[0]).is_some());
+        assert!(requests.past(101, slots[1]).is_none());
     }
 
     #[test]
-    fn threads_that_come_later_have_places_of_their_own() {
+    fn threads_that_come_later_have_slots_of_their_own() {
         let requests = Requests::new().unwrap();
-        let mut places = requests.places(2, 1);
-        places.extend(requests.places(1, 1));
-        places.extend(requests.places(1, 1));
-        for (at, place) in places.iter().enumerate() {
-            place.begin(at as u64 + 1);
+        let mut slots = requests.slots(2, 1);
+        slots.extend(requests.slots(1, 1));
+        slots.extend(requests.slots(1, 1));
+        for (at, slot) in slots.iter().enumerate() {
+            slot.begin(at as u64 + 1);
         }
-        let uniques: Vec<u64> = places.iter().map(|place| place.unique()).collect();
+        let uniques: Vec<u64> = slots.iter().map(|slot| slot.unique()).collect();
         assert_eq!(uniques, [1, 2, 3, 4]);
     }
 }

@@ -2,78 +2,26 @@
 //! walked twice. Whoever may rename an ancestor of a mount point may put a link in its place, so
 //! that the path leads to somebody else's mount; a mount point itself nobody can rename or remove.
 
-use super::table;
+use super::{MountIdentity, identity::ask, table};
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags},
+    fs::{AtFlags, CWD, Mode, OFlags},
     io::Errno,
 };
 use std::{
     ffi::{OsStr, OsString},
-    fmt,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
     path::{Component, Path, PathBuf},
 };
 
-/// Which mount: the same path may lead to another one the next time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Which {
-    /// Major and minor number of its file system's device.
-    pub device: (u32, u32),
-    /// Its number in mount tables; none before Linux 5.8, which does not tell it by descriptor.
-    pub mount: Option<u64>,
-}
-
-impl fmt::Display for Which {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.device.0, self.device.1)
-    }
-}
-
-impl Which {
-    /// Whether both are the same mount, as far as both say.
-    pub fn is(&self, other: &Self) -> bool {
-        let numbers = self.mount.zip(other.mount);
-        self.device == other.device && numbers.is_none_or(|(one, other)| one == other)
-    }
-
-    /// The mount that `found` says a file is on.
-    const fn of(found: &Statx) -> Self {
-        const MNT_ID: u32 = 0x1000;
-        Self {
-            device: (found.stx_dev_major, found.stx_dev_minor),
-            mount: match found.stx_mask & MNT_ID {
-                0 => None,
-                _ => Some(found.stx_mnt_id),
-            },
-        }
-    }
-
-    /// The mount that the file open in `file` is on.
-    ///
-    /// # Errors
-    /// Of statx(2).
-    pub fn holding(file: BorrowedFd<'_>) -> rustix::io::Result<Self> {
-        ask(file, OsStr::new(""), AtFlags::EMPTY_PATH).map(|found| Self::of(&found))
-    }
-}
-
-/// statx(2) that asks for nothing: the kernel then tells device and mount by itself, also of a
-/// mount whose server is gone, or serves others only (`fuse_getattr`, fs/fuse/dir.c).
-fn ask(at: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> rustix::io::Result<Statx> {
-    let flags =
-        flags | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    rustix::fs::statx(at, name, flags, StatxFlags::empty())
-}
-
 /// A name in a directory that is open.
 #[derive(Debug)]
-pub struct Place {
+pub struct MountPoint {
     parent: OwnedFd,
     name: OsString,
     path: PathBuf,
 }
 
-impl Place {
+impl MountPoint {
     /// The place that the canonical `path` names now.
     ///
     /// # Errors
@@ -124,8 +72,9 @@ impl Place {
     ///
     /// # Errors
     /// Of statx(2).
-    pub fn which(&self) -> rustix::io::Result<Which> {
-        ask(self.parent.as_fd(), &self.name, AtFlags::empty()).map(|found| Which::of(&found))
+    pub fn which(&self) -> rustix::io::Result<MountIdentity> {
+        ask(self.parent.as_fd(), &self.name, AtFlags::empty())
+            .map(|found| MountIdentity::of(&found))
     }
 
     /// What is there, a directory, with `flags` of open(2).
@@ -143,11 +92,11 @@ const TRIES: u32 = 8;
 
 /// The place that `mount` is at now, and where it is seen; none: it is gone, or another one lies
 /// over it.
-pub fn place_of(mount: &Which) -> Option<Place> {
+pub fn mount_point_of(mount: &MountIdentity) -> Option<MountPoint> {
     for _ in 0..TRIES {
         let mut lines = table::lines().into_iter();
         let line = lines.find(|line| line.which.is(mount))?;
-        if let Ok(place) = Place::open(&line.path())
+        if let Ok(place) = MountPoint::open(&line.path())
             && place.which().is_ok_and(|found| found.is(mount))
         {
             return Some(place);
@@ -169,17 +118,17 @@ mod tests {
         fs::create_dir_all(base.join("other/b")).unwrap();
         let canonical = fs::canonicalize(base).unwrap();
         let path = canonical.join("a/b");
-        let place = Place::open(&path).unwrap();
+        let place = MountPoint::open(&path).unwrap();
         fs::write(path.join("mark"), "").unwrap();
         fs::rename(base.join("a"), base.join("old")).unwrap();
         symlink("other", base.join("a")).unwrap();
         // The path leads elsewhere, the place does not.
         assert!(path.exists() && !path.join("mark").exists());
         assert!(place.reached().join("mark").exists());
-        assert_eq!(Place::open(&path).unwrap_err(), Errno::NOTDIR);
+        assert_eq!(MountPoint::open(&path).unwrap_err(), Errno::NOTDIR);
         let there = place.directory_there(OFlags::PATH).unwrap();
-        assert_eq!(place.which(), Which::holding(there.as_fd()));
-        assert_eq!(Place::open(Path::new("/")).unwrap_err(), Errno::INVAL);
+        assert_eq!(place.which(), MountIdentity::holding(there.as_fd()));
+        assert_eq!(MountPoint::open(Path::new("/")).unwrap_err(), Errno::INVAL);
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use std::{io, ops};
 
 /// Bytes of its own, zero at first, that can be given back to the system and used on.
 #[derive(Debug)]
-pub struct Room {
+pub struct Buffer {
     place: *mut u8,
     length: usize,
     /// How many bytes are always there: whole pages, or all.
@@ -22,7 +22,7 @@ pub struct Room {
 /// (`FUSE_NOTIFY_RESEND`).
 pub const REQUEST: usize = 34 * PAGE;
 
-impl Room {
+impl Buffer {
     /// `length` bytes, zero, of which memory is used for the first `kept`, a multiple of a page,
     /// and as far as they are written.
     ///
@@ -61,7 +61,7 @@ impl Room {
     }
 }
 
-impl ops::Deref for Room {
+impl ops::Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -70,14 +70,14 @@ impl ops::Deref for Room {
     }
 }
 
-impl ops::DerefMut for Room {
+impl ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and borrowed by nobody else.
         unsafe { std::slice::from_raw_parts_mut(self.place, self.length) }
     }
 }
 
-impl Drop for Room {
+impl Drop for Buffer {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and ends with this value.
         let _ = unsafe { munmap(self.place.cast(), self.length) };
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_zero_but_for_what_stays() {
-        let mut room = Room::new(10_000, 2 * PAGE).expect("memory");
+        let mut room = Buffer::new(10_000, 2 * PAGE).expect("memory");
         room.fill(7);
         room.give_back();
         assert_eq!(room.len(), 10_000);

@@ -1,11 +1,11 @@
 //! A request, from its bytes to its answer.
 
-use super::{Context, Session};
 use crate::{
-    estate::{Past, Place},
+    handover::{Past, RequestSlot},
     identity::Identity,
     interrupts::Hand,
     report::report,
+    session::{Context, Session},
     transport::Channel,
 };
 use culvert::Errno;
@@ -22,17 +22,17 @@ pub(crate) struct Worker<'a> {
     session: &'a Session,
     hand: Arc<Hand>,
     identity: Identity,
-    place: Option<Place>,
+    slot: Option<RequestSlot>,
 }
 
 impl<'a> Worker<'a> {
-    /// The calling thread. `place`: where it stands what it does, where there is an estate.
-    pub fn new(session: &'a Session, place: Option<Place>) -> Self {
+    /// The calling thread. `slot`: where it stands what it does, where there is a handover.
+    pub fn new(session: &'a Session, slot: Option<RequestSlot>) -> Self {
         Self {
             session,
             hand: session.interrupts.join(),
             identity: Identity::of_thread(),
-            place,
+            slot,
         }
     }
 
@@ -46,14 +46,14 @@ impl<'a> Worker<'a> {
         request: &[u8],
         out: &mut [u8],
     ) -> io::Result<()> {
-        let (session, place) = (self.session, self.place);
+        let (session, slot) = (self.session, self.slot);
         let Some(header) = Request::header(request) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let evidence = match session.past(header.unique, place) {
+        let evidence = match session.past(header.unique, slot) {
             Some(Past::Answered(answer)) => {
                 channel.send_again(answer, header.unique)?;
-                place.inspect(|place| place.end());
+                slot.inspect(|slot| slot.end());
                 return Ok(());
             }
             Some(Past::Begun { attempts, .. }) if attempts >= ATTEMPTS => {
@@ -62,11 +62,11 @@ impl<'a> Worker<'a> {
                     "{name}: EIO: {attempts} servers have died of this request"
                 ));
                 let answer = Answer::Error(Errno::EIO.raw());
-                return session.reply(channel, header.unique, answer, place);
+                return session.reply(channel, header.unique, answer, slot);
             }
             Some(Past::Begun { evidence, .. }) => evidence,
             None => {
-                place.inspect(|place| place.begin(header.unique));
+                slot.inspect(|slot| slot.begin(header.unique));
                 None
             }
         };
@@ -77,7 +77,7 @@ impl<'a> Worker<'a> {
             transport: channel,
             hand: &self.hand,
             groups: Vec::new(),
-            place,
+            slot,
             evidence,
             left: false,
         };
@@ -87,9 +87,9 @@ impl<'a> Worker<'a> {
             counters.count(header.opcode, answer.as_ref());
         }
         match answer {
-            Some(answer) => session.reply(channel, header.unique, answer, place)?,
+            Some(answer) => session.reply(channel, header.unique, answer, slot)?,
             None => {
-                place.inspect(|place| place.end());
+                slot.inspect(|slot| slot.end());
             }
         }
         Ok(())
@@ -104,11 +104,11 @@ impl Drop for Worker<'_> {
 
 impl Session {
     /// What an earlier server did of request `unique`, where it comes again.
-    fn past(&self, unique: u64, place: Option<Place>) -> Option<Past> {
+    fn past(&self, unique: u64, slot: Option<RequestSlot>) -> Option<Past> {
         if unique & UNIQUE_RESEND == 0 {
             return None;
         }
-        self.settings.estate?.requests().past(unique, place?)
+        self.settings.handover?.requests().past(unique, slot?)
     }
 
     /// The answer to a request; none where none is due.
@@ -160,16 +160,16 @@ impl Session {
         channel: &dyn Channel,
         unique: u64,
         answer: Answer<'_>,
-        place: Option<Place>,
+        slot: Option<RequestSlot>,
     ) -> io::Result<()> {
         let message: Message<'_> = Reply { unique, answer }
             .encode(&self.protocol)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        if let Some(place) = place {
-            place.carried_out(&message);
+        if let Some(slot) = slot {
+            slot.carried_out(&message);
         }
         channel.send(&message)?;
-        place.inspect(|place| place.end());
+        slot.inspect(|slot| slot.end());
         Ok(())
     }
 }

@@ -1,12 +1,14 @@
 //! INIT: what server and kernel agree on.
 
-use super::{MAXIMUM_DATA, Requests, Session, Settings};
+use super::MAXIMUM_DATA;
 use crate::{
-    belief,
+    cache_timeout,
     capabilities::{self, Situation},
-    estate::Estate,
+    handover::Handover,
     report::report,
     ring,
+    session::Session,
+    settings::{Requests, Settings},
     transport::Transport,
 };
 use culvert::{Errno, Error, FileSystem, Result};
@@ -28,12 +30,12 @@ impl Session {
         settings: Settings,
         transport: &dyn Transport,
     ) -> Result<Self> {
-        let earlier = settings.estate.and_then(Estate::protocol);
+        let validity = cache_timeout::chosen(&*filesystem, &settings);
+        let earlier = settings.handover.and_then(Handover::protocol);
         if let Some(protocol) = earlier {
-            return Self::new(filesystem, settings, protocol).continued(transport);
+            return Self::new(filesystem, settings, protocol, validity).continued(transport);
         }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
-        let validity = belief::chosen(&*filesystem, &settings);
         // Whoever plays the kernel (tests, fuzzing) has no device for rings.
         let device = || transport.device().map_err(|error| error.to_string());
         let ring = ring::chosen(&settings).and_then(|()| device().map(drop));
@@ -106,10 +108,10 @@ impl Session {
             answer(init_out(&init, &protocol, settings.request_timeout))?;
             break protocol;
         };
-        if let Some(estate) = settings.estate {
-            estate.set_protocol(&protocol);
+        if let Some(handover) = settings.handover {
+            handover.set_protocol(&protocol);
         }
-        Ok(Self::new(filesystem, settings, protocol))
+        Ok(Self::new(filesystem, settings, protocol, validity))
     }
 
     /// Takes up what an earlier server has left, and asks the kernel for the requests that it had

@@ -15,9 +15,9 @@ mod requests;
 
 pub use locks::Holding;
 pub use opens::{Kind, Open};
-pub use requests::{Evidence, Past, Place};
+pub use requests::{Evidence, Past, RequestSlot};
 
-use crate::{mounting::place::Which, transport::DeviceFuse};
+use crate::{mounting::MountIdentity, transport::DeviceFuse};
 use culvert::Node;
 use culvert_wire::{InitFlags, MAJOR, Protocol};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -58,7 +58,7 @@ struct Head {
 
 /// The memory. It is never given back: it lives as long as its processes.
 #[derive(Debug)]
-pub struct Estate {
+pub struct Handover {
     head: &'static Head,
     requests: requests::Requests,
     files: opens::Opens,
@@ -84,7 +84,7 @@ fn shared<T>(count: usize) -> io::Result<&'static [T]> {
     }
 }
 
-impl Estate {
+impl Handover {
     /// For the servers of one connection, which the first of them makes.
     ///
     /// # Errors
@@ -133,17 +133,17 @@ impl Estate {
     }
 
     /// Which mount the connection is of, once there is one.
-    pub fn mounted(&self) -> Option<Which> {
+    pub fn mounted(&self) -> Option<MountIdentity> {
         let number = self.head.mount.load(Acquire);
         let device = self.head.device.load(Relaxed);
-        (number != 0).then(|| Which {
+        (number != 0).then(|| MountIdentity {
             device: ((device >> 32) as u32, device as u32),
             mount: number.checked_sub(2),
         })
     }
 
     /// Notes it.
-    pub fn set_mounted(&self, which: &Which) {
+    pub fn set_mounted(&self, which: &MountIdentity) {
         let (major, minor) = which.device;
         let device = u64::from(major) << 32 | u64::from(minor);
         self.head.device.store(device, Relaxed);
@@ -164,7 +164,7 @@ impl Estate {
     }
 
     fn channel(number: i32) -> DeviceFuse {
-        // SAFETY: nobody closes what stands in the estate.
+        // SAFETY: nobody closes what stands in the handover.
         DeviceFuse::kept(unsafe { BorrowedFd::borrow_raw(number) })
     }
 
@@ -224,7 +224,7 @@ impl Estate {
         self.head.failure_length.store(bytes.len() as u32, Release);
     }
 
-    /// What [`Estate::fail`] was told.
+    /// What [`Handover::fail`] was told.
     pub fn failure(&self) -> Option<String> {
         let length = self.head.failure_length.load(Acquire) as usize;
         let words = self.head.failure.iter();

@@ -39,7 +39,7 @@ const BATCH: usize = 512;
 
 /// What waits to be told.
 #[derive(Debug)]
-pub struct Notices {
+pub struct Notifications {
     waiting: Mutex<Waiting>,
     /// Readable when something has come.
     news: OwnedFd,
@@ -59,7 +59,7 @@ impl Waiting {
     }
 }
 
-impl Notices {
+impl Notifications {
     /// Nothing waits.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Notices {
         });
     }
 
-    /// Tells the kernel by `teller` what comes, until [`Notices::end`].
+    /// Tells the kernel by `notifier` what comes, until [`Notifications::end`].
     ///
     /// # Errors
     /// The driver's descriptor cannot be waited for.
@@ -112,7 +112,7 @@ impl Notices {
         &self,
         filesystem: &dyn FileSystem,
         observed: Observed,
-        teller: &mut Teller<'_>,
+        notifier: &mut Notifier<'_>,
     ) -> io::Result<()> {
         loop {
             let mut asked = vec![PollFd::new(&self.news, PollFlags::IN)];
@@ -121,7 +121,7 @@ impl Notices {
                 let fd = unsafe { BorrowedFd::borrow_raw(fd) };
                 asked.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
             }
-            match poll(&mut asked, teller.pause().as_ref()) {
+            match poll(&mut asked, notifier.pause().as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -132,14 +132,14 @@ impl Notices {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let _ = rustix::io::read(&self.news, &mut [0; 8]);
-            if !self.pass_on(teller) {
+            if !self.pass_on(notifier) {
                 return Ok(());
             }
         }
     }
 
-    /// Tells by `teller` what waits; false: the connection has ended.
-    fn pass_on(&self, teller: &mut Teller<'_>) -> bool {
+    /// Tells by `notifier` what waits; false: the connection has ended.
+    fn pass_on(&self, notifier: &mut Notifier<'_>) -> bool {
         let waiting = {
             let mut waiting = self.waiting();
             if waiting.ended {
@@ -148,13 +148,13 @@ impl Notices {
             std::mem::take(&mut *waiting)
         };
         // Who is woken asks again, and must not meet what is no longer so.
-        teller.tell(waiting.changes);
-        teller.wake(waiting.ready);
+        notifier.tell(waiting.changes);
+        notifier.wake(waiting.ready);
         true
     }
 }
 
-impl Observer for Notices {
+impl Observer for Notifications {
     fn tell(&self, change: Change) {
         self.add(|waiting| {
             waiting.changes.insert(change);
@@ -167,7 +167,7 @@ impl Observer for Notices {
 }
 
 /// Who tells the kernel.
-pub struct Teller<'a> {
+pub struct Notifier<'a> {
     transport: &'a dyn Channel,
     protocol: Protocol,
     numbers: Numbers,
@@ -187,7 +187,7 @@ struct Unknown {
     due: Instant,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> Notifier<'a> {
     /// By `transport`, in words of `protocol`.
     pub const fn new(transport: &'a dyn Channel, protocol: Protocol, numbers: Numbers) -> Self {
         Self {
@@ -198,7 +198,7 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// When [`Teller::tell`] is to be called though nothing has changed; none: never.
+    /// When [`Notifier::tell`] is to be called though nothing has changed; none: never.
     fn due(&self) -> Option<Instant> {
         self.unknown.values().map(|one| one.due).min()
     }
@@ -366,8 +366,8 @@ mod tests {
     fn told(minor: u32, changes: &[Change]) -> Vec<String> {
         let kernel = Kernel::default();
         let protocol = Protocol { minor, ..NEWEST };
-        let mut teller = Teller::new(&kernel, protocol, Numbers::new(Node(7)));
-        teller.tell(changes.iter().cloned().collect());
+        let mut notifier = Notifier::new(&kernel, protocol, Numbers::new(Node(7)));
+        notifier.tell(changes.iter().cloned().collect());
         kernel.0.into_inner()
     }
 
@@ -420,36 +420,36 @@ mod tests {
     #[test]
     fn what_is_ready_is_told_once_and_after_what_has_changed() {
         let kernel = Kernel::default();
-        let notices = Notices::new().expect("descriptors");
-        let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
-        notices.ready(3);
-        notices.ready(2);
-        notices.ready(3);
-        notices.tell(Change::Attributes(Node(9)));
-        assert!(notices.pass_on(&mut teller) && notices.pass_on(&mut teller));
-        notices.end();
-        assert!(!notices.pass_on(&mut teller));
+        let notifications = Notifications::new().expect("descriptors");
+        let mut notifier = Notifier::new(&kernel, NEWEST, Numbers::new(Node(7)));
+        notifications.ready(3);
+        notifications.ready(2);
+        notifications.ready(3);
+        notifications.tell(Change::Attributes(Node(9)));
+        assert!(notifications.pass_on(&mut notifier) && notifications.pass_on(&mut notifier));
+        notifications.end();
+        assert!(!notifications.pass_on(&mut notifier));
         assert_eq!(*kernel.0.borrow(), ["inode 9 -1", "poll 2", "poll 3"]);
     }
 
     #[test]
     fn what_the_kernel_does_not_know_yet_is_told_again() {
         let kernel = Kernel::default();
-        let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
+        let mut notifier = Notifier::new(&kernel, NEWEST, Numbers::new(Node(7)));
         let (start, count) = (Instant::now(), |what: &str| {
             kernel.0.borrow().iter().filter(|one| *one == what).count()
         });
         let attributes = |node| Change::Attributes(Node(node));
-        teller.tell_at(BTreeSet::from([attributes(100), attributes(9)]), start);
+        notifier.tell_at(BTreeSet::from([attributes(100), attributes(9)]), start);
         // What happens elsewhere meanwhile takes none of its times.
         for _ in 0..100 {
-            teller.tell_at(BTreeSet::from([attributes(9)]), start);
+            notifier.tell_at(BTreeSet::from([attributes(9)]), start);
         }
         assert_eq!((count("inode 9 -1"), count("inode 100 -1")), (101, 1));
         let (mut rounds, mut last) = (0, start);
-        while let Some(due) = teller.due() {
+        while let Some(due) = notifier.due() {
             assert!(due - last == Duration::from_millis(2 << rounds), "{rounds}");
-            teller.tell_at(BTreeSet::new(), due);
+            notifier.tell_at(BTreeSet::new(), due);
             (rounds, last) = (rounds + 1, due);
         }
         assert_eq!(rounds, TRIES);
@@ -460,12 +460,12 @@ mod tests {
     #[test]
     fn a_change_more_is_told_at_once_and_as_often() {
         let kernel = Kernel::default();
-        let mut teller = Teller::new(&kernel, NEWEST, Numbers::new(Node(7)));
+        let mut notifier = Notifier::new(&kernel, NEWEST, Numbers::new(Node(7)));
         let start = Instant::now();
-        teller.tell_at([Change::Content(Node(100))].into(), start);
-        teller.tell_at([Change::Attributes(Node(100))].into(), start);
+        notifier.tell_at([Change::Content(Node(100))].into(), start);
+        notifier.tell_at([Change::Attributes(Node(100))].into(), start);
         // The first is not forgotten for the second.
         assert_eq!(*kernel.0.borrow(), ["inode 100 0", "inode 100 0"]);
-        assert_eq!(teller.due(), Some(start + Duration::from_millis(2)));
+        assert_eq!(notifier.due(), Some(start + Duration::from_millis(2)));
     }
 }

@@ -7,7 +7,8 @@
 
 use crate::{
     attributes,
-    session::{Context, Session, Settings},
+    session::{Context, Session},
+    settings::Settings,
 };
 use culvert::{Attributes, Entry, FileKind, FileSystem, Node, Observed, Validity};
 use culvert_wire::{

@@ -1,9 +1,9 @@
 //! What a server takes over from the one before it.
 
 use crate::{
-    dispatch::{Lost, OpenDirectory, OpenFile, file_in},
-    estate::{Kind, Open, identity},
+    handover::{Kind, Open, identity},
     identity::SERVER,
+    opened::{Lost, OpenDirectory, OpenFile, file_in},
     report::report,
     session::Session,
 };
@@ -14,25 +14,25 @@ impl Session {
     /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is
     /// closed.
     pub(crate) fn take_over(&self) {
-        let Some(estate) = self.settings.estate else {
+        let Some(handover) = self.settings.handover else {
             return;
         };
         // The driver of before would have woken who waits: they ask this one, also of files that
         // are lost below.
-        if let Some(notices) = &self.notices {
-            estate
+        if let Some(notifications) = &self.notifications {
+            handover
                 .files()
                 .waiting()
-                .for_each(|number| notices.ready(number));
+                .for_each(|number| notifications.ready(number));
         }
-        for (number, open) in estate.files().each() {
+        for (number, open) in handover.files().each() {
             let node = Node(open.node);
             let flags = OpenFlags(open.flags);
             let may_store = flags.read() && flags.write();
             let counted = (open.backing >= 0).then_some(may_store);
             let stores = may_store && open.backing <= 0;
             if stores {
-                self.stores.open(node, true);
+                self.mapped_writers.open(node, true);
             }
             if counted.is_some() {
                 let backing = (open.backing > 0).then_some(open.backing);
@@ -43,7 +43,7 @@ impl Session {
             let file = file.unwrap_or_else(|error| {
                 if open.kind != Kind::Lost {
                     report(format_args!("an open file is lost: {error}"));
-                    estate.files().lose(number);
+                    handover.files().lose(number);
                 }
                 Box::new(Lost)
             });
@@ -56,7 +56,7 @@ impl Session {
             };
             self.files.insert_as(number, file);
         }
-        for (number, open) in estate.directories().each() {
+        for (number, open) in handover.directories().each() {
             let flags = OpenFlags(open.flags);
             let opened = self
                 .filesystem
@@ -105,9 +105,10 @@ impl Session {
 mod tests {
     use super::*;
     use crate::{
-        estate::{Estate, Holding},
+        handover::{Handover, Holding},
         identity::Identity,
-        session::{Context, Settings},
+        session::Context,
+        settings::Settings,
         transport::{Channel, Transport},
     };
     use culvert::mount::Mount;
@@ -144,17 +145,17 @@ mod tests {
     }
 
     /// What a server has left that has agreed with the kernel.
-    fn estate() -> &'static Estate {
-        let estate = Estate::new().unwrap();
-        estate.set_protocol(&Protocol {
+    fn handover() -> &'static Handover {
+        let handover = Handover::new().unwrap();
+        handover.set_protocol(&Protocol {
             minor: NEWEST_MINOR,
             flags: InitFlags::NONE,
         });
-        estate
+        handover
     }
 
     /// The next server.
-    fn next(estate: &'static Estate, kernel: &Kernel) -> Result<Session> {
+    fn next(handover: &'static Handover, kernel: &Kernel) -> Result<Session> {
         let mount = Mount {
             driver: "passthrough".into(),
             source: std::env::temp_dir().into_os_string().into_encoded_bytes(),
@@ -163,7 +164,7 @@ mod tests {
         };
         let filesystem = culvert_drivers::open(&mount, &Environment::default())?;
         let settings = Settings {
-            estate: Some(estate),
+            handover: Some(handover),
             ..Settings::default()
         };
         Session::negotiate(filesystem, settings, kernel)
@@ -189,13 +190,13 @@ mod tests {
 
     #[test]
     fn a_server_that_fails_leaves_everything_open() {
-        let estate = estate();
+        let handover = handover();
         let [file, lock] = [(); 2].map(|()| {
             let made = memory();
             let identity = identity(made.as_fd()).unwrap();
             (made.into_raw_fd(), identity)
         });
-        estate.files().set(1, &backed(file.0, file.1));
+        handover.files().set(1, &backed(file.0, file.1));
         let holding = Holding {
             kind: 1,
             owner: 7,
@@ -205,32 +206,32 @@ mod tests {
             fd: lock.0,
             identity: lock.1,
         };
-        estate.locks().add(&holding).unwrap();
-        assert!(next(estate, &Kernel(false)).is_err());
+        handover.locks().add(&holding).unwrap();
+        assert!(next(handover, &Kernel(false)).is_err());
         for (fd, own) in [file, lock] {
             // SAFETY: looked at only here.
             let left = identity(unsafe { BorrowedFd::borrow_raw(fd) });
             assert_eq!(left, Some(own));
         }
-        let session = next(estate, &Kernel(true)).unwrap();
+        let session = next(handover, &Kernel(true)).unwrap();
         assert!(session.file(NODE, 1).is_ok());
-        assert_eq!(estate.locks().each().count(), 1);
+        assert_eq!(handover.locks().each().count(), 1);
     }
 
     #[test]
     fn what_is_lost_is_the_kernels_until_it_closes_it() {
-        let estate = estate();
+        let handover = handover();
         let (own, somebodys) = (memory(), memory());
         let its = identity(own.as_fd()).unwrap();
-        estate.files().set(1, &backed(somebodys.as_raw_fd(), its));
-        estate.files().set(2, &backed(own.into_raw_fd(), its));
+        handover.files().set(1, &backed(somebodys.as_raw_fd(), its));
+        handover.files().set(2, &backed(own.into_raw_fd(), its));
         let errno = |session: &Session, node, number| {
             let found = session.file(node, number);
             found.map(drop).map_err(|error| error.errno())
         };
-        next(estate, &Kernel(true)).unwrap().leave();
+        next(handover, &Kernel(true)).unwrap().leave();
         // Also to the server after the next, and to the one after that it is not another file.
-        let session = next(estate, &Kernel(true)).unwrap();
+        let session = next(handover, &Kernel(true)).unwrap();
         assert_eq!(errno(&session, NODE, 1), Err(Errno::EBADF));
         assert_eq!(errno(&session, NODE, 2), Ok(()));
         assert_eq!(errno(&session, Node(6), 2), Err(Errno::EBADF));
@@ -250,7 +251,7 @@ mod tests {
             transport: &Kernel(true),
             hand: &hand,
             groups: Vec::new(),
-            place: None,
+            slot: None,
             evidence: None,
             left: false,
         };
@@ -264,7 +265,7 @@ mod tests {
         assert!(!release(Node(6), 2));
         assert_eq!(errno(&session, NODE, 2), Ok(()));
         assert!(release(NODE, 1) && release(NODE, 2));
-        assert_eq!(estate.files().each().count(), 0);
+        assert_eq!(handover.files().each().count(), 0);
         // It was never ours to close.
         assert!(identity(somebodys.as_fd()).is_some());
     }

@@ -1,7 +1,7 @@
 //! Files that are read without having been opened: where OPEN was answered with ENOSYS, the kernel
 //! sends no more of them, and READ names the node alone.
 
-use crate::dispatch::OpenFile;
+use crate::opened::OpenFile;
 use culvert::{Node, Result};
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ const MOST: usize = 32;
 
 /// The files read last.
 #[derive(Default)]
-pub struct Unopened(Mutex<Recent>);
+pub struct ZeroOpen(Mutex<Recent>);
 
 #[derive(Default)]
 struct Recent {
@@ -22,7 +22,7 @@ struct Recent {
     uses: u64,
 }
 
-impl Unopened {
+impl ZeroOpen {
     fn recent(&self) -> MutexGuard<'_, Recent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,8 +9,9 @@
 
 use super::Outcome;
 use crate::{
-    estate::{Evidence, Place},
+    handover::{Evidence, RequestSlot},
     identity::SERVER,
+    opened::file_in,
     session::{Context, Session},
 };
 use culvert::{
@@ -52,17 +53,17 @@ impl Session {
     }
 
     /// The answer to `request` if a server that is dead has carried it out. Else, before it is,
-    /// what is so is written down in `place`.
+    /// what is so is written down in `slot`.
     pub(super) fn settled<'o>(
         &self,
         context: &mut Context<'_>,
-        place: Place,
+        slot: RequestSlot,
         request: &Request<'_>,
     ) -> Result<Option<Answer<'o>>> {
         let header = &request.header;
         let node = self.numbers.node(header.nodeid);
         let evidence = context.evidence.take();
-        let note = |kind, what| place.note(Evidence { kind, what });
+        let note = |kind, what| slot.note(Evidence { kind, what });
         match &request.operation {
             Operation::Mknod { name, .. }
             | Operation::Mkdir { name, .. }
@@ -113,7 +114,7 @@ impl Session {
                     flags: 0,
                 };
                 let caller = self.caller(context, header, None)?;
-                Ok(self.renamed(&caller, evidence, place, &renaming))
+                Ok(self.renamed(&caller, evidence, slot, &renaming))
             }
             Operation::Rename2 {
                 rename,
@@ -126,7 +127,7 @@ impl Session {
                     flags: rename.flags,
                 };
                 let caller = self.caller(context, header, None)?;
-                Ok(self.renamed(&caller, evidence, place, &renaming))
+                Ok(self.renamed(&caller, evidence, slot, &renaming))
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
                 let Some(open) = self.file_if_open(node, fallocate.fh) else {
@@ -265,14 +266,14 @@ impl Session {
         &self,
         caller: &Caller<'_>,
         evidence: Option<Evidence>,
-        place: Place,
+        slot: RequestSlot,
         renaming: &Renaming<'_>,
     ) -> Option<Answer<'o>> {
         let number = |(dir, name)| self.seen(caller, dir, name).map_or(0, |node| node.0);
         let now = [number(renaming.from), number(renaming.to)];
         let Some(before) = evidence.filter(|before| before.kind == NAMES) else {
             if now[0] != 0 {
-                place.note(Evidence {
+                slot.note(Evidence {
                     kind: NAMES,
                     what: now,
                 });
@@ -296,7 +297,7 @@ impl Session {
         write: &WriteIn,
         data: &[u8],
     ) -> Result<usize> {
-        let (Some(place), true) = (context.place, self.appends(write)) else {
+        let (Some(slot), true) = (context.slot, self.appends(write)) else {
             return Ok(0);
         };
         let Some(open) = self.file_if_open(node, write.fh) else {
@@ -305,7 +306,7 @@ impl Session {
         let size = open.file.attributes()?.size;
         let evidence = context.evidence.take();
         let Some(before) = evidence.filter(|before| before.kind == SIZE) else {
-            place.note(Evidence {
+            slot.note(Evidence {
                 kind: SIZE,
                 what: [size, 0],
             });
@@ -340,7 +341,7 @@ impl Session {
             context.identity.server()?;
         }
         let opened = self.filesystem.open(&SERVER, node, OpenFlags::READ)?;
-        let file = super::files::file_in(opened, node);
+        let file = file_in(opened, node);
         let mut done = 0;
         while done < into.len() {
             let mut rest = &mut into[done..];

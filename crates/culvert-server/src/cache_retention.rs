@@ -5,7 +5,7 @@
 //! means the same content, if it was old enough then: what changes right after a look may get the
 //! time of before it, since clocks of file systems tick coarsely.
 
-use crate::room::shrink;
+use crate::buffer::shrink;
 use culvert::{Attributes, Node, Timespec, Validity};
 use std::{
     collections::HashMap,
@@ -47,9 +47,9 @@ pub struct Advice {
 
 /// The last opens, by node, as long as the kernel knows the node.
 #[derive(Debug, Default)]
-pub struct History(Mutex<HashMap<Node, Seen>>);
+pub struct CacheRetention(Mutex<HashMap<Node, Seen>>);
 
-impl History {
+impl CacheRetention {
     fn seen(&self) -> MutexGuard<'_, HashMap<Node, Seen>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn pages_are_kept_while_nothing_changes() {
-        let history = History::default();
+        let history = CacheRetention::default();
         let open = |found: &Attributes| {
             let advice = history.open_at(NODE, found, false, LATER);
             history.opened(NODE, true);
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_change_within_a_tick_of_the_clock_is_not_missed() {
-        let history = History::default();
+        let history = CacheRetention::default();
         let young = file(LATER - COARSEST, 10);
         for _ in 0..5 {
             let advice = history.open_at(NODE, &young, false, LATER);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_reads_by_itself_is_not_kept() {
-        let history = History::default();
+        let history = CacheRetention::default();
         let found = file(5, 10);
         for _ in 0..3 {
             assert!(!history.open_at(NODE, &found, false, LATER).keep);
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn small_files_that_are_only_read_are_told() {
-        let history = History::default();
+        let history = CacheRetention::default();
         let open = |size, writes| {
             let advice = history.open_at(NODE, &file(5, size), writes, LATER);
             advice.often_read
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn listings_are_kept_as_long_as_their_attributes() {
-        let history = History::default();
+        let history = CacheRetention::default();
         let dir = file(5, 0);
         assert!(!history.open_directory(NODE, &dir, Validity::FOREVER));
         assert!(history.open_directory(NODE, &dir, Validity::FOREVER));

@@ -4,7 +4,7 @@
 //! sent without it (`fuse_lseek`, fs/fuse/file.c). Whoever skips what the driver calls a hole, as
 //! cp(1) does, would lose the store.
 
-use crate::room::shrink;
+use crate::buffer::shrink;
 use culvert::Node;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -23,13 +23,13 @@ struct Open {
 
 /// The nodes that are open so that they may be mapped for storing.
 #[derive(Debug, Default)]
-pub struct Stores {
+pub struct MappedWriters {
     nodes: Mutex<HashMap<Node, Open>>,
     /// Whether there are any, for who reads other files only.
     any: AtomicBool,
 }
 
-impl Stores {
+impl MappedWriters {
     fn nodes(&self) -> MutexGuard<'_, HashMap<Node, Open>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_read_may_be_stored_into_while_it_is_open() {
-        let stores = Stores::default();
+        let stores = MappedWriters::default();
         let node = Node(7);
         stores.read(node);
         stores.open(node, false);

@@ -1,0 +1,62 @@
+//! What the user chooses of a mount, and the command for it.
+
+use crate::{counters::Counters, handover::Handover};
+use std::{thread, time::Duration};
+
+/// What the user may choose.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Capabilities (by [`crate::capabilities::Capability::name`]) that are not to be used.
+    pub without: Vec<String>,
+    /// Capabilities of [`crate::capabilities::ON_REQUEST`] that are to be used.
+    pub with: Vec<String>,
+    /// The mount is read-only, whatever the driver could.
+    pub read_only: bool,
+    /// How long names and attributes may be believed after others than this mount have changed
+    /// them; none: as the driver says.
+    pub valid: Option<Duration>,
+    /// The same for names that do not exist.
+    pub absent: Option<Duration>,
+    /// Threads; 0: one for each processor, at least 4.
+    pub threads: usize,
+    /// Every request is printed to standard error.
+    pub trace: bool,
+    /// What outlives this server, should it be killed, and what an earlier one has left. Its
+    /// channels are the session's.
+    pub handover: Option<&'static Handover>,
+    /// Where it is counted what is done.
+    pub counters: Option<&'static Counters>,
+    /// How requests come.
+    pub requests: Requests,
+    /// Seconds after which the kernel ends the connection for a request that was not answered.
+    pub request_timeout: Option<u16>,
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Requests {
+    /// By the faster way of those that there are.
+    #[default]
+    Auto,
+    /// By /dev/fuse.
+    Device,
+    /// By io_uring, or the mount is not made.
+    Ring,
+}
+
+impl Settings {
+    /// How many threads a session has.
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => thread::available_parallelism().map_or(4, |count| count.get().clamp(4, 16)),
+            threads => threads,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether `capability` is not to be used.
+    pub fn without(&self, capability: &str) -> bool {
+        self.without.iter().any(|name| name == capability)
+    }
+}
