@@ -162,7 +162,7 @@ fn find(place: &Place) -> Result<(PathBuf, Opened), String> {
         false => format!(
             "{}.{}",
             place.name,
-            crate::run_directory::identifier().map_err(|failure| failure.to_string())?
+            crate::identifier::identifier().map_err(|failure| failure.to_string())?
         ),
     };
     let parent = open(
@@ -191,7 +191,7 @@ fn others(place: &Place, uid: u32) -> Vec<PathBuf> {
             let name = entry.file_name();
             let rest = name.as_bytes().strip_prefix(place.name.as_bytes());
             rest.and_then(|rest| rest.strip_prefix(b"."))
-                .is_some_and(crate::run_directory::is_identifier)
+                .is_some_and(crate::identifier::is_identifier)
         })
         .map(|entry| entry.path())
         .filter(|path| trusted(path, uid).is_ok())

@@ -13,6 +13,7 @@ mod drivers;
 mod elf;
 mod failure;
 mod file_size_signal;
+mod identifier;
 mod inherited;
 mod kernel_mount;
 mod mounts;
@@ -48,13 +49,13 @@ const RECOVER: &str = "run-recover";
 extern "C" fn start(_count: c_int, _arguments: *const *const c_char) -> c_int {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
-    let asked = match kernel_mount::helper::is_called(&name) {
-        true => kernel_mount::helper::parse(words),
+    let asked = match arguments::mount_helper::is_called(&name) {
+        true => arguments::mount_helper::parse(words),
         false => arguments::parse(words),
     };
     let outcome = check_rights().and(asked).and_then(execute);
-    let outcome = match kernel_mount::helper::is_called(&name) {
-        true => outcome.map_err(|failure| failure.status(kernel_mount::helper::FAILED)),
+    let outcome = match arguments::mount_helper::is_called(&name) {
+        true => outcome.map_err(|failure| failure.status(arguments::mount_helper::FAILED)),
         false => outcome,
     };
     let status = match outcome {

@@ -1,7 +1,6 @@
 //! `culvert run`: prepares the mounts, makes the run directory and becomes the program.
 
 use crate::{
-    arguments::Run,
     cover,
     failure::{Failure, NOT_EXECUTABLE, path, shown},
     file_size_signal,
@@ -12,13 +11,30 @@ use crate::{
     umask::OwnerRights,
     verdict::{self, Kind, Refusal, Verdict},
 };
-use culvert::mount::Mount;
+use culvert::mount::{Mount, Request};
 use culvert_preload::{exec::limits, notice};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
+
+/// The words of `culvert run`.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// The mounts, in the order given.
+    pub mounts: Vec<Request>,
+    /// Refuse (126) what cannot be intercepted instead of warning.
+    pub strict: bool,
+    /// How many bytes of mapped files the run may hold in memory.
+    pub page_memory: Option<u64>,
+    /// Load the library but rewrite no instruction: for debuggers.
+    pub no_patch: bool,
+    /// Whether targets are covered in a private mount namespace; None: where it costs no privilege.
+    pub private: Option<bool>,
+    /// The program and its arguments; never empty.
+    pub command: Vec<OsString>,
+}
 
 /// Becomes the program; comes back only with the reason why not.
 pub fn run(run: Run) -> Failure {

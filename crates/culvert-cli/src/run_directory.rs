@@ -7,6 +7,7 @@
 
 use crate::base::{base, trusted};
 use crate::failure::{Failure, reason, shown};
+use crate::identifier::{identifier, is_identifier};
 use crate::recovery;
 use crate::umask::OwnerRights;
 use culvert::mount::Mount;
@@ -156,21 +157,6 @@ fn duplicate(file: &fs::File, from: i32) -> io::Result<OwnedFd> {
     }
 }
 
-/// 16 hexadecimal digits that no other run has.
-pub fn identifier() -> Result<String, Failure> {
-    let mut bytes = [0; 8];
-    // SAFETY: the buffer is ours and its length is given. Up to 256 bytes are never short
-    // (getrandom(2)).
-    unsafe {
-        culvert_sys::syscall::call(
-            culvert_sys::nr::GETRANDOM,
-            [bytes.as_mut_ptr() as usize, bytes.len(), 0],
-        )
-    }
-    .map_err(|error| Failure::new(format!("cannot get random bytes: {error}")))?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
-}
-
 /// What is trusted, as std has it.
 fn owned(opened: trust::Opened) -> OwnedFd {
     // SAFETY: the descriptor is nobody else's.
@@ -223,11 +209,6 @@ fn with_mappings(base: &Path) -> impl Iterator<Item = PathBuf> {
     let ours = entries.filter(|entry| is_identifier(entry.file_name().as_bytes()));
     ours.map(|entry| entry.path())
         .filter(|directory| directory.join("mappings").exists())
-}
-
-/// Whether `name` is one that [`identifier`] gives.
-pub fn is_identifier(name: &[u8]) -> bool {
-    name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// Whether a process holds the run directory `directory` (absolute). One without a lock was

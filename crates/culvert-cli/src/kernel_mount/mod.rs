@@ -1,8 +1,6 @@
 //! `culvert mount` and `culvert umount`: a kernel mount and its server.
 
-pub mod arguments;
 mod daemon;
-pub mod helper;
 mod inherited;
 mod keeper;
 mod log;
@@ -13,15 +11,18 @@ mod signals;
 mod target;
 mod times;
 
+pub use log::Log;
+pub use times::Times;
+
 use crate::{
     failure::{Failure, path, reason, shown},
     mounts, prepare,
     run_directory::{self, Held},
 };
-use arguments::Mount;
+use culvert::mount::Request;
 use culvert_drivers::{Environment, NodeBook};
 use culvert_server::{
-    DeviceFuse, Ended, Session, Settings, Transport,
+    DeviceFuse, Ended, Requests, Session, Settings, Transport,
     counters::Counters,
     handover::Handover,
     mounting::{self, Failed, MountIdentity, MountPoint, Mounting},
@@ -34,7 +35,47 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// The words of `culvert mount`.
+#[derive(Debug)]
+pub struct Mount {
+    /// What is to be mounted where; options that are the kernel mount's own are taken out.
+    pub request: Request,
+    /// Stay in the foreground.
+    pub foreground: bool,
+    /// Other users may use it.
+    pub allow_other: bool,
+    /// Set-user-ID programs on it are that.
+    pub set_id: bool,
+    /// Device files on it are devices.
+    pub devices: bool,
+    /// Capabilities that are not to be used.
+    pub without: Vec<String>,
+    /// Capabilities that are to be used though they are not by default.
+    pub with: Vec<String>,
+    /// How long names and attributes are believed.
+    pub valid: Option<Duration>,
+    /// How long it is believed that a name does not exist.
+    pub absent: Option<Duration>,
+    /// A keeper starts the server again when it dies.
+    pub restart: bool,
+    /// How requests come.
+    pub requests: Requests,
+    /// Seconds after which an unanswered request ends the connection.
+    pub request_timeout: Option<u16>,
+    /// Print every request.
+    pub trace: bool,
+    /// No program on it is executed.
+    pub no_exec: bool,
+    /// No symbolic link on it is followed.
+    pub no_symlinks: bool,
+    /// When times of access change.
+    pub times: Times,
+    /// Where messages go once the mount is up.
+    pub log: Option<Log>,
+}
 
 /// A mount that is ready to be made.
 struct Ready {

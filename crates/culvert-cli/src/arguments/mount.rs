@@ -1,9 +1,9 @@
 //! The words of `culvert mount` and `culvert umount`.
 
-use super::{log::Log, times::Times};
+use super::{Command, bad};
 use crate::{
-    arguments::{Command, bad},
     failure::{Failure, shown},
+    kernel_mount::{Log, Mount, Times},
 };
 use culvert::mount::{Options, Request, parse_options, parse_volume};
 use culvert_server::{Requests, capabilities};
@@ -13,45 +13,6 @@ use std::{
     os::unix::ffi::{OsStrExt, OsStringExt},
     time::Duration,
 };
-
-/// The words of `culvert mount`.
-#[derive(Debug)]
-pub struct Mount {
-    /// What is to be mounted where; options that are the kernel mount's own are taken out.
-    pub request: Request,
-    /// Stay in the foreground.
-    pub foreground: bool,
-    /// Other users may use it.
-    pub allow_other: bool,
-    /// Set-user-ID programs on it are that.
-    pub set_id: bool,
-    /// Device files on it are devices.
-    pub devices: bool,
-    /// Capabilities that are not to be used.
-    pub without: Vec<String>,
-    /// Capabilities that are to be used though they are not by default.
-    pub with: Vec<String>,
-    /// How long names and attributes are believed.
-    pub valid: Option<Duration>,
-    /// How long it is believed that a name does not exist.
-    pub absent: Option<Duration>,
-    /// A keeper starts the server again when it dies.
-    pub restart: bool,
-    /// How requests come.
-    pub requests: Requests,
-    /// Seconds after which an unanswered request ends the connection.
-    pub request_timeout: Option<u16>,
-    /// Print every request.
-    pub trace: bool,
-    /// No program on it is executed.
-    pub no_exec: bool,
-    /// No symbolic link on it is followed.
-    pub no_symlinks: bool,
-    /// When times of access change.
-    pub times: Times,
-    /// Where messages go once the mount is up.
-    pub log: Option<Log>,
-}
 
 const MOUNT: &str = "\
 Usage: culvert mount [OPTION]... [-t TYPE] [-o OPTIONS] SOURCE TARGET

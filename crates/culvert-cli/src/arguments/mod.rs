@@ -1,9 +1,16 @@
 //! The command line: what the user asked for, in his own words, nothing looked at yet.
 
-use crate::completion;
-use crate::failure::{Failure, shown};
-use crate::kernel_mount::arguments::{Mount, mount, unmount};
-use crate::words::WORDS;
+mod mount;
+pub mod mount_helper;
+
+use crate::{
+    completion,
+    failure::{Failure, shown},
+    kernel_mount::{Mount, remount::Remount},
+    run::Run,
+    run_again::Again,
+    words::WORDS,
+};
 use culvert::mount::{Request, parse_mount, parse_volume};
 use culvert_preload::start::other_user;
 use lexopt::Arg::{Long, Short, Value};
@@ -23,16 +30,16 @@ pub enum Command {
     /// The second half of `culvert run`, in a process of that run.
     RunInside(Run),
     /// A program of a run, for another user than that run's.
-    RunAgain(crate::run_again::Again),
+    RunAgain(Again),
     /// What programs of the run in this directory, which is over, have stored in mappings goes to
     /// their files.
-    Recover(std::path::PathBuf),
+    Recover(PathBuf),
     /// The pager of the run in this directory.
     RunPager(PathBuf),
     /// `culvert mount`.
     Mount(Mount),
     /// `mount -o remount`
-    Remount(crate::kernel_mount::remount::Remount),
+    Remount(Remount),
     /// `culvert umount`.
     Unmount {
         /// Directories, as typed; none: all of the user's.
@@ -57,23 +64,6 @@ pub enum Command {
         /// JSON instead of a table.
         json: bool,
     },
-}
-
-/// The words of `culvert run`.
-#[derive(Debug, Default)]
-pub struct Run {
-    /// The mounts, in the order given.
-    pub mounts: Vec<Request>,
-    /// Refuse (126) what cannot be intercepted instead of warning.
-    pub strict: bool,
-    /// How many bytes of mapped files the run may hold in memory.
-    pub page_memory: Option<u64>,
-    /// Load the library but rewrite no instruction: for debuggers.
-    pub no_patch: bool,
-    /// Whether targets are covered in a private mount namespace; None: where it costs no privilege.
-    pub private: Option<bool>,
-    /// The program and its arguments; never empty.
-    pub command: Vec<OsString>,
 }
 
 const USAGE: &str = "\
@@ -212,8 +202,8 @@ where
                     _ => Err(Failure::new("no run directory given")),
                 }
             }
-            Some("mount") => mount(&mut parser),
-            Some("umount") => unmount(&mut parser),
+            Some("mount") => mount::mount(&mut parser),
+            Some("umount") => mount::unmount(&mut parser),
             Some("list") => list(&mut parser),
             Some("drivers") => drivers(&mut parser),
             Some("doctor") => doctor(&mut parser),
@@ -291,7 +281,7 @@ fn one_word(
     text(word).map(Command::Print)
 }
 
-pub(crate) fn bad(error: &lexopt::Error, command: &str) -> Failure {
+fn bad(error: &lexopt::Error, command: &str) -> Failure {
     let space = if command.is_empty() { "" } else { " " };
     Failure::new(error.to_string()).advice(format!("try: culvert{space}{command} --help"))
 }
@@ -317,7 +307,7 @@ fn run_again(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
     let number = |at: usize| words.get(at)?.to_str()?.parse::<i32>().ok();
     match (number(0), number(1), words.get(2), words.get(3..)) {
         (Some(descriptor), Some(flags), Some(program), Some(arguments)) => {
-            Ok(Command::RunAgain(crate::run_again::Again {
+            Ok(Command::RunAgain(Again {
                 descriptor,
                 flags: flags as u8,
                 program: program.into(),
@@ -428,6 +418,7 @@ fn doctor(parser: &mut lexopt::Parser) -> Result<Command, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words;
 
     fn words(text: &str) -> Vec<OsString> {
         text.split_whitespace().map(OsString::from).collect()
@@ -491,6 +482,66 @@ mod tests {
             assert_eq!(failure.status, crate::failure::FAILED);
             let message = failure.to_string();
             assert!(message.contains(want), "{text}: {message}");
+        }
+    }
+
+    /// The options that a help text explains: of each line that begins with one, all.
+    fn explained(help: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for line in help.lines() {
+            let text = line.trim_start();
+            if text.len() == line.len() || line.len() - text.len() > 6 || !text.starts_with('-') {
+                continue;
+            }
+            let names = text
+                .split_whitespace()
+                .take_while(|word| word.starts_with('-'));
+            found.extend(names.map(|name| name.trim_end_matches(',').to_owned()));
+        }
+        found
+    }
+
+    #[test]
+    fn help_completion_and_parser_know_the_same_options() {
+        for word in WORDS {
+            let Command::Print(help) = parse(words(&format!("help {}", word.name))).unwrap() else {
+                panic!("help {} prints", word.name);
+            };
+            let explained = explained(&help);
+            let names = |flag: &words::Flag| -> Vec<String> {
+                let short = flag.short.map(|letter| format!("-{letter}"));
+                let long = flag.long.map(|name| format!("--{name}"));
+                short.into_iter().chain(long).collect()
+            };
+            for flag in word.flags {
+                let names = names(flag);
+                let any = names.iter().any(|name| explained.contains(name));
+                assert!(
+                    any || help.contains(&names[0]),
+                    "{}: {names:?}: {help}",
+                    word.name
+                );
+                for name in names {
+                    let value = if flag.value == words::Value::None {
+                        ""
+                    } else {
+                        " x"
+                    };
+                    let parsed = parse(words(&format!("{} {name}{value}", word.name)));
+                    if let Err(failure) = parsed {
+                        let text = failure.to_string();
+                        assert!(!text.contains("invalid option"), "{name}: {text}");
+                    }
+                }
+            }
+            let known: Vec<String> = word.flags.iter().flat_map(names).collect();
+            for name in explained {
+                assert!(
+                    known.contains(&name),
+                    "{}: {name} is not in the table",
+                    word.name
+                );
+            }
         }
     }
 }

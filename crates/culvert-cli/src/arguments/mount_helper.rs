@@ -4,13 +4,10 @@
 //! helpers". The file system's type is in option `type=`, in SOURCE (`archive#/srv/x.tar`), or
 //! found from SOURCE.
 
-use super::{
-    arguments::{Mount, mount},
-    remount::Remount,
-};
+use super::{Command, mount::mount};
 use crate::{
-    arguments::Command,
     failure::{Failure, shown},
+    kernel_mount::{Mount, remount::Remount},
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -36,7 +33,7 @@ Called by mount(8): mount -t culvert [-o type=TYPE,OPTIONS] SOURCE TARGET
 In /etc/fstab:      SOURCE TARGET culvert type=TYPE,OPTIONS 0 0
 ";
 
-/// The words of [`super::arguments::mount`] for those that mount(8) gives.
+/// The words of [`mount`] for those that mount(8) gives.
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Failure> {
     let mut parser = lexopt::Parser::from_args(arguments.collect::<Vec<_>>());
     let wrong =
