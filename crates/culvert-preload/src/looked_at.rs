@@ -475,6 +475,16 @@ pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box
     }
 }
 
+/// Whether [`opened`] fails with `error` because the file is not this process's to open, as it is of
+/// another user by now, or is no file any more. Any other error may pass, and is the caller's.
+pub fn is_out_of_reach(error: &culvert::Error) -> bool {
+    use Errno as E;
+    matches!(
+        error.errno(),
+        E::EACCES | E::EPERM | E::EROFS | E::ENOENT | E::ESTALE
+    )
+}
+
 /// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
 pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
     mark_equal_to(&file.attributes()?, fd)

@@ -1,7 +1,8 @@
 // What stands in a run of who maps which file: mapped_records WHAT FILE [FILE BEHIND] `number`: the
 // program takes all numbers at which descriptors may lie that are not its own. `half`, `dead`,
 // `full`: all places for records are taken, by what killed processes left half made, by records of
-// dead ones, by living ones. `reused`: the number of a removed file is another's.
+// dead ones, by living ones. `reused`: the number of a removed file is another's. `brings`: a reader's
+// msync.
 #define _GNU_SOURCE
 #include <err.h>
 #include <errno.h>
@@ -228,6 +229,32 @@ static void synced(const char *name, const char *behind) {
     kill(child, SIGKILL);
 }
 
+// Another process has stored, and this one, which maps the file as a reader, is to bring that to the
+// file. `limited`: it has no descriptor left for it.
+static void brings(const char *name, int limited) {
+    int stored[2];
+    char word;
+    must(pipe(stored) == 0, "pipe");
+    pid_t child = fork();
+    must(child >= 0, "fork");
+    if (child == 0) {
+        memcpy(map(make(name, "before")), "stored", 6);
+        must(write(stored[1], "", 1) == 1, "stored");
+        for (;;) pause();
+    }
+    must(read(stored[0], &word, 1) == 1, "child");
+    int reader = open(name, O_RDONLY);
+    char *at = mmap(0, PAGE, PROT_READ, MAP_SHARED, reader, 0);
+    must(at != MAP_FAILED, "mmap");
+    if (limited) {
+        struct rlimit none = {3, 3};
+        must(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
+    }
+    int answer = msync(at, PAGE, MS_SYNC);
+    printf("msync %d %s\n", answer, answer ? strerrorname_np(errno) : "");
+    kill(child, SIGKILL);
+}
+
 int main(int count, char **words) {
     if (count < 3) return 64;
     const char *what = words[1], *name = words[2];
@@ -236,5 +263,7 @@ int main(int count, char **words) {
     else if (!strcmp(what, "reused")) reused(name, words[3]);
     else if (!strcmp(what, "closed")) closed(name, words[3]);
     else if (!strcmp(what, "synced")) synced(name, words[3]);
+    else if (!strcmp(what, "brings")) brings(name, 0);
+    else if (!strcmp(what, "brings-limited")) brings(name, 1);
     else used_up(what, name);
 }

@@ -375,7 +375,10 @@ pub fn msync(call: &mut Call) -> Outcome {
     let [start, length, flags, ..] = call.args;
     let syncs = flags & MS_SYNC != 0;
     let mut shown = match syncs {
-        true => Synced::read_only(start, length),
+        true => match Synced::read_only(start, length) {
+            Ok(shown) => shown,
+            Err(error) => return done(Err(error)),
+        },
         false => Synced::default(),
     };
     if shown.is_empty() && nodes::between(start, length).is_empty() {

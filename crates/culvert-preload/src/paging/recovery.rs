@@ -157,11 +157,11 @@ pub(super) fn write_back_others_in(
         Some(file) => file,
         // Who may not write the file cannot do it for the others: they do it themselves.
         None => match looked_at::writable(name) {
-            Ok(file) => {
-                anew = file;
+            Err(error) if looked_at::is_out_of_reach(&error) => return Ok(()),
+            file => {
+                anew = file?;
                 &*anew
             }
-            Err(_) => return Ok(()),
         },
     };
     let _lock = process::get()

@@ -9,6 +9,7 @@ use crate::process;
 use crate::run::ShadowName;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use culvert::Errno;
 use culvert_intercept::maps;
 
 type Range = (u64, u64);
@@ -36,21 +37,20 @@ pub struct Synced(Vec<Shown>);
 
 impl Synced {
     /// What is mapped from `start` on by descriptors that cannot be written by, and so is no region
-    /// of ours.
-    pub fn read_only(start: usize, length: usize) -> Self {
+    /// of ours. An error: it cannot be found out.
+    pub fn read_only(start: usize, length: usize) -> Result<Self, Errno> {
         let mut shown = Self::default();
         if !SOME_READ_ONLY.load(Relaxed) {
-            return shown;
+            return Ok(shown);
         }
         let end = start.saturating_add(nodes::pages(length));
         let known = nodes::between(start, length);
         let known: usize = known.iter().map(|it| it.end - it.start).sum();
         if known >= end - start || process::get().is_confined() || records::all(|_| true).is_empty()
         {
-            return shown;
+            return Ok(shown);
         }
-        let mapped = maps::shared_between(start as u64, end as u64);
-        for (mapping, path) in mapped.unwrap_or_default() {
+        for (mapping, path) in maps::shared_between(start as u64, end as u64)? {
             let Some(name) = process::get().run.parse(&path) else {
                 continue;
             };
@@ -61,7 +61,7 @@ impl Synced {
                 shown.add(name, nodes::find(name), (first, last));
             }
         }
-        shown
+        Ok(shown)
     }
 
     fn add(&mut self, name: ShadowName, node: Option<Arc<Node>>, range: Range) {
@@ -135,15 +135,11 @@ impl Shown {
 
     fn sync(&self) -> culvert::Result<()> {
         match &self.node {
-            Some(node) => match node.description.file() {
-                Ok(file) => file.sync(true),
-                // Nobody can read it again.
-                Err(_) => Ok(()),
-            },
+            Some(node) => node.description.file()?.sync(true),
             None => match looked_at::opened(self.name, 0) {
-                Ok(file) => file.sync(true),
-                // It was mapped when it could be opened, and is another user's by now.
-                Err(_) => Ok(()),
+                // It was mapped when it could be opened.
+                Err(error) if looked_at::is_out_of_reach(&error) => Ok(()),
+                file => file?.sync(true),
             },
         }
     }

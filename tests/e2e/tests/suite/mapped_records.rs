@@ -6,11 +6,19 @@ use culvert_e2e::{Case, Driver, User, world};
 
 /// What the program says, and the log.
 fn says(what: &str, user: User) -> Option<(String, String)> {
+    says_with(what, user, "")
+}
+
+/// The same with more options of the mount.
+fn says_with(what: &str, user: User, options: &str) -> Option<(String, String)> {
     if world().only_native || (user == User::Nobody && !world().is_root()) {
         return None;
     }
-    let name = format!("mapped-records-{what}-{user:?}");
-    let case = Case::new(&name, user).directory(Driver::NoDescriptor);
+    let name = format!("mapped-records-{what}-{user:?}-{options}");
+    let mut case = Case::new(&name, user).directory(Driver::NoDescriptor);
+    if !options.is_empty() {
+        case = case.options(options);
+    }
     let program = case.program("mapped_records");
     let behind = case.behind().expect("a directory").join("file");
     let script = script!(
@@ -80,4 +88,31 @@ fn what_anybody_has_stored_is_in_the_file_when_msync_returns() {
     let want = "a child, by the mapping: aaaa\na child, by a part: bb\nthis process, by another mapping: cc\na child, by a mapping of a reader: dd\n";
     works("synced", User::Me, want);
     works("synced", User::Nobody, want);
+}
+
+/// What a reader's msync cannot bring to the file is an error of it: the first open is that of the
+/// reader, the second and the third are those of msync, which writes and which makes durable.
+#[test]
+fn an_msync_that_cannot_open_the_file_fails() {
+    for (rule, want) in [
+        ("read+after=1000+errno=EIO", "msync 0 \nend 0\n"),
+        (
+            "open+after=1+times=1+errno=EMFILE",
+            "msync -1 EMFILE\nend 0\n",
+        ),
+        ("open+after=2+times=1+errno=EIO", "msync -1 EIO\nend 0\n"),
+        // Who may not write the file leaves the stores of others to them.
+        ("open+after=1+times=1+errno=EACCES", "msync 0 \nend 0\n"),
+    ] {
+        let options = format!("layer=fault,fault.rule={rule}");
+        let Some((seen, log)) = says_with("brings", User::Me, &options) else {
+            return;
+        };
+        assert_eq!(seen, want, "{rule}: {log}");
+    }
+}
+
+#[test]
+fn an_msync_that_cannot_find_out_what_is_mapped_fails() {
+    works("brings-limited", User::Me, "msync -1 EMFILE\n");
 }
