@@ -1,10 +1,8 @@
 //! From a call's number to who answers it, by [`crate::table`].
 
-use crate::calls;
 use crate::descriptors::{with_more, with_more_for_one};
-use crate::memory;
-use crate::process;
 use crate::table::{Row, TABLE, Treatment};
+use crate::{calls, memory, process};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_sys::{nr, syscall};
@@ -59,7 +57,7 @@ pub fn dispatch(call: &mut Call) -> Outcome {
         Some(Treatment::RefusedInside(at, errno, _)) => {
             calls::path::refuse_inside(call, *at, *errno)
         }
-        Some(Treatment::RefusedOn(errno, _)) => calls::refuse(call, *errno),
+        Some(Treatment::RefusedOn(errno, _)) => calls::arguments::refuse(call, *errno),
         _ => Outcome::Forward,
     }
 }

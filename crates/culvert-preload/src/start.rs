@@ -3,17 +3,17 @@
 mod emulated;
 pub mod other_user;
 
-use crate::exec::own_file::{self, OwnFile};
 use crate::exec::{NO_RUN, Why, handed, saved, static_tls};
-use crate::log;
 use crate::memory::c_string;
-use crate::notice;
 use crate::process::{self, Process, VforkChild};
 use crate::resolver::MountTable;
 use crate::run::{Run, VARIABLE, stat_path};
-use crate::shadow;
-use crate::{calls, dispatch};
-use alloc::{boxed::Box, format, string::String, vec::Vec};
+use crate::vfs::own_file::{self, OwnFile};
+use crate::{calls, dispatch, log, notice, shadow};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
 use culvert::Errno;
 use culvert_intercept::Config;

@@ -3,13 +3,15 @@
 //! to which the kernel does not say what a descriptor stands for. They are given the files' bytes
 //! in shadows, which are filled before the descriptor goes.
 
-use crate::calls::credentials::keep_shadows;
 use crate::description::{Description, Object, given_to_strangers};
 use crate::exec::open_descriptors;
 use crate::process::{self, Process};
-use crate::run::{read_link, stat_descriptor};
+use crate::run::{ShadowName, read_link, stat_descriptor};
 use crate::{looked_at, shadow};
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -147,4 +149,22 @@ pub fn before_leaving() {
     if let Err(error) = ready {
         crate::log!("below another root some open files cannot be read after exec: {error}");
     }
+}
+
+/// What others store into open files is seen by another user, too, and what that one writes by
+/// them.
+pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
+    crate::paging::records::prepare()?;
+    if process::vfork_child().is_some() {
+        return Ok(());
+    }
+    let mut wanted: BTreeMap<ShadowName, bool> = BTreeMap::new();
+    process.table.each(|_, description| {
+        let is_file = matches!(description.object, Object::File(_));
+        if description.changes && is_file && !description.is_direct() {
+            let writable = wanted.entry(description.name()).or_default();
+            *writable |= description.writable().is_ok();
+        }
+    });
+    crate::paging::kept::keep(&wanted)
 }

@@ -1,10 +1,9 @@
 //! What happens to every system call of x86-64: the one table from which calls are dispatched and
 //! `docs/system-calls.md` is made.
 
-use crate::calls;
-use crate::calls::path::At;
+use crate::calls::arguments::At;
 use crate::resolver::LastStep;
-use crate::rings;
+use crate::{calls, rings};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_sys::nr;
@@ -101,14 +100,14 @@ table! {
     GETPID getpid => Forwarded("processes, threads and signals are the kernel's");
     SENDFILE sendfile => Handled(Interest::Descriptors01, calls::transfer::sendfile);
     SOCKET socket => Forwarded("makes a descriptor of the kernel's own");
-    CONNECT connect => Handled(Interest::Always, calls::changes::connect_path);
+    CONNECT connect => Handled(Interest::Always, calls::socket_paths::connect_path);
     ACCEPT accept => Handled(Interest::Always, calls::unix_sockets::with_peer);
-    SENDTO sendto => Handled(Interest::Always, calls::changes::sendto);
+    SENDTO sendto => Handled(Interest::Always, calls::socket_paths::sendto);
     RECVFROM recvfrom => Handled(Interest::Always, calls::unix_sockets::with_peer);
     SENDMSG sendmsg => Handled(Interest::Always, calls::socket::sendmsg);
     RECVMSG recvmsg => Handled(Interest::Always, calls::socket::recvmsg);
     SHUTDOWN shutdown => Forwarded("sockets are the kernel's");
-    BIND bind => Handled(Interest::Always, calls::changes::bind_path);
+    BIND bind => Handled(Interest::Always, calls::socket_paths::bind_path);
     LISTEN listen => Forwarded("sockets are the kernel's");
     GETSOCKNAME getsockname => Handled(Interest::Always, calls::unix_sockets::socket_name);
     GETPEERNAME getpeername => Handled(Interest::Always, calls::unix_sockets::socket_name);

@@ -1,11 +1,12 @@
 //! access(2) and its relatives.
 
+use super::arguments::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, At, is_empty, last_step};
 use super::done;
-use super::path::{At, on_path};
-use super::stat::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, empty_path, existing, is_empty, last_step};
+use super::path::on_path;
 use crate::answer::Answer;
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
+use crate::vfs::path::{empty_path, existing};
 use crate::vfs::permission::granted;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome};

@@ -9,10 +9,9 @@
 
 use super::{done, file, io, unbuffered};
 use crate::descriptors::dup_high;
-use crate::memory;
-use crate::process;
 use crate::run::stat_descriptor;
 use crate::shadow::{self, Descriptor};
+use crate::{memory, process};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -241,7 +240,7 @@ fn is_ours(entry: usize) -> bool {
         return false;
     };
     let fd = memory::get::<u32>(at.wrapping_add(20));
-    let driven = fd.is_ok_and(|fd| super::transfer::kernel_has_not(fd as usize).is_some());
+    let driven = fd.is_ok_and(|fd| super::arguments::kernel_has_not(fd as usize).is_some());
     let may_be_mapped = crate::paging::nodes::any();
     driven || may_be_mapped && Block::read(at).is_ok_and(|block| block.reads_unbuffered())
 }

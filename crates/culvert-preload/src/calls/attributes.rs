@@ -1,17 +1,17 @@
 //! chmod, chown, truncate and the setting of times.
 
-use super::path::{At, on_path};
-use super::stat::existing;
-use super::{descriptor, done};
+use super::arguments::{At, descriptor};
+use super::done;
+use super::path::on_path;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
-use crate::memory;
 use crate::paging::change;
-use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
+use crate::vfs::path::existing;
 use crate::vfs::permission::permits;
 use crate::watch::{self, Event};
+use crate::{memory, process};
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -64,7 +64,7 @@ fn change_found(found: &Inside<'_>, changes: &SetAttributes, right: Right) -> An
 
 /// The change of what a descriptor is open on.
 fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
-    let attributes = super::stat::described(held)?;
+    let attributes = crate::description::described(held)?;
     let answer = match held.gone() {
         Some(gone) => {
             judge(&process::caller(), &attributes, changes, right)?;
@@ -223,7 +223,7 @@ fn on_empty_path(
         return None;
     }
     Some(match descriptor(fd) {
-        Some(held) => done(super::stat::described(&held).and_then(|_| {
+        Some(held) => done(crate::description::described(&held).and_then(|_| {
             let (changes, right) = wanted()?;
             change_held(&held, &changes, right)
         })),
@@ -332,7 +332,7 @@ pub fn truncate(call: &mut Call) -> Outcome {
             size: Some(length as u64),
             ..Default::default()
         };
-        crate::exec::busy::may_write(ShadowName {
+        crate::vfs::busy::may_write(ShadowName {
             mount: found.mount.0,
             node: attributes.node,
         })?;

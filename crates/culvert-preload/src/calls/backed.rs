@@ -8,254 +8,21 @@
 //! resolver, and the kernel gets what that found, which has none. With `links=backing` the kernel
 //! follows all links in the source, as the user asked.
 
-use super::host::{open_restricted, stat_at};
-use super::path::At;
+use super::arguments::At;
 use crate::answer::Answer;
-use crate::memory::{self, Path, c_string};
+use crate::memory::{self, Path};
 use crate::process;
-use crate::resolver::{LastStep, MountId, Restrictions, last_slash};
-use crate::shadow::Descriptor;
-use alloc::{format, vec::Vec};
-use core::mem::MaybeUninit;
-use culvert::{Backing, BackingLinks, Errno};
+use crate::resolver::{LastStep, Restrictions, last_slash};
+use crate::vfs::backed::{Backed, Name, through_proc};
+use crate::vfs::native::stat_at;
+use culvert::{BackingLinks, Errno};
 use culvert_intercept::Call;
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::raw::general::{S_IFLNK, S_IFMT};
-use culvert_sys::{nr, own_descriptors, syscall};
+use culvert_sys::raw::general::{AT_FDCWD, S_IFLNK, S_IFMT};
+use culvert_sys::{nr, syscall};
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+
 const AT_REMOVEDIR: usize = 0x200;
-
-/// Something in the backing tree of a mount.
-pub struct Backed<'p> {
-    /// The mount.
-    pub mount: MountId,
-    /// Where [`Backed::path`] begins: the tree's root, one of its directories, or the working
-    /// directory.
-    pub base: i32,
-    /// How links are to be followed.
-    links: BackingLinks,
-    text: Text<'p>,
-    /// What keeps the descriptor of [`Backed::base`], where that was opened for this.
-    _base: Option<Descriptor>,
-}
-
-enum Text<'p> {
-    /// As the program wrote it.
-    Given(Path<'p>),
-    /// As a walk found it: only the last component may be a link, and only if it is not to be
-    /// followed. Ends in NUL.
-    Found(Vec<u8>),
-}
-
-impl<'p> Backed<'p> {
-    /// What `path` names, which begins with the target of `mount`.
-    #[inline]
-    pub fn below_target(mount: MountId, backing: Backing, path: Path<'p>) -> Self {
-        let mut rest = path.skip(process::get().mounts.target(mount).len());
-        while rest.first() == Some(&b'/') {
-            rest = rest.skip(1);
-        }
-        Self::below_directory(mount, backing, backing.root, rest)
-    }
-
-    /// What the relative `path` names from `directory`, which lies in the tree.
-    #[inline]
-    pub fn below_directory(
-        mount: MountId,
-        backing: Backing,
-        directory: i32,
-        path: Path<'p>,
-    ) -> Self {
-        Self {
-            mount,
-            base: directory,
-            links: backing.links,
-            text: Text::Given(path),
-            _base: None,
-        }
-    }
-
-    /// The same for a path that begins with `..`, as long as that stays in the tree: by
-    /// descriptors, for the text of a deep directory's path may be longer than any path that the
-    /// kernel takes. None: it may leave the tree, or `..` is all there is and its name counts.
-    #[cold]
-    pub fn above_directory(
-        mount: MountId,
-        backing: Backing,
-        directory: i32,
-        path: Path<'p>,
-        last: LastStep,
-    ) -> Option<Self> {
-        const O_PATH_DIRECTORY: u64 = 0o10200000;
-        let root = crate::backing::identity(backing.root).ok()?;
-        let here = stat_at(directory, Path::of(b".\0"), 0).ok()?;
-        let mut at = (here.st_dev, here.st_ino);
-        let mut base: Option<Descriptor> = None;
-        let mut rest = path;
-        while matches!(*rest, [b'.', b'.'] | [b'.', b'.', b'/', ..]) {
-            if at == root {
-                return None;
-            }
-            let from = base.as_ref().map_or(directory, |base| base.0);
-            let above = open_restricted(from, Path::of(b"..\0"), O_PATH_DIRECTORY, 0, 0).ok()?;
-            at = crate::backing::identity(above.0).ok()?;
-            base = Some(above);
-            rest = rest.skip(2);
-            while rest.first() == Some(&b'/') {
-                rest = rest.skip(1);
-            }
-        }
-        if rest.is_empty() {
-            if last == LastStep::Parent {
-                return None;
-            }
-            rest = Path::of(b".\0");
-        }
-        let above = base.as_ref().map_or(directory, |base| base.0);
-        Some(Self {
-            _base: base,
-            ..Self::below_directory(mount, backing, above, rest)
-        })
-    }
-
-    /// What a walk that ended at `path` has found, if that lies in a backing tree.
-    pub fn resolved(path: &[u8]) -> Option<Self> {
-        let (mount, backing, rest) = process::get().mounts.backed(path)?;
-        Some(Self {
-            mount,
-            base: backing.root,
-            links: backing.links,
-            text: Text::Found(c_string(rest)),
-            _base: None,
-        })
-    }
-
-    /// The path from [`Backed::base`]; empty for the mount's root.
-    #[inline]
-    pub fn path(&self) -> Path<'_> {
-        match &self.text {
-            Text::Given(path) => *path,
-            Text::Found(text) => Path::of(text),
-        }
-    }
-
-    /// Whether no link needs to be looked out for any more.
-    pub fn is_resolved(&self) -> bool {
-        matches!(self.text, Text::Found(_))
-    }
-
-    /// Whether the kernel shall follow all links in the source itself, and `..` cannot lead out of
-    /// it.
-    #[inline]
-    pub fn is_left_to_kernel(&self) -> bool {
-        self.links == BackingLinks::Backing && !climbs(&self.path())
-    }
-}
-
-/// Whether `..` may lead above where the path begins.
-fn climbs(path: &[u8]) -> bool {
-    path.windows(2).any(|pair| pair == b"..")
-        && path.split(|&b| b == b'/').any(|name| name == b"..")
-}
-
-/// The directory and the path that the kernel must be given for the place that is seen at `path`,
-/// which is absolute and has no links but at its end.
-pub fn native_place(path: &[u8]) -> (i32, Vec<u8>) {
-    match process::get().mounts.backed(path) {
-        Some((_, backing, b"")) => (backing.root, c_string(b".")),
-        Some((_, backing, rest)) => (backing.root, c_string(rest)),
-        None => (AT_FDCWD, c_string(path)),
-    }
-}
-
-/// A name in a directory of the kernel's: what calls on the name itself are made of.
-pub struct Name<'n> {
-    /// The directory; its descriptor goes when this does, unless it is the tree's root or the
-    /// program's.
-    pub directory: i32,
-    /// The name, with the slashes behind it; more than a name where no link can be on the way.
-    pub name: Path<'n>,
-    _parent: Option<Descriptor>,
-}
-
-impl<'n> Name<'n> {
-    /// The last component of `place`, in its directory. None: it must be walked.
-    #[inline]
-    pub fn of(place: &'n Backed<'_>) -> Option<Self> {
-        let path = place.path();
-        if place.is_resolved() || place.is_left_to_kernel() {
-            return Some(Self::plain(place.base, path));
-        }
-        let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
-        let slash = path[..end].iter().rposition(|&b| b == b'/');
-        let start = slash.map_or(0, |at| at + 1);
-        if path.bytes().get(start..end) == Some(b"..") {
-            return None;
-        }
-        match slash {
-            None => Some(Self::plain(place.base, path)),
-            Some(slash) => {
-                let parent = open_parent(place.base, &path[..slash])?;
-                Some(match parent {
-                    Ok(parent) => Self {
-                        directory: parent.0,
-                        name: path.skip(start),
-                        _parent: Some(parent),
-                    },
-                    // The kernel finds the same error again, in the call's own order of errors.
-                    Err(_) => Self::plain(place.base, path),
-                })
-            }
-        }
-    }
-
-    /// Whether it is a symbolic link.
-    pub fn is_link(&self) -> bool {
-        let mut byte = 0u8;
-        let arguments = [
-            self.directory as usize,
-            self.name.address(),
-            core::ptr::from_mut(&mut byte) as usize,
-            1,
-        ];
-        // SAFETY: the path ends in NUL; the buffer is given with its length.
-        unsafe { syscall::call(nr::READLINKAT, arguments) }.is_ok()
-    }
-
-    fn plain(directory: i32, name: Path<'n>) -> Self {
-        Self {
-            directory,
-            name,
-            _parent: None,
-        }
-    }
-}
-
-/// Opens the directory at `path` without leaving `base`. None: only a walk can tell. An error is
-/// the path's own.
-fn open_parent(base: i32, path: &[u8]) -> Option<Result<Descriptor, Errno>> {
-    const O_PATH_DIRECTORY: u64 = 0o10200000;
-    const RESOLVE_BENEATH: u64 = 8;
-    let mut room = MaybeUninit::<[u8; 4096]>::uninit();
-    if path.len() >= 4096 {
-        return None;
-    }
-    // SAFETY: the path and its NUL fit, and nothing but them is read.
-    let path = unsafe {
-        let start = room.as_mut_ptr().cast::<u8>();
-        core::ptr::copy_nonoverlapping(path.as_ptr(), start, path.len());
-        start.add(path.len()).write(0);
-        core::slice::from_raw_parts(start, path.len() + 1)
-    };
-    match open_restricted(base, Path::of(path), O_PATH_DIRECTORY, 0, RESOLVE_BENEATH) {
-        Ok(parent) => Some(Ok(parent)),
-        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG)) => {
-            Some(Err(errno))
-        }
-        Err(_) => None,
-    }
-}
 
 /// The quickest answer: `path` is one name in a directory of a backing tree that no other mount has
 /// to do with, so that only a link at that name could lead elsewhere. None: it is not.
@@ -287,7 +54,7 @@ pub fn perform(call: &Call, at: At, place: &Backed<'_>) -> Option<Answer> {
         return Some(perform_resolved(call, at, place));
     }
     if call.number == nr::CHDIR {
-        return super::cwd::enter_backed(place);
+        return crate::vfs::working_directory::enter_backed(place);
     }
     let path = place.path();
     if path.is_empty() {
@@ -314,7 +81,7 @@ pub fn perform(call: &Call, at: At, place: &Backed<'_>) -> Option<Answer> {
 #[cold]
 pub fn perform_resolved(call: &Call, at: At, place: &Backed<'_>) -> Answer {
     if call.number == nr::CHDIR {
-        return super::cwd::enter_backed(place).unwrap_or(Err(Errno::ELOOP));
+        return crate::vfs::working_directory::enter_backed(place).unwrap_or(Err(Errno::ELOOP));
     }
     if place.path().is_empty() {
         return on_root(call, at, place);
@@ -332,7 +99,7 @@ pub fn on_root(call: &Call, at: At, place: &Backed<'_>) -> Answer {
         _ => false,
     };
     if removes_directory {
-        return Err(super::changes::of_target(place.mount, Errno::EBUSY));
+        return Err(crate::vfs::remove::of_target(place.mount, Errno::EBUSY));
     }
     // `.` is answered as a mount point would be: EEXIST, EISDIR, EBUSY.
     execute(call, at, place.base, Path::of(b".\0"), true)
@@ -429,33 +196,4 @@ fn execute_other(call: &Call, at: At, directory: i32, name: Path<'_>) -> Answer 
     }
     // SAFETY: the program's own call, its path replaced by one that ends in NUL.
     unsafe { syscall::call(call.number, args) }
-}
-
-/// A path (NUL-terminated) to `name` in the directory behind the descriptor `directory`.
-pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
-    let mut path = match directory {
-        AT_FDCWD => Vec::new(),
-        _ => format!("{}{directory}/", own_descriptors::directory()).into_bytes(),
-    };
-    path.extend_from_slice(if name.is_empty() { b"." } else { name });
-    path.push(0);
-    path
-}
-
-/// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its
-/// tree's root.
-pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno> {
-    const F_GETFL: usize = 3;
-    const KEPT: u64 = 0o10204003; // O_ACCMODE, O_NONBLOCK, O_DIRECTORY, O_PATH
-    // SAFETY: F_GETFL only reads.
-    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u64;
-    let opened = open_restricted(backing.root, Path::of(b".\0"), flags & KEPT, 0, 0)?;
-    let on_exec = match crate::descriptors::close_on_exec(fd)? {
-        true => 0o2000000,
-        false => 0,
-    };
-    // SAFETY: replaces the program's descriptor by the one just made, at the same number.
-    unsafe { syscall::call(nr::DUP3, [opened.0 as usize, fd as usize, on_exec]) }?;
-    process::get().table.note_directory(fd, mount);
-    Ok(())
 }

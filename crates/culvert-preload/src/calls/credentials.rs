@@ -1,14 +1,10 @@
 //! Calls that change on whose behalf a thread acts.
 
+use super::arguments::native;
 use super::done;
-use super::path::native;
 use crate::answer::Answer;
-use crate::description::Object;
 use crate::process;
-use crate::run::ShadowName;
-use crate::strangers;
-use alloc::collections::BTreeMap;
-use culvert::Errno;
+use crate::strangers::{self, keep_shadows};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
@@ -56,24 +52,6 @@ fn prepare(number: usize) {
             "what others store into open files of mounts may not be seen as another user, nor these be readable after exec: {error}"
         );
     }
-}
-
-/// What others store into open files is seen by another user, too, and what that one writes by
-/// them.
-pub fn keep_shadows(process: &process::Process) -> Result<(), Errno> {
-    crate::paging::records::prepare()?;
-    if process::vfork_child().is_some() {
-        return Ok(());
-    }
-    let mut wanted: BTreeMap<ShadowName, bool> = BTreeMap::new();
-    process.table.each(|_, description| {
-        let is_file = matches!(description.object, Object::File(_));
-        if description.changes && is_file && !description.is_direct() {
-            let writable = wanted.entry(description.name()).or_default();
-            *writable |= description.writable().is_ok();
-        }
-    });
-    crate::paging::kept::keep(&wanted)
 }
 
 /// Runs `enter`, after which this thread may be in another user namespace if `flags` say so.

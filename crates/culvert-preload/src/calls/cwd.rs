@@ -4,76 +4,20 @@
 //! directory that stands for it, so that it survives fork and exec. In a mount that is a tree of
 //! the kernel's own, the kernel's is the real one.
 
-use super::backed::Backed;
-use super::host::open_restricted;
-use super::path::{At, native, on_path};
-use super::stat::existing;
-use super::{descriptor, done};
-use crate::answer::Answer;
-use crate::memory::Path;
+use super::arguments::{At, descriptor, native};
+use super::done;
+use super::path::on_path;
 use crate::process::{self, Here, Keeper};
-use crate::resolver::{LastStep, MountId, Place};
-use crate::run::{self, ShadowName, stat_path};
-use crate::vfs::permission::granted;
-use alloc::{vec, vec::Vec};
-use culvert::{Attributes, Errno, FileKind};
+use crate::resolver::{LastStep, Place};
+use crate::run::stat_path;
+use crate::vfs::path::existing;
+use crate::vfs::working_directory::{INSIDE, backed_path, enter};
+use alloc::vec;
+use alloc::vec::Vec;
+use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::raw::general::{STATX_INO, STATX_MNT_ID};
 use culvert_sys::{nr, syscall};
-
-/// Goes to directory `attributes` of `mount`, which `keeper` keeps valid.
-fn enter(mount: MountId, attributes: &Attributes, keeper: Keeper) -> Answer {
-    if attributes.kind != FileKind::Directory {
-        return Err(Errno::ENOTDIR);
-    }
-    let file_system = process::file_system(mount)?;
-    granted(file_system, &process::caller(), attributes, 1)?;
-    let process = process::get();
-    let stand_in = process.run.working_directory(ShadowName {
-        mount: mount.0,
-        node: attributes.node,
-    });
-    // SAFETY: the path ends in NUL.
-    let enter = || unsafe { syscall::call(nr::CHDIR, [stand_in.as_ptr() as usize]) };
-    if enter().is_err() {
-        let _ = run::make_directory(&process.run.file("cwd"));
-        let _ = run::make_directory(&stand_in);
-        enter()?;
-    }
-    let here = Here::Place(Place::Mount {
-        mount,
-        node: attributes.node,
-    });
-    process.set_working_directory(Some((here, keeper)));
-    Ok(0)
-}
-
-/// Goes to a directory of a backing tree: the kernel's working directory becomes the real one.
-/// None: the path must be walked first.
-pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
-    const O_PATH_DIRECTORY: u64 = 0o10200000;
-    const RESOLVE_BENEATH: u64 = 8;
-    let path = match place.path() {
-        path if path.is_empty() => Path::of(b".\0"),
-        path => path,
-    };
-    let free = place.is_resolved() || place.is_left_to_kernel();
-    let resolve = if free { 0 } else { RESOLVE_BENEATH };
-    let opened = match open_restricted(place.base, path, O_PATH_DIRECTORY, 0, resolve) {
-        Ok(opened) => opened,
-        Err(errno @ (Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES | Errno::ENAMETOOLONG)) => {
-            return Some(Err(errno));
-        }
-        Err(errno) if place.is_resolved() => return Some(Err(errno)),
-        Err(_) => return None,
-    };
-    // SAFETY: fchdir has no other arguments.
-    let answer = unsafe { syscall::call(nr::FCHDIR, [opened.0 as usize]) };
-    Some(answer.map(|_| {
-        process::get().set_working_directory(Some((Here::Backed(place.mount), Keeper::nothing())));
-        INSIDE
-    }))
-}
 
 /// The identity of the working directory that the kernel has gone to.
 fn identity_of_here(_: &Call) -> Option<(u64, u64)> {
@@ -112,14 +56,12 @@ pub fn chdir(call: &mut Call) -> Outcome {
     }
 }
 
-/// Tells a change that was made here from one that the kernel made; no system call returns it.
-const INSIDE: usize = 1 << 62;
 const INSIDE_RESULT: isize = INSIDE as isize;
 
 /// fchdir(2)
 pub fn fchdir(call: &mut Call) -> Outcome {
     if let Some(held) = descriptor(call.args[0]) {
-        return done(super::stat::described(&held).and_then(|attributes| {
+        return done(crate::description::described(&held).and_then(|attributes| {
             let fd = call.args[0] as i32;
             let description = process::get().table.reference(fd).ok_or(Errno::EBADF)?;
             enter(held.mount, &attributes, Keeper::Description(description))
@@ -185,20 +127,6 @@ pub fn getcwd(call: &mut Call) -> Outcome {
 
 /// PATH_MAX: what the kernel can say of a directory, its NUL counted.
 const LONGEST_WITH_NUL: usize = 4096;
-
-/// The path at which the working directory, in the backing tree of `mount`, is seen.
-fn backed_path(mount: MountId) -> Result<Vec<u8>, Errno> {
-    let mut path = vec![0u8; 4096];
-    // SAFETY: the buffer is given with its length.
-    let length = unsafe { syscall::call(nr::GETCWD, [path.as_mut_ptr() as usize, path.len()]) }?;
-    path.truncate(length.saturating_sub(1));
-    // One that was moved out of the tree is said to be unreachable, as by the kernel for a bind
-    // mount.
-    Ok(
-        crate::backing::seen(mount, &path)
-            .unwrap_or_else(|| [b"(unreachable)", &path[..]].concat()),
-    )
-}
 
 /// chroot(2): a root in a mount cannot be had; after one outside, mounts are out of reach. The root
 /// that the process has already changes nothing.

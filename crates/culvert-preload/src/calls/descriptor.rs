@@ -1,10 +1,11 @@
 //! Calls about descriptors themselves: close, dup and its family, fcntl.
 
+use super::arguments::descriptor;
+use super::done;
 use super::locks::{
     self, F_GETLEASE, F_GETLK, F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_SETLK,
     F_SETLKW,
 };
-use super::{descriptor, done};
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::descriptors::dup_from;
@@ -79,7 +80,7 @@ fn dup_foreign(call: &Call) -> Outcome {
     if !table.has_class(call.args[0] as i32) {
         return Outcome::Forward;
     }
-    let answer = super::path::native(call);
+    let answer = super::arguments::native(call);
     if let Ok(new) = answer {
         table.duplicated(call.args[0] as i32, new as i32);
     }
@@ -115,7 +116,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
         return done(Err(Errno::EBUSY));
     }
     // Another thread's driver may have got the number since it was looked at.
-    let make = |call: &Call| table.unless_internal(new, || super::path::native(call));
+    let make = |call: &Call| table.unless_internal(new, || super::arguments::native(call));
     if source.is_none() && !target {
         let backed = table.has_class(old) || table.has_class(new);
         if !backed && !culvert_intercept::multi_threaded() {
@@ -175,12 +176,12 @@ pub fn fcntl(call: &mut Call) -> Outcome {
         _ if path_only && command as u32 != F_CREATED_QUERY => done(Err(Errno::EBADF)),
         F_SETFL => done(held.set_flags(fd as i32, argument as u32).map(|()| 0)),
         // Older kernels than 6.12 do not know it.
-        F_CREATED_QUERY => done(
-            super::path::native(call).map(|kernel| match held.is_direct() {
+        F_CREATED_QUERY => done(super::arguments::native(call).map(
+            |kernel| match held.is_direct() {
                 true => usize::from(held.created) | kernel,
                 false => usize::from(held.created),
-            }),
-        ),
+            },
+        )),
         F_NOTIFY => done(notify(&held, argument)),
         F_SETPIPE_SZ | F_GETPIPE_SZ => done(Err(Errno::EBADF)),
         F_ADD_SEALS | F_GET_SEALS => done(Err(Errno::EINVAL)),
@@ -224,13 +225,13 @@ pub fn close_range(call: &mut Call) -> Outcome {
     }
     let table = &process::get().table;
     // First, so that the table which is changed is this thread's own.
-    if flags & CLOSE_RANGE_UNSHARE != 0 && super::process::may_share_table() {
+    if flags & CLOSE_RANGE_UNSHARE != 0 && crate::process::tables::may_share_table() {
         const CLONE_FILES: usize = 0x400;
         let unshare = || {
             // SAFETY: concerns this thread's table alone.
             unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }
         };
-        if let Err(error) = super::process::with_own_table(unshare) {
+        if let Err(error) = crate::process::tables::with_own_table(unshare) {
             return done(Err(error));
         }
     }

@@ -16,10 +16,9 @@
 //! or EBADF). Of a request that is not known nothing can be known: its size does not say what is a
 //! descriptor (binder's objects, drivers out of the kernel's tree).
 
-use super::transfer::kernel_has_not;
+use super::arguments::kernel_has_not;
 use super::{done, file, process as processes};
-use crate::memory;
-use crate::process;
+use crate::{memory, process};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::prctl::PR_SET_MM;

@@ -1,13 +1,17 @@
 //! Listing directories: getdents64 and its old form.
 
-use super::{descriptor, done, mount_points};
+use super::arguments::descriptor;
+use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
-use crate::process;
+use crate::resolver::MountId;
+use crate::vfs::mount_points::{self, FIRST, MOST, in_kernel, is_position};
+use crate::vfs::targets::adopt_target;
 use crate::watch::Event;
+use crate::{process, run};
 use culvert::{DirectoryEntry, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::nr;
+use culvert_sys::{nr, syscall};
 
 /// `.` and `..` come before the driver's entries, whose positions are moved by two.
 const OWN_ENTRIES: u64 = 2;
@@ -61,7 +65,7 @@ impl Records {
     }
 
     /// Puts an entry behind the others, and its position into `offset`; whether there was room.
-    pub fn put(&mut self, entry: &DirectoryEntry<'_>, offset: &mut u64) -> bool {
+    fn put(&mut self, entry: &DirectoryEntry<'_>, offset: &mut u64) -> bool {
         let mut record = [0u8; 288];
         let length = encode(entry, self.old, &mut record);
         let failure = if self.used + length > self.size {
@@ -93,7 +97,7 @@ pub fn getdents(call: &mut Call) -> Outcome {
         return if process::get().table.is_internal(fd as i32) {
             done(Err(Errno::EBADF))
         } else {
-            match super::targets::list_foreign(call) {
+            match self::list_foreign(call) {
                 Outcome::Forward => done(super::hidden::list(call)),
                 outcome => outcome,
             }
@@ -156,7 +160,7 @@ fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
             }
         }
         if open && !records.full {
-            mount_points::put(
+            put(
                 &mount_points::in_driver(held.mount, held.node),
                 &mut records,
                 offset,
@@ -168,6 +172,89 @@ fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
         }
         records.answer()
     })?
+}
+
+/// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through
+/// a link outside.
+pub fn list_foreign(call: &mut Call) -> Outcome {
+    let process = process::get();
+    let fd = call.args[0] as i32;
+    let identity = || {
+        run::stat_descriptor(fd)
+            .ok()
+            .map(|it| (it.st_dev, it.st_ino))
+    };
+    let mount = (process.targets_exist.then(identity).flatten())
+        .and_then(|(device, inode)| process.mounts.is_target(device, inode));
+    let Some(mount) = mount else {
+        return self::list_kernels(call);
+    };
+    match adopt_target(fd, mount) {
+        Ok(()) => self::getdents(call),
+        Err(errno) => done(Err(errno)),
+    }
+}
+
+/// Puts what is left of `mounts` at `offset` into the records.
+fn put(mounts: &[MountId], records: &mut Records, offset: &mut u64) {
+    let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
+    let done = done.unwrap_or(0) as usize;
+    for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
+        let root = process::file_system(mount).and_then(|driver| {
+            driver
+                .attributes(driver.root())
+                .map_err(|error| error.errno())
+        });
+        let entry = DirectoryEntry {
+            // Natively what lies under a mount point has a number, which is not that of the mount's
+            // root either.
+            inode: root.map_or(1, |root| root.inode),
+            next: FIRST + number as u64 + 1,
+            kind: FileKind::Directory,
+            name: process::get().mounts.name(mount),
+        };
+        if !records.put(&entry, offset) {
+            return;
+        }
+    }
+}
+
+/// getdents64(2), getdents(2) of the kernel's directory behind argument 0.
+pub fn list_kernels(call: &Call) -> Outcome {
+    let process = process::get();
+    let fd = call.args[0] as i32;
+    if !process.targets_missing {
+        return Outcome::Forward;
+    }
+    let mounts = in_kernel(process, fd);
+    if mounts.is_empty() {
+        return Outcome::Forward;
+    }
+    done(list_with(call, fd, &mounts))
+}
+
+fn list_with(call: &Call, fd: i32, mounts: &[MountId]) -> Answer {
+    const SEEK_SET: usize = 0;
+    const SEEK_CUR: usize = 1;
+    let seek = |offset: u64, whence: usize| {
+        // SAFETY: lseek moves the program's own position.
+        unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence]) }
+    };
+    let before = seek(0, SEEK_CUR)? as u64;
+    if !is_position(before) {
+        match super::arguments::native(call) {
+            Ok(0) => {}
+            answer => return answer,
+        }
+    }
+    let mut records = Records::of(call);
+    let mut offset = before;
+    put(mounts, &mut records, &mut offset);
+    // Where that is no position, they would come again and again.
+    if offset != before && seek(offset, SEEK_SET).is_err() {
+        return Ok(0);
+    }
+    records.answer()
 }
 
 #[cfg(test)]

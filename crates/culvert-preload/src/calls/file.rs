@@ -1,14 +1,12 @@
 //! What else is done to an open file: advice, synchronising, allocating, truncating, ioctl, flock.
 
-use super::transfer::kernel_has_not;
-use super::{descriptor, done, driven};
+use super::arguments::{descriptor, driven, kernel_has_not};
+use super::done;
 use crate::answer::Answer;
-use crate::description::report;
-use crate::description::{Held, Object, may_read, may_write};
+use crate::description::{Held, Object, may_read, may_write, report};
 use crate::memory;
-use crate::paging;
 use crate::paging::change::{self, Place};
-use crate::paging::follow;
+use crate::paging::{self, follow};
 use crate::process::limits;
 use crate::watch::Event;
 use culvert::{Errno, FileKind};
@@ -46,7 +44,7 @@ pub fn sync(call: &mut Call) -> Outcome {
     };
     // Its arguments are the kernel's to check, which writes back what stands for the file: nothing.
     if call.number == nr::SYNC_FILE_RANGE
-        && let Err(errno) = super::path::native(call)
+        && let Err(errno) = super::arguments::native(call)
     {
         return done(Err(errno));
     }
@@ -279,7 +277,7 @@ fn clone_refused(to: &Held, target: i32, source: i32) -> Errno {
     if let Err(errno) = unsafe { syscall::call(nr::FCNTL, [source as usize, F_GETFD]) } {
         return errno;
     }
-    let from = match super::descriptor(source as usize) {
+    let from = match super::arguments::descriptor(source as usize) {
         Some(from) if from.mount == to.mount => from,
         _ => return Errno::EXDEV,
     };

@@ -4,16 +4,18 @@
 //! it was opened by: Chromium opens `self/fd` below a descriptor of /proc in a root that has no
 //! /proc.
 
-use super::host::stat_at;
 use crate::answer::{Answer, RESTART};
 use crate::descriptors::lowest_internal;
 use crate::memory::{Path, c_string};
 use crate::process;
 use crate::run::{read_link_at, stat_descriptor};
-use alloc::{format, vec, vec::Vec};
+use crate::vfs::native::stat_at;
+use alloc::vec::Vec;
+use alloc::{format, vec};
 use culvert::Errno;
 use culvert_intercept::{Call, user, wait};
-use culvert_sys::{nr, raw::general, syscall};
+use culvert_sys::raw::general;
+use culvert_sys::{nr, syscall};
 
 /// DT_LNK, as `/proc/PID/fd` has them, and DT_REG, as `/proc/PID/fdinfo`.
 const KINDS: [u8; 2] = [10, 8];

@@ -1,13 +1,13 @@
 //! inotify_add_watch(2) on something in a mount that is served by driver calls.
 
-use super::path::{At, on_path};
-use super::stat::existing;
+use super::arguments::At;
+use super::path::on_path;
 use crate::answer::Answer;
-use crate::process;
 use crate::resolver::{Inside, LastStep};
 use crate::run::ShadowName;
+use crate::vfs::path::existing;
 use crate::vfs::permission::granted;
-use crate::watch;
+use crate::{process, watch};
 use alloc::format;
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome};

@@ -1,13 +1,13 @@
 //! Reading and writing on driven descriptors.
 
-use super::{done, driven, unbuffered};
+use super::arguments::driven;
+use super::{done, unbuffered};
 use crate::answer::Answer;
 use crate::description::{Held, Object, report};
 use crate::looked_at;
 use crate::memory::{Span, UserSink, UserSource, span, spans};
-use crate::paging;
 use crate::paging::change::{self, Change, Place};
-use crate::paging::follow;
+use crate::paging::{self, follow};
 use crate::process::limits;
 use crate::watch::Event;
 use alloc::vec::Vec;

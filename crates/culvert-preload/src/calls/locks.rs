@@ -1,10 +1,9 @@
 //! Locks and leases: the kernel keeps them, on the shadow or on the file itself.
 
+use super::arguments::kernel_has_not;
 use super::done;
-use super::transfer::kernel_has_not;
 use crate::answer::Answer;
-use crate::description::report;
-use crate::description::{Held, Object};
+use crate::description::{Held, Object, report};
 use crate::process;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
@@ -93,7 +92,7 @@ pub fn lease(fd: usize, command: u32) -> Outcome {
 /// flock(2): of the description, kept by the kernel.
 pub fn flock(call: &mut Call) -> Outcome {
     let fd = call.args[0] as i32;
-    let Some(held) = super::descriptor(call.args[0]) else {
+    let Some(held) = super::arguments::descriptor(call.args[0]) else {
         return Outcome::Forward;
     };
     if matches!(held.object, Object::Path) {

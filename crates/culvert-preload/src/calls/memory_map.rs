@@ -1,18 +1,16 @@
 //! mmap of driven files: of the driver's own file of the kernel's where there is one, else of the
 //! shadow (paging/).
 
-use super::transfer::kernel_has_not;
+use super::arguments::kernel_has_not;
 use super::{done, mappings};
 use crate::answer::Answer;
 use crate::description::{Held, Object, may_read};
 use crate::memory::{Span, UserSink};
 use crate::paging::nodes::{self, Mapped};
-use crate::paging::pager;
 use crate::paging::regions::{Region, Watch};
-use crate::paging::{self, dirty};
-use crate::process;
+use crate::paging::{self, dirty, pager};
 use crate::run::stat_descriptor;
-use crate::shadow;
+use crate::{process, shadow};
 use culvert::{Caching, Errno};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::O_RDWR;

@@ -1,15 +1,17 @@
 //! mount(2) and umount2(2): the kernel mounts on directories of a mount that it has itself, and on
 //! no other.
 
-use super::backed::through_proc;
+use super::arguments::At;
 use super::done;
-use super::path::{At, Found, find, find_by_walking, on_path};
-use super::stat::existing;
+use super::path::on_path;
 use crate::answer::Answer;
 use crate::memory::PathBuffer;
 use crate::process;
 use crate::resolver::{Inside, Last, LastStep, Restrictions};
-use alloc::{format, vec::Vec};
+use crate::vfs::backed::through_proc;
+use crate::vfs::path::{Found, existing, find, find_by_walking};
+use alloc::format;
+use alloc::vec::Vec;
 use culvert::{Errno, Node};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -36,7 +38,7 @@ pub fn mount(call: &mut Call) -> Outcome {
     });
     match outcome {
         // With the path that the kernel finds.
-        Outcome::Forward if source.is_some() => done(super::path::native(call)),
+        Outcome::Forward if source.is_some() => done(super::arguments::native(call)),
         outcome => outcome,
     }
 }

@@ -1,26 +1,26 @@
 //! Processes: fork, exec, and interfaces that would go round every hook.
 
-use super::backed::Backed;
-use super::path::{Found, find, find_by_walking, look_again, native};
-use super::stat::existing;
-use super::{credentials, descriptor, done};
-use crate::answer::Answer;
+use super::arguments::{descriptor, native};
+use super::{credentials, done};
 use crate::descriptors::with_more;
 use crate::exec::{self, Loader, Program, Why};
 use crate::memory::{Path, PathBuffer, c_string};
-use crate::process::{self, tables};
+use crate::process;
+use crate::process::tables::{self, may_share_table, separate, with_own_table};
 use crate::resolver::{Inside, LastStep, References, Restrictions};
 use crate::run::{ShadowName, stat_descriptor, stat_path};
+use crate::vfs::backed::Backed;
+use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
 use crate::vfs::permission::{granted, permits};
 use alloc::format;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::{Errno, FileKind};
-use culvert_intercept::{
-    Call, CloneFlags, ForkHooks, Outcome, descriptors as classes, filters::Filter,
-};
+use culvert_intercept::filters::Filter;
+use culvert_intercept::{Call, CloneFlags, ForkHooks, Outcome, descriptors as classes};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::prctl::PR_SET_SECUREBITS;
-use culvert_sys::{nr, own_descriptors, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
+use culvert_sys::{nr, own_descriptors, syscall};
 
 /// What happens around the making of processes.
 pub const FORK_HOOKS: ForkHooks = ForkHooks {
@@ -139,15 +139,6 @@ fn child(flags: CloneFlags) {
     crate::paging::nodes::forked();
     crate::paging::dirty::forked();
     crate::paging::pager::settle();
-}
-
-/// What is known of descriptors is this process's alone from here on.
-fn separate() {
-    if let Err(error) = classes::separate() {
-        crate::log!(
-            "descriptors that Culvert holds may be taken for those of another process: {error}"
-        );
-    }
 }
 
 fn program(mut found: Inside<'_>) -> Result<Program, Errno> {
@@ -317,7 +308,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
                         None => Program::Host(host),
                     });
                 };
-                let attributes = super::stat::described(&held)?;
+                let attributes = crate::description::described(&held)?;
                 if attributes.kind == FileKind::Symlink {
                     return Err(Errno::ELOOP);
                 }
@@ -327,7 +318,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
                     return Err(Errno::EACCES);
                 }
                 Ok(Program::Mount {
-                    path: super::shown::shown_path(&held)?,
+                    path: crate::vfs::shown::shown_path(&held)?,
                     name: ShadowName {
                         mount: held.mount.0,
                         node: held.node,
@@ -397,7 +388,7 @@ fn is_link(program: &Program) -> bool {
         return false;
     };
     const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-    let found = super::host::stat_at(AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);
+    let found = crate::vfs::native::stat_at(AT_FDCWD, Path::of(host), AT_SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| FileKind::of_mode(found.st_mode) == Some(FileKind::Symlink))
 }
 
@@ -484,28 +475,6 @@ pub fn unshare(call: &mut Call) -> Outcome {
         true => with_own_table(|| native(call)),
         false => native(call),
     }))
-}
-
-/// Whether the table of descriptors may be one that another thread or process has, too.
-pub fn may_share_table() -> bool {
-    process::vfork_child_with_table().is_none()
-        && (culvert_intercept::multi_threaded() || tables::are_asked_for())
-}
-
-/// Runs `unshare`, which gives this thread a table of its own where it succeeds.
-pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
-    culvert_intercept::exclusively(|| {
-        let table = &process::get().table;
-        table.promote_all(false)?;
-        table.ask();
-        let answer = unshare()?;
-        tables::thread_has_own();
-        // A process that shares no memory has the classes for itself, too.
-        if !culvert_intercept::multi_threaded() {
-            separate();
-        }
-        Ok(answer)
-    })
 }
 
 /// exit_group(2): what children that were not intercepted have written is not left to chance, and

@@ -1,9 +1,9 @@
 //! Seeking on driven descriptors.
 
-use super::{done, driven};
+use super::arguments::driven;
+use super::done;
 use crate::answer::Answer;
-use crate::description::report;
-use crate::description::{Held, Object};
+use crate::description::{Held, Object, report};
 use crate::paging;
 use culvert::{Errno, Whence};
 use culvert_intercept::{Call, Outcome};
@@ -13,7 +13,7 @@ pub fn lseek(call: &mut Call) -> Outcome {
     let [fd, offset, whence, ..] = call.args;
     let Some(held) = driven(fd) else {
         if (offset, whence as u32) == (0, 0) {
-            super::mount_tables::renew(fd as i32);
+            crate::vfs::proc_files::renew(fd as i32);
         }
         return Outcome::Forward;
     };

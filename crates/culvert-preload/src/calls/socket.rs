@@ -1,19 +1,19 @@
 //! Descriptors that travel through sockets (SCM_RIGHTS, unix(7)).
 
-use super::unix_sockets::{NAME_LENGTH, SIZE_OF_MSGHDR};
-use super::{changes, done, unix_sockets};
+use super::unix_sockets::{self, NAME_LENGTH, SIZE_OF_MSGHDR};
+use super::{done, socket_paths};
 use crate::answer::Answer;
-use crate::memory;
-use crate::{process, strangers};
-use alloc::{vec, vec::Vec};
+use crate::vfs::unix_sockets::are_named;
+use crate::{memory, process, strangers};
+use alloc::vec;
+use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 
-/// EADDRINUSE, which file systems do not know.
-pub const EADDRINUSE: Errno = Errno::new(98);
 /// `struct mmsghdr`: a `struct msghdr` and the count sent or received.
 const SIZE_OF_MMSGHDR: usize = 64;
+
 /// More control data than this no kernel takes (`optmem_max` is 128 KiB at most by default).
 const MOST_CONTROL: usize = 1 << 20;
 
@@ -89,7 +89,7 @@ pub fn hand_over_one(fd: i32, strangers: bool) -> Result<(), Errno> {
 /// sendmsg(2)
 pub fn sendmsg(call: &mut Call) -> Outcome {
     match hand_over(call.args[0] as i32, call.args[1]) {
-        Ok(()) => changes::send_message(call),
+        Ok(()) => socket_paths::send_message(call),
         Err(error) => done(Err(error)),
     }
 }
@@ -114,7 +114,7 @@ pub fn sendmmsg(call: &mut Call) -> Outcome {
     // Each by itself: some go to another path than the program's.
     for i in 0..count {
         let message = message(i);
-        let sent = match changes::send_message(&message) {
+        let sent = match socket_paths::send_message(&message) {
             Outcome::Forward => match receive(&message) {
                 Ok(answer) => done(answer),
                 Err(()) => Outcome::Restart,
@@ -145,7 +145,7 @@ fn receive(call: &Call) -> Result<Answer, ()> {
 fn room_for_name(header: usize) -> Option<(usize, u32)> {
     let room = memory::get::<u32>(header + NAME_LENGTH);
     let (address, room) = memory::get::<usize>(header).ok().zip(room.ok())?;
-    (address != 0 && unix_sockets::are_named()).then_some((address, room))
+    (address != 0 && are_named()).then_some((address, room))
 }
 
 fn tell_name(header: usize, room: Option<(usize, u32)>) {
@@ -190,7 +190,7 @@ pub fn recvmsg(call: &mut Call) -> Outcome {
 pub fn recvmmsg(call: &mut Call) -> Outcome {
     let count = (call.args[2] as u32 as usize).min(1024);
     let header = |i: usize| call.args[1] + i * SIZE_OF_MMSGHDR;
-    let rooms: Vec<_> = match unix_sockets::are_named() {
+    let rooms: Vec<_> = match are_named() {
         true => (0..count).map(|i| room_for_name(header(i))).collect(),
         false => Vec::new(),
     };

@@ -1,9 +1,10 @@
 //! splice(2) between a pipe and a driven file, by reading and writing; with the checks, and their
 //! order, of `__do_splice` and `do_splice` (fs/splice.c).
 
+use super::arguments::kernel_has_not;
 use super::done;
 use super::io::room;
-use super::transfer::{CHUNK, End, O_APPEND, flags, kernel_has_not, write_foreign};
+use super::transfer::{CHUNK, End, O_APPEND, flags, write_foreign};
 use crate::answer::{Answer, RESTART};
 use crate::description::{Held, Object, may_read, may_write};
 use crate::memory::{self, MAX_RW_COUNT};

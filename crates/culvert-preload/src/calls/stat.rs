@@ -1,28 +1,29 @@
 //! stat and its relatives, access, readlink, statfs.
 
-use super::path::{At, Found, find, on_path};
-use super::shown::magic_text;
-use super::targets::adopt_target;
-use super::{descriptor, done};
+use super::arguments::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, At, descriptor, is_empty, last_step};
+use super::done;
+use super::path::on_path;
 use crate::answer::Answer;
-use crate::description::Held;
+use crate::description::described;
 use crate::memory::{self, PathBuffer};
-use crate::process::{self, Here};
-use crate::resolver::{Inside, LastStep, MountId, Place, Restrictions};
+use crate::process;
+use crate::resolver::{Inside, LastStep, MountId, Restrictions};
+use crate::vfs::path::{Found, empty_path, existing, find};
+use crate::vfs::shown::magic_text;
+use crate::vfs::targets::adopt_target;
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
 
-pub(super) const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_NO_AUTOMOUNT: usize = 0x800;
-pub(super) const AT_EMPTY_PATH: usize = 0x1000;
+
 const AT_STATX_SYNC_TYPE: usize = 0x6000;
 
 /// `st_dev` of a mount: anonymous (major 0), with minors that the kernel's own counter never
 /// reaches.
-pub fn device(mount: MountId) -> u64 {
+fn device(mount: MountId) -> u64 {
     let minor = 0xc0000 + u64::from(mount.0);
     (minor & 0xff) | (minor & !0xff) << 12
 }
@@ -104,7 +105,10 @@ fn statx_bytes(mount: MountId, attributes: &Attributes, is_root: bool) -> [u8; 2
         put(at, &major.to_ne_bytes());
         put(at + 4, &minor.to_ne_bytes());
     }
-    put(144, &super::proc_files::mount_number(mount).to_ne_bytes());
+    put(
+        144,
+        &crate::vfs::proc_files::mount_number(mount).to_ne_bytes(),
+    );
     out
 }
 
@@ -113,22 +117,6 @@ fn give_statx(address: usize, mount: MountId, attributes: &Attributes) -> Answer
     user::copy_out(address, &statx_bytes(mount, attributes, is_root))
         .map(|()| 0)
         .map_err(|_| Errno::EFAULT)
-}
-
-/// What is there, or ENOENT.
-#[inline]
-pub fn existing<'f>(found: &'f Inside<'_>) -> Result<&'f Attributes, Errno> {
-    found
-        .entry
-        .as_ref()
-        .map(|entry| &entry.attributes)
-        .ok_or(Errno::ENOENT)
-}
-
-/// Attributes of a description, logged when they cannot be had.
-pub fn described(held: &Held) -> Result<Attributes, Errno> {
-    held.attributes()
-        .map_err(|error| crate::description::report(held, "stat", &error))
 }
 
 fn identity_in(address: usize) -> Option<(u64, u64)> {
@@ -176,7 +164,7 @@ fn fstat_foreign(call: &mut Call) -> Outcome {
     if !process.targets_exist {
         return Outcome::Forward;
     }
-    let answer = super::path::native(call);
+    let answer = super::arguments::native(call);
     let mount = answer
         .ok()
         .and_then(|_| identity_in(call.args[1]))
@@ -185,37 +173,6 @@ fn fstat_foreign(call: &mut Call) -> Outcome {
         Some(mount) if adopt_target(call.args[0] as i32, mount).is_ok() => fstat(call),
         _ => done(answer),
     }
-}
-
-pub(super) const fn last_step(flags: usize) -> LastStep {
-    if flags & AT_SYMLINK_NOFOLLOW != 0 {
-        LastStep::NoFollow
-    } else {
-        LastStep::Follow
-    }
-}
-
-/// Whether the path argument is empty (or null, which AT_EMPTY_PATH allows since 6.11).
-pub(super) fn is_empty(address: usize) -> bool {
-    address == 0 || memory::get::<u8>(address) == Ok(0)
-}
-
-/// The attributes of what an empty path means: the descriptor itself, or the working directory.
-/// None: foreign.
-pub(super) fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
-    if fd == AT_FDCWD {
-        let here = process::get().with_working_directory(|here| here.cloned());
-        let Some(Here::Place(Place::Mount { mount, node })) = here else {
-            return None;
-        };
-        return Some(
-            process::file_system(mount)
-                .and_then(|fs| fs.attributes(node).map_err(|error| error.errno()))
-                .map(|attributes| (mount, attributes)),
-        );
-    }
-    let held = descriptor(fd as usize)?;
-    Some(described(&held).map(|attributes| (held.mount, attributes)))
 }
 
 /// newfstatat(2)
@@ -350,20 +307,21 @@ fn read_link(call: &mut Call, at: At, buffer: usize, size: usize) -> Outcome {
     let directory = at
         .directory
         .map_or(AT_FDCWD, |index| call.args[index] as i32);
-    if let Some(held) =
-        super::proc_files::descriptor_link(path.bytes()).and_then(|fd| process::get().table.get(fd))
+    if let Some(held) = crate::vfs::proc_files::descriptor_link(path.bytes())
+        .and_then(|fd| process::get().table.get(fd))
     {
         return done(
-            super::shown::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
+            crate::vfs::shown::shown_path(&held).and_then(|text| give_text(&text, buffer, size)),
         );
     }
-    if let Some(text) = super::proc_files::descriptor_link(path.bytes()).and_then(backed_link) {
+    if let Some(text) = crate::vfs::proc_files::descriptor_link(path.bytes()).and_then(backed_link)
+    {
         return done(give_text(&text, buffer, size));
     }
-    if let Some(text) = crate::exec::own_file::shown(path.bytes()) {
+    if let Some(text) = crate::vfs::own_file::shown(path.bytes()) {
         return done(give_text(text, buffer, size));
     }
-    if let Some(text) = crate::exec::own_file::of_a_process(directory, path.bytes()) {
+    if let Some(text) = crate::vfs::own_file::of_a_process(directory, path.bytes()) {
         return done(give_text(&text, buffer, size));
     }
     if let Ok(Found::MagicLink(magic)) = find(directory, path, at.last, Restrictions(0))

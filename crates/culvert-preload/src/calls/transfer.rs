@@ -3,17 +3,15 @@
 //!
 //! Where both ends are the kernel's, or can be made so ([`kernel_has_not`]), the kernel does it.
 
+use super::arguments::{descriptor, kernel_has_not};
+use super::done;
 use super::io::{finish, room};
-use super::{descriptor, done, driven};
 use crate::answer::Answer;
-use crate::description::report;
-use crate::description::{Held, Object, kernel_seek, may_read, may_write};
+use crate::description::{Held, Object, kernel_seek, may_read, may_write, report};
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
-use crate::paging;
 use crate::paging::change::{self, Change, Place};
-use crate::paging::follow;
-use crate::process;
+use crate::paging::{self, follow};
 use crate::watch::Event;
 use alloc::vec;
 use culvert::{Errno, FileKind};
@@ -23,20 +21,6 @@ use culvert_sys::{nr, syscall};
 
 /// Bytes moved at a time.
 pub(super) const CHUNK: usize = 64 << 10;
-
-/// The description behind a descriptor whose bytes only its driver can move; one whose back end is
-/// a file of the kernel's is made the kernel's.
-pub fn kernel_has_not(fd: usize) -> Option<Held> {
-    let held = driven(fd)?;
-    if let Object::File(file) = &held.object
-        && file.descriptor().is_some()
-        && process::get().table.promote(fd as i32).is_ok()
-        && held.is_direct()
-    {
-        return None;
-    }
-    Some(held)
-}
 
 /// One end of a transfer.
 pub(super) struct End<'a> {
@@ -228,7 +212,7 @@ pub(super) fn write_foreign(fd: usize, bytes: &[u8], at: Option<u64>) -> Answer 
 }
 
 /// The access mode and status flags of a descriptor, ours or not; EBADF for O_PATH.
-pub(super) fn flags(held: Option<&Held>, fd: usize) -> Result<u32, Errno> {
+pub fn flags(held: Option<&Held>, fd: usize) -> Result<u32, Errno> {
     const F_GETFL: usize = 3;
     let flags = match held {
         Some(held) => held.flags(fd as i32)?,

@@ -2,27 +2,26 @@
 
 mod link;
 
-pub use link::link;
-
-use super::backed::{Backed, Name};
-use super::changes::{make, may_remove, of_target, parent_of_target};
-use super::host::stat_at;
-use super::path::{Found, find, find_by_walking, look_again};
-use super::stat::existing;
-use super::targets::parent_is_target;
-use super::{descriptor, done};
+use super::arguments::descriptor;
+use super::done;
 use crate::answer::Answer;
 use crate::gone::{self, Losing};
 use crate::memory::{Path, PathBuffer};
-use crate::process;
 use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
+use crate::vfs::backed::{Backed, Name};
+use crate::vfs::create::make;
+use crate::vfs::native::stat_at;
+use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
 use crate::vfs::permission::allowed;
-use crate::watch;
+use crate::vfs::remove::{may_remove, of_target, parent_of_target};
+use crate::vfs::targets::parent_is_target;
+use crate::{process, watch};
 use alloc::vec::Vec;
 use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
+pub use link::link;
 
 const AT_SYMLINK_NOFOLLOW: usize = 0x100;
 const AT_SYMLINK_FOLLOW: usize = 0x400;

@@ -1,42 +1,35 @@
-//! Sockets with a name in a mount (unix(7)). The driver keeps a socket's inode, as it keeps any
-//! other; what connects the processes is a socket in the run directory, named by that inode, and so
-//! the same for all of them.
+//! Calls of sockets with a name in a mount: the kernel gets the address of what stands for it
+//! ([`crate::vfs::unix_sockets`]), the program the one that it knows.
 
 use super::done;
-use super::host::open_restricted;
-use super::targets::parent_of;
 use crate::answer::Answer;
 use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::MountId;
-use crate::run::{ShadowName, read_link};
 use crate::shadow::Descriptor;
-use alloc::{format, vec::Vec};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use culvert::{Errno, Node};
+use crate::vfs::native::open_restricted;
+use crate::vfs::targets::parent_of;
+use crate::vfs::unix_sockets::{
+    FarName, are_named, has_names, known_as, name_of, stand_in, symbolic_link,
+};
+use alloc::format;
+use alloc::vec::Vec;
+use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, own_descriptors, syscall};
 
 /// `sun_path` of `struct sockaddr_un`.
 pub const LONGEST: usize = 108;
+
 const AF_UNIX: [u8; 2] = [1, 0];
+
 /// `struct msghdr`.
 pub const SIZE_OF_MSGHDR: usize = 56;
+
 /// The offset of `msg_namelen` in it.
 pub const NAME_LENGTH: usize = 8;
-const O_PATH: u64 = 0o10000000;
-/// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's
-/// name.
-const FAR: &str = "far";
 
-/// The socket that stands for inode `inode` of `mount`.
-pub fn stand_in(mount: MountId, inode: u64) -> Vec<u8> {
-    let name = ShadowName {
-        mount: mount.0,
-        node: Node(inode),
-    };
-    process::get().run.file(&format!("sockets/{}", name.text()))
-}
+const O_PATH: u64 = 0o10000000;
 
 /// Address and length of the name that is given to `call`: in arguments `at` and `at + 1`, or in
 /// the `struct msghdr` of sendmsg(2).
@@ -164,57 +157,6 @@ fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
     with_address(call, 1, &[way, b"/", name, b"\0"].concat())
 }
 
-/// A short way to a directory in which a socket is bound, in the run directory.
-struct FarName {
-    /// NUL-terminated.
-    link: Vec<u8>,
-}
-
-impl FarName {
-    /// One that leads where `way` does, and is not used by any other process of the run.
-    fn new(way: &[u8], given: &[u8]) -> Result<Self, Errno> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let run = &process::get().run;
-        let _ = crate::run::make_directory(&run.file(FAR));
-        loop {
-            let number = NEXT.fetch_add(1, Relaxed);
-            let link = run.file(&format!("{FAR}/{number}"));
-            match symbolic_link(way, &link) {
-                Ok(()) => {
-                    let far = Self { link };
-                    symbolic_link(&c_string(given), &name_of(&far.link))
-                        .inspect_err(|_| far.remove())?;
-                    return Ok(far);
-                }
-                Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-    }
-
-    /// Its path.
-    fn directory(&self) -> &[u8] {
-        self.link.strip_suffix(b"\0").unwrap_or(&self.link)
-    }
-
-    fn remove(&self) {
-        for path in [&self.link, &name_of(&self.link)] {
-            // SAFETY: the path ends in NUL.
-            let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
-        }
-    }
-}
-
-fn symbolic_link(to: &[u8], at: &[u8]) -> Result<(), Errno> {
-    // SAFETY: both strings end in NUL.
-    unsafe { syscall::call(nr::SYMLINK, [to.as_ptr() as usize, at.as_ptr() as usize]) }.map(|_| ())
-}
-
-/// Where the name is kept that the program gave to the socket at `path`.
-fn name_of(path: &[u8]) -> Vec<u8> {
-    [path.strip_suffix(b"\0").unwrap_or(path), b".name\0"].concat()
-}
-
 /// getsockname(2), getpeername(2): the name by which the program knows a socket in a mount.
 pub fn socket_name(call: &mut Call) -> Outcome {
     let [_, address, length, ..] = call.args;
@@ -248,19 +190,6 @@ fn renamed(address: &[u8]) -> Option<Vec<u8>> {
 fn put_name(name: &[u8], address: usize, length: usize, room: usize) -> Result<(), Errno> {
     user::copy_out(address, &name[..name.len().min(room)]).map_err(|_| Errno::EFAULT)?;
     memory::put(length, name.len() as u32)
-}
-
-/// Some socket of the run has a name that is not the one that the kernel tells.
-fn has_names() {
-    if let Some(notes) = process::get().node_locks.notes() {
-        notes.sockets.store(1, Relaxed);
-    }
-}
-
-/// Whether a socket of the run may have one.
-pub fn are_named() -> bool {
-    let notes = process::get().node_locks.notes();
-    notes.is_some_and(|notes| notes.sockets.load(Relaxed) != 0)
 }
 
 /// The kernel has written the name of who sent something, or connected, to `address`, which has
@@ -312,27 +241,5 @@ pub fn with_peer(call: &mut Call) -> Outcome {
     }
 }
 
-/// What the program calls the socket that the kernel knows at `path`; none for those outside of
-/// mounts.
-fn known_as(path: &[u8]) -> Option<Vec<u8>> {
-    let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
-    let process = process::get();
-    let sockets = process.run.file("sockets/");
-    if path.starts_with(sockets.strip_suffix(b"\0")?) {
-        return read_link(&name_of(path)).ok();
-    }
-    let far = process.run.file(&format!("{FAR}/"));
-    if let Some(rest) = path.strip_prefix(far.strip_suffix(b"\0")?) {
-        let number = rest.split(|&b| b == b'/').next()?;
-        return read_link(&name_of(&[&far[..far.len() - 1], number].concat())).ok();
-    }
-    // One in a backing tree, named from the tree's root.
-    let rest = path.strip_prefix(b"/proc/self/fd/")?;
-    let slash = rest.iter().position(|&b| b == b'/')?;
-    let root: i32 = core::str::from_utf8(&rest[..slash]).ok()?.parse().ok()?;
-    let mount = process
-        .mounts
-        .ids()
-        .find(|&mount| crate::backing::of(mount).is_some_and(|backing| backing.root == root))?;
-    Some([process.mounts.target(mount), &rest[slash..]].concat())
-}
+/// EADDRINUSE, which file systems do not know.
+pub const EADDRINUSE: Errno = Errno::new(98);

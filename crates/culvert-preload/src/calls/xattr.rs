@@ -1,16 +1,18 @@
 //! Extended attributes.
 
-use super::path::{At, on_path};
-use super::stat::existing;
-use super::{descriptor, done};
+use super::arguments::{At, descriptor};
+use super::done;
+use super::path::on_path;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::memory;
 use crate::process::{self, Here};
 use crate::resolver::{LastStep, MountId, Place};
+use crate::vfs::path::existing;
 use crate::vfs::permission::allowed;
 use crate::watch::{self, Event};
-use alloc::{vec, vec::Vec};
+use alloc::vec;
+use alloc::vec::Vec;
 use culvert::{Errno, FileKind, Node, Rights};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;

@@ -10,20 +10,21 @@ mod flags;
 mod offset;
 mod turns;
 
-pub use culvert_sys::raw::general::O_PATH;
-pub use flags::{given_to_strangers, may_read, may_write};
-pub use offset::kernel_seek;
-
 use crate::gone::{self, GoneFile};
 use crate::process;
 use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
 use crate::watch::companions::Companions;
-use alloc::{boxed::Box, sync::Arc};
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
+pub use culvert_sys::raw::general::O_PATH;
 use flags::NOT_KNOWN;
+pub use flags::{given_to_strangers, may_read, may_write};
 use offset::Offset;
+pub use offset::kernel_seek;
 
 /// What a description serves.
 pub enum Object {
@@ -85,6 +86,7 @@ pub struct Description {
 
 /// In [`Description::opener`].
 const OTHER_PROCESS: u32 = 0;
+
 /// The number of this process's credentials: the kernel makes new ones for each process and each
 /// change (credentials(7)).
 static CREDENTIALS: AtomicU32 = AtomicU32::new(1);
@@ -96,8 +98,10 @@ pub fn other_credentials() {
 
 /// Who keeps a description ([`Description::state`]).
 const PRIVATE_HERE: u8 = 0;
+
 /// The kernel, on a shadow.
 const ON_SHADOW: u8 = 1;
+
 /// The kernel, on the driver's own file.
 const DIRECT: u8 = 2;
 
@@ -423,4 +427,10 @@ pub fn report(description: &Description, what: &str, error: &culvert::Error) -> 
         Errno::EINTR if culvert_intercept::wait::pending() => crate::answer::RESTART,
         errno => errno,
     }
+}
+
+/// Attributes of a description, logged when they cannot be had.
+pub fn described(held: &Held) -> Result<Attributes, Errno> {
+    held.attributes()
+        .map_err(|error| crate::description::report(held, "stat", &error))
 }

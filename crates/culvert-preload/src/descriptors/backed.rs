@@ -11,7 +11,8 @@ use crate::backing;
 use crate::process::{self, tables};
 use crate::resolver::MountId;
 use crate::run::{descriptor_path, stat_descriptor};
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::descriptors as classes;
 
 /// The class of a directory of mount 0; that of mount N is N more.
@@ -180,7 +181,7 @@ impl Table {
         }
         if is_mounts(old) {
             self.remove(new);
-            crate::calls::mount_tables::duplicated(old, new);
+            super::mount_tables::duplicated(old, new);
             return true;
         }
         let Some(mount) = self.backed(old) else {

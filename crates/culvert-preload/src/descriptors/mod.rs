@@ -8,6 +8,7 @@ mod adopted;
 mod asked;
 mod backed;
 mod internal;
+pub mod mount_tables;
 mod node_paths;
 mod posix_locks;
 mod promotion;
@@ -17,12 +18,15 @@ use crate::description::{Description, Held};
 use crate::process::{self, tables};
 use crate::shadow;
 use adopted::Adopted;
-use alloc::{alloc::alloc_zeroed, sync::Arc};
+use alloc::alloc::alloc_zeroed;
+use alloc::sync::Arc;
 use core::alloc::Layout;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
+use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
+use culvert_sys::{nr, syscall};
 pub use internal::{dup_high, lowest_internal, open_high, with_more, with_more_for_one};
 pub use node_paths::{
     find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
@@ -186,7 +190,7 @@ impl Table {
             crate::rings::forget(fd);
         }
         if classes::get(fd) == MOUNTS {
-            crate::calls::mount_tables::forget(fd);
+            crate::descriptors::mount_tables::forget(fd);
         }
         // The engine's table has one class for all numbers with the same low 16 bits: a high one
         // that is foreign says nothing of a low one.

@@ -2,7 +2,7 @@
 //!
 //! ld.so works out the program's `$ORIGIN` before it loads auditors (`call_init_paths`,
 //! elf/rtld.c), so that of a program on a mount is the directory in the run directory in which the
-//! kernel executes it. What is found from there is the mount's (`super::origin`), but its name is
+//! kernel executes it. What is found from there is the mount's (`crate::vfs::own_file::origin`), but its name is
 //! what dladdr, dl_iterate_phdr, debuggers and ldd show, and programs keep it.
 
 use super::static_tls::LinkMap;
@@ -25,7 +25,7 @@ pub unsafe fn object(map: *const LinkMap) {
         }
         (start.cast_mut(), CStr::from_ptr(start).to_bytes())
     };
-    let Some(path) = super::origin(name).filter(|path| !path.is_empty()) else {
+    let Some(path) = crate::vfs::own_file::origin(name).filter(|path| !path.is_empty()) else {
         return;
     };
     let (skipped, kept) = (name.len() - path.len(), path.len() + 1);

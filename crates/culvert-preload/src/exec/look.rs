@@ -4,8 +4,10 @@ use super::format::{Elf, PT_INTERP};
 use super::{Format, HEAD, Why, format};
 use crate::memory::c_string;
 use crate::process;
-use crate::run::{stat_descriptor, stat_path};
+use crate::resolver::MountId;
+use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor};
+use crate::vfs::busy::may_execute;
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
@@ -82,7 +84,7 @@ impl Look {
     pub fn check(&self, path: &[u8]) -> Result<(), Errno> {
         let mode = stat_descriptor(self.file.0)?.st_mode;
         match FileKind::of_mode(mode) == Some(FileKind::Regular) && is_executable(path) {
-            true => super::busy::may_execute(self.file.0),
+            true => crate::vfs::busy::may_execute(self.file.0),
             false => Err(Errno::EACCES),
         }
     }
@@ -141,5 +143,18 @@ impl Look {
             )
         }
         .is_ok()
+    }
+}
+
+/// The kernel has refused to execute the shadow of `name` with `ETXTBSY`: whether because of us,
+/// who fill it or ask, so that it may be tried again.
+pub fn was_ours(name: ShadowName) -> bool {
+    // Shadows are opened for writing on our own behalf only under the lock.
+    let _lock = process::get()
+        .node_locks
+        .lock(MountId(name.mount), name.node);
+    match Look::open(&process::get().run.shadow(name)) {
+        Ok(look) => may_execute(look.file.0).is_ok(),
+        Err(_) => false,
     }
 }

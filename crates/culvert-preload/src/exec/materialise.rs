@@ -1,10 +1,9 @@
 //! Programs on a mount, as files that the kernel can execute.
 
-use crate::looked_at;
 use crate::memory::c_string;
-use crate::process;
 use crate::run::{ShadowName, stat_path};
 use crate::shadow::{self, Descriptor};
+use crate::{looked_at, process};
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -43,9 +42,9 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     };
     let immutable = file_system.capabilities().immutable;
     if !immutable {
-        super::busy::announce(name);
+        crate::vfs::busy::announce(name);
         match file.descriptor() {
-            Some(fd) => super::busy::may_execute(fd)?,
+            Some(fd) => crate::vfs::busy::may_execute(fd)?,
             None => {
                 let written = file_system.is_open_for_writing(name.node);
                 if written.map_err(|error| error.errno())? {
@@ -123,13 +122,4 @@ pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Err
         renamed
     };
     renamed.map(|_| place)
-}
-
-/// The path that `path` of an executed shadow, or of a copy of a program (`super::interpreter`),
-/// stands for.
-pub fn origin(path: &[u8]) -> Option<&[u8]> {
-    let rest = path.strip_prefix(&process::get().run.path[..])?;
-    rest.strip_prefix(b"/exe")
-        .or_else(|| rest.strip_prefix(b"/interpreted"))
-        .filter(|path| matches!(path.first(), None | Some(b'/')))
 }

@@ -4,7 +4,6 @@
 //! (static, set-user-ID, another C library without LD_PRELOAD) gets filled shadows, so that it
 //! reads the right bytes at the shared offset, and directories that the kernel can list.
 
-pub mod busy;
 mod copied_tree;
 pub mod debugger;
 mod directories;
@@ -19,31 +18,30 @@ pub mod limits;
 mod loader;
 mod look;
 mod materialise;
-pub mod own_file;
 mod removed_directory;
 pub mod saved;
 pub mod static_tls;
 mod why;
 
-pub use format::{Format, HEAD, Loader, format};
-pub use heritage::{hand_down, open_descriptors};
-pub use materialise::origin;
-pub use why::{NO_RUN, Why};
-
 use crate::memory::c_string;
-use crate::notice;
-use crate::process;
 use crate::resolver::References;
 use crate::run::ShadowName;
 use crate::shadow::Descriptor;
 use crate::start::STRICT;
-use alloc::{boxed::Box, string::String, vec, vec::Vec};
+use crate::vfs::own_file::OwnFile;
+use crate::{notice, process};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 use environment::pointers;
+pub use format::{Format, HEAD, Loader, format};
+pub use heritage::{hand_down, open_descriptors};
 use look::Look;
 use materialise::{Executable, materialise};
-use own_file::OwnFile;
+pub use why::{NO_RUN, Why};
 
 /// Everything that the new program's image is made of; must outlive the system call.
 struct Image {
@@ -225,7 +223,7 @@ fn assemble(
                 ourselves |= on_mount || host[..host.len() - 1] != name;
                 // The kernel will not see it.
                 if ourselves {
-                    busy::may_execute(look.file.0)?;
+                    crate::vfs::busy::may_execute(look.file.0)?;
                 }
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
@@ -260,7 +258,7 @@ fn assemble(
                     if !look::is_executable(&host) {
                         return Err(Errno::EACCES);
                     }
-                    busy::may_execute(look.file.0)?;
+                    crate::vfs::busy::may_execute(look.file.0)?;
                     let place = match shown.or(on_mount_path) {
                         Some(path) => path,
                         None => crate::run::descriptor_path(look.file.0)?,
@@ -381,7 +379,7 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
         tries -= 1;
         if result != Ok(Errno::ETXTBSY.negated())
             || tries == 0
-            || !shadow.is_some_and(busy::was_ours)
+            || !shadow.is_some_and(look::was_ours)
         {
             break result;
         }

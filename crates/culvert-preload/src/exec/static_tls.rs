@@ -11,17 +11,21 @@
 //! started again, once, with the tunable. That is remembered by file beside the site tables, so
 //! that the exec hook gives it the tunable at once the next time. The program does not see it.
 
-use super::environment;
 use super::look::Look;
-use super::{Extras, Format, Image, Loader, own_file};
+use super::{Extras, Format, Image, Loader, environment};
 use crate::memory::{self, c_string};
 use crate::process;
 use crate::run::{read_file, read_link, stat_descriptor, stat_path};
-use alloc::{boxed::Box, format, vec, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::vfs::own_file;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::{vec, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use culvert::Errno;
 use culvert_intercept::user;
-use culvert_sys::{nr, raw::general::stat, syscall};
+use culvert_sys::raw::general::stat;
+use culvert_sys::{nr, syscall};
 
 /// What one auditor adds to the surplus: `LIBC_IE_TLS` and `OTHER_IE_TLS`, elf/dl-tls.c.
 const FOR_AN_AUDITOR: u64 = 288;

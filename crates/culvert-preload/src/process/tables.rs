@@ -6,13 +6,19 @@
 //! file for another thread. So from the first such call on *the kernel is asked* at each use what a
 //! number stands for (descriptors/asked.rs), for which no description stays private.
 
-use super::{get, vfork_child};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use super::{get, tables, vfork_child};
+use crate::answer::Answer;
+use crate::process;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+use culvert_intercept::descriptors as classes;
 
 /// Tables of descriptors that were told apart so far.
 static TABLES: AtomicUsize = AtomicUsize::new(0);
+
 /// The number of the process's own.
 static TABLE: AtomicUsize = AtomicUsize::new(0);
+
 /// The kernel is asked.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
@@ -72,4 +78,35 @@ pub fn forked(shares: bool) -> bool {
         TABLE.store(new_number(), Relaxed);
     }
     shares || own != 0
+}
+
+/// What is known of descriptors is this process's alone from here on.
+pub fn separate() {
+    if let Err(error) = classes::separate() {
+        crate::log!(
+            "descriptors that Culvert holds may be taken for those of another process: {error}"
+        );
+    }
+}
+
+/// Whether the table of descriptors may be one that another thread or process has, too.
+pub fn may_share_table() -> bool {
+    process::vfork_child_with_table().is_none()
+        && (culvert_intercept::multi_threaded() || tables::are_asked_for())
+}
+
+/// Runs `unshare`, which gives this thread a table of its own where it succeeds.
+pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
+    culvert_intercept::exclusively(|| {
+        let table = &process::get().table;
+        table.promote_all(false)?;
+        table.ask();
+        let answer = unshare()?;
+        tables::thread_has_own();
+        // A process that shares no memory has the classes for itself, too.
+        if !culvert_intercept::multi_threaded() {
+            separate();
+        }
+        Ok(answer)
+    })
 }

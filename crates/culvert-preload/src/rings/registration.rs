@@ -6,10 +6,9 @@ use super::restrictions::{self, Restrictions};
 use super::submission::domain;
 use super::{Found, find};
 use crate::answer::Answer;
-use crate::calls::{done, transfer};
-use crate::memory;
+use crate::calls::done;
 use crate::paging::nodes;
-use crate::process;
+use crate::{memory, process};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -99,7 +98,7 @@ fn files(ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
         if table.is_internal(fd) {
             return Err(Errno::EBADF);
         }
-        if transfer::kernel_has_not(fd as usize).is_some() {
+        if crate::calls::arguments::kernel_has_not(fd as usize).is_some() {
             crate::log!("io_uring_register: descriptor {fd} of a mount is not registered");
             return Err(Errno::EBADF);
         }

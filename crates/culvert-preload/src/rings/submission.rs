@@ -335,7 +335,7 @@ impl Batch<'_> {
 
     /// Whether the kernel would do something else than the request says. A close must be known.
     fn concerns_driver(&self, entry: &Entry) -> bool {
-        use crate::calls::{descriptor, driven};
+        use crate::calls::arguments::{descriptor, driven};
         match operations::treatment(entry.operation) {
             Treatment::Address => is_path(entry.address as usize, entry.offset as usize),
             Treatment::AsCall if operations::is_close(entry.operation) => {
@@ -375,7 +375,9 @@ impl Batch<'_> {
             }
             Treatment::AsCall => match operations::has_registered_buffer(entry.operation) {
                 // Not one of the kernel's own, as far as is known.
-                true if crate::calls::driven(entry.fd as usize).is_none() => Judgement::Kernel,
+                true if crate::calls::arguments::driven(entry.fd as usize).is_none() => {
+                    Judgement::Kernel
+                }
                 _ => Judgement::Call,
             },
             Treatment::Splice => self.judge_splice(entry, foreign),
@@ -443,7 +445,7 @@ impl Batch<'_> {
         if !from_foreign && process::get().table.is_internal(from) {
             return Judgement::Answer(Errno::EBADF);
         }
-        let driven = |fd: i32| crate::calls::transfer::kernel_has_not(fd as usize).is_some();
+        let driven = |fd: i32| crate::calls::arguments::kernel_has_not(fd as usize).is_some();
         match !foreign && driven(entry.fd) || !from_foreign && driven(from) {
             true => Judgement::Answer(Errno::EINVAL),
             false => Judgement::Kernel,

@@ -1,4 +1,22 @@
-//! What the kernel's virtual file system decides: over mounts, nodes and the caller, without a
-//! system call's registers and the program's memory.
+//! What the kernel's virtual file system decides, over mounts, nodes and the caller: where paths
+//! lead, and for each operation the order of its checks and effects. Nothing here reads a call's
+//! registers.
 
+pub mod backed;
+pub mod backed_open;
+pub mod busy;
+pub mod create;
+pub mod host;
+pub mod mount_points;
+pub mod native;
+pub mod open;
+pub mod opened;
+pub mod own_file;
+pub mod path;
 pub mod permission;
+pub mod proc_files;
+pub mod remove;
+pub mod shown;
+pub mod targets;
+pub mod unix_sockets;
+pub mod working_directory;

@@ -2,13 +2,17 @@
 //! program's starter named: of a shadow, of a file in a mount's source, of an interpreter.
 
 use crate::memory::c_string;
+use crate::process;
 use crate::run::{read_file, read_link_at};
-use alloc::{boxed::Box, vec::Vec};
-use core::sync::atomic::{AtomicPtr, Ordering::*};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::*;
 use culvert_sys::{nr, syscall};
 
 /// The environment variable that holds the path that execve was given.
 pub const GIVEN: &[u8] = b"CULVERT_PROGRAM";
+
 /// The environment variable that holds what `/proc/self/exe` shows.
 pub const SHOWN: &[u8] = b"CULVERT_EXE";
 
@@ -19,7 +23,7 @@ pub struct OwnFile {
     /// right.
     pub given: Option<Vec<u8>>,
     /// The file's absolute path as programs see it. None: the kernel's is right, or
-    /// [`super::origin`] tells.
+    /// [`self::origin`] tells.
     pub shown: Option<Vec<u8>>,
 }
 
@@ -50,7 +54,7 @@ pub fn of_a_process(directory: i32, path: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let file = read_link_at(directory, &c_string(path)).ok()?;
-    let shown = super::origin(&file)?;
+    let shown = self::origin(&file)?;
     (!shown.is_empty()).then(|| shown.to_vec())
 }
 
@@ -68,7 +72,7 @@ impl OwnFile {
     /// Before the program's own code runs; the array ends in a null pointer.
     pub unsafe fn begin(self, environment: *mut *mut u8) {
         if let Some(given) = &self.given {
-            let name = c_string(super::base_name(given));
+            let name = c_string(given.rsplit(|&b| b == b'/').next().unwrap_or(given));
             // The kernel calls a program that is executed by descriptor as it likes.
             if !given.starts_with(b"/dev/fd/") || name.len() + 8 != given.len() + 1 {
                 const PR_SET_NAME: usize = 15;
@@ -112,4 +116,13 @@ unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
             }
         }
     }
+}
+
+/// The path that `path` of an executed shadow, or of a copy of a program (`crate::exec::interpreter`),
+/// stands for.
+pub fn origin(path: &[u8]) -> Option<&[u8]> {
+    let rest = path.strip_prefix(&process::get().run.path[..])?;
+    rest.strip_prefix(b"/exe")
+        .or_else(|| rest.strip_prefix(b"/interpreted"))
+        .filter(|path| matches!(path.first(), None | Some(b'/')))
 }

@@ -1,15 +1,13 @@
 //! The empty directories under mounts, where the kernel finds one by a link that text did not show.
 
-use super::host::stat_at;
-use super::{backed, done};
+use super::backed::take_over;
+use super::native::stat_at;
 use crate::description::Object;
 use crate::memory::{Path, c_string};
 use crate::process;
 use crate::resolver::MountId;
-use crate::run;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
-use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached
@@ -33,27 +31,6 @@ pub fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
     process::get().mounts.is_target(found.st_dev, found.st_ino)
 }
 
-/// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through
-/// a link outside.
-pub fn list_foreign(call: &mut Call) -> Outcome {
-    let process = process::get();
-    let fd = call.args[0] as i32;
-    let identity = || {
-        run::stat_descriptor(fd)
-            .ok()
-            .map(|it| (it.st_dev, it.st_ino))
-    };
-    let mount = (process.targets_exist.then(identity).flatten())
-        .and_then(|(device, inode)| process.mounts.is_target(device, inode));
-    let Some(mount) = mount else {
-        return super::mount_points::list_kernels(call);
-    };
-    match adopt_target(fd, mount) {
-        Ok(()) => super::directory::getdents(call),
-        Err(errno) => done(Err(errno)),
-    }
-}
-
 /// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of the
 /// mount's root.
 pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
@@ -63,7 +40,7 @@ pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
     let process = process::get();
     let file_system = process::file_system(mount)?;
     if let Some(backing) = file_system.backing() {
-        return backed::take_over(fd, mount, backing);
+        return take_over(fd, mount, backing);
     }
     let root = file_system.root();
     // SAFETY: F_GETFL only reads.

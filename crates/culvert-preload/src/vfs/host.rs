@@ -1,26 +1,39 @@
-//! The kernel's own file system, as the resolver looks at it, and the calls that such looks are
-//! made of.
+//! The kernel's own file system, as the resolver looks at it.
 
-use super::backed;
-use super::path::place_of_here;
+use super::backed::native_place;
+use super::native::{AT_SYMLINK_NOFOLLOW, open_restricted, stat_at};
 use crate::memory::{Path, c_string};
 use crate::process::{self, Here};
 use crate::resolver::{
     Hold, Host, HostFile, HostKind, Inside, LastStep, Magic, Place, Resolved, Restrictions,
 };
 use crate::run;
-use crate::shadow::Descriptor;
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, raw::general, syscall};
+use culvert_sys::{nr, syscall};
+
+/// The place of a working directory, for a walk.
+pub fn place_of_here(here: Here) -> Result<Place, Errno> {
+    match here {
+        Here::Place(place) => Ok(place),
+        Here::Backed(mount) => {
+            let path = run::read_link(b"/proc/self/cwd\0")?;
+            crate::backing::seen(mount, &path)
+                .map(Place::Host)
+                .ok_or(Errno::ENOENT)
+        }
+    }
+}
 
 /// The real file system, for the resolver.
 pub struct Kernel;
 
 impl Host for Kernel {
     fn lstat(&self, path: &[u8]) -> Result<HostFile, Errno> {
-        let (directory, path) = backed::native_place(path);
+        let (directory, path) = native_place(path);
         let found = stat_at(directory, Path::of(&path), AT_SYMLINK_NOFOLLOW)?;
         let kind = match FileKind::of_mode(found.st_mode) {
             Some(FileKind::Directory) => HostKind::Directory,
@@ -35,7 +48,7 @@ impl Host for Kernel {
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>, Errno> {
-        let (directory, path) = backed::native_place(path);
+        let (directory, path) = native_place(path);
         run::read_link_at(directory, &path)
     }
 
@@ -126,49 +139,10 @@ impl Host for Kernel {
     }
 }
 
-/// openat2(2), close-on-exec.
-pub fn open_restricted(
-    directory: i32,
-    path: Path<'_>,
-    flags: u64,
-    mode: u64,
-    resolve: u64,
-) -> Result<Descriptor, Errno> {
-    const O_CLOEXEC: u64 = 0o2000000;
-    let how = [flags | O_CLOEXEC, mode, resolve];
-    let arguments = [
-        directory as usize,
-        path.address(),
-        how.as_ptr() as usize,
-        24,
-    ];
-    // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| Descriptor(fd as i32))
-}
-
-/// AT_SYMLINK_NOFOLLOW.
-pub const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-
-/// newfstatat(2).
-pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<general::stat, Errno> {
-    let mut out = core::mem::MaybeUninit::<general::stat>::zeroed();
-    let arguments = [
-        directory as usize,
-        path.address(),
-        out.as_mut_ptr() as usize,
-        flags,
-    ];
-    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
-    unsafe {
-        syscall::call(nr::NEWFSTATAT, arguments)?;
-        Ok(out.assume_init())
-    }
-}
-
 /// `/proc/self/exe` of a program that was started from a mount.
 fn own_executable() -> Option<Magic> {
     let path = run::read_link(b"/proc/self/exe\0").ok()?;
-    let original = crate::exec::origin(&path)?;
+    let original = super::own_file::origin(&path)?;
     match process::get().mounts.walk(
         &Kernel,
         &process::caller(),

@@ -3,7 +3,8 @@
 use crate::description::{Held, Object};
 use crate::process;
 use crate::resolver::Magic;
-use alloc::{format, vec::Vec};
+use alloc::format;
+use alloc::vec::Vec;
 use culvert::Errno;
 
 /// The path that the kernel's link to a description of ours would show.

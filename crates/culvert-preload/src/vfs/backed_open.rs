@@ -7,8 +7,9 @@ use crate::process;
 use crate::resolver::Restrictions;
 use culvert::Errno;
 use culvert_sys::nr;
-use culvert_sys::raw::general::O_DIRECT;
-use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_DIRECTORY, O_TMPFILE, S_IFDIR, S_IFMT};
+use culvert_sys::raw::general::{
+    O_CLOEXEC, O_CREAT, O_DIRECT, O_DIRECTORY, O_TMPFILE, S_IFDIR, S_IFMT,
+};
 
 /// Why nothing was opened.
 pub enum Failure {

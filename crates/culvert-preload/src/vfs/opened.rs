@@ -1,16 +1,16 @@
 //! The descriptors of what was opened in a mount.
 
-use super::open::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 use crate::answer::Answer;
 use crate::description::{Description, O_PATH, Object};
 use crate::process;
 use crate::resolver::{Inside, Last};
 use alloc::boxed::Box;
 use culvert::{Attributes, Caller, Directory, FileKind, OpenFlags, Opened, OpenedDirectory};
+use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
 use culvert_sys::{nr, syscall};
 
 /// [`give`] for what a call has just made: its entry is one more reference.
-pub(super) fn give_new(
+pub fn give_new(
     found: &mut Inside<'_>,
     attributes: Attributes,
     opened: Opened,
@@ -23,12 +23,7 @@ pub(super) fn give_new(
 }
 
 /// A descriptor for what the driver has opened.
-pub(super) fn give(
-    found: &mut Inside<'_>,
-    attributes: Attributes,
-    opened: Opened,
-    flags: u32,
-) -> Answer {
+pub fn give(found: &mut Inside<'_>, attributes: Attributes, opened: Opened, flags: u32) -> Answer {
     give_opened(found, attributes, opened, flags, false)
 }
 
@@ -65,12 +60,7 @@ fn give_opened(
 }
 
 /// A descriptor for something in a mount.
-pub(super) fn add(
-    found: &mut Inside<'_>,
-    attributes: Attributes,
-    object: Object,
-    flags: u32,
-) -> Answer {
+pub fn add(found: &mut Inside<'_>, attributes: Attributes, object: Object, flags: u32) -> Answer {
     add_opened(found, attributes, object, flags, Extra::default())
 }
 
@@ -84,7 +74,7 @@ struct Extra {
 }
 
 /// A descriptor for a directory, which its driver opens, too.
-pub(super) fn add_directory(
+pub fn add_directory(
     found: &mut Inside<'_>,
     attributes: Attributes,
     caller: &Caller<'_>,

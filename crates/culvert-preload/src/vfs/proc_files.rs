@@ -1,11 +1,13 @@
 //! The files in which the kernel lists mounts: ours are added.
 
-use super::mount_tables;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
+use crate::descriptors::mount_tables;
 use crate::process;
 use crate::resolver::MountId;
-use alloc::{format, string::String, vec::Vec};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_drivers::passthrough::is_bound;
 use culvert_sys::raw::general::O_CLOEXEC;
@@ -117,7 +119,7 @@ fn about_descriptor(path: &[u8], held: &Held, fd: i32) -> Result<Vec<u8>, Errno>
         Object::File(_) | Object::Directory => held.at_offset(fd, |offset| *offset)?,
         _ => 0,
     };
-    let inode = super::stat::described(held)?.inode;
+    let inode = crate::description::described(held)?.inode;
     let status = match held.is_direct() {
         true => crate::descriptors::kernel_flags(fd)?,
         false => held.flags(fd)?,
@@ -281,7 +283,7 @@ fn parent_number(mountinfo: &[u8], target: &[u8]) -> u64 {
 }
 
 /// Writes `content` to the start of `fd`.
-pub fn write(fd: i32, content: &[u8]) -> Result<(), Errno> {
+fn write(fd: i32, content: &[u8]) -> Result<(), Errno> {
     let mut done = 0;
     while done < content.len() {
         let rest = &content[done..];
@@ -311,6 +313,14 @@ fn memory_file(content: &[u8], flags: u32) -> Answer {
         Ok(process::get()
             .table
             .opened_by_kernel(fd.release(), flags & 0o2000000 != 0) as usize)
+    }
+}
+
+/// lseek(2) of `fd` to its start: what is read there is as it is now.
+pub fn renew(fd: i32) {
+    if let Some(found) = mount_tables::path_of(fd).and_then(|path| content(&path)) {
+        let _ = crate::paging::bytes::set_length(fd, 0);
+        let _ = write(fd, &found);
     }
 }
 

@@ -8,11 +8,9 @@
 //! share, and the driver tells of those that are one process's alone
 //! ([`culvert::FileSystem::is_open_for_writing`]).
 
-use super::look::Look;
-use crate::process;
 use crate::resolver::MountId;
 use crate::run::ShadowName;
-use crate::shadow;
+use crate::{process, shadow};
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -103,18 +101,5 @@ fn lease_is_refused(fd: i32) -> bool {
         let refused = fcntl(F_SETLEASE, F_RDLCK) == Err(Errno::EAGAIN);
         let _ = fcntl(F_SETLEASE, F_UNLCK);
         refused
-    }
-}
-
-/// The kernel has refused to execute the shadow of `name` with `ETXTBSY`: whether because of us,
-/// who fill it or ask, so that it may be tried again.
-pub fn was_ours(name: ShadowName) -> bool {
-    // Shadows are opened for writing on our own behalf only under the lock.
-    let _lock = process::get()
-        .node_locks
-        .lock(MountId(name.mount), name.node);
-    match Look::open(&process::get().run.shadow(name)) {
-        Ok(look) => may_execute(look.file.0).is_ok(),
-        Err(_) => false,
     }
 }

@@ -1,0 +1,104 @@
+//! Descriptors of the tables of mounts: /proc/mounts and mountinfo, which are files of ours. The
+//! kernel's own file stays open beside each of them.
+
+use super::MOUNTS;
+use crate::memory::c_string;
+use crate::process::{self, tables};
+use crate::shadow::{self, Descriptor};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicBool, AtomicI32};
+use culvert_intercept::descriptors as classes;
+use culvert_sys::sync::Mutex;
+
+/// A table that the program has open.
+struct Open {
+    fd: i32,
+    path: Vec<u8>,
+    kernel: Kernel,
+}
+
+/// The kernel's own file: where its number stands.
+pub struct Kernel(&'static AtomicI32);
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let fd = self.0.swap(-1, AcqRel);
+        if fd >= 0 {
+            classes::set(fd, classes::UNKNOWN);
+            drop(Descriptor(fd));
+        }
+    }
+}
+
+static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// There was one in this process.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// The kernel's own file at `path`, from whose opening on changes are told.
+pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
+    let kernel = shadow::open(&c_string(path), 0, 0).ok()?;
+    // Before the program's own is made, which gets the number.
+    let place = process::get().table.adopt_internal(kernel.0)?;
+    // It has become another number.
+    kernel.release();
+    Some(Kernel(place))
+}
+
+/// Records that `fd` is ours for the table at `path`, which the kernel has in `kernel`.
+pub fn note(fd: i32, path: &[u8], kernel: Kernel) {
+    if fd > 0xffff || process::tables_differ() || tables::are_asked_for() {
+        return;
+    }
+    ANY.store(true, Relaxed);
+    let path = path.to_vec();
+    OPEN.lock().push(Open { fd, path, kernel });
+    process::get().table.note_mounts(fd);
+}
+
+/// `fd` is none any more.
+pub fn forget(fd: i32) {
+    let mut open = OPEN.lock();
+    let at = open.iter().position(|open| open.fd == fd);
+    let gone = at.map(|at| open.swap_remove(at));
+    drop(open);
+    drop(gone);
+}
+
+/// `new` is a duplicate of `old`.
+pub fn duplicated(old: i32, new: i32) {
+    let of = |open: &Open| (open.fd == old).then(|| open.path.clone());
+    let path = OPEN.lock().iter().find_map(of);
+    if let Some(path) = path
+        && let Some(kernel) = open_kernels(&path)
+    {
+        note(new, &path, kernel);
+    }
+}
+
+fn is_table(fd: i32) -> bool {
+    (0..=0xffff).contains(&fd) && classes::get(fd) == MOUNTS
+}
+
+/// The descriptor of the kernel's own file for the table `fd`.
+pub fn kernels(fd: i32) -> Option<i32> {
+    if !ANY.load(Relaxed) || !is_table(fd) {
+        return None;
+    }
+    let of = |open: &Open| (open.fd == fd).then(|| open.kernel.0.load(Acquire));
+    OPEN.lock().iter().find_map(of).filter(|&fd| fd >= 0)
+}
+
+/// The path of the table `fd`; none for other descriptors.
+pub fn path_of(fd: i32) -> Option<Vec<u8>> {
+    let of = |open: &Open| (open.fd == fd).then(|| open.path.clone());
+    is_table(fd)
+        .then(|| OPEN.lock().iter().find_map(of))
+        .flatten()
+}
+
+/// Whether there was a table in this process.
+pub fn are_any() -> bool {
+    ANY.load(Relaxed)
+}

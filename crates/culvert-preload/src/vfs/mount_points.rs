@@ -1,0 +1,69 @@
+//! Mount points in listings: a target that is no directory of its own file system's is one more
+//! name in the directory that it lies in.
+//!
+//! They come behind all others, at positions that no file system uses: ext4's positions, the
+//! largest that there are, are hashes below 0x7fff_ffff << 32 (`ext4fs_dirhash`), and its end is
+//! the largest number that lseek(2) takes.
+
+use super::backed::native_place;
+use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
+use super::targets::parent_of;
+use crate::memory::{Path, c_string};
+use crate::process::{self, Process};
+use crate::resolver::MountId;
+use crate::run;
+use alloc::vec::Vec;
+use culvert::{Errno, Node};
+
+/// The position of the first.
+pub const FIRST: u64 = 0x7fff_ffff_ffff_ff00;
+
+/// There are no more in one directory.
+pub const MOST: usize = 0xf0;
+
+/// Whether `offset` is a position among or behind mount points.
+pub fn is_position(offset: u64) -> bool {
+    (FIRST..=FIRST + MOST as u64).contains(&offset)
+}
+
+/// Those in directory `node` of `mount`, a driver's.
+pub fn in_driver(mount: MountId, node: Node) -> Vec<MountId> {
+    let process = process::get();
+    match process.targets_missing {
+        true => process.mounts.without_directory(mount, node),
+        false => Vec::new(),
+    }
+}
+
+/// Those in the kernel's directory behind `fd`.
+pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
+    let Ok(found) = run::stat_descriptor(fd) else {
+        return Vec::new();
+    };
+    let seen_in = process.table.backed(fd);
+    let lies_there = |mount: &MountId| {
+        // A directory of a tree's source is not one of the mount, if it was not opened there.
+        let parent = process.mounts.parent(*mount);
+        let is_bound = |parent: MountId| {
+            let specification = process.specifications.get(usize::from(parent.0));
+            specification.is_some_and(culvert_drivers::passthrough::is_bound)
+        };
+        if parent != seen_in && !(seen_in.is_none() && parent.is_some_and(is_bound)) {
+            return false;
+        }
+        // By the name in that directory: the target's own path leads into the mount.
+        let above = parent_of(process.mounts.target(*mount));
+        let (base, above) = native_place(above.strip_suffix(b"/\0").unwrap_or(b"/"));
+        let there = |path: &[u8], flags| stat_at(base, Path::of(path), flags);
+        let name = c_string(process.mounts.name(*mount));
+        let named = [above.strip_suffix(b"\0").unwrap_or(&above), b"/", &name].concat();
+        there(&above, 0)
+            .is_ok_and(|above| (above.st_dev, above.st_ino) == (found.st_dev, found.st_ino))
+            && there(&named, AT_SYMLINK_NOFOLLOW).is_err_and(|errno| errno == Errno::ENOENT)
+    };
+    process
+        .mounts
+        .in_kernel_directories()
+        .filter(lies_there)
+        .collect()
+}

@@ -1,0 +1,332 @@
+//! What a path names: is it in a mount, where does it lead, and what if the kernel does not find
+//! it.
+
+use super::backed::Backed;
+use super::host::{Kernel, place_of_here};
+use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
+use crate::description::described;
+use crate::memory::{Path, c_string};
+use crate::process::{self, Here, Process};
+use crate::resolver::{Inside, LastStep, Magic, MountId, Place, Quick, Resolved, Restrictions};
+use crate::run;
+use alloc::vec::Vec;
+use culvert::{Attributes, Errno, FileKind, Node};
+use culvert_sys::raw::general::{AT_FDCWD, S_IFDIR, S_IFLNK, S_IFMT};
+
+/// What a path argument comes to.
+#[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
+pub enum Found<'p> {
+    /// Something in a mount.
+    Inside(Inside<'p>),
+    /// Something in the backing tree of a mount.
+    Backed(Backed<'p>),
+    /// The kernel gets this absolute path (NUL-terminated) instead.
+    Outside(Vec<u8>),
+    /// A link of proc(5) to something of ours, not followed.
+    MagicLink(Magic),
+    /// The kernel gets the call as it is.
+    Kernel,
+}
+
+/// The directory that a descriptor argument stands for; none for a foreign one. ENOTDIR when it is
+/// a file of ours.
+fn place_of(fd: i32) -> Result<Option<Place>, Errno> {
+    match process::get().table.get(fd) {
+        None => Ok(None),
+        Some(held) if held.kind == FileKind::Directory => Ok(Some(Place::Mount {
+            mount: held.mount,
+            node: held.node,
+        })),
+        Some(_) => Err(Errno::ENOTDIR),
+    }
+}
+
+/// The directory behind the foreign descriptor `fd`, by its path.
+fn foreign_place(process: &Process, fd: i32) -> Option<Place> {
+    let path = run::descriptor_path(fd).ok()?;
+    (path.first() == Some(&b'/'))
+        .then(|| process.mounts.place(&path).ok())
+        .flatten()
+}
+
+/// Whether `fd` is open on something that no path begins at, whatever its name leads to by now.
+fn is_no_directory(fd: i32) -> bool {
+    run::stat_descriptor(fd).is_ok_and(|found| found.st_mode & S_IFMT != S_IFDIR)
+}
+
+/// Where a path starts: `Err` is the call's answer, `Ok(None)` a directory that cannot be named.
+fn base(process: &Process, directory: i32) -> Result<Option<Place>, Errno> {
+    if directory == AT_FDCWD {
+        return process
+            .with_working_directory(|here| here.cloned())
+            .map(place_of_here)
+            .transpose();
+    }
+    if let Some(place) = place_of(directory)? {
+        return Ok(Some(place));
+    }
+    match process.table.backed(directory) {
+        Some(mount) => crate::backing::directory(mount, directory).map(|p| Some(Place::Host(p))),
+        None if is_no_directory(directory) => Err(Errno::ENOTDIR),
+        None => Ok(foreign_place(process, directory)),
+    }
+}
+
+/// Finds out what `path` is, by text, and by walking the mounts where text does not tell.
+pub fn find<'p>(
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
+    match find_straight(directory, path, last, restrictions) {
+        Some(Ok(inside)) => Ok(Found::Inside(inside)),
+        Some(Err(error)) => Err(errno_of(&error)),
+        None => find_by_text(directory, path, last, restrictions),
+    }
+}
+
+/// The quickest answer inside a mount: plain names all the way, which the driver takes at once. Not
+/// inlined, so that its large answer is made where it stays.
+#[inline(never)]
+pub fn find_straight<'p>(
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Option<culvert::Result<Inside<'p>>> {
+    let process = process::get();
+    if restrictions != Restrictions(0) || process.has_left() {
+        return None;
+    }
+    let (mount, dir, names) = match path.first()? {
+        b'/' => {
+            let (mount, names) = process.mounts.deepest(path.bytes())?;
+            if super::own_file::origin(path.bytes()).is_some() {
+                return None;
+            }
+            (mount, None, names)
+        }
+        _ => {
+            let (mount, node) = directory_inside(process, directory)?;
+            (mount, Some(node), path.bytes())
+        }
+    };
+    crate::looked_at::bring_all();
+    let mounts = &process.mounts;
+    mounts.straight_in(&process::caller(), mount, dir, names, last)
+}
+
+/// The directory of a driver's that descriptor `directory`, or the working directory, is.
+#[inline]
+fn directory_inside(process: &Process, directory: i32) -> Option<(MountId, Node)> {
+    if directory == AT_FDCWD {
+        return process.with_working_directory(|here| match here {
+            Some(Here::Place(Place::Mount { mount, node })) => Some((*mount, *node)),
+            _ => None,
+        });
+    }
+    let held = process.table.get(directory)?;
+    (held.kind == FileKind::Directory).then_some((held.mount, held.node))
+}
+
+/// The errno of a failed look at a path; its cause goes to the log.
+pub fn errno_of(error: &culvert::Error) -> Errno {
+    if let Some(cause) = error.cause() {
+        crate::log!("a path on a mount cannot be followed: {cause}");
+    }
+    error.errno()
+}
+
+/// What [`find`] does where that is not enough.
+pub fn find_by_text<'p>(
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
+    let process = process::get();
+    if path.is_empty() || process.has_left() {
+        return Ok(Found::Kernel);
+    }
+    let absolute = path[0] == b'/' && restrictions.0 & Restrictions::IN_ROOT == 0;
+    if restrictions == Restrictions(0)
+        && let Some(place) = find_backed(process, directory, path, last)
+    {
+        return Ok(Found::Backed(place));
+    }
+    // A program from a mount runs as a file of the run directory: paths made from its own place
+    // mean the mount.
+    if let Some(original) = absolute
+        .then(|| super::own_file::origin(path.bytes()))
+        .flatten()
+        .filter(|original| !original.is_empty())
+    {
+        let start = Place::Host(b"/".to_vec());
+        return walk(process, &start, original, last, restrictions);
+    }
+    let mut known = None;
+    let quick = if absolute {
+        process.mounts.quick(None, path.bytes())
+    } else if directory == AT_FDCWD {
+        process.with_working_directory(|here| match here {
+            Some(Here::Place(place)) => {
+                let quick = process.mounts.quick(Some(place), path.bytes());
+                if quick != Quick::Untouched {
+                    known = Some(place.clone());
+                }
+                quick
+            }
+            Some(Here::Backed(_)) => Quick::Walk,
+            None => Quick::Untouched,
+        })
+    } else {
+        known = place_of(directory)?;
+        match known.is_none() && process.table.backed(directory).is_some() {
+            true => Quick::Walk,
+            false => process.mounts.quick(known.as_ref(), path.bytes()),
+        }
+    };
+    // A link into a mount is a crossing that the kernel cannot see; with RESOLVE_IN_ROOT the text
+    // of a path says little.
+    let text_decides = restrictions.0 & (Restrictions::NO_XDEV | Restrictions::IN_ROOT) == 0;
+    if quick == Quick::Untouched && text_decides {
+        return Ok(Found::Kernel);
+    }
+    let start = match known {
+        Some(place) => place,
+        None if absolute => Place::Host(Vec::new()),
+        None => match base(process, directory)? {
+            Some(place) => place,
+            None => return Ok(Found::Kernel),
+        },
+    };
+    walk(process, &start, path.bytes(), last, restrictions)
+}
+
+/// The quickest answer of all: the path begins in a backing tree that no other mount has to do
+/// with, so that only links could lead elsewhere.
+#[inline]
+fn find_backed<'p>(
+    process: &Process,
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+) -> Option<Backed<'p>> {
+    if path[0] == b'/' {
+        let (mount, backing) = process.mounts.direct_above(path.bytes())?;
+        return Some(Backed::below_target(mount, backing, path));
+    }
+    let mount = process.backed_directory(directory)?;
+    let backing = process.mounts.direct(mount)?;
+    if path.starts_with(b"..") && matches!(path.get(2), None | Some(b'/')) {
+        return Backed::above_directory(mount, backing, directory, path, last);
+    }
+    Some(Backed::below_directory(mount, backing, directory, path))
+}
+
+/// Resolves `path` component by component, in any case.
+#[cold]
+pub fn find_by_walking<'p>(
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
+    let process = process::get();
+    let start = if path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0 {
+        Place::Host(b"/".to_vec())
+    } else {
+        base(process, directory)?.ok_or(Errno::ENOENT)?
+    };
+    walk(process, &start, path.bytes(), last, restrictions)
+}
+
+#[inline]
+fn walk<'p>(
+    process: &'static Process,
+    start: &Place,
+    path: &'p [u8],
+    last: LastStep,
+    restrictions: Restrictions,
+) -> Result<Found<'p>, Errno> {
+    let caller = process::caller();
+    resolved(
+        process
+            .mounts
+            .walk(&Kernel, &caller, start, path, last, restrictions),
+    )
+}
+
+#[inline(always)]
+fn resolved<'p>(answer: culvert::Result<Resolved<'p>>) -> Result<Found<'p>, Errno> {
+    match answer {
+        Ok(Resolved::Inside(inside)) => Ok(Found::Inside(inside)),
+        Ok(Resolved::Outside { path }) => Ok(match Backed::resolved(&path) {
+            Some(backed) => Found::Backed(backed),
+            None => Found::Outside(c_string(&path)),
+        }),
+        Ok(Resolved::MagicLink(magic)) => Ok(Found::MagicLink(magic)),
+        Ok(Resolved::Untouched) => Ok(Found::Kernel),
+        Err(error) => Err(errno_of(&error)),
+    }
+}
+
+/// A second look at a path that the kernel did not find, or (`certain`) that led it to the empty
+/// directory under a mount.
+pub fn look_again<'p>(
+    directory: i32,
+    path: Path<'p>,
+    last: LastStep,
+    restrictions: Restrictions,
+    certain: bool,
+) -> Result<Found<'p>, Errno> {
+    let process = process::get();
+    let absolute = path.first() == Some(&b'/') && restrictions.0 & Restrictions::IN_ROOT == 0;
+    let Some(start) = (if absolute {
+        Some(Place::Host(b"/".to_vec()))
+    } else {
+        base(process, directory)?
+    }) else {
+        return Ok(Found::Kernel);
+    };
+    if certain {
+        return walk(process, &start, path.bytes(), last, restrictions);
+    }
+    let (mounts, caller, path) = (&process.mounts, process::caller(), path.bytes());
+    resolved(mounts.after_miss(&Kernel, &caller, &start, path, last, restrictions))
+}
+
+/// Whether the kernel finds a symbolic link at `path` below `directory`.
+pub fn is_link(directory: i32, path: Path<'_>) -> bool {
+    stat_at(directory, path, AT_SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| found.st_mode & S_IFMT == S_IFLNK)
+}
+
+/// What is there, or ENOENT.
+#[inline]
+pub fn existing<'f>(found: &'f Inside<'_>) -> Result<&'f Attributes, Errno> {
+    found
+        .entry
+        .as_ref()
+        .map(|entry| &entry.attributes)
+        .ok_or(Errno::ENOENT)
+}
+
+/// The attributes of what an empty path means: the descriptor itself, or the working directory.
+/// None: foreign.
+pub fn empty_path(fd: i32) -> Option<Result<(MountId, Attributes), Errno>> {
+    if fd == AT_FDCWD {
+        let here = process::get().with_working_directory(|here| here.cloned());
+        let Some(Here::Place(Place::Mount { mount, node })) = here else {
+            return None;
+        };
+        return Some(
+            process::file_system(mount)
+                .and_then(|fs| fs.attributes(node).map_err(|error| error.errno()))
+                .map(|attributes| (mount, attributes)),
+        );
+    }
+    let held = process::get().table.get(fd)?;
+    Some(described(&held).map(|attributes| (held.mount, attributes)))
+}

@@ -1,0 +1,118 @@
+//! Sockets with a name in a mount (unix(7)). The driver keeps a socket's inode, as it keeps any
+//! other; what connects the processes is a socket in the run directory, named by that inode, and so
+//! the same for all of them.
+
+use crate::memory::c_string;
+use crate::process;
+use crate::resolver::MountId;
+use crate::run::{ShadowName, read_link};
+use alloc::format;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use culvert::{Errno, Node};
+use culvert_sys::{nr, syscall};
+
+/// The folder of the run directory for [`FarName`]s. Short: each byte is one less for the socket's
+/// name.
+const FAR: &str = "far";
+
+/// The socket that stands for inode `inode` of `mount`.
+pub fn stand_in(mount: MountId, inode: u64) -> Vec<u8> {
+    let name = ShadowName {
+        mount: mount.0,
+        node: Node(inode),
+    };
+    process::get().run.file(&format!("sockets/{}", name.text()))
+}
+
+/// A short way to a directory in which a socket is bound, in the run directory.
+pub struct FarName {
+    /// NUL-terminated.
+    link: Vec<u8>,
+}
+
+impl FarName {
+    /// One that leads where `way` does, and is not used by any other process of the run.
+    pub fn new(way: &[u8], given: &[u8]) -> Result<Self, Errno> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let run = &process::get().run;
+        let _ = crate::run::make_directory(&run.file(FAR));
+        loop {
+            let number = NEXT.fetch_add(1, Relaxed);
+            let link = run.file(&format!("{FAR}/{number}"));
+            match symbolic_link(way, &link) {
+                Ok(()) => {
+                    let far = Self { link };
+                    symbolic_link(&c_string(given), &name_of(&far.link))
+                        .inspect_err(|_| far.remove())?;
+                    return Ok(far);
+                }
+                Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Its path.
+    pub fn directory(&self) -> &[u8] {
+        self.link.strip_suffix(b"\0").unwrap_or(&self.link)
+    }
+
+    /// Takes it away.
+    pub fn remove(&self) {
+        for path in [&self.link, &name_of(&self.link)] {
+            // SAFETY: the path ends in NUL.
+            let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+        }
+    }
+}
+
+/// symlink(2); both end in NUL.
+pub fn symbolic_link(to: &[u8], at: &[u8]) -> Result<(), Errno> {
+    // SAFETY: both strings end in NUL.
+    unsafe { syscall::call(nr::SYMLINK, [to.as_ptr() as usize, at.as_ptr() as usize]) }.map(|_| ())
+}
+
+/// Where the name is kept that the program gave to the socket at `path`.
+pub fn name_of(path: &[u8]) -> Vec<u8> {
+    [path.strip_suffix(b"\0").unwrap_or(path), b".name\0"].concat()
+}
+
+/// Some socket of the run has a name that is not the one that the kernel tells.
+pub fn has_names() {
+    if let Some(notes) = process::get().node_locks.notes() {
+        notes.sockets.store(1, Relaxed);
+    }
+}
+
+/// Whether a socket of the run may have one.
+pub fn are_named() -> bool {
+    let notes = process::get().node_locks.notes();
+    notes.is_some_and(|notes| notes.sockets.load(Relaxed) != 0)
+}
+
+/// What the program calls the socket that the kernel knows at `path`; none for those outside of
+/// mounts.
+pub fn known_as(path: &[u8]) -> Option<Vec<u8>> {
+    let path = &path[..path.iter().position(|&b| b == 0).unwrap_or(path.len())];
+    let process = process::get();
+    let sockets = process.run.file("sockets/");
+    if path.starts_with(sockets.strip_suffix(b"\0")?) {
+        return read_link(&name_of(path)).ok();
+    }
+    let far = process.run.file(&format!("{FAR}/"));
+    if let Some(rest) = path.strip_prefix(far.strip_suffix(b"\0")?) {
+        let number = rest.split(|&b| b == b'/').next()?;
+        return read_link(&name_of(&[&far[..far.len() - 1], number].concat())).ok();
+    }
+    // One in a backing tree, named from the tree's root.
+    let rest = path.strip_prefix(b"/proc/self/fd/")?;
+    let slash = rest.iter().position(|&b| b == b'/')?;
+    let root: i32 = core::str::from_utf8(&rest[..slash]).ok()?.parse().ok()?;
+    let mount = process
+        .mounts
+        .ids()
+        .find(|&mount| crate::backing::of(mount).is_some_and(|backing| backing.root == root))?;
+    Some([process.mounts.target(mount), &rest[slash..]].concat())
+}
