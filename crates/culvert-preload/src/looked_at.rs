@@ -65,7 +65,7 @@ pub fn follow<R>(
 /// same size and time of modification, and was not changed since a second before the shadow was, is
 /// taken as it is. What strangers wrote to it counts.
 pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
-    // Open for writing under the lock only: while it is, nobody can execute it (exec/busy.rs).
+    // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
     let _lock = process::get()
         .node_locks
         .lock(MountId(name.mount), name.node);

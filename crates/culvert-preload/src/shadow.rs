@@ -202,7 +202,7 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     if stat_path(&path).is_ok_and(|found| is_filled(&found)) {
         return Ok(());
     }
-    // Open for writing under the lock only: while it is, nobody can execute it (exec/busy.rs).
+    // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
     let _lock = process::get()
         .node_locks
         .lock(crate::resolver::MountId(name.mount), name.node);
