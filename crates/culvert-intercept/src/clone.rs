@@ -10,16 +10,14 @@
 //! | vfork: shares memory, the parent sleeps | the parent's; what it overwrites is kept (`Kept`) | a copy |
 
 use crate::{
-    Call, Outcome,
-    dispatch::{self, Verdict, config},
-    filters::{self, Filter},
+    Call, CloneFlags, Outcome,
+    config::config,
+    filters,
     quiesce::{self, Others},
-    signal::{
-        actions::{self, Actions},
-        deliver::Restart,
-    },
-    thread::{self, Frame, INSIDE, ThreadBlock},
+    signal::actions,
+    thread::{self, Frame, INSIDE, InProgress, Kept, NO_BLOCK, Restart, ThreadBlock},
     user,
+    verdict::{self, Verdict},
 };
 use core::{
     ptr::{from_ref, null_mut},
@@ -29,89 +27,6 @@ use culvert_sys::{Errno, nr, syscall};
 
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
-/// In [`Frame::child`]: the rest is not a block but the address where the child goes on without
-/// one.
-pub(crate) const NO_BLOCK: usize = 1 << 63;
-
-/// The flags of a clone (clone(2)); fork is 0, vfork is CLONE_VM | CLONE_VFORK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CloneFlags(pub u64);
-
-impl CloneFlags {
-    const fn has(self, bit: u64) -> bool {
-        self.0 & bit != 0
-    }
-    /// CLONE_VM: parent and child share memory.
-    pub const fn vm(self) -> bool {
-        self.has(0x100)
-    }
-    /// CLONE_FILES: they share the table of descriptors.
-    pub const fn files(self) -> bool {
-        self.has(0x400)
-    }
-    /// CLONE_SIGHAND: they share the table of signal actions.
-    pub const fn sighand(self) -> bool {
-        self.has(0x800)
-    }
-    /// CLONE_VFORK: the parent waits until the child has called exec or ended.
-    pub const fn vfork(self) -> bool {
-        self.has(0x4000)
-    }
-    /// CLONE_THREAD: the child is a thread of the same process.
-    pub const fn thread(self) -> bool {
-        self.has(0x1_0000)
-    }
-    /// Whether the embedder is told: of all but threads that share what threads share.
-    const fn is_told(self) -> bool {
-        !self.thread() || !self.files()
-    }
-    /// CLONE_NEWUSER: the child is in a user namespace of its own.
-    pub const fn new_user(self) -> bool {
-        self.has(0x1000_0000)
-    }
-    /// CLONE_FS: they share working directory, root and umask.
-    pub const fn fs(self) -> bool {
-        self.has(0x200)
-    }
-    /// CLONE_CLEAR_SIGHAND: all handlers of the child are reset (clone3 only).
-    pub const fn clear_sighand(self) -> bool {
-        self.has(0x1_0000_0000)
-    }
-}
-
-/// A clone between its two halves.
-pub(crate) struct InProgress {
-    flags: CloneFlags,
-    /// Whether others are kept out of hooks.
-    exclusive: bool,
-    /// What the vforks in progress have put aside, the innermost first.
-    kept: *mut Kept,
-    /// Memory for the next one.
-    spare: *mut Kept,
-}
-
-impl InProgress {
-    pub(crate) const NONE: Self = Self {
-        flags: CloneFlags(0),
-        exclusive: false,
-        kept: null_mut(),
-        spare: null_mut(),
-    };
-}
-
-/// What a vfork child overwrites in the block that it shares with its parent.
-struct Kept {
-    previous: *mut Kept,
-    frame: Frame,
-    flags: CloneFlags,
-    blocked: u64,
-    filters: *mut Filter,
-    /// The parent's actions.
-    actions: *mut Actions,
-    /// The child's.
-    own: Actions,
-}
-
 fn new_kept() -> *mut Kept {
     let length = size_of::<Kept>().next_multiple_of(4096);
     // SAFETY: a fresh mapping, readable and writable, private and anonymous.
@@ -313,7 +228,7 @@ pub(crate) extern "C" fn abandon(block: &'static ThreadBlock) {
     // SAFETY: the thread's own block, in a hook.
     let (frame, progress) = unsafe { (&mut *block.frame.get(), &mut *block.clone.get()) };
     end(block, frame, progress, Errno::EINTR.negated());
-    dispatch::restart(block, Restart::Always);
+    verdict::restart(block, Restart::Always);
 }
 
 fn end(block: &'static ThreadBlock, frame: &mut Frame, progress: &mut InProgress, result: isize) {
@@ -351,13 +266,13 @@ pub(crate) extern "C" fn child(block: &'static ThreadBlock) {
         block.vforks.store(0, Relaxed);
         progress.kept = null_mut();
         progress.exclusive = false;
-        actions::adopt(block);
+        actions::adopt(block.actions.load(Relaxed));
         quiesce::end();
     } else if flags.vfork() {
         quiesce::come_back(block);
     }
     if flags.clear_sighand() {
-        actions::of(Some(block)).clear_handlers();
+        block.actions().clear_handlers();
     }
     if flags.is_told() {
         (config().fork.child)(flags);

@@ -1,64 +1,17 @@
 //! From the entry to the handler, and what the engine itself does about a call.
 
 use crate::{
-    Call, Config, Interest, Outcome, clone, descriptors, entry, filters, interest, quiesce,
-    signal::{actions, alternate, deliver::Restart, deliver::set_mask, mask},
-    thread::{self, ThreadBlock},
+    Call, Interest, Outcome, clone,
+    config::config,
+    delivery::{alternate, mask},
+    descriptors, filters, interest, quiesce,
+    signal::set_mask,
+    thread::{self, Restart, ThreadBlock},
+    verdict::{self, Verdict, restart},
     wait,
 };
-use core::{cell::UnsafeCell, sync::atomic::Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use culvert_sys::{Errno, nr, syscall};
-
-/// What becomes of a call that the engine has a say in.
-pub(crate) enum Verdict {
-    /// As the handler says.
-    Outcome(Outcome),
-    /// It has not happened: deliver the pending signals, then make it again, whatever SA_RESTART
-    /// says.
-    Again,
-    /// It makes a process or thread; everything is prepared.
-    Clone,
-    /// It ends the thread.
-    Exit,
-}
-
-pub(crate) struct Installed(UnsafeCell<Config>);
-// SAFETY: written once by `install`, before the first hook.
-unsafe impl Sync for Installed {}
-
-fn nothing(_: &mut Call) -> Outcome {
-    Outcome::Forward
-}
-
-static CONFIG: Installed = Installed(UnsafeCell::new(Config {
-    handler: nothing,
-    interest: |_| Interest::Never,
-    fork: crate::ForkHooks {
-        before: |_| (),
-        parent: |_, _| (),
-        child: |_| (),
-    },
-    patch: false,
-    cache_directories: &[],
-    log: |_| (),
-}));
-
-/// What the embedder has asked for.
-#[inline]
-pub(crate) fn config() -> &'static Config {
-    // SAFETY: written before anybody reads.
-    unsafe { &*CONFIG.0.get() }
-}
-
-/// Sets it.
-///
-/// # Safety
-/// Before the first hook.
-pub(crate) unsafe fn configure(config: Config) {
-    // SAFETY: the caller's promise.
-    unsafe { *CONFIG.0.get() = config };
-    interest::initialise(config.interest);
-}
 
 /// Called by the entry, on the hook stack. Leaves in the frame what the way out needs and returns
 /// which one.
@@ -81,7 +34,7 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
     if !block.filters.load(Relaxed).is_null() && filters::refuse(block, &frame.call, record) {
         frame.result = number as isize;
         frame.resume = record.forward;
-        return entry::LEAVE;
+        return verdict::LEAVE;
     }
     let verdict = if record.number < 0 && !is_offered(&frame.call) {
         Verdict::Outcome(Outcome::Forward)
@@ -98,17 +51,17 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
         Verdict::Outcome(Outcome::Forward) => {
             if frame.call.number != number || differ(&frame.call.args, &frame.saved) {
                 frame.resume = record.resume;
-                return entry::EXECUTE;
+                return verdict::EXECUTE;
             }
             frame.result = number as isize;
             frame.resume = record.forward;
         }
         Verdict::Outcome(Outcome::Restart) => restart(block, Restart::Allowed),
         Verdict::Again => restart(block, Restart::Always),
-        Verdict::Clone => return entry::CLONE,
-        Verdict::Exit => return entry::EXIT,
+        Verdict::Clone => return verdict::CLONE,
+        Verdict::Exit => return verdict::EXIT,
     }
-    entry::LEAVE
+    verdict::LEAVE
 }
 
 /// In registers, not by memcmp: this is on every forwarded call's way.
@@ -123,17 +76,6 @@ fn differ(one: &[usize; 6], other: &[usize; 6]) -> bool {
 /// Signals came before the call began: the program makes it again after them.
 pub(crate) extern "C" fn again(block: &'static ThreadBlock) {
     restart(block, Restart::Always);
-}
-
-/// Makes the way out lead to the site again; `deliver` may change that to EINTR.
-pub(crate) fn restart(block: &ThreadBlock, restart: Restart) {
-    // SAFETY: the thread's own frame; records live for ever.
-    unsafe {
-        let frame = &mut *block.frame.get();
-        frame.restart = restart;
-        frame.resume = (*frame.record).restart;
-        frame.result = frame.number as isize;
-    }
 }
 
 /// The filter of stubs, for sites whose number they do not know.
@@ -174,7 +116,7 @@ fn own(block: &'static ThreadBlock, call: &mut Call) -> Verdict {
             return Verdict::Exit;
         }
         nr::RT_SIGACTION => {
-            let done = actions::of(Some(block)).sigaction(&call.args);
+            let done = block.actions().sigaction(&call.args);
             return Verdict::Outcome(Outcome::Return(done.map_or_else(Errno::negated, |()| 0)));
         }
         nr::RT_SIGPROCMASK => return mask::sigprocmask(block, &call.args),
@@ -222,7 +164,7 @@ fn execute(call: &Call) -> Verdict {
 }
 
 /// The program's own GS base is given to it on the way out, and taken away on the way in
-/// (`thread::adopt`).
+/// (`adopt`).
 fn arch_prctl(block: &ThreadBlock, call: &Call) -> Verdict {
     const ARCH_SET_GS: usize = 0x1001;
     const ARCH_SET_FS: usize = 0x1002;

@@ -16,30 +16,19 @@
 //!
 //! The state lies in the thread's [`Frame`], not on a stack, so the way out (`culvert_exit`) can be
 //! started again at any point before it leaves: a signal that arrives there is recorded and moved
-//! back to its beginning. The labels in here delimit what `signal::context` must know.
+//! back to its beginning. The labels in here delimit what `delivery::context` must know.
 
 use crate::{
-    clone, dispatch, signal,
+    adopt, clone,
+    delivery::deliver,
+    dispatch,
+    labels::RARE_FLAGS,
+    signal,
     thread::{BOUNDARY, Frame, INSIDE, OUTSIDE, SIGNALS},
+    verdict::{CLONE, EXECUTE},
 };
 use core::{arch::global_asm, mem::offset_of};
 use culvert_sys::nr;
-
-/// What `dispatch` tells the assembly to do: leave through `resume` with `result` in rax.
-pub(crate) const LEAVE: usize = 0;
-/// Execute the call as it stands in the frame, here, then leave through `resume` with what the
-/// kernel said.
-pub(crate) const EXECUTE: usize = 1;
-/// Make a process or thread.
-pub(crate) const CLONE: usize = 2;
-/// End this thread.
-pub(crate) const EXIT: usize = 3;
-
-/// Flags that are restored by `popf`: direction, nested task, alignment check. Not the trap flag:
-/// `pushf` shows that of a debugger, too.
-pub(crate) const RARE_FLAGS: usize = 0x400 | 0x4000 | 0x4_0000;
-/// The trap flag.
-pub(crate) const TRAP_FLAG: usize = 0x100;
 
 /// What is blocked while the program's alternate stack is taken from the kernel: all signals that
 /// are not raised by instructions.
@@ -366,8 +355,8 @@ culvert_clone_retry:
     .popsection
     "#,
     dispatch = sym dispatch::dispatch,
-    adopt = sym crate::thread::adopt,
-    deliver = sym signal::deliver::deliver,
+    adopt = sym adopt::adopt,
+    deliver = sym deliver::deliver,
     again = sym dispatch::again,
     clone_parent = sym clone::parent,
     clone_child = sym clone::child,
@@ -406,55 +395,3 @@ culvert_clone_retry:
     RT_SIGPROCMASK = const nr::RT_SIGPROCMASK,
     EXIT_NUMBER = const nr::EXIT,
 );
-
-macro_rules! labels {
-    ($($(#[$doc:meta])* $name:ident = $symbol:ident;)*) => {
-        unsafe extern "C" { $(static $symbol: u8;)* }
-        $($(#[$doc])* #[inline] pub(crate) fn $name() -> usize { (&raw const $symbol) as usize })*
-    };
-}
-
-labels! {
-    /// Where stubs jump to.
-    address = culvert_entry;
-    /// From here to [`inside`] rax is swapped and holds flags.
-    swapped = culvert_entry_swapped;
-    /// The first access through a GS base that may not be ours.
-    probe = culvert_entry_probe;
-    /// Where to go on after a fault there.
-    foreign = culvert_entry_foreign;
-    /// From here on signals are recorded.
-    inside = culvert_entry_inside;
-    /// The beginning of the way out.
-    exit = culvert_exit;
-    /// The program's registers are back, but for the jump.
-    exit_done = culvert_exit_done;
-    /// Behind that jump.
-    exit_end = culvert_exit_end;
-    /// The part of the way out for rare flags, from here ...
-    exit_rare = culvert_exit_rare;
-    /// Outside, but for the program's own GS base, which is in rcx.
-    exit_borrowed = culvert_exit_borrowed;
-    /// ... to here.
-    exit_rare_end = culvert_exit_rare_end;
-    /// The mask was restored.
-    boundary_done = culvert_boundary_done;
-    /// The state is INSIDE again.
-    boundary_end = culvert_boundary_end;
-    /// The state became BOUNDARY to execute a call.
-    execute = culvert_execute;
-    /// The system-call instruction for that.
-    execute_call = culvert_execute_call;
-    /// The state is INSIDE again.
-    execute_end = culvert_execute_end;
-    /// Between the check for signals and ...
-    clone_check = culvert_clone_check;
-    /// ... the system-call instruction that makes a child.
-    clone_call = culvert_clone_call;
-    /// The child runs from here ...
-    clone_after = culvert_clone_after;
-    /// ... to here with its maker's GS base.
-    clone_child_end = culvert_clone_child_end;
-    /// Where a signal before the clone goes on.
-    clone_retry = culvert_clone_retry;
-}

@@ -1,47 +1,13 @@
 //! Starting the engine.
 
 use crate::{
-    Call, CloneFlags, Interest, Outcome, descriptors, dispatch, entry, interest, patch,
-    signal::{self, actions, mask},
+    config::{self, Config, config},
+    delivery::{alternate, mask},
+    descriptors, interest, labels, patch,
+    signal::actions,
     thread,
 };
 use culvert_sys::{Errno, nr, syscall};
-
-/// Answers a call, on the hook stack of the thread that makes it.
-pub type Handler = fn(&mut Call) -> Outcome;
-
-/// What the embedder does around the creation of processes. Each runs inside the hook, on the hook
-/// stack.
-#[derive(Clone, Copy)]
-pub struct ForkHooks {
-    /// Before; unless memory is shared (CLONE_VM), no other thread is inside a hook from here until
-    /// the parent's and child's functions have returned.
-    pub before: fn(CloneFlags),
-    /// In the parent, with the child's pid or a negated errno. After a vfork: when the child has
-    /// called exec or ended.
-    pub parent: fn(CloneFlags, isize),
-    /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a
-    /// new thread, but in one with descriptors of its own.
-    pub child: fn(CloneFlags),
-}
-
-/// What the engine is to do.
-#[derive(Clone, Copy)]
-pub struct Config {
-    /// Answers the calls.
-    pub handler: Handler,
-    /// Which calls it wants to see: a pure function of the number. The engine sees those it needs
-    /// itself in addition.
-    pub interest: fn(usize) -> Interest,
-    /// Around fork.
-    pub fork: ForkHooks,
-    /// Whether to patch at all (`--no-patch`).
-    pub patch: bool,
-    /// Where site tables are cached, in the order of preference; absolute paths.
-    pub cache_directories: &'static [&'static [u8]],
-    /// Takes one line, without a line break, about something that is not as it should be.
-    pub log: fn(&[u8]),
-}
 
 /// Why the engine does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,9 +42,9 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
         });
     }
     // SAFETY: no hook has run yet.
-    unsafe { dispatch::configure(config) };
+    unsafe { config::configure(config) };
     let block = thread::take_first();
-    signal::adopt_alternate_stack(block);
+    alternate::adopt_alternate_stack(block);
     thread::set_gs_base(core::ptr::from_ref(block) as usize);
     actions::install();
     if config.patch {
@@ -90,12 +56,12 @@ pub unsafe fn install(config: Config) -> Result<(), Error> {
 
 fn settings() -> patch::Settings {
     patch::Settings {
-        entry: entry::address(),
+        entry: labels::entry(),
         interest: interest::of,
         numbers: interest::TABLE.as_ptr() as usize,
         descriptors: descriptors::TABLE.0.as_ptr() as usize,
-        own: entry::address(),
-        cache_directories: dispatch::config().cache_directories,
+        own: labels::entry(),
+        cache_directories: config().cache_directories,
     }
 }
 
@@ -114,7 +80,7 @@ fn patch_everything() -> Result<(), Error> {
 /// Says in the log what was not patched.
 fn report(patched: patch::Patched) {
     if let Some(reason) = patched.failed {
-        (dispatch::config().log)(reason.as_bytes());
+        (config().log)(reason.as_bytes());
     }
 }
 
@@ -146,7 +112,7 @@ fn has_gs_base() -> bool {
 
 /// Patches what a handler itself has mapped executable.
 pub fn code_mapped(start: usize, length: usize) {
-    if dispatch::config().patch {
+    if config().patch {
         // SAFETY: nobody runs the code before the system call that mapped it returns.
         report(unsafe { patch::range(&settings(), start, length) });
     }
@@ -161,7 +127,7 @@ pub fn code_mapped(start: usize, length: usize) {
 /// [`Outcome::Restart`], which for an exec never ends in EINTR.
 pub fn before_exec() {
     let block = thread::current();
-    actions::before_exec(block);
+    actions::before_exec(block.actions());
     mask::before_exec(block);
 }
 
@@ -169,5 +135,5 @@ pub fn before_exec() {
 pub fn exec_failed() {
     let block = thread::current();
     mask::exec_failed(block);
-    actions::exec_failed(block);
+    actions::exec_failed(block.actions());
 }

@@ -25,11 +25,15 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod adopt;
 pub mod analysis;
 pub(crate) mod arena;
 pub mod cache;
 mod classify;
 mod clone;
+mod clone_flags;
+mod config;
+mod delivery;
 pub mod descriptors;
 mod dispatch;
 pub mod elf;
@@ -39,12 +43,14 @@ pub mod frames;
 pub mod functions;
 mod install;
 pub(crate) mod interest;
+mod labels;
 pub(crate) mod mapped;
 pub mod maps;
 pub mod patch;
 mod quiesce;
 pub mod registry;
 mod scan;
+mod seccomp;
 mod signal;
 mod site;
 pub mod sites;
@@ -53,13 +59,13 @@ pub mod stub;
 mod tests;
 mod thread;
 pub mod user;
+mod verdict;
 pub mod wait;
 pub(crate) mod write;
 
-pub use clone::CloneFlags;
-pub use install::{
-    Config, Error, ForkHooks, Handler, before_exec, code_mapped, exec_failed, install,
-};
+pub use clone_flags::CloneFlags;
+pub use config::{Config, ForkHooks, Handler};
+pub use install::{Error, before_exec, code_mapped, exec_failed, install};
 pub use quiesce::{
     exclusively, forked_beside_others, if_alone, is_last_thread, multi_threaded, stop_others,
 };

@@ -6,7 +6,7 @@
 //! whether somebody forks. The one who forks makes all processors order these two (membarrier(2))
 //! and looks at every thread's state.
 
-use crate::dispatch;
+use crate::config::config;
 use crate::thread::{self, INSIDE, ThreadBlock};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering::*, compiler_fence};
@@ -127,7 +127,7 @@ pub(crate) fn before_thread(by_clone: bool) {
         let _ = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
         if first && by_clone {
             // SAFETY: the GS base is a block, or nobody's: what a program does with it ends the
-            // counting (`thread::adopt`, arch_prctl(2)).
+            // counting (`adopt`, arch_prctl(2)).
             unsafe { waits::begin(&SEAM, offset_of!(ThreadBlock, holds)) };
         }
     }
@@ -156,9 +156,7 @@ pub(crate) fn begin(own: &ThreadBlock, others: Others) {
         if !left {
             // A process that shared our memory may have been killed inside a hook; nothing will
             // ever clear its state.
-            (dispatch::config().log)(
-                b"a thread has been inside a hook for 10 s: forking beside it",
-            );
+            (config().log)(b"a thread has been inside a hook for 10 s: forking beside it");
         }
     }
     BESIDE.store(beside, Relaxed);
@@ -295,7 +293,7 @@ pub fn if_alone<R>(run: impl FnOnce() -> R) -> Option<R> {
     close(own, Others::Outside);
     let alone = thread::all().all(|block| is_left(block, own, Others::Outside, &mut patience));
     if !alone {
-        (dispatch::config().log)(b"another thread stays inside a hook: a number is not moved away");
+        (config().log)(b"another thread stays inside a hook: a number is not moved away");
     }
     let result = alone.then(run);
     end();

@@ -1,8 +1,8 @@
 //! What the program wants done with each signal (rt_sigaction), and what the kernel is told
 //! instead.
 
-use super::{NEEDED, SIGKILL, SIGSTOP, bit, handler};
-use crate::{thread::ThreadBlock, user};
+use super::{NEEDED, SIGKILL, SIGSTOP, bit};
+use crate::{labels, user};
 use core::{
     ptr::{null_mut, write},
     sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::*, fence},
@@ -245,7 +245,7 @@ fn tell_kernel(signal: usize, action: &Action) {
     let needed = bit(signal) & NEEDED != 0;
     let translated = match Disposition::of(action.handler) {
         Disposition::Handler => Action {
-            handler: handler::address(),
+            handler: labels::signal_handler(),
             // A needed signal must arrive from within its own handler too: that may make a call
             // with a bad pointer.
             flags: (action.flags & !SA_RESETHAND)
@@ -255,14 +255,14 @@ fn tell_kernel(signal: usize, action: &Action) {
             restorer: if action.flags & SA_RESTORER != 0 {
                 action.restorer
             } else {
-                handler::restorer()
+                labels::signal_restorer()
             },
             mask: action.mask & !NEEDED,
         },
         _ if needed => Action {
-            handler: handler::address(),
+            handler: labels::signal_handler(),
             flags: SA_SIGINFO | SA_RESTORER | SA_NODEFER,
-            restorer: handler::restorer(),
+            restorer: labels::signal_restorer(),
             mask: 0,
         },
         _ => *action,
@@ -276,8 +276,8 @@ pub(crate) fn fall_to_default(signal: usize) {
 }
 
 /// SIG_IGN for the needed signals, as an exec has to find it in the kernel.
-pub(crate) fn before_exec(block: &ThreadBlock) {
-    for (signal, action) in needed(of(Some(block))) {
+pub(crate) fn before_exec(table: &Actions) {
+    for (signal, action) in needed(table) {
         if Disposition::of(action.handler) == Disposition::Ignore {
             set_in_kernel(signal, &action);
         }
@@ -285,8 +285,8 @@ pub(crate) fn before_exec(block: &ThreadBlock) {
 }
 
 /// Undoes [`before_exec`].
-pub(crate) fn exec_failed(block: &ThreadBlock) {
-    for (signal, action) in needed(of(Some(block))) {
+pub(crate) fn exec_failed(table: &Actions) {
+    for (signal, action) in needed(table) {
         if Disposition::of(action.handler) == Disposition::Ignore {
             tell_kernel(signal, &action);
         }
@@ -299,11 +299,15 @@ fn needed(table: &Actions) -> impl Iterator<Item = (usize, Action)> {
         .map(|signal| (signal, table.get(signal)))
 }
 
-/// The actions that hold for a thread.
-pub(crate) fn of(block: Option<&ThreadBlock>) -> &'static Actions {
-    let table = block.map_or(of_process(), |block| block.actions.load(Relaxed));
+/// The actions at `table`, a pointer of this module's or null.
+pub(crate) fn at(table: *mut Actions) -> &'static Actions {
     // SAFETY: tables in use are never freed.
     unsafe { table.as_ref() }.unwrap_or(&PROCESS)
+}
+
+/// The actions that hold for threads without a block.
+pub(crate) fn of_threads_without_blocks() -> &'static Actions {
+    at(of_process())
 }
 
 /// The actions of the process.
@@ -316,9 +320,9 @@ pub(crate) fn of_process() -> *mut Actions {
     }
 }
 
-/// In a forked child: the table of the thread that forked is the process's.
-pub(crate) fn adopt(block: &ThreadBlock) {
-    CURRENT.store(block.actions.load(Relaxed), Relaxed);
+/// In a forked child: `table`, of the thread that forked, is the process's.
+pub(crate) fn adopt(table: *mut Actions) {
+    CURRENT.store(table, Relaxed);
 }
 
 /// Takes over the actions that the process has.

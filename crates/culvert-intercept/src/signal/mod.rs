@@ -1,25 +1,13 @@
-//! The program's signals, kept away from the insides of hooks.
-//!
-//! For every signal that the program handles, the kernel is given the engine's handler instead
-//! (`actions`), with the program's flags, mask and restorer. Outside a hook it jumps on to the
-//! program's handler, on the same frame with the same arguments, at no cost worth mentioning.
-//! Inside a hook it records the signal, blocks all signals in the mask that its return restores,
-//! and returns; the way out of the hook raises it again (`deliver`), so that it arrives with the
-//! context of the program right behind its system call.
-//!
-//! SIGSEGV, SIGBUS and SIGILL are always handled and never blocked in the kernel, as user copies
-//! and `ud2` sites depend on them; what the program wants for them is kept here (`mask`).
+//! What a thread and a process have of signals: actions, masks, what is pending. How signals are
+//! kept away from hooks is in `delivery`.
 
 pub(crate) mod actions;
-pub(crate) mod alternate;
-pub(crate) mod context;
-pub(crate) mod deliver;
-pub(crate) mod handler;
-pub(crate) mod mask;
-mod refused;
+pub(crate) mod information;
+pub(crate) mod needed;
+pub(crate) mod recorded;
 
-pub(crate) use alternate::adopt_alternate_stack;
-pub(crate) use handler::Recorded;
+use culvert_sys::{nr, syscall};
+use information::Information;
 
 pub(crate) const SIGILL: usize = 4;
 pub(crate) const SIGTRAP: usize = 5;
@@ -40,3 +28,37 @@ pub(crate) const NEEDED: u64 = bit(SIGILL) | bit(SIGBUS) | bit(SIGSEGV);
 
 /// Everything but the signals that instructions raise.
 pub(crate) const ASYNCHRONOUS: u64 = !(NEEDED | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS));
+
+/// Sends this thread the signal with the information it came with.
+pub(crate) fn raise(information: &Information) {
+    // SAFETY: numbers, and a siginfo that outlives the call. A thread may send itself any code
+    // (`do_rt_tgsigqueueinfo`).
+    unsafe {
+        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
+        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
+        let signal = information.signal as usize;
+        let at = core::ptr::from_ref(information) as usize;
+        if syscall::call(nr::RT_TGSIGQUEUEINFO, [process, thread, signal, at]).is_err() {
+            let _ = syscall::call(nr::TGKILL, [process, thread, signal]);
+        }
+    }
+}
+
+/// Sets this thread's mask in the kernel and returns the former.
+pub(crate) fn set_mask(mask: u64) -> u64 {
+    const SIG_SETMASK: usize = 2;
+    let mut before = 0u64;
+    // SAFETY: two masks of ours.
+    unsafe {
+        let _ = syscall::call(
+            nr::RT_SIGPROCMASK,
+            [
+                SIG_SETMASK,
+                (&raw const mask) as usize,
+                (&raw mut before) as usize,
+                8,
+            ],
+        );
+    }
+    before
+}

@@ -6,9 +6,8 @@ use super::{
     start, stub,
 };
 use crate::{
-    Config, ForkHooks, Interest, Outcome, exclusively, install,
-    signal::{context::Context, handler::Information},
-    thread,
+    Config, ForkHooks, Interest, Outcome, delivery::context::Context, exclusively, install,
+    signal::information::Information, thread,
 };
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use culvert_sys::{nr, syscall};

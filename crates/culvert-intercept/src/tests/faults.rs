@@ -4,7 +4,8 @@ use super::signals::*;
 use super::{alone, hook, start, stub};
 use crate::{
     Outcome,
-    signal::{SIGBUS, SIGSEGV, actions::Action, bit, context::Context, handler::Information},
+    delivery::context::Context,
+    signal::{SIGBUS, SIGSEGV, actions::Action, bit, information::Information},
     user,
 };
 use core::sync::atomic::Ordering::*;

@@ -4,13 +4,9 @@
 use super::{alone, hook, jump, start, stub};
 use crate::{
     Outcome,
-    signal::{
-        SIGBUS, SIGILL, SIGSEGV,
-        actions::Action,
-        bit,
-        context::{AlternateStack, Context},
-        handler::{self, Information},
-    },
+    delivery::context::{AlternateStack, Context},
+    labels,
+    signal::{SIGBUS, SIGILL, SIGSEGV, actions::Action, bit, information::Information},
     thread::{OUTSIDE, current},
     user,
 };
@@ -34,7 +30,7 @@ pub(super) fn action(handler: ProgramHandler, flags: u64, mask: u64) -> Action {
     Action {
         handler: handler as usize,
         flags: flags | SA_RESTORER | 4,
-        restorer: handler::restorer(),
+        restorer: labels::signal_restorer(),
         mask,
     }
 }

@@ -7,8 +7,10 @@ use super::{
     start, stub,
 };
 use crate::{
-    Call, Outcome, entry,
-    signal::{context::Context, handler::Information},
+    Call, Outcome,
+    delivery::context::Context,
+    labels,
+    signal::information::Information,
     thread::{OUTSIDE, current},
 };
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
@@ -25,7 +27,7 @@ static ENGINE: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn note(_: usize, _: &Information, context: &mut Context) {
     RAN.fetch_add(1, Relaxed);
     assert_eq!(current().state().load(Relaxed), OUTSIDE);
-    if (entry::address()..entry::clone_retry()).contains(&context.rip) {
+    if (labels::entry()..labels::clone_retry()).contains(&context.rip) {
         ENGINE.store(context.rip, Relaxed);
     }
     // The handler's own calls overwrite everything the engine has kept for the interrupted one.

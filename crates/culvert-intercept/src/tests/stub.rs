@@ -1,6 +1,6 @@
 //! A system-call site as the patcher would have left it, without the patcher.
 
-use crate::{SiteRecord, entry};
+use crate::{SiteRecord, labels};
 use core::{
     arch::global_asm,
     sync::atomic::{AtomicUsize, Ordering::*},
@@ -108,7 +108,7 @@ pub(super) fn site() -> usize {
             number: -1,
         };
     }
-    ENTRY.store(entry::address(), Relaxed);
+    ENTRY.store(labels::entry(), Relaxed);
     site
 }
 

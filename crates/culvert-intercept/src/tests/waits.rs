@@ -5,11 +5,7 @@ use super::{
     signals::{SA_RESTART, SIGALRM, action, sigaction, timer},
     start, stub,
 };
-use crate::{
-    Call, Outcome,
-    signal::{context::Context, handler::Information},
-    wait,
-};
+use crate::{Call, Outcome, delivery::context::Context, signal::information::Information, wait};
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
 use culvert_sys::{Errno, nr, syscall};
 

@@ -1,22 +1,12 @@
 //! Recorded signals, on the way out of a hook.
 
-use super::{actions, alternate, context::AlternateStack, handler::Information, refused};
-use crate::thread::{ALTERNATE_STACK, SIGNALS, ThreadBlock};
+use super::{alternate, context::AlternateStack, refused};
+use crate::{
+    signal::{raise, set_mask},
+    thread::{ALTERNATE_STACK, Restart, SIGNALS, ThreadBlock},
+};
 use core::sync::atomic::Ordering::Relaxed;
-use culvert_sys::{Errno, nr, syscall};
-
-const SIG_SETMASK: usize = 2;
-
-/// What a hook that ended with [`Outcome::Restart`](crate::Outcome::Restart) is waiting for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Restart {
-    /// Nothing.
-    No,
-    /// SA_RESTART decides (ERESTARTSYS).
-    Allowed,
-    /// The call has not begun: make it whatever the flags (ERESTARTNOINTR).
-    Always,
-}
+use culvert_sys::Errno;
 
 /// Blocks all signals, raises the recorded ones again, gives back the alternate stack. The assembly
 /// then restores `mask`.
@@ -44,7 +34,7 @@ pub(crate) extern "C" fn deliver(block: &ThreadBlock) {
         .min();
     if frame.restart != Restart::No {
         let again = frame.restart == Restart::Always
-            || first.is_none_or(|signal| actions::of(Some(block)).restarts(signal as usize));
+            || first.is_none_or(|signal| block.actions().restarts(signal as usize));
         frame.restart = Restart::No;
         if again {
             // SAFETY: records live for ever.
@@ -79,37 +69,4 @@ fn raise_all(block: &ThreadBlock) {
         raise(information);
     }
     recorded.forget();
-}
-
-/// Sends this thread the signal with the information it came with.
-pub(crate) fn raise(information: &Information) {
-    // SAFETY: numbers, and a siginfo that outlives the call. A thread may send itself any code
-    // (`do_rt_tgsigqueueinfo`).
-    unsafe {
-        let process = syscall::raw(nr::GETPID, [0; 6]) as usize;
-        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
-        let signal = information.signal as usize;
-        let at = core::ptr::from_ref(information) as usize;
-        if syscall::call(nr::RT_TGSIGQUEUEINFO, [process, thread, signal, at]).is_err() {
-            let _ = syscall::call(nr::TGKILL, [process, thread, signal]);
-        }
-    }
-}
-
-/// Sets this thread's mask in the kernel and returns the former.
-pub(crate) fn set_mask(mask: u64) -> u64 {
-    let mut before = 0u64;
-    // SAFETY: two masks of ours.
-    unsafe {
-        let _ = syscall::call(
-            nr::RT_SIGPROCMASK,
-            [
-                SIG_SETMASK,
-                (&raw const mask) as usize,
-                (&raw mut before) as usize,
-                8,
-            ],
-        );
-    }
-    before
 }

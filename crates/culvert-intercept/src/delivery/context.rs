@@ -2,8 +2,8 @@
 //! sigcontext_64` of `arch/x86/include/uapi/asm/sigcontext.h`).
 
 use crate::{
-    entry, thread,
-    thread::{ALTERNATE_STACK, OUTSIDE, ThreadBlock},
+    labels,
+    thread::{self, ALTERNATE_STACK, OUTSIDE, ThreadBlock},
 };
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -65,12 +65,12 @@ pub(crate) enum Boundary {
 /// inside a signal handler of the engine on top of it.
 pub(crate) fn boundary(block: &ThreadBlock, context: &Context) -> Option<Boundary> {
     let rip = context.rip;
-    if (entry::boundary_done()..entry::boundary_end()).contains(&rip) {
+    if (labels::boundary_done()..labels::boundary_end()).contains(&rip) {
         // SAFETY: the frame of the thread that was interrupted.
         Some(Boundary::Done(unsafe { (*block.frame.get()).result }))
-    } else if (entry::execute()..=entry::execute_call()).contains(&rip) {
+    } else if (labels::execute()..=labels::execute_call()).contains(&rip) {
         Some(Boundary::Before)
-    } else if (entry::execute_call()..entry::execute_end()).contains(&rip) {
+    } else if (labels::execute_call()..labels::execute_end()).contains(&rip) {
         // rax is untouched until the state changes.
         Some(Boundary::Done(context.rax as isize))
     } else {
@@ -90,7 +90,7 @@ pub(crate) fn leave(block: &ThreadBlock, context: &mut Context, boundary: &Bound
         context.r8,
         context.r9,
     ] = frame.saved;
-    let trap = context.eflags & entry::TRAP_FLAG;
+    let trap = context.eflags & labels::TRAP_FLAG;
     context.eflags = (frame.rflags & !0x9d5) | trap | arithmetic_flags(frame.flags);
     // SAFETY: records live for ever.
     let record = unsafe { &*frame.record };
@@ -130,14 +130,14 @@ fn arithmetic_flags(saved: usize) -> usize {
 /// that of the program at its site.
 pub(crate) fn step_out(context: &mut Context) {
     let rip = context.rip;
-    if (entry::exit_done()..entry::exit_end()).contains(&rip) {
+    if (labels::exit_done()..labels::exit_end()).contains(&rip) {
         context.rip = context.r11;
-    } else if rip == entry::exit_borrowed() {
+    } else if rip == labels::exit_borrowed() {
         thread::set_gs_base(context.rcx);
         context.rip = context.r11;
-    } else if (entry::address()..entry::inside()).contains(&rip) {
-        if rip >= entry::swapped() {
-            if rip >= entry::probe() {
+    } else if (labels::entry()..labels::inside()).contains(&rip) {
+        if rip >= labels::swapped() {
+            if rip >= labels::probe() {
                 context.eflags = (context.eflags & !0x8d5) | arithmetic_flags(context.rax & 0xffff);
             }
             context.rax = context.rax.swap_bytes() as u32 as usize;

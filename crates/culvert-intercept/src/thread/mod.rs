@@ -5,9 +5,21 @@
 //! first hook (`adopt`); a thread or process that is made by an intercepted clone gets it before it
 //! runs. Blocks are never unmapped: a block whose thread has ended is used again.
 
+mod clone_state;
+mod frame;
+
+pub(crate) use clone_state::{InProgress, Kept, NO_BLOCK};
+pub(crate) use frame::{
+    ALTERNATE_STACK, BOUNDARY, Frame, INSIDE, OUTSIDE, Restart, SIGNALS, Vector,
+};
+
 use crate::{
-    Call, SiteRecord, filters,
-    signal::{self, Recorded, actions::Actions, deliver::Restart, mask::Needed},
+    Call, seccomp,
+    signal::{
+        actions::{self, Actions},
+        needed::Needed,
+        recorded::Recorded,
+    },
 };
 use core::{
     arch::asm,
@@ -20,82 +32,6 @@ use culvert_sys::{nr, syscall};
 
 /// Bytes of a hook stack; touched lazily, so most of it never exists.
 const STACK: usize = 256 << 10;
-
-/// [`Frame::state`]: the program is running.
-pub(crate) const OUTSIDE: u32 = 0;
-/// [`Frame::state`]: a hook is running; asynchronous signals are recorded.
-pub(crate) const INSIDE: u32 = 1;
-/// [`Frame::state`]: at a system call of the engine that the program's signals may interrupt, all of the program's registers being in the frame.
-pub(crate) const BOUNDARY: u32 = 2;
-
-/// [`Frame::pending`]: signals were recorded.
-pub(crate) const SIGNALS: u32 = 1;
-/// [`Frame::pending`]: the alternate stack is to be given back to the kernel.
-pub(crate) const ALTERNATE_STACK: u32 = 2;
-
-/// An xmm register, where `movaps` may put it.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-pub(crate) struct Vector(pub [u64; 2]);
-
-/// The part of a block that the assembly of `entry.rs` knows: the registers of the program while a
-/// hook runs, and the state of the hook.
-#[repr(C, align(64))]
-pub(crate) struct Frame {
-    /// Its own address: how the entry recognises that the GS base is ours.
-    pub this: usize,
-    /// Top of the hook stack.
-    pub stack: usize,
-    /// [`OUTSIDE`], [`INSIDE`] or [`BOUNDARY`].
-    pub state: AtomicU32,
-    /// What the way out has to do besides restoring registers: [`SIGNALS`], [`ALTERNATE_STACK`].
-    pub pending: AtomicU32,
-    /// The program's registers, from here to `vectors`.
-    pub rsp: usize,
-    pub record: *const SiteRecord,
-    /// Carry, parity, adjust, zero and sign as `lahf` has them in bits 8 to 15, overflow in bit 0.
-    pub flags: usize,
-    /// All flags; the six above are not the program's here.
-    pub rflags: usize,
-    /// rdi, rsi, rdx, r10, r8, r9.
-    pub saved: [usize; 6],
-    /// The call, for the handler to read and to change.
-    pub call: Call,
-    /// What goes into rax on the way out.
-    pub result: isize,
-    /// Where the program goes on.
-    pub resume: usize,
-    /// The GS base that the way out gives back to a program that uses it itself; 0: ours stays.
-    pub program_gs: usize,
-    /// The same, from the entry to `dispatch`.
-    pub claimed_gs: usize,
-    pub mxcsr: u32,
-    pub mxcsr_now: u32,
-    pub vectors: [Vector; 16],
-    /// The alternate signal stack that the program has set; `alternate_size` is 0 without one.
-    pub alternate_base: usize,
-    pub alternate_size: usize,
-    /// The signal mask before all signals were blocked to take the alternate stack away.
-    pub alternate_mask: u64,
-    /// Nonzero: all signals are blocked since the entry, because the program runs on its alternate
-    /// stack.
-    pub alternate_held: u32,
-    /// Nonzero while a thread owns this block.
-    pub used: AtomicU32,
-    /// The signal mask that the way out restores when signals were recorded.
-    pub mask: u64,
-    /// The block of the child that a clone is about to make.
-    pub child: usize,
-    /// The call's number as the program made it.
-    pub number: usize,
-    /// What is decided about making the call again when the pending signals are known.
-    pub restart: Restart,
-    /// The flags of the alternate stack.
-    pub alternate_flags: i32,
-    /// Nonzero: the kernel has refused the program's call (SECCOMP_RET_TRAP of a filter that
-    /// `filters` does not know).
-    pub refused: u32,
-}
 
 /// A thread's block. The GS base points to it.
 #[repr(C)]
@@ -122,9 +58,9 @@ pub struct ThreadBlock {
     /// A mask, or pselect6's pair and a mask, lent to the kernel instead of the program's.
     pub(crate) lent: UnsafeCell<[u64; 3]>,
     /// How the clone in progress was asked for.
-    pub(crate) clone: UnsafeCell<crate::clone::InProgress>,
+    pub(crate) clone: UnsafeCell<InProgress>,
     /// The seccomp filters that the thread has installed or inherited.
-    pub(crate) filters: filters::Chain,
+    pub(crate) filters: seccomp::Chain,
     /// The thread's FS base, which libcs give each thread for itself: how its block is found when
     /// the program uses the GS base. 0: not known.
     pub(crate) fs: AtomicUsize,
@@ -195,8 +131,8 @@ impl ThreadBlock {
             needed: Needed::new(),
             recorded: UnsafeCell::new(Recorded::new()),
             lent: UnsafeCell::new([0; 3]),
-            clone: UnsafeCell::new(crate::clone::InProgress::NONE),
-            filters: filters::Chain::new(null_mut()),
+            clone: UnsafeCell::new(InProgress::NONE),
+            filters: seccomp::Chain::new(null_mut()),
             fs: AtomicUsize::new(0),
             next: AtomicPtr::new(null_mut()),
             slot: [const { AtomicUsize::new(0) }; 4],
@@ -209,6 +145,11 @@ impl ThreadBlock {
     /// parent, but not the table of descriptors.
     pub fn is_vfork_child(&self) -> bool {
         self.vforks.load(Relaxed) != 0
+    }
+
+    /// The signal actions that hold for it.
+    pub(crate) fn actions(&self) -> &'static Actions {
+        actions::at(self.actions.load(Relaxed))
     }
 
     pub(crate) fn state(&self) -> &AtomicU32 {
@@ -261,8 +202,8 @@ impl ThreadBlock {
         self.away.store(0, Relaxed);
         self.holds.store(0, Relaxed);
         self.vforks.store(0, Relaxed);
-        self.actions.store(signal::actions::of_process(), Relaxed);
-        self.filters.store(filters::common(), Relaxed);
+        self.actions.store(actions::of_process(), Relaxed);
+        self.filters.store(seccomp::common(), Relaxed);
         for slot in &self.slot {
             slot.store(0, Relaxed);
         }
@@ -439,17 +380,6 @@ pub(crate) fn fs_base() -> usize {
     base
 }
 
-/// The block of the calling thread, whose GS base is the program's (wasm2c's compiled modules, as
-/// in Firefox, set it by `wrgsbase`, which nobody sees).
-fn by_fs_base() -> Option<&'static ThreadBlock> {
-    let fs = fs_base();
-    let mut found =
-        all().filter(|block| fs != 0 && block.is_used() && block.fs.load(Relaxed) == fs);
-    let block = found.next()?;
-    // Not of two, as processes that share memory may have.
-    (found.next().is_none() && block.state().load(Relaxed) == OUTSIDE).then_some(block)
-}
-
 /// The calling thread's block, when the GS base is ours; fault-checked, as a program may have put
 /// anything there.
 pub(crate) fn own() -> Option<&'static ThreadBlock> {
@@ -461,57 +391,6 @@ pub(crate) fn own() -> Option<&'static ThreadBlock> {
     let this = unsafe { crate::user::read::<usize>(base) };
     // SAFETY: only blocks begin with their own address.
     (this == Ok(base)).then(|| unsafe { &*(base as *const ThreadBlock) })
-}
-
-/// Finds a block for a thread that the engine has not seen yet: one that was there before it, or
-/// was made by code that is not patched. Called on the program's stack; returns 0 when there is no
-/// memory, and the call is then executed without a hook.
-pub(crate) extern "C" fn adopt() -> usize {
-    let base = gs_base();
-    if base != 0 {
-        if let Some(block) = own() {
-            return (block.state().load(Relaxed) == OUTSIDE) as usize;
-        }
-        let Some(block) = by_fs_base() else {
-            return 0;
-        };
-        // Locks of ours outside hooks would be counted in the program's memory.
-        culvert_sys::waits::end();
-        // SAFETY: the thread's own block. A signal handler that comes in between finds a consistent
-        // one, too: its first hook gives the base back.
-        unsafe { (*block.frame.get()).claimed_gs = base };
-        set_gs_base(core::ptr::from_ref(block) as usize);
-        return 1;
-    }
-    let everything = !0u64;
-    let mut mask = 0u64;
-    // SAFETY: masks of ours; signals wait, so that no handler of this thread comes here a second
-    // time meanwhile.
-    unsafe {
-        let _ = syscall::call(
-            nr::RT_SIGPROCMASK,
-            [
-                2,
-                (&raw const everything) as usize,
-                (&raw mut mask) as usize,
-                8,
-            ],
-        );
-        let block = if gs_base() == 0 {
-            // Not by its FS base: a thread that found no memory for a block may have its maker's.
-            crate::quiesce::before_thread(false);
-            take()
-        } else {
-            own()
-        };
-        if let Some(block) = block {
-            block.fs.store(fs_base(), Relaxed);
-            signal::adopt_alternate_stack(block);
-            set_gs_base(core::ptr::from_ref(block) as usize);
-        }
-        let _ = syscall::call(nr::RT_SIGPROCMASK, [2, (&raw const mask) as usize, 0, 8]);
-        block.is_some() as usize
-    }
 }
 
 /// The block of the thread that is in a hook.

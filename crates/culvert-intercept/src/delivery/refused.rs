@@ -5,9 +5,10 @@
 //! registers are the program's: Chromium's handler compares them, makes up the call's result, and
 //! puts it into rax of the context.
 
-use super::{SIGSYS, context::Context, handler::Information};
+use super::context::Context;
 use crate::{
     registry,
+    signal::{SIGSYS, information::Information},
     thread::{SIGNALS, ThreadBlock},
 };
 use core::{arch::global_asm, sync::atomic::Ordering::Relaxed};

@@ -1,73 +1,38 @@
 //! SIGSEGV, SIGBUS and SIGILL in signal masks: never blocked in the kernel, but the program reads
 //! back what it has set.
 
-use super::{NEEDED, SIGBUS, SIGILL, SIGSEGV, bit, deliver, handler::Information};
-use crate::{Outcome, dispatch::Verdict, thread::ThreadBlock, user, wait};
-use core::cell::UnsafeCell;
+use crate::{
+    Outcome,
+    signal::{NEEDED, SIGBUS, SIGILL, SIGSEGV, bit, information::Information, raise},
+    thread::ThreadBlock,
+    user,
+    verdict::Verdict,
+    wait,
+};
 use culvert_sys::{Errno, nr, syscall};
 
 const SIG_BLOCK: usize = 0;
 const SIG_UNBLOCK: usize = 1;
 const SIG_SETMASK: usize = 2;
 
-/// What a thread has blocked of the needed signals, and those of them that were sent meanwhile.
-pub(crate) struct Needed {
-    blocked: UnsafeCell<u64>,
-    kept: UnsafeCell<[Option<Information>; 3]>,
-}
-
-impl Needed {
-    pub(crate) const fn new() -> Self {
-        Self {
-            blocked: UnsafeCell::new(0),
-            kept: UnsafeCell::new([None; 3]),
-        }
-    }
-
-    /// For a new thread: the mask is inherited, pending signals are not.
-    pub(crate) fn inherit(&self, blocked: u64) {
-        // SAFETY: the block's thread does not run yet.
-        unsafe {
-            *self.blocked.get() = blocked;
-            *self.kept.get() = [None; 3];
-        }
-    }
-
-    pub(crate) fn blocked(&self) -> u64 {
-        // SAFETY: a plain value of the thread's own.
-        unsafe { *self.blocked.get() }
-    }
-}
-
 pub(crate) fn is_blocked(block: &ThreadBlock, signal: usize) -> bool {
     block.needed.blocked() & bit(signal) != 0
 }
 
-fn place(signal: usize) -> usize {
-    match signal {
-        SIGILL => 0,
-        SIGBUS => 1,
-        _ => 2,
-    }
-}
-
 /// A needed signal was sent while the program blocks it: it stays pending.
 pub(crate) fn keep_back(block: &ThreadBlock, information: &Information) {
-    // SAFETY: the thread's own, in its signal handler outside hooks.
-    unsafe {
-        (*block.needed.kept.get())[place(information.signal as usize)].get_or_insert(*information)
-    };
+    // The thread's own, in its signal handler outside hooks.
+    block.needed.keep(information);
 }
 
 fn set_blocked(block: &ThreadBlock, blocked: u64) {
-    // SAFETY: the thread's own, in a hook, where `keep_back` does not run.
-    unsafe { *block.needed.blocked.get() = blocked };
+    // The thread's own, in a hook, where `keep_back` does not run.
+    block.needed.set_blocked(blocked);
     for signal in [SIGILL, SIGBUS, SIGSEGV] {
-        if blocked & bit(signal) == 0 {
-            // SAFETY: as above.
-            if let Some(information) = unsafe { (*block.needed.kept.get())[place(signal)].take() } {
-                deliver::raise(&information); // recorded at once
-            }
+        if blocked & bit(signal) == 0
+            && let Some(information) = block.needed.take(signal)
+        {
+            raise(&information); // recorded at once
         }
     }
 }

@@ -1,95 +1,23 @@
 //! The handler that the kernel knows, for all signals.
 
 use super::{
-    ASYNCHRONOUS, NEEDED, SIGILL,
-    actions::{self, Action, Disposition},
-    bit,
     context::{self, Context},
     deliver, mask, refused,
 };
 use crate::{
-    clone, dispatch, entry, registry,
-    thread::{self, BOUNDARY, INSIDE, OUTSIDE, SIGNALS, ThreadBlock},
+    config::config,
+    labels, registry,
+    signal::{
+        ASYNCHRONOUS, NEEDED, SIGILL,
+        actions::{self, Action, Disposition},
+        bit,
+        information::Information,
+        raise,
+    },
+    thread::{self, BOUNDARY, INSIDE, NO_BLOCK, OUTSIDE, SIGNALS, ThreadBlock},
     user, wait,
 };
-use core::{
-    arch::global_asm,
-    cell::UnsafeCell,
-    sync::atomic::{AtomicUsize, Ordering::Relaxed},
-};
-
-/// `siginfo_t`: 128 bytes; the address of a fault is at 16.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Information {
-    pub signal: i32,
-    pub errno: i32,
-    pub code: i32,
-    padding: i32,
-    pub address: usize,
-    rest: [u64; 13],
-}
-
-impl Information {
-    const NONE: Self = Self {
-        signal: 0,
-        errno: 0,
-        code: 0,
-        padding: 0,
-        address: 0,
-        rest: [0; 13],
-    };
-
-    /// Of SIGSYS: the call's number.
-    pub(super) fn number(&self) -> u32 {
-        self.rest[0] as u32
-    }
-
-    /// Raised by the kernel for an instruction, not sent by anybody (`SI_FROMUSER` of
-    /// `include/linux/signal_types.h`).
-    fn is_fault(&self) -> bool {
-        self.code > 0
-    }
-}
-
-/// How many signals can come before the first one's return blocks all others: those that were
-/// delivered at the same moment.
-const CAPACITY: usize = 32;
-
-/// Signals that came while a hook was running.
-pub(crate) struct Recorded {
-    count: AtomicUsize,
-    information: UnsafeCell<[Information; CAPACITY]>,
-}
-
-impl Recorded {
-    pub(crate) const fn new() -> Self {
-        Self {
-            count: AtomicUsize::new(0),
-            information: UnsafeCell::new([Information::NONE; CAPACITY]),
-        }
-    }
-
-    /// Adds one. A handler may be interrupted here by another, which takes the next place and is
-    /// done before.
-    fn add(&self, information: &Information) {
-        let place = self.count.fetch_add(1, Relaxed);
-        if place < CAPACITY {
-            // SAFETY: the place is this handler's alone.
-            unsafe { (*self.information.get())[place] = *information };
-        }
-    }
-
-    /// Those recorded so far; only while no signal can arrive.
-    pub(crate) fn all(&self) -> &[Information] {
-        // SAFETY: no handler runs.
-        unsafe { &(&*self.information.get())[..self.count.load(Relaxed).min(CAPACITY)] }
-    }
-
-    pub(crate) fn forget(&self) {
-        self.count.store(0, Relaxed);
-    }
-}
+use core::{arch::global_asm, sync::atomic::Ordering::Relaxed};
 
 global_asm!(
     r#"
@@ -127,21 +55,6 @@ culvert_signal_return:
     on_signal = sym on_signal,
 );
 
-unsafe extern "C" {
-    static culvert_signal: u8;
-    static culvert_signal_return: u8;
-}
-
-/// The address of the handler.
-pub(crate) fn address() -> usize {
-    (&raw const culvert_signal) as usize
-}
-
-/// The address of the engine's own restorer.
-pub(crate) fn restorer() -> usize {
-    (&raw const culvert_signal_return) as usize
-}
-
 /// Returns the program's handler to jump to on the same frame, or 0 to return.
 extern "C" fn on_signal(
     signal: usize,
@@ -157,7 +70,7 @@ extern "C" fn on_signal(
     if let Some(block) = block {
         if fault && block.state().load(Relaxed) != OUTSIDE {
             // A defect of ours or of a driver: let it be seen.
-            (dispatch::config().log)(b"a defect: a fault inside a hook; the process ends");
+            (config().log)(b"a defect: a fault inside a hook; the process ends");
             actions::fall_to_default(signal);
             return 0;
         }
@@ -192,7 +105,7 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
             return false;
         };
         context.r11 = core::ptr::from_ref(record) as usize;
-        context.rip = entry::address();
+        context.rip = labels::entry();
         if record.number >= 0 {
             context.rax = record.number as usize;
         }
@@ -205,8 +118,8 @@ fn fix_up(signal: usize, information: &Information, context: &mut Context) -> bo
         context.rip = landing;
         return true;
     }
-    if context.rip == entry::probe() {
-        context.rip = entry::foreign();
+    if context.rip == labels::probe() {
+        context.rip = labels::foreign();
         return true;
     }
     false
@@ -218,12 +131,13 @@ fn interrupted(context: &Context) -> Option<&'static ThreadBlock> {
     // the same moment lie on top of each other: the upper one interrupts the first instruction of
     // this handler, whose third argument is the lower context.
     let mut context = context;
-    while context.rip == address() {
+    while context.rip == labels::signal_handler() {
         // SAFETY: at its first instruction the handler's arguments are as the kernel set them.
         context = unsafe { &*(context.rdx as *const Context) };
     }
-    if (entry::clone_after()..entry::clone_child_end()).contains(&context.rip) && context.rax == 0 {
-        if context.r9 & clone::NO_BLOCK != 0 {
+    if (labels::clone_after()..labels::clone_child_end()).contains(&context.rip) && context.rax == 0
+    {
+        if context.r9 & NO_BLOCK != 0 {
             return None;
         }
         // SAFETY: `clone::begin` has put it there.
@@ -233,7 +147,7 @@ fn interrupted(context: &Context) -> Option<&'static ThreadBlock> {
 }
 
 fn parent_after_clone(context: &Context) -> bool {
-    (entry::clone_after()..entry::clone_child_end()).contains(&context.rip) && context.rax != 0
+    (labels::clone_after()..labels::clone_child_end()).contains(&context.rip) && context.rax != 0
 }
 
 fn inside(
@@ -266,14 +180,14 @@ fn record(block: &ThreadBlock, information: &Information, context: &mut Context)
     block.pending().fetch_or(SIGNALS, Relaxed);
     context.mask |= ASYNCHRONOUS;
     let rip = context.rip;
-    if (entry::exit()..entry::exit_done()).contains(&rip)
-        || (entry::exit_rare()..entry::exit_rare_end()).contains(&rip)
+    if (labels::exit()..labels::exit_done()).contains(&rip)
+        || (labels::exit_rare()..labels::exit_rare_end()).contains(&rip)
     {
-        context.rip = entry::exit();
+        context.rip = labels::exit();
     } else if let Some(landing) = wait::landing(rip) {
         context.rip = landing;
-    } else if (entry::clone_check()..=entry::clone_call()).contains(&rip) {
-        context.rip = entry::clone_retry();
+    } else if (labels::clone_check()..=labels::clone_call()).contains(&rip) {
+        context.rip = labels::clone_retry();
     }
 }
 
@@ -299,7 +213,7 @@ fn run(
     context: &mut Context,
     fault: bool,
 ) -> usize {
-    let table = actions::of(block);
+    let table = block.map_or_else(actions::of_threads_without_blocks, ThreadBlock::actions);
     let Action { handler, flags, .. } = table.get(signal);
     let needed = bit(signal) & NEEDED != 0;
     if needed && block.is_some_and(|block| mask::is_blocked(block, signal)) {
@@ -326,7 +240,7 @@ fn run(
             // Let it happen natively. A fault repeats itself, other signals are raised again.
             actions::fall_to_default(signal);
             if !fault {
-                deliver::raise(information);
+                raise(information);
             }
             0
         }

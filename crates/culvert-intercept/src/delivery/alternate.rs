@@ -5,8 +5,9 @@
 //! (it calls read() from a handler, say), a second signal would overwrite the frames of the first.
 //! For the duration of such a hook the alternate stack is taken from the kernel.
 
-use super::{context::AlternateStack, deliver};
+use super::context::AlternateStack;
 use crate::{
+    signal::set_mask,
     thread::{ALTERNATE_STACK, ThreadBlock},
     user,
 };
@@ -82,5 +83,5 @@ pub(crate) fn take_away(block: &ThreadBlock) {
         frame.alternate_flags = stack.flags & !(SS_ONSTACK | SS_DISABLE);
         block.pending().fetch_or(ALTERNATE_STACK, Relaxed);
     }
-    deliver::set_mask(frame.alternate_mask);
+    set_mask(frame.alternate_mask);
 }

@@ -1,0 +1,78 @@
+//! What the embedder has asked for.
+
+use crate::{Call, CloneFlags, Interest, Outcome, interest};
+use core::cell::UnsafeCell;
+
+/// Answers a call, on the hook stack of the thread that makes it.
+pub type Handler = fn(&mut Call) -> Outcome;
+
+/// What the embedder does around the creation of processes. Each runs inside the hook, on the hook
+/// stack.
+#[derive(Clone, Copy)]
+pub struct ForkHooks {
+    /// Before; unless memory is shared (CLONE_VM), no other thread is inside a hook from here until
+    /// the parent's and child's functions have returned.
+    pub before: fn(CloneFlags),
+    /// In the parent, with the child's pid or a negated errno. After a vfork: when the child has
+    /// called exec or ended.
+    pub parent: fn(CloneFlags, isize),
+    /// First thing in a new *process* (fork, vfork, CLONE_VM without CLONE_THREAD alike), not in a
+    /// new thread, but in one with descriptors of its own.
+    pub child: fn(CloneFlags),
+}
+
+/// What the engine is to do.
+#[derive(Clone, Copy)]
+pub struct Config {
+    /// Answers the calls.
+    pub handler: Handler,
+    /// Which calls it wants to see: a pure function of the number. The engine sees those it needs
+    /// itself in addition.
+    pub interest: fn(usize) -> Interest,
+    /// Around fork.
+    pub fork: ForkHooks,
+    /// Whether to patch at all (`--no-patch`).
+    pub patch: bool,
+    /// Where site tables are cached, in the order of preference; absolute paths.
+    pub cache_directories: &'static [&'static [u8]],
+    /// Takes one line, without a line break, about something that is not as it should be.
+    pub log: fn(&[u8]),
+}
+
+pub(crate) struct Installed(UnsafeCell<Config>);
+// SAFETY: written once by `install`, before the first hook.
+unsafe impl Sync for Installed {}
+
+fn nothing(_: &mut Call) -> Outcome {
+    Outcome::Forward
+}
+
+static CONFIG: Installed = Installed(UnsafeCell::new(Config {
+    handler: nothing,
+    interest: |_| Interest::Never,
+    fork: ForkHooks {
+        before: |_| (),
+        parent: |_, _| (),
+        child: |_| (),
+    },
+    patch: false,
+    cache_directories: &[],
+    log: |_| (),
+}));
+
+/// What the embedder has asked for.
+#[inline]
+pub(crate) fn config() -> &'static Config {
+    // SAFETY: written before anybody reads.
+    unsafe { &*CONFIG.0.get() }
+}
+
+/// Sets it.
+///
+/// # Safety
+/// Before the first hook.
+pub(crate) unsafe fn configure(config: Config) {
+    // SAFETY: the caller's promise.
+    unsafe { *CONFIG.0.get() = config };
+    interest::initialise(config.interest);
+}
