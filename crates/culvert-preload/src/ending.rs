@@ -5,11 +5,12 @@
 
 use crate::description::{Description, Object};
 use crate::descriptors::close_on_exec;
-use crate::exec::Loader;
 use crate::paging::nodes;
 use crate::process::{self, Process, tables};
-use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Another process has this memory, and may go on with what is open.
 static MEMORY_IS_SHARED: AtomicBool = AtomicBool::new(false);
@@ -56,15 +57,14 @@ pub fn exits() -> bool {
     true
 }
 
-/// The program is about to be replaced by one of `loader`. What it would close is flushed; that may
+/// The program is about to be replaced, by one that is not intercepted if that is a `stranger`. What it would close is flushed; that may
 /// be for nothing, since an exec can fail, but a flush may come several times. Files are not let go
 /// of: who has failed to exec goes on with them.
-pub fn execs(loader: &Loader) {
+pub fn execs(stranger: bool) {
     let process = process::get();
     if process.is_confined() || tables::are_asked_for() || !uses_drivers(process) {
         return;
     }
-    let stranger = matches!(loader, Loader::None(_));
     let locks = &process.table.posix_locks;
     // To close a descriptor drops the record locks on its file (fcntl(2)), as exec will, if it
     // succeeds.

@@ -18,7 +18,6 @@ pub mod descriptors;
 pub mod dispatch;
 mod ending;
 pub mod exec;
-mod fifos;
 pub mod gone;
 mod holders;
 pub mod log;

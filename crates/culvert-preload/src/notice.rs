@@ -4,13 +4,14 @@
 //! must not disturb the program: nothing waits, no signal of it is seen, and nothing is said into a
 //! file of a mount.
 
-use crate::exec::Why;
 use crate::memory::c_string;
-use crate::process;
 use crate::run::{descriptor_path, stat_descriptor};
-use crate::shadow;
-use alloc::{format, string::String, vec::Vec};
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use crate::{process, shadow};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::*;
 use culvert_sys::raw::general::{S_IFIFO, S_IFMT, S_IFREG, S_IFSOCK};
 use culvert_sys::{Errno, nr, syscall};
 
@@ -25,16 +26,9 @@ const LONGEST_NAME: usize = 1024;
 /// This process has said it, or somebody else in its run.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Tells the user of this process's run, and the log, that `program` does not see the mounts, for
-/// `why`. Nothing is said in runs without mounts.
-pub fn program(program: &[u8], why: Why) {
-    if why.is_told() {
-        mounts_are_lost(program, why.reason(), why.remedy());
-    }
-}
-
-/// Likewise, for a `reason` ("it is ...") and with a `remedy` ("do ...") of the caller's: a program
-/// of this process's run, or this process itself, loses its mounts.
+/// Tells the user of this process's run, and the log, that `program` does not see the mounts, for a
+/// `reason` ("it is ...") and with a `remedy` ("do ..."). Nothing is said in runs without mounts. It
+/// may be a program of this process's run, or this process itself that loses its mounts.
 pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
     let Some(process) = process::joined() else {
         return;

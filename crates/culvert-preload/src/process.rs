@@ -3,26 +3,30 @@
 
 mod credentials;
 pub mod helper;
+mod keeper;
 pub mod limits;
 pub mod tables;
 mod vfork;
-
-pub use credentials::{as_itself, as_real_user, caller};
-pub use vfork::{VforkChild, enter_vfork, leave_vfork, vfork_child, vfork_child_with_table};
-
-use credentials::Credentials;
 
 use crate::description::Description;
 use crate::descriptors::Table;
 use crate::node_locks::NodeLocks;
 use crate::resolver::{Hold, MountId, MountTable, Place, References};
-use crate::run::{Run, ShadowName};
-use crate::start::OUTSIDE;
-use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
+use crate::run::{OUTSIDE, Run, ShadowName};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
+use credentials::Credentials;
+pub use credentials::{as_itself, as_real_user, caller};
 use culvert::{Errno, FileSystem, Node};
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
+use culvert_sys::{nr, syscall};
+pub use keeper::keeper;
+pub use vfork::{VforkChild, enter_vfork, leave_vfork, vfork_child, vfork_child_with_table};
 
 /// A working directory.
 #[derive(Clone, Debug)]
@@ -332,7 +336,6 @@ impl Process {
     /// The program is about to install a seccomp filter, under which any call that it does not make
     /// itself may be fatal: whatever would need others later is done now.
     pub fn confine(&self) {
-        crate::strangers::are_there();
         self.table.prepare();
         caller();
         limits::umask();

@@ -34,17 +34,24 @@
 //! ```
 
 use crate::memory::c_string;
-use alloc::{format, vec::Vec};
+use alloc::format;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert::Node;
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::raw::general::STATX_BTIME;
+use culvert_sys::raw::general::{AT_FDCWD, STATX_BTIME, stat};
 use culvert_sys::trust::{self, Opened, Why};
-use culvert_sys::{Errno, nr, raw::general::stat, syscall};
+use culvert_sys::{Errno, nr, syscall};
 
 /// The environment variable that carries a run over exec: the run directory's path.
 pub const VARIABLE: &[u8] = b"CULVERT_RUN";
+/// Flag of `CULVERT_RUN`: programs that cannot be intercepted are refused.
+pub const STRICT: u8 = 1;
+/// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
+pub const NO_PATCH: u8 = 2;
+/// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if
+/// it lies in the source of one.
+pub const OUTSIDE: u8 = 4;
 
 /// A run directory, seen from a process of the run.
 pub struct Run {

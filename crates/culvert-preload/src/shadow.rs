@@ -8,7 +8,9 @@ use crate::description::{Description, Object};
 use crate::paging::pager::{self, fill};
 use crate::paging::room;
 use crate::process;
-use crate::run::{ShadowName, stat_descriptor, stat_path};
+use crate::run::{self, ShadowName, stat_descriptor, stat_path};
+use alloc::format;
+use alloc::vec::Vec;
 use culvert::{Errno, File, Sink};
 use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
 use culvert_sys::{nr, syscall};
@@ -437,4 +439,20 @@ pub fn mappable(description: &Description, fd: i32, on_demand: bool) -> culvert:
             Err(error)
         }
     }
+}
+
+/// All open descriptors of this process, from `/proc/self/fd`.
+pub fn open_descriptors() -> Vec<i32> {
+    let Ok(directory) = open(
+        format!("{}\0", culvert_sys::own_descriptors::directory()).as_bytes(),
+        0o200000,
+        0,
+    ) else {
+        return Vec::new();
+    };
+    run::list(&directory)
+        .iter()
+        .filter_map(|name| core::str::from_utf8(name).ok()?.parse::<i32>().ok())
+        .filter(|&fd| fd != directory.0)
+        .collect()
 }

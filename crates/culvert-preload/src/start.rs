@@ -3,18 +3,18 @@
 mod emulated;
 pub mod other_user;
 
-use crate::exec::{NO_RUN, Why, handed, saved, static_tls};
+use crate::descriptors::{handed, saved};
+use crate::exec::{NO_RUN, Why, static_tls, tunables};
 use crate::memory::c_string;
-use crate::process::{self, Process, VforkChild};
+use crate::process::{self, Process, keeper};
 use crate::resolver::MountTable;
-use crate::run::{Run, VARIABLE, stat_path};
+use crate::run::{NO_PATCH, Run, VARIABLE, stat_path};
 use crate::vfs::own_file::{self, OwnFile};
 use crate::{calls, dispatch, log, notice, shadow};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicI32;
 use culvert::Errno;
 use culvert_intercept::Config;
 use culvert_sys::raw::general::S_IFREG;
@@ -32,14 +32,6 @@ struct Carried<'a> {
     flags: u8,
     log: Option<&'a [u8]>,
 }
-
-/// Flag of `CULVERT_RUN`: programs that cannot be intercepted are refused.
-pub const STRICT: u8 = 1;
-/// Flag of `CULVERT_RUN`: no instruction is rewritten, so no mount is visible (for debuggers).
-pub const NO_PATCH: u8 = 2;
-/// Flag of `CULVERT_RUN`: the working directory was gone to by a path outside the mounts, also if
-/// it lies in the source of one.
-pub const OUTSIDE: u8 = 4;
 
 /// Reads `<directory>:<lock descriptor>[,<descriptor of a node>.<its
 /// mount>]...[,s<descriptor>]:<flags>[:<log file>]`.
@@ -121,7 +113,7 @@ impl Environment {
         let Some((index, value)) = self.get(b"GLIBC_TUNABLES") else {
             return 0;
         };
-        let Some((own, bytes)) = static_tls::given(value) else {
+        let Some((own, bytes)) = tunables::given(value) else {
             return 0;
         };
         match own {
@@ -327,7 +319,10 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
         let shadow = crate::run::descriptor_path(*fd).is_ok_and(|path| below(&path));
         shadow && crate::run::stat_descriptor(*fd).is_ok_and(|found| !shadow::is_filled(&found))
     };
-    let Some(fd) = crate::exec::open_descriptors().into_iter().find(unreadable) else {
+    let Some(fd) = crate::shadow::open_descriptors()
+        .into_iter()
+        .find(unreadable)
+    else {
         return;
     };
     let message = format!(
@@ -463,34 +458,6 @@ fn unavailable(error: culvert::Error) -> culvert::Error {
     }
 }
 
-/// How descriptors are kept beside the program's own.
-pub(crate) fn keeper() -> culvert_drivers::Keeper {
-    culvert_drivers::Keeper {
-        adopt: Some(adopt),
-        table: Some(process::tables::number),
-        lends: Some(process::tables::are_asked_for),
-    }
-}
-
-/// Takes a driver's descriptor out of the program's way.
-fn adopt(fd: i32) -> Option<&'static AtomicI32> {
-    match process::vfork_child_with_table() {
-        None => process::get().table.adopt_internal(fd),
-        // The process's own table does not have it.
-        Some(child) => adopt_in_child(fd, child),
-    }
-}
-
-/// Takes a driver's descriptor out of the way of a child of vfork, which is about to exec: a few
-/// bytes are lost with it.
-fn adopt_in_child(fd: i32, child: &VforkChild) -> Option<&'static AtomicI32> {
-    let moved = crate::descriptors::dup_high(fd, true).ok()?;
-    drop(shadow::Descriptor(fd));
-    let place = &*Box::leak(Box::new(AtomicI32::new(moved)));
-    child.keep_descriptor(place);
-    Some(place)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -506,7 +473,7 @@ mod tests {
         );
         assert!(
             carried(b"/run/x:-1:1:/tmp/a:b")
-                .is_some_and(|c| c.flags == STRICT && c.log == Some(b"/tmp/a:b"))
+                .is_some_and(|c| c.flags == crate::run::STRICT && c.log == Some(b"/tmp/a:b"))
         );
         assert!(
             carried(b"/run/x:1020,1018.0,7.2:0").is_some_and(|c| c.handed == [(0, 1018), (2, 7)])
@@ -562,7 +529,7 @@ mod tests {
     #[test]
     fn tunables_that_were_added_are_hidden() {
         for own in [None, Some(&b""[..]), Some(b"glibc.malloc.check=3")] {
-            let mut strings = [static_tls::entry(own, 4096), b"B=2\0".to_vec()];
+            let mut strings = [tunables::entry(own, 4096), b"B=2\0".to_vec()];
             let mut array: Vec<*mut u8> = strings
                 .iter_mut()
                 .map(|s| s.as_mut_ptr())

@@ -4,10 +4,10 @@
 //! in shadows, which are filled before the descriptor goes.
 
 use crate::description::{Description, Object, given_to_strangers};
-use crate::exec::open_descriptors;
+use crate::looked_at;
 use crate::process::{self, Process};
 use crate::run::{ShadowName, read_link, stat_descriptor};
-use crate::{looked_at, shadow};
+use crate::shadow::{self, open_descriptors};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::sync::Arc;

@@ -1,9 +1,10 @@
 //! What happens to every system call of x86-64: the one table from which calls are dispatched and
 //! `docs/system-calls.md` is made.
 
+use crate::calls;
 use crate::calls::arguments::At;
 use crate::resolver::LastStep;
-use crate::{calls, rings};
+use crate::rings::{self, Dispatch};
 use culvert::Errno;
 use culvert_intercept::{Call, Interest, Outcome};
 use culvert_sys::nr;
@@ -20,6 +21,8 @@ pub enum Treatment {
     /// A function answers it, when the interest says so; what has nothing to do with a mount it
     /// hands to the kernel.
     Handled(Interest, fn(&mut Call) -> Outcome),
+    /// A function answers it, which has other calls answered in the same way.
+    Submits(fn(&mut Call, Dispatch) -> Outcome),
     /// The interception engine needs it for itself, for this purpose.
     Engine(&'static str),
     /// The kernel gets it, for this reason.
@@ -50,6 +53,7 @@ macro_rules! table {
         pub static TABLE: &[Row] = &[$(Row { number: nr::$constant, name: stringify!($name), treatment: table!(@ $treatment $arguments) },)*];
     };
     (@ Handled ($interest:expr, $function:expr)) => { Treatment::Handled($interest, $function) };
+    (@ Submits ($function:expr)) => { Treatment::Submits($function) };
     (@ Engine ($why:expr)) => { Treatment::Engine($why) };
     (@ Forwarded ($why:expr)) => { Treatment::Forwarded($why) };
     (@ Refused ($errno:expr, $why:expr)) => { Treatment::Refused($errno, $why) };
@@ -67,7 +71,7 @@ table! {
     LSTAT lstat => Handled(Interest::Always, calls::stat::lstat);
     POLL poll => Handled(Interest::Always, calls::mount_tables::poll);
     LSEEK lseek => Handled(Interest::Descriptor0, calls::seek::lseek);
-    MMAP mmap => Handled(Interest::Always, calls::memory_map::mmap);
+    MMAP mmap => Handled(Interest::Always, rings::mmap);
     MPROTECT mprotect => Handled(Interest::Always, calls::mappings::mprotect);
     MUNMAP munmap => Handled(Interest::Always, calls::mappings::munmap);
     BRK brk => Forwarded("memory that is mapped is the kernel's, mapped files are shadows");
@@ -395,7 +399,7 @@ table! {
     RSEQ rseq => Forwarded("processes, threads and signals are the kernel's");
     PIDFD_SEND_SIGNAL pidfd_send_signal => Forwarded("processes, threads and signals are the kernel's");
     IO_URING_SETUP io_uring_setup => Handled(Interest::Always, rings::setup);
-    IO_URING_ENTER io_uring_enter => Handled(Interest::Always, rings::enter);
+    IO_URING_ENTER io_uring_enter => Submits(rings::enter);
     IO_URING_REGISTER io_uring_register => Handled(Interest::Always, rings::register);
     OPEN_TREE open_tree => RefusedInside(At::below(0, LastStep::Follow).turned_by(2, AT_SYMLINK_NOFOLLOW), Errno::EOPNOTSUPP, "no kernel mount to clone");
     MOVE_MOUNT move_mount => RefusedInside(At::below(2, LastStep::NoFollow).turned_by(4, MOVE_MOUNT_T_SYMLINKS), Errno::EOPNOTSUPP, "the kernel cannot mount on a mount of ours");
@@ -449,7 +453,7 @@ pub fn document() -> alloc::string::String {
     );
     for row in TABLE {
         let _ = match row.treatment {
-            Treatment::Handled(Interest::Always, _) => {
+            Treatment::Handled(Interest::Always, _) | Treatment::Submits(_) => {
                 writeln!(page, "| {} | {} | handled |", row.number, row.name)
             }
             Treatment::Handled(..) => writeln!(

@@ -39,7 +39,7 @@ fn prepare(number: usize) {
     ) {
         return;
     }
-    crate::fifos::prepare();
+    crate::vfs::fifos::prepare();
     // What the new user executes is in a run of its own.
     strangers::are_there();
     let ready = process

@@ -112,7 +112,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
     if old == new {
         return Outcome::Forward;
     }
-    if source.is_some() && crate::rings::is_awaited(new) {
+    if source.is_some() && crate::descriptors::rings::is_awaited(new) {
         return done(Err(Errno::EBUSY));
     }
     // Another thread's driver may have got the number since it was looked at.

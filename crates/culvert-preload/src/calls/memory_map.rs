@@ -31,9 +31,6 @@ const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 
 /// mmap(2)
 pub fn mmap(call: &mut Call) -> Outcome {
-    if let Some(outcome) = crate::rings::mapped(call, mmap) {
-        return outcome;
-    }
     let [_, length, _, flags, fd, _] = call.args;
     let held = match flags & MAP_ANONYMOUS {
         0 if process::get().table.is_internal(fd as i32) => return done(Err(Errno::EBADF)),

@@ -1,5 +1,5 @@
 //! The system calls, one module for each family. Which function answers which call is in
-//! [`crate::table`].
+//! `table.rs`.
 
 pub mod access;
 pub mod advice;

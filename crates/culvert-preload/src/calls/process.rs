@@ -407,6 +407,7 @@ pub fn confine(call: &mut Call) -> Outcome {
     let process = process::get();
     // Before the call: a filter may be every thread's from the moment it is there
     // (SECCOMP_FILTER_FLAG_TSYNC).
+    crate::strangers::are_there();
     process.confine();
     let answer = native(call);
     // With that flag alone, the number of a thread that has another filter is a failure

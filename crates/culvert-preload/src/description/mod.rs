@@ -6,15 +6,16 @@
 //! end is a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the
 //! description is then *direct*, and reads, writes and locks are the kernel's own.
 
+mod companions;
 mod flags;
 mod offset;
 mod turns;
 
+use crate::description::companions::Companions;
 use crate::gone::{self, GoneFile};
 use crate::process;
 use crate::resolver::{Hold, MountId, References};
 use crate::run::ShadowName;
-use crate::watch::companions::Companions;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;

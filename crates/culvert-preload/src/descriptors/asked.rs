@@ -229,7 +229,7 @@ impl Table {
 
     /// Calls `visit` with every open descriptor that is ours.
     pub(super) fn each_asked(&self, mut visit: impl FnMut(i32, &Arc<Description>)) {
-        for fd in crate::exec::open_descriptors() {
+        for fd in crate::shadow::open_descriptors() {
             if let Some(held) = self.asked(fd) {
                 visit(fd, &counted(held));
             }

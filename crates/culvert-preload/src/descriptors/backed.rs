@@ -175,7 +175,7 @@ impl Table {
         }
         if is_ring(old) {
             self.remove(new);
-            crate::rings::duplicated(old, new);
+            super::rings::duplicated(old, new);
             self.note_ring(new);
             return true;
         }

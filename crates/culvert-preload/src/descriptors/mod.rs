@@ -7,12 +7,16 @@
 mod adopted;
 mod asked;
 mod backed;
+pub(crate) mod fifos;
+pub mod handed;
 mod internal;
 pub mod mount_tables;
 mod node_paths;
 mod posix_locks;
 mod promotion;
 mod recognise;
+pub(crate) mod rings;
+pub mod saved;
 
 use crate::description::{Description, Held};
 use crate::process::{self, tables};
@@ -39,11 +43,11 @@ pub const OURS: u8 = 2;
 /// The class of a descriptor that Culvert itself holds.
 pub const INTERNAL: u8 = 3;
 /// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are
-/// looked at ([`crate::calls::unbuffered`]).
+/// looked at (`calls/unbuffered.rs`).
 pub const UNBUFFERED: u8 = 5;
-/// The class of a foreign descriptor that is a ring made here ([`crate::rings`]).
+/// The class of a foreign descriptor that is a ring made here ([`rings`]).
 pub const RING: u8 = 6;
-/// The class of a foreign descriptor that is a table of mounts ([`crate::calls::mount_tables`]).
+/// The class of a foreign descriptor that is a table of mounts ([`mount_tables`]).
 pub const MOUNTS: u8 = 7;
 const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
@@ -187,7 +191,7 @@ impl Table {
 
     fn set_class(&self, fd: i32, class: u8) {
         if classes::get(fd) == RING {
-            crate::rings::forget(fd);
+            crate::descriptors::rings::forget(fd);
         }
         if classes::get(fd) == MOUNTS {
             crate::descriptors::mount_tables::forget(fd);
@@ -425,7 +429,7 @@ fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
 /// The same descriptor at the next number that no request of a ring is about to look at.
 pub fn not_awaited(fd: i32) -> Result<i32, Errno> {
     let mut fd = shadow::Descriptor(fd);
-    while crate::rings::is_awaited(fd.0) {
+    while rings::is_awaited(fd.0) {
         let next = dup_from(fd.0, fd.0.saturating_add(1), close_on_exec(fd.0)?)?;
         fd = shadow::Descriptor(next);
     }

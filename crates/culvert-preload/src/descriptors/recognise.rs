@@ -1,20 +1,16 @@
 //! Descriptors that came from another process: what do they stand for?
 
-use super::{Table, node_paths, with_more};
+use super::{Table, fifos, handed, node_paths, saved, with_more};
 use crate::description::{Description, Held, Object};
-use crate::exec::{handed, saved};
-use crate::fifos;
-use crate::gone;
-use crate::process;
 use crate::resolver::{MountId, References};
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
+use crate::{gone, process};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
-use culvert_sys::raw::general::O_DIRECT;
-use culvert_sys::raw::general::stat;
+use culvert_sys::raw::general::{O_DIRECT, stat};
 use culvert_sys::{nr, syscall};
 
 /// What was found.

@@ -1,11 +1,13 @@
 //! The environment of the next program: the program's own entries, and those that carry a run.
 
-use super::{Extras, Image, Loader, Why, handed, saved, static_tls};
+use super::{Extras, Image, Loader, Why, tunables};
+use crate::descriptors::{handed, saved};
 use crate::memory;
 use crate::process::{self, Process};
+use crate::run::OUTSIDE;
 use crate::shadow::Descriptor;
-use crate::start::OUTSIDE;
-use alloc::{vec, vec::Vec};
+use alloc::vec;
+use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_intercept::user::{self, StringError};
 
@@ -138,7 +140,7 @@ pub fn extend(
     entries.extend(
         extras
             .room
-            .map(|room| static_tls::entry(tunables.as_deref(), room)),
+            .map(|room| tunables::entry(tunables.as_deref(), room)),
     );
     entries.extend(extras.own.entries());
     // Ours come last: start-up hides them by ending the array earlier. The list that has the

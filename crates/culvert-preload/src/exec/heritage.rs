@@ -2,8 +2,8 @@
 
 use super::Loader;
 use crate::process::{self, Process};
-use crate::{shadow, strangers};
-use alloc::vec::Vec;
+use crate::strangers;
+use crate::watch::tells;
 use culvert::Errno;
 
 /// Makes every descriptor that survives exec one that the next program can use.
@@ -13,7 +13,7 @@ pub fn hand_down(process: &Process, loader: &Loader) -> Result<(), Errno> {
     if process::vfork_child().is_none() {
         process.table.keep_locks_over_exec();
     }
-    crate::watch::companions::before_exec();
+    self::before_exec();
     if !matches!(loader, Loader::None(_)) {
         return Ok(());
     }
@@ -21,18 +21,16 @@ pub fn hand_down(process: &Process, loader: &Loader) -> Result<(), Errno> {
     strangers::give_all(process, true)
 }
 
-/// All open descriptors of this process, from `/proc/self/fd`.
-pub fn open_descriptors() -> Vec<i32> {
-    let Ok(directory) = shadow::open(
-        alloc::format!("{}\0", culvert_sys::own_descriptors::directory()).as_bytes(),
-        0o200000,
-        0,
-    ) else {
-        return Vec::new();
-    };
-    crate::run::list(&directory)
-        .iter()
-        .filter_map(|name| core::str::from_utf8(name).ok()?.parse::<i32>().ok())
-        .filter(|&fd| fd != directory.0)
-        .collect()
+/// For every description of this process: whether its companions go through the exec that comes.
+pub fn before_exec() {
+    if !tells() {
+        return;
+    }
+    let table = &process::get().table;
+    table.each(|_, description| description.companions_go(false));
+    table.each(|fd, description| {
+        if !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
+            description.companions_go(true);
+        }
+    });
 }

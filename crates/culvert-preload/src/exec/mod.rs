@@ -10,7 +10,6 @@ mod directories;
 mod ended_process;
 mod environment;
 mod format;
-pub mod handed;
 mod heritage;
 mod interpreter;
 pub mod library_names;
@@ -19,15 +18,14 @@ mod loader;
 mod look;
 mod materialise;
 mod removed_directory;
-pub mod saved;
 pub mod static_tls;
+pub mod tunables;
 mod why;
 
 use crate::memory::c_string;
 use crate::resolver::References;
-use crate::run::ShadowName;
+use crate::run::{STRICT, ShadowName};
 use crate::shadow::Descriptor;
-use crate::start::STRICT;
 use crate::vfs::own_file::OwnFile;
 use crate::{notice, process};
 use alloc::boxed::Box;
@@ -38,7 +36,7 @@ use culvert::Errno;
 use culvert_sys::{nr, syscall};
 use environment::pointers;
 pub use format::{Format, HEAD, Loader, format};
-pub use heritage::{hand_down, open_descriptors};
+pub use heritage::hand_down;
 use look::Look;
 use materialise::{Executable, materialise};
 pub use why::{NO_RUN, Why};
@@ -333,9 +331,9 @@ fn start(name: &[u8], mut image: Box<Image>, loader: Loader) -> Errno {
         && !image.nested
         && look::is_executable(&image.path)
     {
-        notice::program(name, why);
+        why.tell(name);
     }
-    crate::ending::execs(&loader);
+    crate::ending::execs(matches!(loader, Loader::None(_)));
     let call = [
         image.path.as_ptr() as usize,
         image.arguments.as_ptr() as usize,

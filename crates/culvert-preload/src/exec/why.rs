@@ -1,5 +1,7 @@
 //! Why a program is not intercepted, in words for users, and what they can do about it.
 
+use crate::notice;
+
 /// Why a program does not see the mounts of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
@@ -40,6 +42,13 @@ pub const NO_RUN: &str = "let it have the run directory (of bwrap: --bind /dev/s
 const MOUNT_FOR_OTHERS: &str = "`culvert mount --allow-other` shows the same files to it";
 
 impl Why {
+    /// Tells the user, and the log, that `program` does not see the mounts.
+    pub fn tell(self, program: &[u8]) {
+        if self.is_told() {
+            notice::mounts_are_lost(program, self.reason(), self.remedy());
+        }
+    }
+
     /// The reason: a sentence about "it", the program, without a full stop.
     pub const fn reason(self) -> &'static str {
         match self {

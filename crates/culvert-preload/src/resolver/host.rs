@@ -1,7 +1,9 @@
 //! What the resolver asks of the real file system.
 
 use super::{Hold, MountId, Place};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use culvert::{Attributes, Errno, Node};
 
 /// The type of a file outside, as far as a walk cares.
@@ -42,7 +44,7 @@ pub enum Magic {
         /// What keeps it, where the descriptor alone does not.
         hold: Option<Arc<Hold>>,
     },
-    /// The same, a file that has no name any more and is not its driver's ([`crate::gone`]).
+    /// The same, a file that has no name any more and is not its driver's (`gone/`).
     Gone {
         /// The mount.
         mount: MountId,

@@ -1,12 +1,11 @@
 //! mmap(2) of a ring: the queues are the kernel's, the requests are not.
 
-use super::memory::REQUESTS;
-use super::{Found, Ring, find};
-use crate::calls::done;
+use crate::calls::{done, memory_map};
+use crate::descriptors::rings::memory::REQUESTS;
+use crate::descriptors::rings::{Found, Ring, find};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
-use culvert_sys::PAGE;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{PAGE, nr, syscall};
 
 const MAP_ANONYMOUS: usize = 0x20;
 const MAP_TYPE: usize = 0xf;
@@ -14,9 +13,14 @@ const MAP_SHARED: usize = 1;
 /// `IORING_OFF_MMAP_MASK`: which of a ring's memories is meant.
 const WHICH: usize = 0xf800_0000;
 
+/// mmap(2)
+pub fn mmap(call: &mut Call) -> Outcome {
+    mapped(call, memory_map::mmap).unwrap_or_else(|| memory_map::mmap(call))
+}
+
 /// The answer to the mmap of a ring's requests; none for all else. `map` maps.
 #[inline]
-pub fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome> {
+fn mapped(call: &Call, map: impl FnOnce(&mut Call) -> Outcome) -> Option<Outcome> {
     let [_, _, _, flags, _, offset] = call.args;
     // The queues are at 0 and 0x800_0000, groups of buffers from 0x8000_0000 on: what lies between
     // is the requests' (`io_uring_validate_mmap_request`).

@@ -1,6 +1,6 @@
 //! What is done with each operation of a ring.
 
-use super::entry::{Entry, NO_FLAG};
+use crate::descriptors::rings::entry::{Entry, NO_FLAG};
 use crate::memory::spans;
 use crate::paging::nodes;
 use culvert_intercept::Call;
@@ -32,7 +32,7 @@ pub enum Treatment {
     ReceiveMessage,
     /// A ring as `fd`; a descriptor of a file may be passed.
     MessageRing,
-    /// Makes sockets: of AF_UNIX, registered ones must be known ([`super::Ring::unix`]).
+    /// Makes sockets: of AF_UNIX, registered ones must be known ([`crate::descriptors::rings::Ring::unix`]).
     Socket,
     /// Likewise, from one that listens.
     Accept,

@@ -2,11 +2,11 @@
 //! given to the kernel, so that registered files are none of a mount's.
 
 use super::operations::{self, Treatment};
-use super::restrictions::{self, Restrictions};
 use super::submission::domain;
-use super::{Found, find};
 use crate::answer::Answer;
 use crate::calls::done;
+use crate::descriptors::rings::restrictions::{self, Restrictions};
+use crate::descriptors::rings::{Found, find};
 use crate::paging::nodes;
 use crate::{memory, process};
 use alloc::vec;
@@ -133,7 +133,7 @@ fn update(call: &Call, size: usize, place: usize, count: usize) -> Answer {
 }
 
 /// Buffers in memory in which files of mounts are mapped: what the kernel stores there later, by
-/// pages that it holds, nobody would notice ([`crate::calls::unbuffered`]).
+/// pages that it holds, nobody would notice (`calls/unbuffered.rs`).
 fn buffers(call: &Call, at: usize, count: usize) -> Answer {
     if nodes::any() && count <= MOST {
         for i in 0..count {

@@ -5,12 +5,13 @@
 //! kernel's. It is done when it is submitted, as the kernel does what it can do at once. What would
 //! have to wait for another request of the kernel's is refused.
 
-use super::entry::{ASYNC, BUFFER_SELECT, Entry, FIXED_FILE, IO_DRAIN, IO_HARDLINK, UNUSED};
-use super::lasting::await_descriptor;
+use super::SETUP_IOPOLL;
 use super::operations::{self, Treatment};
-use super::{Found, Ring, SETUP_IOPOLL, State, find};
 use crate::calls::{done, socket, unix_sockets};
-use crate::dispatch::dispatch;
+use crate::descriptors::rings::entry::{
+    ASYNC, BUFFER_SELECT, Entry, FIXED_FILE, IO_DRAIN, IO_HARDLINK, UNUSED,
+};
+use crate::descriptors::rings::{Found, Ring, State, await_descriptor, find};
 use crate::process::{self, tables};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,14 +28,17 @@ const AF_UNIX: i32 = 1;
 /// `sizeof(struct sockaddr_storage)`: a longer address is none.
 const LONGEST_ADDRESS: usize = 128;
 
-/// io_uring_enter(2)
-pub fn enter(call: &mut Call) -> Outcome {
+/// How a call is answered, whichever it is.
+pub type Dispatch = fn(&mut Call) -> Outcome;
+
+/// io_uring_enter(2); `dispatch` answers the requests that are calls.
+pub fn enter(call: &mut Call, dispatch: Dispatch) -> Outcome {
     let fd = call.args[0] as i32;
     // What is not known is refused before anybody looks at the descriptor.
     if call.args[3] as u32 & !KNOWN_FLAGS != 0 {
         return done(Err(Errno::EINVAL));
     }
-    // None is ever registered ([`super::registration`]).
+    // None is ever registered (`registration.rs`).
     if call.args[3] & REGISTERED_RING != 0 || process::get().table.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
@@ -43,7 +47,7 @@ pub fn enter(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     match find(fd) {
-        Found::Ring(ring) => submit(&ring, call),
+        Found::Ring(ring) => submit(&ring, call, dispatch),
         Found::Other => Outcome::Forward,
         Found::Stranger => {
             crate::log!("io_uring: requests in a ring that this program has not made are refused");
@@ -52,12 +56,13 @@ pub fn enter(call: &mut Call) -> Outcome {
     }
 }
 
-fn submit(ring: &Ring, call: &Call) -> Outcome {
+fn submit(ring: &Ring, call: &Call, dispatch: Dispatch) -> Outcome {
     let [fd, wanted, least, flags, argument, size] = call.args;
     let mut guard = ring.state.lock();
     let state = &mut *guard;
     let mut batch = Batch {
         ring,
+        dispatch,
         chain: Chain::None,
         addresses: Vec::new(),
     };
@@ -124,6 +129,7 @@ enum Chain {
 /// The requests of one call.
 struct Batch<'a> {
     ring: &'a Ring,
+    dispatch: Dispatch,
     chain: Chain,
     /// Addresses of sockets, which the kernel reads here.
     addresses: Vec<Vec<u8>>,
@@ -309,7 +315,7 @@ impl Batch<'_> {
         if self.ring.is_anothers() {
             return Err(Stop::Anothers);
         }
-        match dispatch(&mut call) {
+        match (self.dispatch)(&mut call) {
             Outcome::Forward => {
                 self.give(state, entry);
                 Ok(())

@@ -6,6 +6,7 @@ pub mod backed;
 pub mod backed_open;
 pub mod busy;
 pub mod create;
+pub mod fifos;
 pub mod host;
 pub mod mount_points;
 pub mod native;

@@ -150,7 +150,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
             give(&mut found, attributes, opened, flags)
         }
         // No device driver, no pipe behind a name in an archive (`nodev`).
-        FileKind::Fifo => crate::fifos::open(&mut found, &attributes, flags),
+        FileKind::Fifo => super::fifos::open(&mut found, &attributes, flags),
         FileKind::Socket => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),

@@ -118,7 +118,7 @@ unsafe fn name_in_vector(environment: *mut *mut u8, given: &[u8]) {
     }
 }
 
-/// The path that `path` of an executed shadow, or of a copy of a program (`crate::exec::interpreter`),
+/// The path that `path` of an executed shadow, or of a copy of a program (`exec/interpreter.rs`),
 /// stands for.
 pub fn origin(path: &[u8]) -> Option<&[u8]> {
     let rest = path.strip_prefix(&process::get().run.path[..])?;

@@ -4,11 +4,11 @@
 //! the other is told as IN_MOVE_SELF. Beside it there may be an empty one for those who watch for
 //! what never happens.
 
-use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, list, make_directory, stat_path};
-use crate::shadow;
-use alloc::{format, vec::Vec};
+use crate::{process, shadow};
+use alloc::format;
+use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
@@ -24,7 +24,7 @@ const MUCH: usize = 1000;
 const O_DIRECTORY: usize = 0o200000;
 
 /// A mirror.
-pub(super) struct Mirror {
+pub struct Mirror {
     name: ShadowName,
     /// Ends in NUL.
     path: Vec<u8>,

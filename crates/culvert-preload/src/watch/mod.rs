@@ -6,15 +6,14 @@
 //! program's inotify descriptor is the kernel's, its watch is on the mirror; and whoever does
 //! something to a node that has a mirror does as much to the mirror: a name is made, removed or
 //! renamed there too (`names.rs`), an open file has the mirror open beside it, in the same way and
-//! as long (`companions.rs`), and what reads, writes or changes attributes sets the times of the
-//! mirror, which the kernel tells as just that (`fsnotify_change`, include/linux/fsnotify.h). So
-//! masks, cookies, the order and the merging of events, overflow, poll, one-shot watches and the
-//! end of a watch are the kernel's own.
+//! as long (`description/companions.rs`), and what reads, writes or changes attributes sets the
+//! times of the mirror, which the kernel tells as just that (`fsnotify_change`,
+//! include/linux/fsnotify.h). So masks, cookies, the order and the merging of events, overflow,
+//! poll, one-shot watches and the end of a watch are the kernel's own.
 //!
 //! A mirror stays until its node is gone or the run ends. Where nothing was ever watched in a run,
 //! all this costs the test of one word.
 
-pub mod companions;
 mod mirror;
 mod names;
 
@@ -22,14 +21,12 @@ use crate::process;
 use crate::resolver::{Inside, Last, MountId};
 use crate::run::ShadowName;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Node};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
-
+pub use mirror::Mirror;
 pub use names::{Link, Replaced, linked, made, removed, renamed};
-
-use core::sync::atomic::Ordering::*;
-use mirror::Mirror;
 
 /// What is told of a node by the times of its mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +43,7 @@ pub enum Event {
 
 /// How many mirrors were made in this run: 0 where nothing was ever watched.
 #[inline]
-fn count() -> u32 {
+pub fn count() -> u32 {
     let notes = process::get().node_locks.notes();
     notes.map_or(0, |notes| notes.watches.load(Acquire))
 }
@@ -54,7 +51,7 @@ fn count() -> u32 {
 /// Whether events are told here at all: something is watched, and nobody minds our calls. Under a
 /// seccomp filter of the program's they could end it.
 #[inline]
-fn tells() -> bool {
+pub fn tells() -> bool {
     count() != 0 && !process::get().is_confined()
 }
 
@@ -65,7 +62,7 @@ fn may_have_mirror(mount: MountId, node: Node) -> bool {
 }
 
 /// `node`'s mirror, if it has one.
-fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
+pub fn mirror_of(mount: MountId, node: Node) -> Option<Mirror> {
     may_have_mirror(mount, node)
         .then(|| {
             Mirror::of(ShadowName {
@@ -160,7 +157,7 @@ fn raise(path: &[u8], event: Event) {
 }
 
 /// The same at `fd`, as the file was opened.
-fn raise_at(fd: i32, event: Event) {
+pub fn raise_at(fd: i32, event: Event) {
     if event == Event::Written {
         // Of a file without a name only what is done by an open file is left out with
         // IN_EXCL_UNLINK. There is nothing to punch a hole into.

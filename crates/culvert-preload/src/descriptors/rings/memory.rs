@@ -3,10 +3,10 @@
 
 use super::entry::{Entry, UNUSED};
 use super::{SETUP_CQE32, SETUP_NO_SQARRAY, SETUP_SQE128};
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::*};
+use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicU8, AtomicU32};
 use culvert::Errno;
-use culvert_sys::PAGE;
-use culvert_sys::{nr, place, syscall};
+use culvert_sys::{PAGE, nr, place, syscall};
 
 /// `IORING_OFF_SQES`: where the requests are mapped.
 pub const REQUESTS: usize = 0x1000_0000;

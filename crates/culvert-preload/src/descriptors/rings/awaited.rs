@@ -4,7 +4,8 @@
 //! comes (`io_assign_file`, io_uring/io_uring.c). Such a number never becomes a descriptor of a
 //! mount's any more: what the kernel would find there is not the file.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU8};
 
 static ANY: AtomicBool = AtomicBool::new(false);
 /// One bit for each number up to 65535; higher ones share them.

@@ -5,14 +5,18 @@
 //! gives the state to its driver ([`culvert::FileSystem::restore`]). Nothing is made where nothing
 //! is saved.
 
+use super::{close_on_exec, dup_high};
 use crate::description::{Description, Object};
-use crate::descriptors::{close_on_exec, dup_high};
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{Descriptor, write_all};
-use alloc::{sync::Arc, vec, vec::Vec};
-use core::sync::atomic::{AtomicI32, Ordering::*};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::Ordering::*;
+use culvert_sys::sync::Mutex;
+use culvert_sys::{nr, syscall};
 
 /// What one open file may save, bytes.
 const MOST: usize = 4096;

@@ -5,19 +5,22 @@
 //! Over exec they go with the descriptors that do, and the next program finds its own by the node
 //! that they stand for.
 
-use super::{Event, count, mirror_of, raise_at, tells};
-use crate::description::{Description, Object};
+use super::{Description, Object};
 use crate::process::{self, tables};
 use crate::run::{ShadowName, descriptor_path};
 use crate::shadow;
+use crate::watch::{Event, count, mirror_of, raise_at, tells};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, Ordering::*};
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::*;
 use culvert::Node;
 use culvert_drivers::Held as Kept;
 use culvert_sys::raw::general::{O_DIRECTORY, O_NONBLOCK};
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
+use culvert_sys::{nr, syscall};
 
 const ACCESS_MODE: u32 = 3;
+
 const O_PATH: u32 = crate::description::O_PATH;
 
 /// The companions of a description.
@@ -54,7 +57,7 @@ fn flags_of(flags: u32, directory: bool) -> u32 {
 
 fn open(path: &[u8], flags: u32) -> Option<Kept> {
     let opened = shadow::open(path, flags as usize, 0).ok()?;
-    Some(crate::start::keeper().keep(culvert_drivers::Descriptor::from_raw(opened.release())))
+    Some(crate::process::keeper().keep(culvert_drivers::Descriptor::from_raw(opened.release())))
 }
 
 impl Description {
@@ -178,7 +181,7 @@ impl Description {
         if tables::are_asked_for() || process::vfork_child().is_some() {
             return;
         }
-        for fd in crate::exec::open_descriptors() {
+        for fd in crate::shadow::open_descriptors() {
             if process::get().table.is_internal(fd) {
                 continue;
             }
@@ -193,7 +196,7 @@ impl Description {
             let same = crate::descriptors::kernel_flags(fd)
                 .is_ok_and(|flags| flags & ACCESS_MODE == self.access_mode() & ACCESS_MODE);
             if place.is_none() && same {
-                let keeper = crate::start::keeper();
+                let keeper = crate::process::keeper();
                 *place = Some(keeper.keep(culvert_drivers::Descriptor::from_raw(fd)));
             }
         }
@@ -257,18 +260,4 @@ fn parse(path: &[u8]) -> Option<Stray> {
         Some(entry) => Stray::Entry(name, entry.into()),
         None => Stray::Own(name),
     })
-}
-
-/// For every description of this process: whether its companions go through the exec that comes.
-pub fn before_exec() {
-    if !tells() {
-        return;
-    }
-    let table = &process::get().table;
-    table.each(|_, description| description.companions_go(false));
-    table.each(|fd, description| {
-        if !crate::descriptors::close_on_exec(fd).unwrap_or(true) {
-            description.companions_go(true);
-        }
-    });
 }

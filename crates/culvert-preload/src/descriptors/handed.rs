@@ -5,16 +5,19 @@
 //! The variable names the descriptors, which are hidden there as all of Culvert's are. They are
 //! closed once the node is known, or at the next exec, which gets those that were not looked for.
 
+use super::{close_on_exec, dup_high, node_is_found};
 use crate::description::{Description, Object};
-use crate::descriptors::{close_on_exec, dup_high, node_is_found};
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
-use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicI32, Ordering::*};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::Ordering::*;
 use culvert::{FileKind, FileSystem};
 use culvert_intercept::descriptors as classes;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
+use culvert_sys::{nr, syscall};
 
 /// More than this are not handed down.
 const MOST: usize = 64;

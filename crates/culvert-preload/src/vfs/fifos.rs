@@ -2,26 +2,20 @@
 //! are the kernel's. What it *is*, mode, owner, times and number, the driver knows: its descriptors
 //! are of descriptions that are always direct ([`Object::Fifo`](crate::description::Object)).
 
+use super::permission::permits;
 use crate::answer::{Answer, RESTART};
 use crate::description::Description;
-use crate::descriptors::{kernel_flags, walk_to_node};
-use crate::process;
-use crate::resolver::{Hold, Inside, MountId, References};
-use crate::run::{ShadowName, descriptor_path, read_link, stat_descriptor, stat_path};
-use crate::shadow;
-use crate::vfs::permission::permits;
-use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
+use crate::descriptors::fifos::PATH;
+use crate::resolver::{Hold, Inside, MountId};
+use crate::run::{ShadowName, read_link, stat_descriptor};
+use crate::{process, shadow};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicI32, AtomicPtr};
 use culvert::{Attributes, Errno, FileKind, Node};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::raw::general::stat;
-use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC};
+use culvert_sys::raw::general::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC, stat};
 use culvert_sys::{nr, syscall};
-
-/// The folder of the run directory, and what the link beside a FIFO is called by which other
-/// processes find its node.
-const FOLDER: &[u8] = b"/fifos/";
-const PATH: &[u8] = b".path\0";
 
 /// Of all processes' numbers for a FIFO the one that is the same.
 fn name_of(mount: MountId, inode: u64) -> ShadowName {
@@ -210,37 +204,4 @@ fn note(name: ShadowName, node: Node) {
         let _ = syscall::call(nr::UNLINKAT, [base, name, 0]);
         let _ = syscall::call(nr::SYMLINKAT, [path.as_ptr() as usize, base, name]);
     }
-}
-
-/// What `fd`, of which the kernel says `found`, is if it stands for a FIFO of a mount that still is
-/// where it was.
-pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
-    let process = process::get();
-    let is_fifo = FileKind::of_mode(found.st_mode) == Some(FileKind::Fifo);
-    if !is_fifo || found.st_dev != process.run.device {
-        return None;
-    }
-    let path = descriptor_path(fd).ok()?;
-    let below = path.strip_prefix(&process.run.path[..])?;
-    let name = ShadowName::of_text(below.strip_prefix(FOLDER)?)?;
-    let (mount, inode) = (MountId(name.mount), name.node.0);
-    let file_system = process::file_system(mount).ok()?;
-    let fifo = process.run.fifo(name);
-    // Another user's FIFO can have any path (`Run::name_of`).
-    if stat_path(&fifo).is_ok_and(|it| (it.st_dev, it.st_ino) != (found.st_dev, found.st_ino)) {
-        return None;
-    }
-    let noted = [&fifo[..fifo.len() - 1], PATH].concat();
-    let node = walk_to_node(file_system, &read_link(&noted).ok()?).ok()?;
-    let same = file_system
-        .attributes(node)
-        .is_ok_and(|it| it.inode == inode && it.kind == FileKind::Fifo);
-    if !same {
-        file_system.forget(node, 1);
-        return None;
-    }
-    let mut description = Description::fifo(mount, node, kernel_flags(fd).ok()?, false);
-    description.references = References::new(&process.mounts);
-    description.references.push(mount, node);
-    Some(description)
 }
