@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 /// The tunable's value when nobody sets it: `OPTIONAL_TLS`, elf/dl-tls.c.
 pub const DEFAULT: u64 = 512;
 
+/// The setting for it.
 pub const TUNABLE: &[u8] = b"glibc.rtld.optional_static_tls=";
 
 /// More than this is no thread's (bytes).
