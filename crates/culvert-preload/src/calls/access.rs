@@ -1,11 +1,12 @@
 //! access(2) and its relatives.
 
-use super::arguments::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, At, is_empty, last_step};
+use super::arguments::{At, is_empty, last_step};
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId};
+use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::path::{empty_path, existing};
 use crate::vfs::permission::granted;
 use culvert::{Attributes, Errno, FileKind};

@@ -4,6 +4,7 @@ use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::resolver::{LastStep, Restrictions};
+use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
 use crate::{memory, process, process as state};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
@@ -118,12 +119,6 @@ pub fn kernel_has_not(fd: usize) -> Option<Held> {
     }
     Some(held)
 }
-
-/// AT_SYMLINK_NOFOLLOW.
-pub const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-
-/// AT_EMPTY_PATH.
-pub const AT_EMPTY_PATH: usize = 0x1000;
 
 /// Whether a link at the end of a path is followed, by the flags of a call.
 pub const fn last_step(flags: usize) -> LastStep {

@@ -8,161 +8,22 @@ use crate::description::{Held, Object};
 use crate::paging::change;
 use crate::resolver::{Inside, LastStep, MountId};
 use crate::run::ShadowName;
+use crate::vfs::native::AT_EMPTY_PATH;
+use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
 use crate::vfs::path::existing;
 use crate::vfs::permission::permits;
+use crate::vfs::setattr::{Right, change_found, change_held};
 use crate::watch::{self, Event};
 use crate::{memory, process};
 use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
+use super::arguments::last_step;
 
-const AT_SYMLINK_NOFOLLOW: usize = 0x100;
-const AT_EMPTY_PATH: usize = 0x1000;
 const UTIME_NOW: u64 = 0x3fff_ffff;
+
 const UTIME_OMIT: u64 = 0x3fff_fffe;
-
-/// Who may make a change (`setattr_prepare`, fs/attr.c).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Right {
-    /// The owner.
-    Owner,
-    /// Whoever may write.
-    Write,
-    /// Who may give it to the users and groups named.
-    Chown,
-    /// The owner, or whoever may write (times set to now).
-    OwnerOrWrite,
-}
-
-/// What is told to who watches that `changes` were made (`fsnotify_change`,
-/// include/linux/fsnotify.h).
-fn event_of(changes: &SetAttributes) -> Event {
-    let attributes =
-        changes.permissions.is_some() || changes.uid.is_some() || changes.gid.is_some();
-    match (changes.atime.is_some(), changes.mtime.is_some()) {
-        _ if attributes => Event::Attributes,
-        (true, false) => Event::Access,
-        (false, true) => Event::Modify,
-        (false, false) if changes.size.is_some() => Event::Modify,
-        _ => Event::Attributes,
-    }
-}
-
-/// The change of what a path led to.
-fn change_found(found: &Inside<'_>, changes: &SetAttributes, right: Right) -> Answer {
-    let attributes = existing(found)?;
-    let answer = change(found.mount, attributes, changes, right)?;
-    watch::tell(
-        found.mount,
-        attributes.node,
-        watch::at(found),
-        event_of(changes),
-    );
-    Ok(answer)
-}
-
-/// The change of what a descriptor is open on.
-fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer {
-    let attributes = crate::description::described(held)?;
-    let answer = match held.gone() {
-        Some(gone) => {
-            judge(&process::caller(), &attributes, changes, right)?;
-            gone.set_attributes(changes)
-                .map(|_| 0)
-                .map_err(|error| crate::description::report(held, "setting attributes", &error))?
-        }
-        None => match change(held.mount, &attributes, changes, right) {
-            // Drivers that know nodes by their names reach a file without one by the open file.
-            Err(Errno::ESTALE | Errno::ENOENT) if attributes.links == 0 => {
-                judge(&process::caller(), &attributes, changes, right)?;
-                let file = held.file()?;
-                file.set_attributes(changes).map_err(|error| {
-                    crate::description::report(held, "setting attributes", &error)
-                })?;
-                0
-            }
-            answer => answer?,
-        },
-    };
-    held.tell(event_of(changes));
-    Ok(answer)
-}
-
-fn change(
-    mount: MountId,
-    attributes: &Attributes,
-    changes: &SetAttributes,
-    right: Right,
-) -> Answer {
-    let file_system = process::file_system(mount)?;
-    if file_system.capabilities().read_only {
-        return Err(Errno::EROFS);
-    }
-    let caller = process::caller();
-    let set = || {
-        let set = || {
-            file_system
-                .set_attributes(&caller, attributes.node, changes)
-                .map_err(|error| error.errno())
-        };
-        match changes.size {
-            Some(_) => change::resizing(mount, attributes.node, || {
-                let after = set()?;
-                Ok((0, after.size))
-            }),
-            None => set().map(|_| 0),
-        }
-    };
-    if file_system.capabilities().checks_permissions {
-        return set();
-    }
-    judge(&caller, attributes, changes, right)?;
-    set()
-}
-
-/// Whether `caller` may make `changes` to a file with these attributes.
-fn judge(
-    caller: &Caller<'_>,
-    attributes: &Attributes,
-    changes: &SetAttributes,
-    right: Right,
-) -> Result<(), Errno> {
-    let owner = caller.is_owner(attributes.uid);
-    match right {
-        Right::Chown => return may_chown(caller, attributes, changes),
-        Right::Owner if !owner => return Err(Errno::EPERM),
-        Right::Write if !permits(caller, attributes, 2) => return Err(Errno::EACCES),
-        Right::OwnerOrWrite if !owner && !permits(caller, attributes, 2) => {
-            return Err(Errno::EACCES);
-        }
-        _ => {}
-    }
-    if let Some(size) = changes.size {
-        process::limits::may_grow_to(attributes.size, size)?;
-    }
-    Ok(())
-}
-
-/// `chown_ok`, `chgrp_ok` and what `setattr_prepare` asks of who takes set-user-ID off (fs/attr.c):
-/// to name nobody needs no right, unless that changes the mode.
-fn may_chown(
-    caller: &Caller<'_>,
-    attributes: &Attributes,
-    changes: &SetAttributes,
-) -> Result<(), Errno> {
-    let own = caller.uid == attributes.uid;
-    let any = caller.has(Rights::CHOWN);
-    let user = changes.uid.is_none_or(|uid| own && uid == attributes.uid);
-    let group = |gid| own && (gid == attributes.gid || caller.in_group(gid));
-    let mode = attributes.permissions;
-    let in_group = caller.keeps_set_group_id(attributes.gid);
-    let takes = mode & 0o4000 != 0 || mode & 0o2000 != 0 && (mode & 0o010 != 0 || !in_group);
-    let is_directory = attributes.kind == FileKind::Directory;
-    let granted = (any || user && changes.gid.is_none_or(group))
-        && (is_directory || !takes || caller.is_owner(attributes.uid));
-    granted.then_some(()).ok_or(Errno::EPERM)
-}
 
 fn on_node(call: &mut Call, at: At, changes: SetAttributes, right: Right) -> Outcome {
     on_path(call, at, None, |_, found| {
@@ -195,14 +56,6 @@ fn times_of_descriptor(held: &Held, times: Result<Times, Errno>) -> Answer {
     on_descriptor(held, &changes, right)
 }
 
-fn last_step(flags: usize) -> LastStep {
-    if flags & AT_SYMLINK_NOFOLLOW != 0 {
-        LastStep::NoFollow
-    } else {
-        LastStep::Follow
-    }
-}
-
 /// An empty path with AT_EMPTY_PATH: the descriptor itself.
 fn by_empty_path(
     call: &Call,
@@ -231,7 +84,7 @@ fn on_empty_path(
     })
 }
 
-fn permissions(mode: usize) -> SetAttributes {
+pub fn permissions(mode: usize) -> SetAttributes {
     SetAttributes {
         permissions: Some(mode as u32 & 0o7777),
         ..Default::default()
@@ -340,7 +193,7 @@ pub fn truncate(call: &mut Call) -> Outcome {
     })
 }
 
-fn now() -> Timespec {
+pub fn now() -> Timespec {
     let mut time = [0u64; 2];
     // SAFETY: clock_gettime(CLOCK_REALTIME) writes one timespec.
     let _ = unsafe { syscall::call(nr::CLOCK_GETTIME, [0, time.as_mut_ptr() as usize]) };
@@ -354,7 +207,7 @@ fn now() -> Timespec {
 type Times = (SetAttributes, Right);
 
 /// Two times; an error as utimensat(2) gives it.
-fn times(access: (i64, u64), modification: (i64, u64)) -> Result<Times, Errno> {
+pub fn times(access: (i64, u64), modification: (i64, u64)) -> Result<Times, Errno> {
     let one = |(seconds, nanoseconds): (i64, u64)| match nanoseconds {
         UTIME_NOW => Ok(Some(now())),
         UTIME_OMIT => Ok(None),

@@ -3,12 +3,12 @@
 
 use super::arguments::kernel_has_not;
 use super::done;
-use super::io::room;
 use super::transfer::{CHUNK, End, O_APPEND, flags, write_foreign};
 use crate::answer::{Answer, RESTART};
 use crate::description::{Held, Object, may_read, may_write};
 use crate::memory::{self, MAX_RW_COUNT};
 use crate::shadow::Descriptor;
+use crate::vfs::write::room;
 use alloc::vec;
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};

@@ -1,6 +1,6 @@
 //! stat and its relatives, access, readlink, statfs.
 
-use super::arguments::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, At, descriptor, is_empty, last_step};
+use super::arguments::{At, descriptor, is_empty, last_step};
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
@@ -8,6 +8,7 @@ use crate::description::described;
 use crate::memory::{self, PathBuffer};
 use crate::process;
 use crate::resolver::{Inside, LastStep, MountId, Restrictions};
+use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::path::{Found, empty_path, existing, find};
 use crate::vfs::shown::magic_text;
 use crate::vfs::targets::adopt_target;

@@ -5,13 +5,13 @@
 
 use super::arguments::{descriptor, kernel_has_not};
 use super::done;
-use super::io::{finish, room};
 use crate::answer::Answer;
 use crate::description::{Held, Object, kernel_seek, may_read, may_write, report};
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
 use crate::paging::change::{self, Change, Place};
 use crate::paging::{self, follow};
+use crate::vfs::write::{finish, room};
 use crate::watch::Event;
 use alloc::vec;
 use culvert::{Errno, FileKind};

@@ -45,7 +45,7 @@ pub const INTERNAL: u8 = 3;
 /// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are
 /// looked at (`calls/unbuffered.rs`).
 pub const UNBUFFERED: u8 = 5;
-/// The class of a foreign descriptor that is a ring made here ([`rings`]).
+/// The class of a foreign descriptor that is a ring made here (`rings`).
 pub const RING: u8 = 6;
 /// The class of a foreign descriptor that is a table of mounts ([`mount_tables`]).
 pub const MOUNTS: u8 = 7;

@@ -28,6 +28,10 @@ pub fn open_restricted(
 
 /// AT_SYMLINK_NOFOLLOW.
 pub const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+/// AT_SYMLINK_FOLLOW.
+pub const AT_SYMLINK_FOLLOW: usize = 0x400;
+/// AT_EMPTY_PATH.
+pub const AT_EMPTY_PATH: usize = 0x1000;
 
 /// newfstatat(2).
 pub fn stat_at(directory: i32, path: Path<'_>, flags: usize) -> Result<general::stat, Errno> {

@@ -1,53 +1,31 @@
-//! link(2) and its relative.
+//! Making another name for what has one (`do_linkat`, fs/namei.c).
 
-use super::*;
-use crate::process::Here;
-use crate::resolver::Place;
-use culvert::Rights;
+use super::backed::{Backed, Name};
+use super::create::make;
+use super::native::stat_at;
+use super::path::{Found, existing, find, find_by_walking, look_again};
+use super::permission::allowed;
+use super::remove::{may_remove, of_target, parent_of_target};
+use super::rename::rename_given;
+use super::targets::parent_is_target;
+use super::two_paths::{Given, Side, beside, host_error, same_tree};
+use crate::answer::Answer;
+use crate::gone::{self, Losing};
+use crate::memory::{Path, PathBuffer};
+use crate::resolver::{Inside, Last, LastStep, MountId, Place, Restrictions};
+use crate::vfs::native::AT_EMPTY_PATH;
+use crate::vfs::native::AT_SYMLINK_FOLLOW;
+use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
+use crate::{process, watch};
+use alloc::vec::Vec;
+use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags, Rights};
+use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
-
-/// link(2), linkat(2)
-pub fn link(call: &mut Call) -> Outcome {
-    let [a, b, c, d, e, _] = call.args;
-    let (from_directory, from, to_directory, to, flags) = if call.number == nr::LINK {
-        (AT_FDCWD, a, AT_FDCWD, b, 0)
-    } else {
-        (a as i32, b, c as i32, d, e)
-    };
-    if flags & !(AT_SYMLINK_FOLLOW | AT_EMPTY_PATH) != 0 {
-        return Outcome::Forward;
-    }
-    let last = if flags & AT_SYMLINK_FOLLOW != 0 {
-        LastStep::Follow
-    } else {
-        LastStep::NoFollow
-    };
-    let (mut from_room, mut to_room) = (PathBuffer::new(), PathBuffer::new());
-    let from = match from_room.read(from) {
-        Ok(from) => from,
-        Err(errno) => return done(Err(errno)),
-    };
-    // A bad new path is said after what is wrong with the old one (`filename_create`,
-    // `filename_parentat` get it late).
-    let to = to_room.read(to);
-    let from = Given {
-        directory: from_directory,
-        path: from,
-        last,
-    };
-    let to = to.map(|path| Given {
-        directory: to_directory,
-        path,
-        last: LastStep::Parent,
-    });
-    done(
-        link_given(from, to, flags, false)
-            .unwrap_or_else(|| link_given(from, to, flags, true).unwrap_or(Err(Errno::ELOOP))),
-    )
-}
+use culvert_sys::{nr, syscall};
+use crate::process::Here;
 
 /// None: a path must be walked first.
-fn link_given(
+pub fn link_given(
     from: Given<'_>,
     to: Result<Given<'_>, Errno>,
     flags: usize,
@@ -113,7 +91,7 @@ fn link_given(
 /// What AT_EMPTY_PATH asks of the descriptor at which a path begins, whatever is behind it
 /// (`path_init`, fs/namei.c): it is for who has opened it, and who may read every directory
 /// (CAP_DAC_READ_SEARCH).
-fn may_begin_at(fd: i32) -> Result<(), Errno> {
+pub fn may_begin_at(fd: i32) -> Result<(), Errno> {
     if fd == AT_FDCWD {
         return Ok(());
     }
@@ -121,7 +99,7 @@ fn may_begin_at(fd: i32) -> Result<(), Errno> {
         return Err(Errno::EBADF);
     }
     crate::descriptors::close_on_exec(fd)?;
-    let own = match descriptor(fd as usize) {
+    let own = match process::get().table.get(fd) {
         Some(held) if !process::tables::are_asked_for() => held.is_of_same_credentials(),
         _ => opened_here(fd),
     };
@@ -133,7 +111,7 @@ fn may_begin_at(fd: i32) -> Result<(), Errno> {
 
 /// Whether the kernel's descriptor was opened with this process's credentials: the right is looked
 /// at first, and `/` is no name for anything.
-fn opened_here(fd: i32) -> bool {
+pub fn opened_here(fd: i32) -> bool {
     let answer = link_natively(
         (fd, Path::of(b"\0")),
         (AT_FDCWD, Path::of(b"/\0")),
@@ -143,7 +121,7 @@ fn opened_here(fd: i32) -> bool {
 }
 
 /// Whether the new name may be made, wherever it would lead.
-fn makeable(target: &Side<'_>) -> Answer {
+pub fn makeable(target: &Side<'_>) -> Answer {
     match target {
         Side::Inside(found) => make(found, false).map(|_| 0),
         Side::Backed(place) => absent(place),
@@ -163,7 +141,7 @@ fn makeable(target: &Side<'_>) -> Answer {
 
 /// Whether a name that is no directory's could be made at `place`: EEXIST and ENOENT come before
 /// EXDEV (`filename_create`, fs/namei.c).
-fn absent(place: &Backed<'_>) -> Answer {
+pub fn absent(place: &Backed<'_>) -> Answer {
     let path = place.path();
     if path.is_empty() {
         return Err(Errno::EEXIST);
@@ -177,7 +155,7 @@ fn absent(place: &Backed<'_>) -> Answer {
 
 /// Whether there is something by the name that `path` ends in, whatever the slashes behind it say
 /// of it: stat(2) would follow a link then.
-fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
+pub fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
     let bytes = path.bytes();
     let end = bytes
         .iter()
@@ -189,7 +167,7 @@ fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
 }
 
 /// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
-fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
+pub fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
     let empty = Path::of(b"\0");
     if target.is_open() {
         return None;
@@ -203,7 +181,7 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
             _ => Err(Errno::EXDEV),
         }));
     }
-    Some(match (descriptor(fd as usize), target) {
+    Some(match (process::get().table.get(fd), target) {
         (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
         // What has lost its last name gets none any more (`vfs_link`).
         (Some(held), Side::Inside(found)) if held.gone().is_some() => {
@@ -217,14 +195,14 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
 }
 
 /// The mount of which the working directory is a node.
-fn mount_of_working_directory() -> Option<MountId> {
+pub fn mount_of_working_directory() -> Option<MountId> {
     process::get().with_working_directory(|here| match here {
         Some(Here::Place(Place::Mount { mount, .. })) => Some(*mount),
         _ => None,
     })
 }
 
-fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
+pub fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
     let args = [
         from.0 as usize,
         from.1.address(),
@@ -238,7 +216,7 @@ fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> An
 
 /// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the
 /// way.
-fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
+pub fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
     let name = Name::of(place)?;
     let shown = match name.name.is_empty() {
         true => Path::of(b".\0"),
@@ -248,7 +226,7 @@ fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Opt
 }
 
 /// Within a backing tree. None: a link stands in the way.
-fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
+pub fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
     let name = Name::of(from)?;
     let resolved = from.is_resolved() || from.is_left_to_kernel();
     if !resolved
@@ -266,7 +244,7 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
 }
 
 /// Another name for a node of a mount.
-fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
+pub fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
     let making = make(found, false)?;
     if found.mount != mount {
         return Err(Errno::EXDEV);

@@ -1,0 +1,235 @@
+//! Renaming: the order of checks is the kernel's (`do_renameat2`, fs/namei.c); who watches is told,
+//! and a file that loses its last name is kept for who has it open.
+
+use super::backed::{Backed, Name};
+use super::create::make;
+use super::native::stat_at;
+use super::path::{Found, existing, find, find_by_walking, look_again};
+use super::permission::allowed;
+use super::remove::{may_remove, of_target, parent_of_target};
+use super::targets::parent_is_target;
+use super::two_paths::{Given, Side, beside, host_error, same_tree};
+use crate::answer::Answer;
+use crate::gone::{self, Losing};
+use crate::memory::{Path, PathBuffer};
+use crate::resolver::{Inside, Last, LastStep, MountId, Place, Restrictions};
+use crate::{process, watch};
+use alloc::vec::Vec;
+use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags, Rights};
+use culvert_intercept::{Call, Outcome};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::{nr, syscall};
+
+/// None: a path must be walked first.
+pub fn rename_given(
+    (given_from, given_to): (Given<'_>, Result<Given<'_>, Errno>),
+    flags: u32,
+    walking: bool,
+) -> Option<Answer> {
+    let from = match given_from.find(walking) {
+        Ok(from) => from,
+        Err(Errno::ENAMETOOLONG) => return Some(Err(too_long(given_from, given_to, flags))),
+        Err(errno) => return Some(Err(errno)),
+    };
+    let to = match given_to.and_then(|to| to.find(walking)) {
+        Ok(to) => to,
+        Err(Errno::ENAMETOOLONG) if given_to.is_ok() => {
+            return Some(Err(too_long(given_from, given_to, flags)));
+        }
+        Err(_) if from.is_open() => return None,
+        Err(errno) => return Some(Err(host_error(&from).unwrap_or(errno))),
+    };
+    let from = beside(from, &to, LastStep::Parent);
+    let to = beside(to, &from, LastStep::Parent);
+    if !same_tree(&from, &to) && (from.is_open() || to.is_open()) {
+        return None;
+    }
+    if let (Some(from), Some(to)) = (from.host(), to.host()) {
+        return Some(rename_natively(from, to, flags));
+    }
+    if given_from.is_no_name() || given_to.is_ok_and(Given::is_no_name) {
+        return Some(Err(no_name(given_from, given_to, flags)));
+    }
+    match (from.target(), to.target()) {
+        (None, None) => {}
+        (from, to) if from == to && flags & RenameFlags::NO_REPLACE == 0 => return Some(Ok(0)),
+        (from, to) if from == to => return Some(Err(Errno::EEXIST)),
+        _ => return Some(Err(mixed(&from, &to))),
+    }
+    Some(match (&from, &to) {
+        (Side::Backed(from), Side::Backed(to)) if from.mount == to.mount => {
+            return rename_backed(from, to, flags);
+        }
+        (Side::Inside(from), Side::Inside(to)) if from.mount == to.mount => {
+            rename_inside(from, to, flags)
+        }
+        _ => Err(mixed(&from, &to)),
+    })
+}
+
+/// Whether both directories are of one mount: EXDEV where they are not; the error of the first that
+/// is not there.
+pub fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(), Errno> {
+    match from.mount_of_parent()? == to?.mount_of_parent()? {
+        true => Ok(()),
+        false => Err(Errno::EXDEV),
+    }
+}
+
+/// What a rename comes to when a path ends in `.` or `..`: that is no name, but the directory
+/// before it is looked at first.
+pub fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
+    match of_one_mount(from, to) {
+        Err(errno) => errno,
+        Ok(_) if !from.is_no_name() && flags & RenameFlags::NO_REPLACE != 0 => Errno::EEXIST,
+        Ok(_) => Errno::EBUSY,
+    }
+}
+
+/// What a rename comes to when one of the names is too long: names are looked up after both
+/// directories (`do_renameat2`), the old one first.
+pub fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
+    match of_one_mount(from, to) {
+        Err(errno) => errno,
+        Ok(_) if from.is_no_name() || to.is_ok_and(Given::is_no_name) => no_name(from, to, flags),
+        Ok(_) => {
+            let old = from.find(true).and_then(|it| it.existing(from.last));
+            old.err().unwrap_or(Errno::ENAMETOOLONG)
+        }
+    }
+}
+
+pub fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
+    let args = [
+        from.0 as usize,
+        from.1.address(),
+        to.0 as usize,
+        to.1.address(),
+        flags as usize,
+    ];
+    // SAFETY: both paths end in NUL.
+    unsafe { syscall::call(nr::RENAMEAT2, args) }
+}
+
+/// Within a backing tree. None: a link stands in the way.
+pub fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
+    let (from_name, to_name) = (Name::of(from)?, Name::of(to)?);
+    let root = Path::of(b".\0");
+    let shown = |name: &Name<'_>| match name.name.is_empty() {
+        true => root.address(),
+        false => name.name.address(),
+    };
+    let args = [
+        from_name.directory as usize,
+        shown(&from_name),
+        to_name.directory as usize,
+        shown(&to_name),
+        flags as usize,
+    ];
+    // SAFETY: both paths end in NUL.
+    Some(unsafe { syscall::call(nr::RENAMEAT2, args) })
+}
+
+/// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is
+/// missing, then that the parents lie in two; a mount's target lies in the directory above.
+pub fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
+    let missing = host_error(from).or_else(|| host_error(to));
+    let target = from.target().or(to.target());
+    missing.unwrap_or(match target {
+        Some(mount) if from.device_of_parent() == to.device_of_parent() => {
+            of_target(mount, Errno::EBUSY)
+        }
+        _ => Errno::EXDEV,
+    })
+}
+
+/// A directory that gets another parent is written itself, for its `..` (`vfs_rename`, fs/namei.c).
+pub fn may_move(
+    from: &Inside<'_>,
+    to: &Inside<'_>,
+    moved: &Attributes,
+    file_system: &dyn FileSystem,
+    flags: u32,
+) -> Result<(), Errno> {
+    const WRITE: u32 = 2;
+    if from.parent == to.parent {
+        return Ok(());
+    }
+    let replaced = to.entry.as_ref().map(|entry| &entry.attributes);
+    let exchanged = replaced.filter(|_| flags & RenameFlags::EXCHANGE != 0);
+    let is_directory = |of: &&Attributes| of.kind == FileKind::Directory;
+    // ENOTDIR comes first, from who changes the names.
+    if exchanged.is_none() && replaced.is_some_and(|of| !is_directory(&of)) {
+        return Ok(());
+    }
+    for of in [Some(moved), exchanged]
+        .into_iter()
+        .flatten()
+        .filter(is_directory)
+    {
+        allowed(file_system, of, WRITE)?;
+    }
+    Ok(())
+}
+
+pub fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
+    let Last::Name(old) = &from.last else {
+        return Err(Errno::EBUSY);
+    };
+    let Last::Name(new) = &to.last else {
+        return Err(if flags & RenameFlags::NO_REPLACE != 0 {
+            Errno::EEXIST
+        } else {
+            Errno::EBUSY
+        });
+    };
+    let file_system = process::file_system(from.mount)?;
+    if file_system.capabilities().read_only {
+        return Err(Errno::EROFS);
+    }
+    let moved = existing(from)?;
+    if flags & RenameFlags::NO_REPLACE != 0 && to.entry.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    if flags & RenameFlags::EXCHANGE != 0 && to.entry.is_none() {
+        return Err(Errno::ENOENT);
+    }
+    if moved.kind != FileKind::Directory
+        && (from.trailing_slash || (to.trailing_slash && flags & RenameFlags::EXCHANGE == 0))
+    {
+        return Err(Errno::ENOTDIR);
+    }
+    may_remove(from, file_system)?;
+    may_remove(to, file_system)?;
+    may_move(from, to, moved, file_system, flags)?;
+    let replaced = to.entry.as_ref();
+    let losing = replaced.and_then(|entry| gone::losing(to.mount, &entry.attributes));
+    let source = watch::Link {
+        directory: from.parent,
+        name: old,
+        node: moved.node,
+        kind: moved.kind,
+    };
+    let target = watch::Replaced {
+        directory: to.parent,
+        name: new,
+        victim: to
+            .entry
+            .as_ref()
+            .map(|it| (it.attributes.node, it.attributes.kind)),
+    };
+    watch::renamed(file_system, from.mount, source, target, flags, || {
+        file_system
+            .rename(
+                &process::caller(),
+                (from.parent, old),
+                (to.parent, new),
+                RenameFlags(flags),
+            )
+            .map_err(|error| error.errno())
+    })
+    .map(|()| {
+        losing.into_iter().for_each(Losing::lost);
+        0
+    })
+}
