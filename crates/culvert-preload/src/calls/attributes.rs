@@ -1,25 +1,20 @@
 //! chmod, chown, truncate and the setting of times.
 
-use super::arguments::{At, descriptor};
+use super::arguments::{At, descriptor, last_step};
 use super::done;
 use super::path::on_path;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
-use crate::paging::change;
-use crate::resolver::{Inside, LastStep, MountId};
+use crate::resolver::LastStep;
 use crate::run::ShadowName;
-use crate::vfs::native::AT_EMPTY_PATH;
-use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
+use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::path::existing;
-use crate::vfs::permission::permits;
 use crate::vfs::setattr::{Right, change_found, change_held};
-use crate::watch::{self, Event};
 use crate::{memory, process};
-use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
+use culvert::{Errno, FileKind, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
-use super::arguments::last_step;
 
 const UTIME_NOW: u64 = 0x3fff_ffff;
 
@@ -84,7 +79,7 @@ fn on_empty_path(
     })
 }
 
-pub fn permissions(mode: usize) -> SetAttributes {
+fn permissions(mode: usize) -> SetAttributes {
     SetAttributes {
         permissions: Some(mode as u32 & 0o7777),
         ..Default::default()
@@ -193,7 +188,7 @@ pub fn truncate(call: &mut Call) -> Outcome {
     })
 }
 
-pub fn now() -> Timespec {
+fn now() -> Timespec {
     let mut time = [0u64; 2];
     // SAFETY: clock_gettime(CLOCK_REALTIME) writes one timespec.
     let _ = unsafe { syscall::call(nr::CLOCK_GETTIME, [0, time.as_mut_ptr() as usize]) };
@@ -207,7 +202,7 @@ pub fn now() -> Timespec {
 type Times = (SetAttributes, Right);
 
 /// Two times; an error as utimensat(2) gives it.
-pub fn times(access: (i64, u64), modification: (i64, u64)) -> Result<Times, Errno> {
+fn times(access: (i64, u64), modification: (i64, u64)) -> Result<Times, Errno> {
     let one = |(seconds, nanoseconds): (i64, u64)| match nanoseconds {
         UTIME_NOW => Ok(Some(now())),
         UTIME_OMIT => Ok(None),

@@ -2,21 +2,12 @@
 
 use super::arguments::driven;
 use super::{done, unbuffered};
-use crate::answer::Answer;
-use crate::description::{Held, Object, report};
-use crate::looked_at;
-use crate::memory::{Span, UserSink, UserSource, span, spans};
-use crate::paging::change::{self, Change, Place};
-use crate::paging::{self, follow};
-use crate::process::limits;
-use crate::vfs::read::{area, get, may_read, read_at, read_at_offset, total};
+use crate::description::Object;
+use crate::memory::{Span, span, spans};
+use crate::vfs::read::{area, may_read, read_at, read_at_offset, total};
 use crate::vfs::write::{Manner, RWF_HIPRI, write_at, write_at_offset};
-use crate::watch::Event;
-use alloc::vec::Vec;
-use culvert::{Errno, File, Source};
+use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
-use culvert_sys::raw::general::{O_APPEND, O_DSYNC};
-
 
 /// read(2)
 pub fn read(call: &mut Call) -> Outcome {

@@ -1,29 +1,16 @@
 //! rename and link: two paths, each in a mount or not.
 
-use super::arguments::descriptor;
 use super::done;
-use crate::answer::Answer;
-use crate::gone::{self, Losing};
-use crate::memory::{Path, PathBuffer};
-use crate::resolver::{Inside, Last, LastStep, MountId, Place, Restrictions};
-use crate::vfs::backed::{Backed, Name};
-use crate::vfs::create::make;
+use crate::memory::PathBuffer;
+use crate::resolver::LastStep;
 use crate::vfs::link::link_given;
-use crate::vfs::native::AT_EMPTY_PATH;
-use crate::vfs::native::AT_SYMLINK_FOLLOW;
-use crate::vfs::native::stat_at;
-use crate::vfs::path::{Found, existing, find, find_by_walking, look_again};
-use crate::vfs::permission::allowed;
-use crate::vfs::remove::{may_remove, of_target, parent_of_target};
+use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW};
 use crate::vfs::rename::rename_given;
-use crate::vfs::targets::parent_is_target;
-use crate::vfs::two_paths::{Given, Side, beside, host_error, same_tree};
-use crate::{process, watch};
-use alloc::vec::Vec;
-use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags, Rights};
+use crate::vfs::two_paths::Given;
+use culvert::{Errno, RenameFlags};
 use culvert_intercept::{Call, Outcome};
+use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
 
 /// rename(2), renameat(2), renameat2(2)
 pub fn rename(call: &mut Call) -> Outcome {

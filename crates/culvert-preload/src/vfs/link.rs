@@ -2,27 +2,16 @@
 
 use super::backed::{Backed, Name};
 use super::create::make;
-use super::native::stat_at;
-use super::path::{Found, existing, find, find_by_walking, look_again};
-use super::permission::allowed;
-use super::remove::{may_remove, of_target, parent_of_target};
-use super::rename::rename_given;
-use super::targets::parent_is_target;
+use super::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, stat_at};
+use super::path::existing;
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
-use crate::gone::{self, Losing};
-use crate::memory::{Path, PathBuffer};
-use crate::resolver::{Inside, Last, LastStep, MountId, Place, Restrictions};
-use crate::vfs::native::AT_EMPTY_PATH;
-use crate::vfs::native::AT_SYMLINK_FOLLOW;
-use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
-use crate::{process, watch};
-use alloc::vec::Vec;
-use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags, Rights};
-use culvert_intercept::{Call, Outcome};
+use crate::memory::Path;
+use crate::process::{self, Here};
+use crate::resolver::{Inside, LastStep, MountId, Place};
+use culvert::{Errno, FileKind, Node, Rights};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
-use crate::process::Here;
 
 /// None: a path must be walked first.
 pub fn link_given(
@@ -91,7 +80,7 @@ pub fn link_given(
 /// What AT_EMPTY_PATH asks of the descriptor at which a path begins, whatever is behind it
 /// (`path_init`, fs/namei.c): it is for who has opened it, and who may read every directory
 /// (CAP_DAC_READ_SEARCH).
-pub fn may_begin_at(fd: i32) -> Result<(), Errno> {
+fn may_begin_at(fd: i32) -> Result<(), Errno> {
     if fd == AT_FDCWD {
         return Ok(());
     }
@@ -111,7 +100,7 @@ pub fn may_begin_at(fd: i32) -> Result<(), Errno> {
 
 /// Whether the kernel's descriptor was opened with this process's credentials: the right is looked
 /// at first, and `/` is no name for anything.
-pub fn opened_here(fd: i32) -> bool {
+fn opened_here(fd: i32) -> bool {
     let answer = link_natively(
         (fd, Path::of(b"\0")),
         (AT_FDCWD, Path::of(b"/\0")),
@@ -121,7 +110,7 @@ pub fn opened_here(fd: i32) -> bool {
 }
 
 /// Whether the new name may be made, wherever it would lead.
-pub fn makeable(target: &Side<'_>) -> Answer {
+fn makeable(target: &Side<'_>) -> Answer {
     match target {
         Side::Inside(found) => make(found, false).map(|_| 0),
         Side::Backed(place) => absent(place),
@@ -141,7 +130,7 @@ pub fn makeable(target: &Side<'_>) -> Answer {
 
 /// Whether a name that is no directory's could be made at `place`: EEXIST and ENOENT come before
 /// EXDEV (`filename_create`, fs/namei.c).
-pub fn absent(place: &Backed<'_>) -> Answer {
+fn absent(place: &Backed<'_>) -> Answer {
     let path = place.path();
     if path.is_empty() {
         return Err(Errno::EEXIST);
@@ -155,7 +144,7 @@ pub fn absent(place: &Backed<'_>) -> Answer {
 
 /// Whether there is something by the name that `path` ends in, whatever the slashes behind it say
 /// of it: stat(2) would follow a link then.
-pub fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
+fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
     let bytes = path.bytes();
     let end = bytes
         .iter()
@@ -167,7 +156,7 @@ pub fn is_there(directory: i32, path: Path<'_>) -> Result<(), Errno> {
 }
 
 /// linkat(2) with AT_EMPTY_PATH: the file behind a descriptor.
-pub fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
+fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
     let empty = Path::of(b"\0");
     if target.is_open() {
         return None;
@@ -195,14 +184,14 @@ pub fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answe
 }
 
 /// The mount of which the working directory is a node.
-pub fn mount_of_working_directory() -> Option<MountId> {
+fn mount_of_working_directory() -> Option<MountId> {
     process::get().with_working_directory(|here| match here {
         Some(Here::Place(Place::Mount { mount, .. })) => Some(*mount),
         _ => None,
     })
 }
 
-pub fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
+fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -> Answer {
     let args = [
         from.0 as usize,
         from.1.address(),
@@ -216,7 +205,7 @@ pub fn link_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: usize) -
 
 /// Another name, in a backing tree, for something that the kernel knows. None: a link stands in the
 /// way.
-pub fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
+fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) -> Option<Answer> {
     let name = Name::of(place)?;
     let shown = match name.name.is_empty() {
         true => Path::of(b".\0"),
@@ -226,7 +215,7 @@ pub fn link_to_place(from: (i32, Path<'_>), place: &Backed<'_>, flags: usize) ->
 }
 
 /// Within a backing tree. None: a link stands in the way.
-pub fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
+fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Answer> {
     let name = Name::of(from)?;
     let resolved = from.is_resolved() || from.is_left_to_kernel();
     if !resolved
@@ -244,7 +233,7 @@ pub fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option
 }
 
 /// Another name for a node of a mount.
-pub fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
+fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
     let making = make(found, false)?;
     if found.mount != mount {
         return Err(Errno::EXDEV);

@@ -1,18 +1,11 @@
 //! Reading an open file: what is checked, from where the bytes come, and who is told.
 
-use super::write::first;
 use crate::answer::Answer;
-use crate::description::{Held, Object, report};
-use crate::looked_at;
-use crate::memory::{Span, UserSink, UserSource, span, spans};
-use crate::paging::change::{self, Change, Place};
-use crate::paging::{self, follow};
-use crate::process::limits;
+use crate::description::{Held, report};
+use crate::memory::{Span, UserSink};
 use crate::watch::Event;
-use alloc::vec::Vec;
-use culvert::{Errno, File, Source};
-use culvert_intercept::{Call, Outcome};
-use culvert_sys::raw::general::{O_APPEND, O_DSYNC};
+use crate::{looked_at, paging};
+use culvert::{Errno, File};
 
 /// What a read may come to before it is looked at where it begins: EBADF.
 pub fn may_read(held: &Held) -> Result<(), Errno> {
@@ -22,6 +15,7 @@ pub fn may_read(held: &Held) -> Result<(), Errno> {
     }
 }
 
+/// read(2), readv(2): at the offset of the description, which moves.
 pub fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     let file = match held.readable() {
         // Where it stands is looked at first (`vfs_read`, fs/read_write.c): the end of a directory
@@ -42,6 +36,7 @@ pub fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
     })?
 }
 
+/// pread(2), preadv(2).
 pub fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
     area(offset, total(spans))?;
     let file = held.readable()?;
@@ -51,7 +46,7 @@ pub fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
 
 /// Reads at `offset`: from the shadow where that holds the truth. `locked`: under the node's lock.
 #[inline]
-pub fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bool) -> Answer {
+fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bool) -> Answer {
     let count = match paging::read(held, offset, spans, locked) {
         Some(answer) => answer?,
         None => file
@@ -64,6 +59,7 @@ pub fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bo
     Ok(count)
 }
 
+/// How many bytes `spans` have.
 #[inline]
 pub fn total(spans: &[Span]) -> usize {
     match spans {

@@ -2,22 +2,16 @@
 //! and a file that loses its last name is kept for who has it open.
 
 use super::backed::{Backed, Name};
-use super::create::make;
-use super::native::stat_at;
-use super::path::{Found, existing, find, find_by_walking, look_again};
+use super::path::existing;
 use super::permission::allowed;
-use super::remove::{may_remove, of_target, parent_of_target};
-use super::targets::parent_is_target;
+use super::remove::{may_remove, of_target};
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::gone::{self, Losing};
-use crate::memory::{Path, PathBuffer};
-use crate::resolver::{Inside, Last, LastStep, MountId, Place, Restrictions};
+use crate::memory::Path;
+use crate::resolver::{Inside, Last, LastStep};
 use crate::{process, watch};
-use alloc::vec::Vec;
-use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags, Rights};
-use culvert_intercept::{Call, Outcome};
-use culvert_sys::raw::general::AT_FDCWD;
+use culvert::{Attributes, Errno, FileKind, FileSystem, RenameFlags};
 use culvert_sys::{nr, syscall};
 
 /// None: a path must be walked first.
@@ -69,7 +63,7 @@ pub fn rename_given(
 
 /// Whether both directories are of one mount: EXDEV where they are not; the error of the first that
 /// is not there.
-pub fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(), Errno> {
+fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(), Errno> {
     match from.mount_of_parent()? == to?.mount_of_parent()? {
         true => Ok(()),
         false => Err(Errno::EXDEV),
@@ -78,7 +72,7 @@ pub fn of_one_mount(from: Given<'_>, to: Result<Given<'_>, Errno>) -> Result<(),
 
 /// What a rename comes to when a path ends in `.` or `..`: that is no name, but the directory
 /// before it is looked at first.
-pub fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
+fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
     match of_one_mount(from, to) {
         Err(errno) => errno,
         Ok(_) if !from.is_no_name() && flags & RenameFlags::NO_REPLACE != 0 => Errno::EEXIST,
@@ -88,7 +82,7 @@ pub fn no_name(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Err
 
 /// What a rename comes to when one of the names is too long: names are looked up after both
 /// directories (`do_renameat2`), the old one first.
-pub fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
+fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Errno {
     match of_one_mount(from, to) {
         Err(errno) => errno,
         Ok(_) if from.is_no_name() || to.is_ok_and(Given::is_no_name) => no_name(from, to, flags),
@@ -99,7 +93,7 @@ pub fn too_long(from: Given<'_>, to: Result<Given<'_>, Errno>, flags: u32) -> Er
     }
 }
 
-pub fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
+fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -> Answer {
     let args = [
         from.0 as usize,
         from.1.address(),
@@ -112,7 +106,7 @@ pub fn rename_natively(from: (i32, Path<'_>), to: (i32, Path<'_>), flags: u32) -
 }
 
 /// Within a backing tree. None: a link stands in the way.
-pub fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
+fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<Answer> {
     let (from_name, to_name) = (Name::of(from)?, Name::of(to)?);
     let root = Path::of(b".\0");
     let shown = |name: &Name<'_>| match name.name.is_empty() {
@@ -132,7 +126,7 @@ pub fn rename_backed(from: &Backed<'_>, to: &Backed<'_>, flags: u32) -> Option<A
 
 /// What is wrong with a rename whose sides are not in one mount (`do_renameat2`): a parent that is
 /// missing, then that the parents lie in two; a mount's target lies in the directory above.
-pub fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
+fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
     let missing = host_error(from).or_else(|| host_error(to));
     let target = from.target().or(to.target());
     missing.unwrap_or(match target {
@@ -144,7 +138,7 @@ pub fn mixed(from: &Side<'_>, to: &Side<'_>) -> Errno {
 }
 
 /// A directory that gets another parent is written itself, for its `..` (`vfs_rename`, fs/namei.c).
-pub fn may_move(
+fn may_move(
     from: &Inside<'_>,
     to: &Inside<'_>,
     moved: &Attributes,
@@ -172,7 +166,7 @@ pub fn may_move(
     Ok(())
 }
 
-pub fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
+fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     let Last::Name(old) = &from.last else {
         return Err(Errno::EBUSY);
     };

@@ -4,16 +4,12 @@
 use super::path::existing;
 use super::permission::permits;
 use crate::answer::Answer;
-use crate::description::{Held, Object};
+use crate::description::Held;
 use crate::paging::change;
-use crate::resolver::{Inside, LastStep, MountId};
-use crate::run::ShadowName;
+use crate::process;
+use crate::resolver::{Inside, MountId};
 use crate::watch::{self, Event};
-use crate::{memory, process};
-use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes, Timespec};
-use culvert_intercept::{Call, Outcome};
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
+use culvert::{Attributes, Caller, Errno, File, FileKind, Rights, SetAttributes};
 
 /// Who may make a change (`setattr_prepare`, fs/attr.c).
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +26,7 @@ pub enum Right {
 
 /// What is told to who watches that `changes` were made (`fsnotify_change`,
 /// include/linux/fsnotify.h).
-pub fn event_of(changes: &SetAttributes) -> Event {
+fn event_of(changes: &SetAttributes) -> Event {
     let attributes =
         changes.permissions.is_some() || changes.uid.is_some() || changes.gid.is_some();
     match (changes.atime.is_some(), changes.mtime.is_some()) {
@@ -82,7 +78,7 @@ pub fn change_held(held: &Held, changes: &SetAttributes, right: Right) -> Answer
     Ok(answer)
 }
 
-pub fn change(
+fn change(
     mount: MountId,
     attributes: &Attributes,
     changes: &SetAttributes,
@@ -115,7 +111,7 @@ pub fn change(
 }
 
 /// Whether `caller` may make `changes` to a file with these attributes.
-pub fn judge(
+fn judge(
     caller: &Caller<'_>,
     attributes: &Attributes,
     changes: &SetAttributes,
@@ -139,7 +135,7 @@ pub fn judge(
 
 /// `chown_ok`, `chgrp_ok` and what `setattr_prepare` asks of who takes set-user-ID off (fs/attr.c):
 /// to name nobody needs no right, unless that changes the mode.
-pub fn may_chown(
+fn may_chown(
     caller: &Caller<'_>,
     attributes: &Attributes,
     changes: &SetAttributes,

@@ -1,23 +1,16 @@
 //! Two paths of one operation (rename, link), each in a mount or not.
 
-use super::backed::{Backed, Name};
-use super::create::make;
-use super::native::stat_at;
+use super::backed::Backed;
+use super::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use super::path::{Found, existing, find, find_by_walking, look_again};
-use super::permission::allowed;
-use super::remove::{may_remove, of_target, parent_of_target};
+use super::remove::parent_of_target;
 use super::targets::parent_is_target;
-use crate::answer::Answer;
-use crate::gone::{self, Losing};
-use crate::memory::{Path, PathBuffer};
-use crate::resolver::{Inside, Last, LastStep, MountId, Place, Restrictions};
-use crate::vfs::native::AT_SYMLINK_NOFOLLOW;
-use crate::{process, watch};
+use crate::memory::Path;
+use crate::process;
+use crate::resolver::{Inside, Last, LastStep, MountId, Restrictions};
 use alloc::vec::Vec;
-use culvert::{Attributes, Errno, FileKind, FileSystem, Node, RenameFlags, Rights};
-use culvert_intercept::{Call, Outcome};
+use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
 
 /// One of the two paths of link and rename, as the program gave it.
 #[derive(Clone, Copy)]
@@ -33,7 +26,9 @@ pub struct Given<'p> {
 /// What it comes to.
 #[allow(clippy::large_enum_variant)] // made once for a call, on the stack: a box would cost each path an allocation
 pub enum Side<'p> {
+    /// In a mount.
     Inside(Inside<'p>),
+    /// In the backing tree of a mount.
     Backed(Backed<'p>),
     /// Outside all mounts.
     Host(i32, Path<'p>),
@@ -245,7 +240,7 @@ pub fn host_error(side: &Side<'_>) -> Option<Errno> {
 }
 
 /// A path (NUL-terminated) to the directory of the last component of `path`, as [`searched`].
-pub fn searched_parent(path: Path<'_>) -> Vec<u8> {
+fn searched_parent(path: Path<'_>) -> Vec<u8> {
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1);
     let trimmed = &path[..end];
     let slash = trimmed.iter().rposition(|&b| b == b'/');
@@ -254,6 +249,6 @@ pub fn searched_parent(path: Path<'_>) -> Vec<u8> {
 
 /// A path (NUL-terminated) to the directory `path`, empty or with a slash behind it, that is found
 /// only by who may search it, as a name in it is.
-pub fn searched(path: &[u8]) -> Vec<u8> {
+fn searched(path: &[u8]) -> Vec<u8> {
     [path, b".\0"].concat()
 }

@@ -1,41 +1,33 @@
 //! Writing an open file: what is checked, how the bytes get to the file and to what is cached of it,
 //! and who is told.
 
-use super::read::{area, get, may_read, read_at, read_at_offset, total};
+use super::read::{area, total};
 use crate::answer::Answer;
-use crate::description::{Held, Object, report};
-use crate::looked_at;
-use crate::memory::{Span, UserSink, UserSource, span, spans};
+use crate::description::{Held, report};
+use crate::memory::{Span, UserSource};
 use crate::paging::change::{self, Change, Place};
-use crate::paging::{self, follow};
+use crate::paging::follow;
 use crate::process::limits;
 use crate::watch::Event;
 use alloc::vec::Vec;
 use culvert::{Errno, File, Source};
-use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::{O_APPEND, O_DSYNC};
 
+/// What O_SYNC has more than O_DSYNC (open(2)).
 const O_SYNC_ONLY: u32 = 0o4000000;
 
 /// The largest file (`MAX_LFS_FILESIZE`).
-pub const LARGEST: u64 = i64::MAX as u64;
+const LARGEST: u64 = i64::MAX as u64;
 
 /// The flags of preadv2 and pwritev2 (`RWF_SUPPORTED`): HIPRI and NOWAIT mean nothing on our files,
 /// whose data are at hand.
 pub const RWF_HIPRI: usize = 1;
-
-pub const RWF_DSYNC: usize = 2;
-
-pub const RWF_SYNC: usize = 4;
-
-pub const RWF_NOWAIT: usize = 8;
-
-pub const RWF_APPEND: usize = 0x10;
-
-pub const RWF_NOAPPEND: usize = 0x20;
-
-pub const RWF_KNOWN: usize =
-    RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
+const RWF_DSYNC: usize = 2;
+const RWF_SYNC: usize = 4;
+const RWF_NOWAIT: usize = 8;
+const RWF_APPEND: usize = 0x10;
+const RWF_NOAPPEND: usize = 0x20;
+const RWF_KNOWN: usize = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND | RWF_NOAPPEND;
 
 /// How the bytes of a write get to the file.
 #[derive(Clone, Copy)]
@@ -81,7 +73,7 @@ pub fn room(offset: u64) -> Result<u64, Errno> {
 }
 
 /// The first `most` bytes of `spans`; `kept` holds them where they are fewer.
-pub fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span] {
+fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [Span] {
     if total(spans) as u64 <= most {
         return spans;
     }
@@ -99,7 +91,7 @@ pub fn first<'a>(spans: &'a [Span], most: u64, kept: &'a mut Vec<Span>) -> &'a [
 
 /// Writes at `offset`, or at the end; returns where and how much. Under the node's lock, where its
 /// shadow may follow.
-pub fn put(
+fn put(
     held: &Held,
     file: &dyn File,
     offset: u64,
@@ -172,7 +164,7 @@ pub fn put(
 /// Writes where the file cannot be read, so that its shadow gets the program's bytes: by way of a
 /// copy, which no other thread changes between the two. `write` is told how many bytes were written
 /// before, and says where it has put those that it is given, and how many.
-pub fn give(
+fn give(
     mut change: Change<'_>,
     spans: &[Span],
     mut write: impl FnMut(usize, &[u8]) -> culvert::Result<(u64, usize)>,
@@ -207,6 +199,8 @@ pub fn finish(change: Option<Change<'_>>, at: u64, count: usize) -> culvert::Res
     change.map_or(Ok(()), |change| change.after((at, at + count as u64)))
 }
 
+/// write(2), writev(2): at the offset of the description, which moves, or at the end; `flags` are
+/// those of pwritev2(2).
 pub fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> Answer {
     let file = held.writable()?;
     if total(spans) == 0 {
@@ -229,6 +223,7 @@ pub fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> An
     }
 }
 
+/// pwrite(2), pwritev(2), with the flags of pwritev2(2).
 pub fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize) -> Answer {
     if offset < 0 {
         return Err(Errno::EINVAL);
