@@ -63,13 +63,13 @@ fn is_pager_at_it(directory: &Path) -> bool {
         })
 }
 
-/// The process that has the slot `owner` of a run (`culvert_preload::node_locks`), 0 when nobody
+/// The process that has the slot `owner` of a run (`culvert_preload::run::node_locks`), 0 when nobody
 /// has it any more; none where that cannot be told.
 fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
     const F_GETLK: usize = 5;
     const F_WRLCK: u64 = 1;
     const F_UNLCK: u16 = 2;
-    if !culvert_preload::node_locks::NodeLocks::is_slot(owner) {
+    if !culvert_preload::run::node_locks::NodeLocks::is_slot(owner) {
         return None;
     }
     // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
@@ -86,7 +86,7 @@ fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
         _ => match lock[3] as i32 {
             0 => None,
             // A proof of life belongs to a description, not to a process.
-            -1 => Some(culvert_preload::node_locks::NodeLocks::chooser(owner)),
+            -1 => Some(culvert_preload::run::node_locks::NodeLocks::chooser(owner)),
             process => Some(process as u32),
         },
     }

@@ -99,13 +99,13 @@ fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
         _ => false,
     };
     if makes_name {
-        process::get().table.make_room();
+        process::get().run.make_room();
         return Outcome::Return(NO_NUMBER);
     }
     // A driver may open several things for a call.
     const TRIES: usize = 16;
     for _ in 0..TRIES {
-        if !process::get().table.make_room() {
+        if !process::get().run.make_room() {
             break;
         }
         match function(call) {
@@ -128,7 +128,7 @@ fn with_room(call: &mut Call, function: fn(&mut Call) -> Outcome) -> Outcome {
 /// that number.
 #[inline]
 fn names_hidden(interest: Interest, call: &Call) -> bool {
-    let hidden = |index: usize| process::get().table.is_internal(call.args[index] as i32);
+    let hidden = |index: usize| process::get().run.is_internal(call.args[index] as i32);
     match interest {
         Interest::Descriptor0 => hidden(0),
         Interest::Descriptors01 => hidden(0) || hidden(1),
@@ -148,7 +148,7 @@ fn without_hidden(interest: Interest, call: &Call) -> Outcome {
     };
     let mut arguments = call.args;
     for &at in descriptors {
-        if process::get().table.is_internal(call.args[at] as i32) {
+        if process::get().run.is_internal(call.args[at] as i32) {
             arguments[at] = usize::MAX;
         }
     }

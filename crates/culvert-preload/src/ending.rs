@@ -32,7 +32,7 @@ pub fn forked() {
 /// the same table of descriptors.
 pub fn exits() -> bool {
     let process = process::get();
-    if process.is_confined()
+    if crate::task::is_confined()
         || process::vfork_child().is_some()
         || MEMORY_IS_SHARED.load(Relaxed)
         // Another process may have this table of descriptors: to close one drops its record locks.
@@ -62,10 +62,10 @@ pub fn exits() -> bool {
 /// of: who has failed to exec goes on with them.
 pub fn execs(stranger: bool) {
     let process = process::get();
-    if process.is_confined() || tables::are_asked_for() || !uses_drivers(process) {
+    if crate::task::is_confined() || tables::are_asked_for() || !uses_drivers(process) {
         return;
     }
-    let locks = &process.table.posix_locks;
+    let locks = &process.run.posix_locks;
     // To close a descriptor drops the record locks on its file (fcntl(2)), as exec will, if it
     // succeeds.
     let closes = |fd| stranger || close_on_exec(fd).unwrap_or(true);

@@ -1,6 +1,6 @@
 //! The log: silent unless CULVERT_LOG names a file, then one line an event, appended.
 
-use crate::memory::c_string;
+use crate::files::c_string;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
@@ -49,13 +49,6 @@ pub fn line(arguments: core::fmt::Arguments<'_>) {
             let _ = syscall::call(nr::CLOSE, [fd]);
         }
     }
-}
-
-/// The name that users know mount number `index` of the run by: its target.
-pub fn mount(index: u16) -> alloc::string::String {
-    let mounts = crate::process::joined().map(|process| &process.mounts);
-    let target = mounts.map(|mounts| mounts.target(crate::resolver::MountId(index)));
-    alloc::string::String::from_utf8_lossy(target.unwrap_or(b"a mount")).into_owned()
 }
 
 /// Logs one line, formatted like `format!`, at no cost when nobody listens.

@@ -1,6 +1,7 @@
 //! The program's memory as sinks and sources for drivers: every touch is a checked copy (DESIGN
 //! section 7).
 
+pub use crate::files::c_string;
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Sink, Source};
 use culvert_intercept::user;
@@ -178,7 +179,7 @@ impl Sink for UserSink<'_> {
     }
 
     fn read_from(&mut self, fd: i32, offset: u64, count: usize) -> usize {
-        if crate::process::get().is_confined() {
+        if crate::task::is_confined() {
             return 0;
         }
         let Some(span) = self.0.here() else { return 0 };
@@ -232,7 +233,7 @@ impl Source for UserSource<'_> {
     }
 
     fn write_to(&mut self, fd: i32, offset: u64, count: usize) -> usize {
-        if crate::process::get().is_confined() {
+        if crate::task::is_confined() {
             return 0;
         }
         let Some(span) = self.0.here() else { return 0 };
@@ -321,14 +322,6 @@ impl Default for PathBuffer {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// `path` with a NUL behind it, for a system call of our own.
-pub fn c_string(path: &[u8]) -> Vec<u8> {
-    let mut owned = Vec::with_capacity(path.len() + 1);
-    owned.extend_from_slice(path);
-    owned.push(0);
-    owned
 }
 
 /// Plain numbers, which any bytes make.

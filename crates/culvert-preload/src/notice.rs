@@ -39,7 +39,7 @@ pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
         shown(program)
     );
     // A filter's owner has counted the calls that are made.
-    if process.mounts.ids().next().is_none() || process.is_confined() {
+    if process.mounts.ids().next().is_none() || crate::task::is_confined() {
         return;
     }
     let ours = match process::vfork_child() {

@@ -1,32 +1,29 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose
 //! behalf it acts.
 
-mod credentials;
-pub mod helper;
-mod keeper;
-pub mod limits;
-pub mod tables;
-mod vfork;
+pub use crate::run::internal::keeper;
+pub use crate::task::credentials::{enter_user_namespace, forget_credentials};
+pub use crate::task::vfork::{enter_vfork, leave_vfork};
+pub use crate::task::{
+    VforkChild, as_itself, as_real_user, caller, helper, limits, tables, tables_differ,
+    vfork_child, vfork_child_with_table,
+};
 
 use crate::description::Description;
 use crate::descriptors::Table;
-use crate::node_locks::NodeLocks;
 use crate::resolver::{Hold, MountId, MountTable, Place, References};
+use crate::run::node_locks::NodeLocks;
 use crate::run::{OUTSIDE, Run, ShadowName};
+use crate::task;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::*;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
-use credentials::Credentials;
-pub use credentials::{as_itself, as_real_user, caller};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use culvert::{Errno, FileSystem, Node};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::sync::Mutex;
 use culvert_sys::{nr, syscall};
-pub use keeper::keeper;
-pub use vfork::{VforkChild, enter_vfork, leave_vfork, vfork_child, vfork_child_with_table};
 
 /// A working directory.
 #[derive(Clone, Debug)]
@@ -82,22 +79,20 @@ impl Keeper {
 
     /// For a node with these references.
     pub fn node(mount: MountId, node: Node, references: References<'static>) -> Self {
-        Self::Node(references, Hold::of(mount, node))
+        Self::Node(references, Hold::of(get().mounts, mount, node))
     }
 }
 
 /// The state of an intercepted process.
 pub struct Process {
-    /// Its run directory.
-    pub run: Run,
+    /// Its run.
+    pub run: &'static Run,
     /// The mounts.
-    pub mounts: MountTable,
+    pub mounts: &'static MountTable,
     /// The descriptors that are ours.
-    pub table: Table,
+    pub table: &'static Table,
     /// Locks shared by the processes of the run.
-    pub node_locks: NodeLocks,
-    /// The inherited descriptor that keeps the run directory alive, -1 when there is none.
-    pub lock_descriptor: AtomicI32,
+    pub node_locks: &'static NodeLocks,
     /// Path of libculvert.so, for programs that this one starts.
     pub library: Vec<u8>,
     /// The flags of `CULVERT_RUN`.
@@ -114,24 +109,13 @@ pub struct Process {
     /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel
     /// knows it.
     shared_working_directory: AtomicBool,
-    left: AtomicBool,
-    /// Calls that have confined it, and one more for each that is under way.
-    confined: AtomicUsize,
-    /// Those of the threads that have not changed their own.
-    credentials: AtomicPtr<Credentials>,
-    /// Children of vfork, and one more once tables of descriptors are not what they usually are
-    /// ([`tables`]).
-    unusual: AtomicUsize,
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(core::ptr::null_mut());
-/// This process, 0 before it was asked for.
-static PID: AtomicU32 = AtomicU32::new(0);
 
 /// This is a new process.
 pub fn forget_pid() {
-    PID.store(0, Relaxed);
-    crate::description::other_credentials();
+    task::forget_pid();
     get().node_locks.forget_slot();
 }
 
@@ -161,10 +145,7 @@ pub fn set(process: Process) {
 pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
     // What programs that are not intercepted have written counts from the next call on.
     crate::looked_at::bring_all();
-    get().mounts.driver(mount).map_err(|error| {
-        crate::log!("the mount at {}: {error}", crate::log::mount(mount.0));
-        error.errno()
-    })
+    get().mounts.file_system(mount)
 }
 
 /// What is known of all targets together: fields of [`Process`].
@@ -181,9 +162,7 @@ pub struct Targets {
 impl Process {
     /// The state of a fresh program.
     pub fn new(
-        run: Run,
-        mounts: MountTable,
-        lock_descriptor: i32,
+        run: &'static Run,
         library: Vec<u8>,
         flags: u8,
         targets: Targets,
@@ -191,10 +170,9 @@ impl Process {
     ) -> Self {
         Self {
             run,
-            mounts,
-            table: Table::new(),
-            node_locks: NodeLocks::new(),
-            lock_descriptor: AtomicI32::new(lock_descriptor),
+            mounts: &run.mounts,
+            table: crate::descriptors::table(),
+            node_locks: &run.node_locks,
             library,
             flags,
             targets_exist: targets.exist,
@@ -203,10 +181,6 @@ impl Process {
             specifications,
             working_directory: Mutex::new(Known::Nothing),
             shared_working_directory: AtomicBool::new(false),
-            left: AtomicBool::new(false),
-            confined: AtomicUsize::new(0),
-            credentials: AtomicPtr::new(core::ptr::null_mut()),
-            unusual: AtomicUsize::new(0),
         }
     }
 
@@ -255,7 +229,7 @@ impl Process {
     pub fn is_outside(&self) -> bool {
         let inside =
             |here: &Here| matches!(here, Here::Backed(_) | Here::Place(Place::Mount { .. }));
-        !self.is_confined() && self.with_working_directory(|here| !here.is_some_and(inside))
+        !task::is_confined() && self.with_working_directory(|here| !here.is_some_and(inside))
     }
 
     /// The mount whose backing tree directory `fd` (or `AT_FDCWD`) is in.
@@ -323,20 +297,10 @@ impl Process {
         child.set_working_directory(here);
     }
 
-    /// The mounts cannot be reached any more (chroot): paths are the kernel's alone.
-    pub fn leave(&self) {
-        self.left.store(true, Relaxed);
-    }
-
-    /// Whether that has happened.
-    pub fn has_left(&self) -> bool {
-        self.left.load(Relaxed)
-    }
-
     /// The program is about to install a seccomp filter, under which any call that it does not make
     /// itself may be fatal: whatever would need others later is done now.
     pub fn confine(&self) {
-        self.table.prepare();
+        self.run.prepare_internal();
         caller();
         limits::umask();
         limits::file_size();
@@ -354,18 +318,13 @@ impl Process {
                 file.confined();
             }
         });
-        self.confined.fetch_add(1, AcqRel);
-    }
-
-    /// No filter came after [`Self::confine`].
-    pub fn is_not_confined(&self) {
-        self.confined.fetch_sub(1, AcqRel);
+        task::confine();
     }
 
     /// A vfork child is about to be made: what it opened for all would be known in memory that it
     /// shares, but open only in its own table of descriptors.
     pub fn before_vfork(&self) {
-        self.table.prepare();
+        self.run.prepare_internal();
         for mount in self.mounts.ids() {
             let _ = file_system(mount);
         }
@@ -381,14 +340,9 @@ impl Process {
         }
     }
 
-    /// Whether that has happened.
-    pub fn is_confined(&self) -> bool {
-        self.confined.load(Relaxed) != 0
-    }
-
     /// The descriptors that Culvert holds open itself.
     pub fn internal_descriptors(&self) -> Vec<u32> {
-        self.table
+        self.run
             .internal()
             .into_iter()
             .map(|fd| fd as u32)
@@ -396,8 +350,14 @@ impl Process {
     }
 }
 
-/// Whether any vfork child shares this memory now, or the kernel is asked what numbers stand for
-/// ([`tables`]).
-pub fn tables_differ() -> bool {
-    get().unusual.load(Relaxed) != 0
+impl VforkChild {
+    fn working_directory(&self) -> Option<&'static Here> {
+        self.directory()?.downcast_ref()
+    }
+
+    fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
+        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
+        let leaked = here.map(|here| &Box::leak(Box::new(here)).0);
+        self.set_directory(leaked.map(|here| here as _));
+    }
 }

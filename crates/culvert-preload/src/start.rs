@@ -6,7 +6,7 @@ pub mod other_user;
 use crate::descriptors::{handed, saved};
 use crate::exec::{NO_RUN, Why, static_tls, tunables};
 use crate::memory::c_string;
-use crate::process::{self, Process, keeper};
+use crate::process::{self, Process};
 use crate::resolver::MountTable;
 use crate::run::{NO_PATCH, Run, VARIABLE, stat_path};
 use crate::vfs::own_file::{self, OwnFile};
@@ -340,7 +340,7 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
     let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     process::set(enter(carried, library, interrupted)?);
-    process::get().table.hide_internal();
+    process::get().run.hide_internal();
     carried.handed.iter().copied().for_each(handed::receive);
     carried.saved.into_iter().for_each(saved::receive);
     let config = Config {
@@ -370,7 +370,7 @@ pub fn outside(directory: &[u8]) -> Result<(), String> {
     };
     // No signal is looked for: no hook's state says what came.
     process::set(enter(&carried, Vec::new(), None).map_err(|lost| lost.reason)?);
-    process::get().table.hide_internal();
+    process::get().run.hide_internal();
     Ok(())
 }
 
@@ -410,14 +410,15 @@ fn enter(
         let mount = specification.clone();
         let index = index as u16;
         // Leaked: lives as long as the process, once for each mount.
-        let in_use: culvert_drivers::InUse =
-            Box::leak(Box::new(move |node| crate::holders::is_held(index, node)));
+        let in_use: culvert_drivers::InUse = Box::leak(Box::new(move |node| {
+            crate::run::holders::is_held(index, node)
+        }));
         let open = Box::new(move || {
             let place = culvert_drivers::Environment {
                 alone: false,
                 cache_directory: None,
                 run_directory: Some(&process::get().run.path),
-                keeper: keeper(),
+                keeper: crate::run::internal::keeper(),
                 interrupted,
                 in_use: Some(in_use),
                 source: None,
@@ -432,9 +433,7 @@ fn enter(
             .map_err(|error| Lost::because("a mount cannot be added", error.errno()))?;
     }
     Ok(Process::new(
-        run,
-        mounts,
-        carried.lock_descriptor,
+        crate::run::join(run, mounts, carried.lock_descriptor),
         library,
         carried.flags,
         targets,

@@ -68,7 +68,7 @@ fn peer_is_of_run(socket: i32) -> bool {
         return false;
     }
     // All of the run hold its lock.
-    let lock = process.lock_descriptor.load(Relaxed);
+    let lock = process.run.lock_descriptor.load(Relaxed);
     let link = || read_link(format!("/proc/{}/fd/{lock}\0", peer[0]).as_bytes());
     peer[0] as isize == own
         || link().is_ok_and(|link| link.strip_suffix(b"/lock") == Some(&process.run.path))
@@ -85,15 +85,17 @@ pub fn give(description: &Description, fd: i32, call: &str) -> Result<(), Errno>
     if description.is_direct() {
         return Ok(());
     }
-    let immutable = description.file_system()?.capabilities().immutable;
+    let immutable = process::file_system(description.mount)?
+        .capabilities()
+        .immutable;
     let is_given = || {
         let found = stat_descriptor(fd);
         found.is_ok_and(|it| shadow::is_filled(&it) && (immutable || shadow::is_followed(&it)))
     };
-    let given = if process::get().has_left() {
+    let given = if crate::task::has_left() {
         Err(Errno::ENOENT.into())
     } else if immutable {
-        shadow::fill(description.name(), &**file)
+        crate::paging::mappable::fill(description.name(), &**file)
     } else {
         given_to_strangers();
         match description.writable() {
@@ -135,7 +137,7 @@ pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> 
 /// will need of that is opened now. Its programs are strangers.
 pub fn before_leaving() {
     let process = process::get();
-    if process.mounts.is_empty() || process.has_left() || process.is_confined() {
+    if process.mounts.is_empty() || crate::task::has_left() || crate::task::is_confined() {
         return;
     }
     are_there();

@@ -2,15 +2,14 @@
 
 use super::room;
 use culvert_preload::{
-    node_locks::NodeLock,
-    paging::pager::{
+    paging::{
         evict,
         fill::{self, length_of},
+        records,
     },
-    paging::records,
     process,
     resolver::MountId,
-    run::ShadowName,
+    run::{ShadowName, node_locks::NodeLock},
     shadow::{Descriptor, open_shadow},
 };
 use culvert_sys::PAGE64;

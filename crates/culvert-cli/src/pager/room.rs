@@ -1,6 +1,6 @@
 //! Room for what is filled: pages that were filled longest ago go first, of files that are filled
 //! on demand, so that whoever touches them again gets them from the driver again. What was stored
-//! in them is brought to their file before ([`culvert_preload::paging::pager::evict`]).
+//! in them is brought to their file before ([`culvert_preload::paging::evict`]).
 
 use super::file::{Dropped, File, MOST};
 use culvert_preload::paging::room;
@@ -120,7 +120,7 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
         }
     }
     put_back(&mut filled(), kept, stay);
-    room::changed(0, freed);
+    culvert_preload::run::get().node_locks.filled(0, freed);
     freed
 }
 

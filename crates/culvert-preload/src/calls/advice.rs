@@ -3,6 +3,7 @@
 use super::done;
 use super::mappings::{fill, native};
 use crate::answer::Answer;
+use crate::paging::stores;
 use crate::paging::{nodes, pager};
 use alloc::vec::Vec;
 use culvert::Errno;
@@ -22,7 +23,7 @@ const MADV_GUARD_INSTALL: usize = 102;
 /// other one's).
 fn before_guards(start: usize, length: usize) -> Result<(), Errno> {
     fill(&pager::between(start, nodes::pages(length)))?;
-    nodes::unwatch(start, length);
+    stores::unwatch(start, length);
     Ok(())
 }
 
@@ -54,7 +55,7 @@ pub fn madvise(call: &mut Call) -> Outcome {
     }
     if empties {
         let _flushing = nodes::flushing();
-        nodes::pages_go(start, length);
+        stores::pages_go(start, length);
         return done(native(call));
     }
     if advice == MADV_HUGEPAGE {
@@ -90,7 +91,7 @@ pub fn madvise(call: &mut Call) -> Outcome {
 /// Gives the advice of `call` to what lies between `start` and `length` bytes from there, but not
 /// to mappings of driven files. A page that is punched out of a shadow as part of a huge one is not
 /// taken out of the file but emptied in place (`truncate_inode_partial_folio`, mm/truncate.c), and
-/// what a pipe has been given of it before (`pager::evict`) is empty, too. Pages of the usual size
+/// what a pipe has been given of it before (`evict`) is empty, too. Pages of the usual size
 /// are always right.
 fn beside_ours(start: usize, length: usize, call: &Call) -> Answer {
     let end = start.saturating_add(nodes::pages(length));
@@ -130,7 +131,7 @@ pub fn process_madvise(call: &mut Call) -> Outcome {
         }
         let _flushing = nodes::flushing();
         for span in &spans {
-            nodes::pages_go(span.base, span.length);
+            stores::pages_go(span.base, span.length);
         }
         return done(native(call));
     }

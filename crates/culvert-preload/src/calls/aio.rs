@@ -9,9 +9,9 @@
 
 use super::{done, file, io, unbuffered};
 use crate::descriptors::dup_high;
+use crate::memory;
 use crate::run::stat_descriptor;
 use crate::shadow::{self, Descriptor};
-use crate::{memory, process};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -254,7 +254,7 @@ pub fn io_submit(call: &mut Call) -> Outcome {
     if count as isize <= 0 || !(0..count.min(MOST)).any(|i| is_ours(entry(i))) {
         return Outcome::Forward;
     }
-    if process::get().is_confined() {
+    if crate::task::is_confined() {
         crate::log!("io_submit on a file on a mount is refused under a seccomp filter");
         return done(Err(Errno::EINVAL));
     }

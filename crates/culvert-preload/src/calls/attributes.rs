@@ -258,7 +258,7 @@ pub fn utimensat(call: &mut Call) -> Outcome {
             // `do_utimes_fd`: a descriptor by itself has no flags.
             Some(_) if flags != 0 => done(Err(Errno::EINVAL)),
             Some(held) => done(times_of_descriptor(&held, times)),
-            None if process::get().table.is_internal(fd as i32) => done(Err(Errno::EBADF)),
+            None if process::get().run.is_internal(fd as i32) => done(Err(Errno::EBADF)),
             None => Outcome::Forward,
         };
     }

@@ -36,7 +36,7 @@ pub fn by_name(call: &Call, at: At, directory: i32, path: Path<'_>) -> Option<Op
     if !is_name
         || at.restrictions != Restrictions(0)
         || call.number == nr::CHDIR
-        || process.has_left()
+        || crate::task::has_left()
     {
         return None;
     }

@@ -19,7 +19,7 @@ pub fn changes(call: &mut Call) -> Outcome {
     }
     prepare(call.number);
     let answer = native(call);
-    process::get().forget_credentials();
+    process::forget_credentials();
     done(answer)
 }
 
@@ -27,7 +27,7 @@ pub fn changes(call: &mut Call) -> Outcome {
 /// be read without the run directory.
 fn prepare(number: usize) {
     let process = process::get();
-    if process.is_confined() {
+    if crate::task::is_confined() {
         return;
     }
     for mount in process.mounts.ids() {
@@ -61,7 +61,7 @@ pub fn entering(flags: usize, enter: impl FnOnce() -> Answer) -> Answer {
     }
     before_entering();
     let answer = enter()?;
-    process::get().enter_user_namespace();
+    process::enter_user_namespace();
     Ok(answer)
 }
 

@@ -137,7 +137,7 @@ pub fn chroot(call: &mut Call) -> Outcome {
     let outcome = super::path::refuse_inside(call, At::new(0, LastStep::Follow), Errno::EOPNOTSUPP);
     if outcome == Outcome::Return(0) && (before.is_none() || before != root_now()) {
         let process = process::get();
-        process.leave();
+        crate::task::leave();
         let reason = "it has changed its root directory, and is out of their reach from here on";
         // Elsewhere it would not see mounts of the kernel's either.
         let below = |path: &[u8]| {
@@ -177,7 +177,7 @@ pub fn pivot_root(call: &mut Call) -> Outcome {
 /// Which directory is the root, on which mount; none where the kernel does not say.
 fn root_now() -> Option<[u64; 3]> {
     const WANTED: u32 = STATX_INO | STATX_MNT_ID;
-    if process::get().is_confined() {
+    if crate::task::is_confined() {
         return None;
     }
     // `struct statx`: the mask of what is known at byte 0, the inode at 32, the device at 136, the
@@ -193,7 +193,7 @@ fn root_now() -> Option<[u64; 3]> {
 /// The path of the directory that the program's `address` names, where the kernel sees one.
 fn root_to_be(address: usize) -> Option<Vec<u8>> {
     const O_PATH_DIRECTORY: usize = 0o10000000 | 0o200000;
-    if process::get().is_confined() {
+    if crate::task::is_confined() {
         return None;
     }
     let mut path = vec![0u8; 4096];

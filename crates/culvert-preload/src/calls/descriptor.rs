@@ -23,7 +23,7 @@ use culvert_sys::{nr, syscall};
 pub fn close(call: &mut Call) -> Outcome {
     let fd = call.args[0] as i32;
     let table = &process::get().table;
-    if table.is_internal(fd) {
+    if process::get().run.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
     let Some(held) = descriptor(call.args[0]) else {
@@ -50,7 +50,7 @@ pub fn close(call: &mut Call) -> Outcome {
 
 /// dup(2)
 pub fn dup(call: &mut Call) -> Outcome {
-    if process::get().table.is_internal(call.args[0] as i32) {
+    if process::get().run.is_internal(call.args[0] as i32) {
         return done(Err(Errno::EBADF));
     }
     if descriptor(call.args[0]).is_none() {
@@ -66,7 +66,7 @@ fn dup_ours(fd: i32, from: i32, close_on_exec: bool) -> Answer {
     let description = table.reference(fd).ok_or(Errno::EBADF)?;
     let new = crate::descriptors::not_awaited(dup_from(fd, from, close_on_exec)?)?;
     let new = match from {
-        0 => table.settle(new, close_on_exec),
+        0 => process::get().run.settle(new, close_on_exec),
         _ => new,
     };
     table.install(new, description);
@@ -91,16 +91,16 @@ fn dup_foreign(call: &Call) -> Outcome {
 pub fn dup_to(call: &mut Call) -> Outcome {
     let (old, new) = (call.args[0] as i32, call.args[1] as i32);
     let table = &process::get().table;
-    if table.is_internal(old) {
+    if process::get().run.is_internal(old) {
         let arguments = [usize::MAX, call.args[1], call.args[2]];
         // SAFETY: the program's own call, of a descriptor that does not exist: it fails, in the
         // kernel's order of errors.
         return done(unsafe { syscall::call(call.number, arguments) });
     }
     if new >= 0
-        && table.is_internal(new)
+        && process::get().run.is_internal(new)
         && old != new
-        && let Err(error) = table.make_way(new)
+        && let Err(error) = process::get().run.make_way(new)
     {
         return done(Err(error));
     }
@@ -116,7 +116,11 @@ pub fn dup_to(call: &mut Call) -> Outcome {
         return done(Err(Errno::EBUSY));
     }
     // Another thread's driver may have got the number since it was looked at.
-    let make = |call: &Call| table.unless_internal(new, || super::arguments::native(call));
+    let make = |call: &Call| {
+        process::get()
+            .run
+            .unless_internal(new, || super::arguments::native(call))
+    };
     if source.is_none() && !target {
         let backed = table.has_class(old) || table.has_class(new);
         if !backed && !culvert_intercept::multi_threaded() {
@@ -155,7 +159,7 @@ pub fn fcntl(call: &mut Call) -> Outcome {
     let [fd, command, argument, ..] = call.args;
     let Some(held) = descriptor(fd) else {
         return match command as u32 {
-            _ if process::get().table.is_internal(fd as i32) => done(Err(Errno::EBADF)),
+            _ if process::get().run.is_internal(fd as i32) => done(Err(Errno::EBADF)),
             F_DUPFD | F_DUPFD_CLOEXEC => dup_foreign(call),
             _ => Outcome::Forward,
         };
@@ -231,7 +235,7 @@ pub fn close_range(call: &mut Call) -> Outcome {
             // SAFETY: concerns this thread's table alone.
             unsafe { syscall::call(nr::UNSHARE, [CLONE_FILES]) }
         };
-        if let Err(error) = crate::process::tables::with_own_table(unshare) {
+        if let Err(error) = crate::descriptors::with_own_table(unshare) {
             return done(Err(error));
         }
     }

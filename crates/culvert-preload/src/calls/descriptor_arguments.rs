@@ -78,7 +78,7 @@ fn check(fd: i32, refused: Errno, what: &str) -> Result<(), Errno> {
     if fd < 0 {
         return Ok(());
     }
-    if process::get().table.is_internal(fd) {
+    if process::get().run.is_internal(fd) {
         return Err(Errno::EBADF);
     }
     match kernel_has_not(fd as usize) {

@@ -94,7 +94,7 @@ impl Records {
 pub fn getdents(call: &mut Call) -> Outcome {
     let fd = call.args[0];
     let Some(held) = descriptor(fd) else {
-        return if process::get().table.is_internal(fd as i32) {
+        return if process::get().run.is_internal(fd as i32) {
             done(Err(Errno::EBADF))
         } else {
             match self::list_foreign(call) {
@@ -113,7 +113,7 @@ fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
         Object::Path => return Err(Errno::EBADF),
         Object::Broken => return Err(Errno::EIO),
     }
-    let file_system = held.file_system()?;
+    let file_system = process::file_system(held.mount)?;
     held.at_offset(fd, |offset| {
         let mut open = true;
         while open && *offset < OWN_ENTRIES {

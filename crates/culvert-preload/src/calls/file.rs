@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::description::{Held, Object, may_read, may_write, report};
 use crate::memory;
 use crate::paging::change::{self, Place};
-use crate::paging::{self, follow};
+use crate::paging::{self};
 use crate::process::limits;
 use crate::watch::Event;
 use culvert::{Errno, FileKind};
@@ -50,8 +50,7 @@ pub fn sync(call: &mut Call) -> Outcome {
     }
     done(match (&held.object, call.number) {
         (Object::Path, _) => Err(Errno::EBADF),
-        (_, nr::SYNCFS) => held
-            .file_system()
+        (_, nr::SYNCFS) => crate::process::file_system(held.mount)
             .and_then(|fs| {
                 paging::write_back_all();
                 fs.sync().map_err(|error| report(&held, "syncfs", &error))
@@ -62,8 +61,7 @@ pub fn sync(call: &mut Call) -> Outcome {
             .map(|()| 0)
             .map_err(|error| report(&held, "fsync", &error)),
         (Object::Directory, nr::SYNC_FILE_RANGE) => Ok(0),
-        (Object::Directory, number) => held
-            .file_system()
+        (Object::Directory, number) => crate::process::file_system(held.mount)
             .and_then(|fs| {
                 let data_only = number == nr::FDATASYNC;
                 let synced = match &held.listing {
@@ -125,7 +123,7 @@ pub fn fallocate(call: &mut Call) -> Outcome {
         let failed = |error| report(&held, "fallocate", &error);
         // What is moved may have been stored and not written back.
         paging::write_back(&held).map_err(failed)?;
-        let _lock = follow::lock(&held);
+        let _lock = held.lock_node();
         // Under the lock nothing becomes of it any more.
         let file = held.writable()?;
         let change = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
@@ -203,7 +201,7 @@ pub fn ftruncate(call: &mut Call) -> Outcome {
             ..Default::default()
         };
         let failed = |error| report(&held, "ftruncate", &error);
-        let _lock = follow::lock(&held);
+        let _lock = held.lock_node();
         // Under the lock nothing becomes of it any more.
         let file = held.writable().map_err(refused)?;
         let change = change::before_giving(&held, Place::Unknown).map_err(failed)?;

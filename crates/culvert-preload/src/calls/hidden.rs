@@ -85,7 +85,7 @@ fn without_ours(call: &Call, got: usize) -> Answer {
     let mut bytes = vec![0u8; got];
     user::copy_in(&mut bytes, buffer).map_err(|_| Errno::EFAULT)?;
     let ours: Vec<_> = process::get()
-        .table
+        .run
         .internal()
         .into_iter()
         .map(|fd| (fd, stat_descriptor(fd).map(identity)))

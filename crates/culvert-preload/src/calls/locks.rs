@@ -60,7 +60,10 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
     let sets = matches!(command, F_SETLK | F_SETLKW) && lock.kind != F_UNLCK;
     // Before it is there, or another thread could close a descriptor of Culvert's in between.
     if sets {
-        table.posix_locks.note(held, fd);
+        process::get()
+            .run
+            .posix_locks
+            .note(held.name(), held.own_file(), fd);
     }
     // SAFETY: a `struct flock` of ours. The wait ends with signals, as natively.
     let result = unsafe { culvert_intercept::wait::interruptible(nr::FCNTL, call) };
@@ -72,7 +75,12 @@ pub fn record(held: &Held, fd: i32, command: u32, argument: usize) -> Answer {
         }
         F_GETLK | F_OFD_GETLK => user::write(argument, &lock).map_err(|_| Errno::EFAULT)?,
         // Once more: another thread may have closed a descriptor of the file's meanwhile.
-        F_SETLK | F_SETLKW if sets => table.posix_locks.note(held, fd),
+        F_SETLK | F_SETLKW if sets => {
+            process::get()
+                .run
+                .posix_locks
+                .note(held.name(), held.own_file(), fd)
+        }
         _ => {}
     }
     Ok(answer)

@@ -7,11 +7,12 @@
 use super::done;
 use crate::answer::Answer;
 use crate::paging::dirty::{self, Dirty};
+use crate::paging::filling;
 use crate::paging::nodes::{self, Mapped, Node};
 use crate::paging::pager::{self, Part};
 use crate::paging::regions::Region;
+use crate::paging::stores;
 use crate::paging::synced::Synced;
-use crate::process;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
@@ -55,7 +56,7 @@ fn write_back(stored: Stored) -> Result<(), Errno> {
 /// The same of what is unmapped, which the kernel would write back some time. Under a filter, which
 /// may forbid that, it is left to whoever uses the file next.
 fn write_back_some_time(stored: Stored) {
-    if process::get().is_confined() {
+    if crate::task::is_confined() {
         return stored
             .into_iter()
             .for_each(|(node, dirty)| node.leave(dirty));
@@ -137,7 +138,7 @@ pub fn mprotect(call: &mut Call) -> Outcome {
             return done(Err(error));
         }
     }
-    nodes::allow(start, length);
+    stores::allow(start, length);
     Outcome::Forward
 }
 
@@ -208,7 +209,7 @@ pub fn mremap(call: &mut Call) -> Outcome {
         forget_what_is_gone(target, nodes::pages(new_length));
         if several {
             not_all_moved(&moved, &lazy, old, target);
-            nodes::rewatch(old, old_length);
+            stores::rewatch(old, old_length);
         }
         // What other threads have stored there since it was asked.
         if culvert_intercept::multi_threaded() {
@@ -239,8 +240,8 @@ pub fn mremap(call: &mut Call) -> Outcome {
         // After that: the pager's registration has replaced the one that watches stores.
         let watched_anew = new != old || !lazy.is_empty();
         if watched_anew {
-            nodes::rewatch(new, new_length);
-            nodes::rewatch(old, old_length);
+            stores::rewatch(new, new_length);
+            stores::rewatch(old, old_length);
         }
         // What other threads have stored since it was asked. A mapping that stays where it is still
         // knows, but for the end that is cut off.
@@ -283,7 +284,7 @@ fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) 
         if !nodes::is_there(region.start, length) {
             nodes::take(region.start, length);
             insert_moved(region, old, target, (usize::MAX, usize::MAX));
-            nodes::rewatch(target + (region.start - old), length);
+            stores::rewatch(target + (region.start - old), length);
         }
     }
     for part in parts {
@@ -301,7 +302,7 @@ fn not_all_moved(regions: &[Mapped], parts: &[Part], old: usize, target: usize) 
 
 pub(super) fn fill(parts: &[Part]) -> Result<(), Errno> {
     for part in parts {
-        pager::fill::all(part.name).map_err(|error| {
+        filling::all(part.name).map_err(|error| {
             crate::log!(
                 "node {:x} of mount {}, which is mapped and moved, cannot be filled: {error}",
                 part.name.node.0,
@@ -320,7 +321,7 @@ pub(super) fn stays(parts: &[Part]) {
             let _ = fill(core::slice::from_ref(part));
         }
         // The pager's registration has replaced the one that watches stores.
-        nodes::rewatch(part.start, part.length);
+        stores::rewatch(part.start, part.length);
     }
 }
 
@@ -436,7 +437,7 @@ pub fn remap_file_pages(call: &mut Call) -> Outcome {
                 ..region
             });
         }
-        nodes::rewatch(start, length);
+        stores::rewatch(start, length);
         Ok(answer)
     }))
 }

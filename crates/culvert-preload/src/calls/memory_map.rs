@@ -6,8 +6,11 @@ use super::{done, mappings};
 use crate::answer::Answer;
 use crate::description::{Held, Object, may_read};
 use crate::memory::{Span, UserSink};
+use crate::paging::fill;
+use crate::paging::filling;
 use crate::paging::nodes::{self, Mapped};
 use crate::paging::regions::{Region, Watch};
+use crate::paging::stores;
 use crate::paging::{self, dirty, pager};
 use crate::run::stat_descriptor;
 use crate::{process, shadow};
@@ -33,7 +36,7 @@ const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 pub fn mmap(call: &mut Call) -> Outcome {
     let [_, length, _, flags, fd, _] = call.args;
     let held = match flags & MAP_ANONYMOUS {
-        0 if process::get().table.is_internal(fd as i32) => return done(Err(Errno::EBADF)),
+        0 if process::get().run.is_internal(fd as i32) => return done(Err(Errno::EBADF)),
         0 => kernel_has_not(fd),
         _ => None,
     };
@@ -116,17 +119,17 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     if shared && held.file()?.caching() == Caching::Never {
         return Err(Errno::ENODEV);
     }
-    if process::get().is_confined() && !(shared && protection & PROT_WRITE != 0) {
+    if crate::task::is_confined() && !(shared && protection & PROT_WRITE != 0) {
         return copy(held, call);
     }
-    if !process::get().is_confined()
+    if !crate::task::is_confined()
         && let Some(start) = map_kernel_file(held, access, call)?
     {
         return Ok(start);
     }
-    let changes = !held.file_system()?.capabilities().immutable;
+    let changes = !process::file_system(held.mount)?.capabilities().immutable;
     if changes && shared && access == 2 {
-        return match process::get().is_confined() || process::vfork_child().is_some() {
+        return match crate::task::is_confined() || process::vfork_child().is_some() {
             // Opening what is needed could end the program, or is another process's.
             true => {
                 crate::log!(
@@ -142,8 +145,9 @@ fn map(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -> Answer
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is
         // written to the shadow as well.
-        true => crate::looked_at::keep_equal(held, on_demand(call)).map(shadow::Mappable::Other),
-        false => shadow::mappable(
+        true => crate::looked_at::keep_equal(held, on_demand(call))
+            .map(crate::paging::mappable::Mappable::Other),
+        false => crate::paging::mappable::mappable(
             held,
             fd,
             on_demand(call) && call.args[3] & MAP_DENYWRITE == 0,
@@ -185,12 +189,12 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
         // content.
         unsafe { syscall::call(nr::MMAP, arguments) }
     };
-    if !pager::fill::is_partly(&stat_descriptor(fd)?) {
+    if !fill::is_partly(&stat_descriptor(fd)?) {
         return map(fd, protection);
     }
     let name = held.name();
     let fill =
-        || pager::fill::all(name).map_err(|error| crate::description::report(held, "mmap", &error));
+        || filling::all(name).map_err(|error| crate::description::report(held, "mmap", &error));
     if !on_demand(call) {
         fill()?;
         return map(fd, protection);
@@ -198,7 +202,7 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
     const PROT_NONE: usize = 0;
     let writable = shadow::open_shadow(name, O_RDWR)?;
     let start = map(writable.0, PROT_NONE);
-    process::get().table.posix_locks.close(name, writable);
+    process::get().run.posix_locks.close(name, writable);
     let start = start?;
     let part = pager::Part {
         start,
@@ -242,12 +246,12 @@ fn map_written(held: &Held, fd: i32, call: &Call, region: &mut Option<Mapped>) -
     let written = protection & PROT_WRITE != 0;
     if written {
         pager::introduce();
-        nodes::records_for_one_more();
+        stores::records_for_one_more();
     }
     let mut filled = false;
-    let enter = |opened, now| {
+    let enter = |opened: crate::paging::follow::Opened, now| {
         filled = now;
-        let node = nodes::enter(description, opened);
+        let node = nodes::enter(description, opened.into_own());
         if written {
             let end = (offset as u64).saturating_add(nodes::pages(length) as u64);
             node.record((offset as u64, end))?;

@@ -124,7 +124,7 @@ pub fn refuse_inside(call: &mut Call, at: At, errno: Errno) -> Outcome {
     // No path: it is about the descriptor (fanotify_mark(2)), or about none (acct(2)).
     if path == 0 {
         let names = at.directory.map(|directory| call.args[directory] as i32);
-        let hidden = names.is_some_and(|fd| process::get().table.is_internal(fd));
+        let hidden = names.is_some_and(|fd| process::get().run.is_internal(fd));
         return match hidden {
             true => done(Err(Errno::EBADF)),
             false => Outcome::Forward,

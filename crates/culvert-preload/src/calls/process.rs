@@ -3,10 +3,11 @@
 use super::arguments::{descriptor, native};
 use super::{credentials, done};
 use crate::descriptors::with_more;
+use crate::descriptors::with_own_table;
 use crate::exec::{self, Loader, Program, Why};
 use crate::memory::{Path, PathBuffer, c_string};
 use crate::process;
-use crate::process::tables::{self, may_share_table, separate, with_own_table};
+use crate::process::tables::{self, may_share_table, separate};
 use crate::resolver::{Inside, LastStep, References, Restrictions};
 use crate::run::{ShadowName, stat_descriptor, stat_path};
 use crate::vfs::backed::Backed;
@@ -64,7 +65,7 @@ fn before(flags: CloneFlags) {
         Err(Errno::EMFILE) => {
             let promote = || process.table.promote_all(false);
             with_more(promote)
-                .or_else(|| process.table.without_placeholder(promote))
+                .or_else(|| process.run.without_placeholder(promote))
                 .unwrap_or(Err(Errno::EMFILE))
         }
         promoted => promoted,
@@ -102,7 +103,7 @@ fn parent(flags: CloneFlags, _result: isize) {
 
 fn child(flags: CloneFlags) {
     if flags.new_user() {
-        process::get().enter_user_namespace();
+        process::enter_user_namespace();
     }
     if flags.vm() {
         if !flags.vfork() && !flags.files() {
@@ -114,12 +115,12 @@ fn child(flags: CloneFlags) {
     process::forget_pid();
     crate::ending::forked();
     if culvert_intercept::forked_beside_others() {
-        crate::node_locks::NodeLocks::forget_lent();
+        crate::run::node_locks::NodeLocks::forget_lent();
         process
             .table
             .each(|_, description| description.forget_turn());
     }
-    process.table.posix_locks.forget_all(flags.files());
+    process.run.posix_locks.forget_all(flags.files());
     let other_table = tables::forked(flags.files());
     if !flags.files() && tables::are_asked_for() {
         separate();
@@ -134,11 +135,11 @@ fn child(flags: CloneFlags) {
     if other_table {
         process.table.forget_all();
     }
-    crate::paging::pager::forked(flags.files());
+    crate::paging::pager_forked::forked(flags.files());
     // With a connection of its own.
-    crate::paging::nodes::forked();
-    crate::paging::dirty::forked();
-    crate::paging::pager::settle();
+    crate::paging::stores::forked();
+    crate::paging::stores::rewatch_absent();
+    crate::paging::pager_forked::settle();
 }
 
 fn program(mut found: Inside<'_>) -> Result<Program, Errno> {
@@ -161,7 +162,7 @@ fn program(mut found: Inside<'_>) -> Result<Program, Errno> {
             mount: found.mount.0,
             node: attributes.node,
         },
-        keeper: found.references.take_all(&process::get().mounts),
+        keeper: found.references.take_all(process::get().mounts),
     })
 }
 
@@ -238,7 +239,7 @@ pub fn execve(call: &mut Call) -> Outcome {
         Ok(path) => path,
         Err(errno) => return done(Err(errno)),
     };
-    if process::get().has_left() {
+    if crate::task::has_left() {
         return execute_elsewhere();
     }
     crate::paging::executes();
@@ -259,7 +260,7 @@ pub fn execveat(call: &mut Call) -> Outcome {
     if flags & !(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_EXECVE_CHECK) != 0 {
         return Outcome::Forward;
     }
-    if process::get().has_left() {
+    if crate::task::has_left() {
         return execute_elsewhere();
     }
     let mut path_room = PathBuffer::new();
@@ -372,7 +373,7 @@ fn may_start_below(fd: i32, path: Path<'_>) -> Result<(), Errno> {
     if path.bytes().first() == Some(&b'/') {
         return Ok(());
     }
-    if process::get().table.is_internal(fd) {
+    if process::get().run.is_internal(fd) {
         return Err(Errno::EBADF);
     }
     let mode = stat_descriptor(fd)?.st_mode;
@@ -398,7 +399,7 @@ pub fn confine(call: &mut Call) -> Outcome {
     const TSYNC: usize = 1;
     if call.number == nr::PRCTL && call.args[0] as u32 == PR_SET_SECUREBITS {
         let answer = native(call);
-        process::get().forget_credentials();
+        process::forget_credentials();
         return done(answer);
     }
     let Some(filter) = may_install(call) else {
@@ -414,7 +415,7 @@ pub fn confine(call: &mut Call) -> Outcome {
     // (seccomp(2)).
     let of_all = call.number == nr::SECCOMP && call.args[1] & (TSYNC | NEW_LISTENER) == TSYNC;
     if answer.is_err() || of_all && answer != Ok(0) {
-        process.is_not_confined();
+        crate::task::is_not_confined();
         return done(answer);
     }
     filter.installed(call.number == nr::SECCOMP && call.args[1] & TSYNC != 0);
@@ -482,7 +483,7 @@ pub fn unshare(call: &mut Call) -> Outcome {
 /// what is open is closed.
 pub fn exit_group(call: &mut Call) -> Outcome {
     // A filter that lets a program end may forbid the calls for this.
-    if !process::get().is_confined() {
+    if !crate::task::is_confined() {
         crate::looked_at::bring_all();
     }
     crate::paging::ends();
@@ -496,7 +497,7 @@ pub fn exit_group(call: &mut Call) -> Outcome {
 
 /// exit(2): that of the last thread ends the process.
 pub fn exit(call: &mut Call) -> Outcome {
-    let may_ask = process::vfork_child().is_none() && !process::get().is_confined();
+    let may_ask = process::vfork_child().is_none() && !crate::task::is_confined();
     match may_ask && culvert_intercept::is_last_thread() {
         true => exit_group(call),
         false => Outcome::Forward,

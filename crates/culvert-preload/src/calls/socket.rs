@@ -73,12 +73,12 @@ pub fn hand_over(socket: i32, header: usize) -> Result<(), Errno> {
 /// without us.
 pub fn hand_over_one(fd: i32, strangers: bool) -> Result<(), Errno> {
     let table = &process::get().table;
-    if table.is_internal(fd) {
+    if process::get().run.is_internal(fd) {
         return Err(Errno::EBADF);
     }
     table.promote(fd)?;
     if let Some(held) = table.get(fd) {
-        crate::gone::hand_over(&held);
+        crate::orphan_handover::hand_over(&held);
         if strangers {
             strangers::give(&held, fd, "sendmsg")?;
         }

@@ -159,7 +159,7 @@ pub fn fstat(call: &mut Call) -> Outcome {
 /// root.
 fn fstat_foreign(call: &mut Call) -> Outcome {
     let process = process::get();
-    if process.table.is_internal(call.args[0] as i32) {
+    if process.run.is_internal(call.args[0] as i32) {
         return done(Err(Errno::EBADF));
     }
     if !process.targets_exist {
@@ -284,8 +284,7 @@ pub fn readlinkat(call: &mut Call) -> Outcome {
                 if held.kind != FileKind::Symlink {
                     return Err(Errno::ENOENT);
                 }
-                let target = held
-                    .file_system()?
+                let target = process::file_system(held.mount)?
                     .readlink(held.node)
                     .map_err(|error| error.errno())?;
                 give_text(&target, buffer, size)

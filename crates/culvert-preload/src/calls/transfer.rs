@@ -10,7 +10,7 @@ use crate::description::{Held, Object, kernel_seek, may_read, may_write, report}
 use crate::looked_at;
 use crate::memory::{self, MAX_RW_COUNT, Span};
 use crate::paging::change::{self, Change, Place};
-use crate::paging::{self, follow};
+use crate::paging::{self};
 use crate::vfs::write::{finish, room};
 use crate::watch::Event;
 use alloc::vec;
@@ -112,7 +112,7 @@ impl<'a> End<'a> {
             let mut source = &bytes[..bytes.len().min(room(at)?.min(usize::MAX as u64) as usize)];
             held.writable()?;
             let failed = |error| report(held, "write", &error);
-            let _lock = follow::lock(held);
+            let _lock = held.lock_node();
             // Under the lock nothing becomes of it any more.
             let file = held.writable()?;
             let place = Place::Range(at, at.saturating_add(source.len() as u64));
@@ -354,7 +354,7 @@ fn copy_inside(
         return Ok(None);
     }
     let copied = {
-        let _lock = follow::lock(target);
+        let _lock = target.lock_node();
         let failed = |error| report(target, "copy_file_range", &error);
         let place = Place::Range(to_at, to_at.saturating_add(count));
         let change = change::before_giving(target, place).map_err(failed)?;

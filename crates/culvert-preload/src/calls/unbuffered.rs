@@ -3,7 +3,7 @@
 //!
 //! The device stores into pages that a write fault has made ready before, and which are no longer
 //! looked at by anybody: who asks meanwhile what was stored (`paging::dirty`) protects them, and
-//! what arrives then takes no protection away; or they are dropped (`paging::pager::evict`). So the
+//! what arrives then takes no protection away; or they are dropped (`paging::evict`). So the
 //! bytes go into memory of our own, and are copied from there, which is a store as any other.
 
 use super::done;
@@ -11,7 +11,6 @@ use crate::answer::{Answer, RESTART};
 use crate::descriptors::kernel_flags;
 use crate::memory::{Span, span, spans};
 use crate::paging::nodes;
-use crate::process;
 use crate::run::stat_descriptor;
 use alloc::vec::Vec;
 use culvert::Errno;
@@ -56,7 +55,7 @@ fn concerned(call: &Call) -> Option<Vec<Span>> {
     };
     // Under a filter all that is mapped counts as stored into, and nothing may be called.
     let wanted =
-        !process::get().is_confined() && spans.iter().any(is_mapped) && is_unbuffered(fd as i32);
+        !crate::task::is_confined() && spans.iter().any(is_mapped) && is_unbuffered(fd as i32);
     wanted.then_some(spans)
 }
 

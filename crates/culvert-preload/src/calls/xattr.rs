@@ -214,7 +214,7 @@ pub fn by_path(call: &mut Call) -> Outcome {
         let request = of_number(call.number);
         let answer = perform(found.mount, node, request, &call.args[1..])?;
         if request.changes() {
-            watch::tell(found.mount, node, watch::at(found), Event::Attributes);
+            watch::tell(found.mount, node, found.at(), Event::Attributes);
         }
         Ok(answer)
     })

@@ -6,9 +6,10 @@
 //! that they stand for.
 
 use super::{Description, Object};
-use crate::process::{self, tables};
-use crate::run::{ShadowName, descriptor_path};
+use crate::run::{self, ShadowName, descriptor_path};
 use crate::shadow;
+use crate::task;
+use crate::task::tables;
 use crate::watch::{Event, count, mirror_of, raise_at, tells};
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
@@ -20,8 +21,7 @@ use culvert_sys::sync::Mutex;
 use culvert_sys::{nr, syscall};
 
 const ACCESS_MODE: u32 = 3;
-
-const O_PATH: u32 = crate::description::O_PATH;
+const O_PATH: u32 = crate::files::O_PATH;
 
 /// The companions of a description.
 pub struct Companions {
@@ -57,7 +57,7 @@ fn flags_of(flags: u32, directory: bool) -> u32 {
 
 fn open(path: &[u8], flags: u32) -> Option<Kept> {
     let opened = shadow::open(path, flags as usize, 0).ok()?;
-    Some(crate::process::keeper().keep(culvert_drivers::Descriptor::from_raw(opened.release())))
+    Some(run::internal::keeper().keep(culvert_drivers::Descriptor::from_raw(opened.release())))
 }
 
 impl Description {
@@ -101,7 +101,7 @@ impl Description {
         self.look_for_companions();
         let companions = self.companions.open.lock();
         // A child of vfork has copies of its parent's in its own table.
-        let (own, child) = (tables::number(), process::vfork_child().is_some());
+        let (own, child) = (tables::number(), task::vfork_child().is_some());
         let opened = [&companions.entry, &companions.own].into_iter().flatten();
         for companion in opened.filter(|it| child || it.table() == own) {
             raise_at(companion.raw(), event);
@@ -111,7 +111,7 @@ impl Description {
     /// Opens the companions that it has not, where something was watched since it was looked at.
     fn look_for_companions(&self) {
         // What a child of vfork opens is in its own table, and this memory is its parent's, too.
-        if process::vfork_child_with_table().is_some() {
+        if task::vfork_child_with_table().is_some() {
             return;
         }
         let now = count();
@@ -157,7 +157,7 @@ impl Description {
         if name.is_empty() {
             return None;
         }
-        let caller = process::caller();
+        let caller = task::caller();
         let mut node = file_system.root();
         for part in parent
             .split(|&byte| byte == b'/')
@@ -178,11 +178,11 @@ impl Description {
 
     /// Takes over companions that came through exec.
     fn adopt(&self, companions: &mut Open) {
-        if tables::are_asked_for() || process::vfork_child().is_some() {
+        if tables::are_asked_for() || task::vfork_child().is_some() {
             return;
         }
-        for fd in crate::shadow::open_descriptors() {
-            if process::get().table.is_internal(fd) {
+        for fd in crate::files::open_descriptors() {
+            if run::get().is_internal(fd) {
                 continue;
             }
             let Some(of) = descriptor_path(fd).ok().and_then(|path| parse(&path)) else {
@@ -193,10 +193,10 @@ impl Description {
                 Stray::Entry(name, entry) if self.is_entry(*name, entry) => &mut companions.entry,
                 _ => continue,
             };
-            let same = crate::descriptors::kernel_flags(fd)
+            let same = crate::files::kernel_flags(fd)
                 .is_ok_and(|flags| flags & ACCESS_MODE == self.access_mode() & ACCESS_MODE);
             if place.is_none() && same {
-                let keeper = crate::process::keeper();
+                let keeper = run::internal::keeper();
                 *place = Some(keeper.keep(culvert_drivers::Descriptor::from_raw(fd)));
             }
         }
@@ -211,7 +211,7 @@ impl Description {
             return false;
         };
         file_system
-            .lookup(&process::caller(), of.node, entry)
+            .lookup(&task::caller(), of.node, entry)
             .is_ok_and(|found| {
                 file_system.forget(found.attributes.node, 1);
                 found.attributes.node == self.node
@@ -222,7 +222,7 @@ impl Description {
     /// was opened comes with it.
     pub(crate) fn tell_closed(&self) {
         let seen = !tells() || self.companions.known.load(Relaxed) == count();
-        let alone = !self.is_shared() && process::vfork_child().is_none();
+        let alone = !self.is_shared() && task::vfork_child().is_none();
         if !seen && alone && !matches!(self.object, Object::Path) {
             self.look_for_companions();
         }
@@ -250,7 +250,7 @@ enum Stray {
 }
 
 fn parse(path: &[u8]) -> Option<Stray> {
-    let rest = path.strip_prefix(&process::get().run.path[..])?;
+    let rest = path.strip_prefix(&run::get().path[..])?;
     let rest = rest.strip_prefix(b"/watch/")?;
     let mut parts = rest.splitn(3, |&byte| byte == b'/');
     let name = ShadowName::of_text(parts.next()?)?;

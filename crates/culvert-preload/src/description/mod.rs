@@ -8,18 +8,16 @@
 
 mod companions;
 mod flags;
-mod offset;
-mod turns;
+pub mod offset;
+pub(crate) mod turns;
 
-use crate::description::companions::Companions;
 use crate::gone::{self, GoneFile};
-use crate::process;
-use crate::resolver::{Hold, MountId, References};
-use crate::run::ShadowName;
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use core::sync::atomic::Ordering::*;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+use crate::mounts::{Hold, MountId, References};
+use crate::run::{self, ShadowName};
+use crate::task;
+use alloc::{boxed::Box, sync::Arc};
+use companions::Companions;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Attributes, Directory, Errno, File, FileKind, FileSystem, Node};
 pub use culvert_sys::raw::general::O_PATH;
 use flags::NOT_KNOWN;
@@ -72,12 +70,12 @@ pub struct Description {
     gone: AtomicPtr<GoneFile>,
     /// Access mode and status flags as F_GETFL reports them; the settable ones only while private.
     flags: AtomicU32,
-    /// What [`crate::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
+    /// What [`crate::run::node_locks::Notes::flag_changes`] was when the kernel was last asked for the
     /// flags.
     flags_known: AtomicU32,
     /// Under which credentials of this process it was opened ([`OTHER_PROCESS`]: not by this one).
     opener: u32,
-    offset: Offset,
+    pub(crate) offset: Offset,
     state: AtomicU8,
     /// Inode of its shadow, where that was looked at (descriptors/asked.rs); 0: not yet.
     pub shadow: AtomicU64,
@@ -87,16 +85,6 @@ pub struct Description {
 
 /// In [`Description::opener`].
 const OTHER_PROCESS: u32 = 0;
-
-/// The number of this process's credentials: the kernel makes new ones for each process and each
-/// change (credentials(7)).
-static CREDENTIALS: AtomicU32 = AtomicU32::new(1);
-
-/// This is a new process, or its credentials may have changed.
-pub fn other_credentials() {
-    CREDENTIALS.fetch_add(1, Relaxed);
-}
-
 /// Who keeps a description ([`Description::state`]).
 const PRIVATE_HERE: u8 = 0;
 
@@ -134,7 +122,9 @@ impl Description {
     pub fn new(mount: MountId, node: Node, kind: FileKind, object: Object, flags: u32) -> Self {
         PRIVATE.fetch_add(1, Relaxed);
         let (changes, may_go) = match &object {
-            Object::File(file) if file.descriptor().is_none() => process::file_system(mount)
+            Object::File(file) if file.descriptor().is_none() => run::get()
+                .mounts
+                .file_system(mount)
                 .map_or((false, false), |file_system| {
                     let capabilities = file_system.capabilities();
                     let changes = !capabilities.immutable;
@@ -147,7 +137,9 @@ impl Description {
             node,
         };
         let hold = match &object {
-            Object::Directory | Object::Fifo | Object::Path => Hold::of(mount, node),
+            Object::Directory | Object::Fifo | Object::Path => {
+                Hold::of(&run::get().mounts, mount, node)
+            }
             Object::File(_) | Object::Broken => None,
         };
         Self {
@@ -167,9 +159,9 @@ impl Description {
             flags: AtomicU32::new(flags),
             offset: Offset::default(),
             flags_known: AtomicU32::new(NOT_KNOWN),
-            opener: match process::vfork_child() {
+            opener: match task::vfork_child() {
                 Some(_) => OTHER_PROCESS,
-                None => CREDENTIALS.load(Relaxed),
+                None => task::credentials::number(),
             },
             state: AtomicU8::new(PRIVATE_HERE),
             shadow: AtomicU64::new(0),
@@ -249,12 +241,12 @@ impl Description {
 
     /// Whether it was opened by this very process, whose credentials have not changed since.
     pub fn is_of_same_credentials(&self) -> bool {
-        process::vfork_child().is_none() && self.opener == CREDENTIALS.load(Relaxed)
+        task::vfork_child().is_none() && self.opener == task::credentials::number()
     }
 
     /// The file system that serves it.
     pub fn file_system(&self) -> Result<&'static dyn FileSystem, Errno> {
-        process::file_system(self.mount)
+        run::get().mounts.file_system(self.mount)
     }
 
     /// Whether its file, once it has no name, is found by no other process.
@@ -286,7 +278,7 @@ impl Description {
             if count == seen {
                 return Ok(None);
             }
-            let Some(found) = gone::find(self, seen)? else {
+            let Some(found) = gone::find(self.name(), seen)? else {
                 self.seen.store(count, Relaxed);
                 return Ok(None);
             };
@@ -366,21 +358,14 @@ impl Description {
         }
     }
 
-    /// Makes the kernel the keeper: `replace` is given the offset and makes the description's
-    /// descriptors ones of a file, while no other thread begins to read or write at it; it says
-    /// whether that is the driver's own or a shadow. Nothing happens to one that is shared already.
-    pub fn hand_over(&self, replace: impl FnOnce(u64) -> Result<Kept, Errno>) -> Result<(), Errno> {
-        self.give_offset(|offset| {
-            let kept = replace(offset)?;
-            self.tell_shared();
-            self.flags_known.store(NOT_KNOWN, Relaxed);
-            self.set_state(match kept {
-                Kept::OnShadow => ON_SHADOW,
-                Kept::Directly => DIRECT,
-            });
-            Ok(())
-        })
-        .unwrap_or(Ok(()))
+    /// The kernel keeps it from here on, as it says.
+    pub(crate) fn become_shared(&self, kept: &Kept) {
+        self.tell_shared();
+        self.flags_known.store(NOT_KNOWN, Relaxed);
+        self.set_state(match kept {
+            Kept::OnShadow => ON_SHADOW,
+            Kept::Directly => DIRECT,
+        });
     }
 }
 

@@ -1,229 +1,35 @@
-//! The offset: here while the description is private, the kernel's once it is shared.
-//!
-//! Reads and writes at the offset take turns, and a driver may wait in one. That holds up no fork:
-//! the description becomes the kernel's all the same, and the turn a lock of its node's, so that
-//! whoever has a descriptor of it by then, in another process too, waits for the turn's end, as for
-//! `f_pos_lock` natively (`fdget_pos`, fs/file.c).
+//! The offset: here while the description is private, the kernel's once it is shared
+//! (descriptors/offset.rs).
 
 use super::turns::Turns;
 use super::{Description, Object};
-use crate::node_locks::{Lent, NodeLock};
-use crate::process::{self, tables};
-use alloc::sync::Arc;
+use crate::run::{
+    self,
+    node_locks::{Lent, NodeLock},
+};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use culvert::Errno;
-use culvert_intercept::multi_threaded;
-use culvert_sys::waits::Holding;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// The offset of a private description. While the process has one thread its locks cost nothing.
 #[derive(Default)]
-pub(super) struct Offset {
-    turns: Turns,
+pub struct Offset {
+    pub(crate) turns: Turns,
     /// The block of the thread whose turn it is; 0: nobody's.
-    owner: AtomicUsize,
+    pub(crate) owner: AtomicUsize,
     /// Changes with the turn.
-    value: AtomicU64,
+    pub(crate) value: AtomicU64,
     /// Locked while the kernel is made the keeper: what then stands for the turn that was under
     /// way.
-    lent: Mutex<Option<Lent>>,
+    pub(crate) lent: Mutex<Option<Lent>>,
 }
 
-/// A turn at the offset of a description, which may be shared by now.
-struct OwnTurn<'a> {
-    description: &'a Description,
-    /// The offset that it leaves, where it is another one than before, and a descriptor of the
-    /// description.
-    leaves: Option<(i32, u64)>,
-    /// Where the driver's own file may become the descriptor, of which no lock of ours keeps others
-    /// away: who forks waits.
-    _holding: Option<Holding>,
-}
-
-impl<'a> OwnTurn<'a> {
-    fn take(description: &'a Description) -> Self {
-        let _holding = description.may_be_direct().then(Holding::new);
-        description.offset.turns.take();
-        description.offset.owner.store(own_block(), Relaxed);
-        Self {
-            description,
-            leaves: None,
-            _holding,
-        }
-    }
-}
-
-fn own_block() -> usize {
+/// What names the calling thread in [`Offset::owner`].
+pub(crate) fn own_block() -> usize {
     core::ptr::from_ref(culvert_intercept::current()) as usize
 }
 
-impl Drop for OwnTurn<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let offset = &self.description.offset;
-        offset.owner.store(0, Relaxed);
-        while !offset.turns.end() {
-            let lent = {
-                let mut lent = offset.lent.lock();
-                offset.turns.heed();
-                lent.take()
-            };
-            if let Some((fd, at)) = self.leaves.take_if(|_| self.description.is_shared()) {
-                self.description.seek_any(fd, at);
-            }
-            drop(lent);
-        }
-    }
-}
-
 impl Description {
-    /// Runs `io` at the description's offset, exclusively, and leaves the offset where it says; the
-    /// result is passed on. `fd` is one of the description's descriptors. Other threads may fork
-    /// where `io` waits in a driver.
-    #[inline]
-    pub fn at_offset<R>(&self, fd: i32, io: impl FnOnce(&mut u64) -> R) -> Result<R, Errno> {
-        self.at_offset_locked(fd, io, || {
-            let locks = &process::get().node_locks;
-            locks.lock_beside_forks(self.mount, self.node)
-        })
-    }
-
-    #[inline]
-    fn at_offset_locked<R>(
-        &self,
-        fd: i32,
-        io: impl FnOnce(&mut u64) -> R,
-        lock: impl FnOnce() -> NodeLock<'static>,
-    ) -> Result<R, Errno> {
-        let io = match self.privately(fd, io) {
-            Ok(result) => return Ok(result),
-            Err(_) if self.is_direct() => return Err(crate::answer::FORWARD),
-            Err(io) => io,
-        };
-        let _lock = lock();
-        let mut offset = kernel_seek(fd, 0, 1)?;
-        let before = offset;
-        let result = io(&mut offset);
-        if offset != before {
-            kernel_seek(fd, offset as i64, 0)?;
-        }
-        Ok(result)
-    }
-
-    /// The same for a change of the file: a private description's node is locked, too, where its
-    /// file may have a shadow that follows.
-    #[inline]
-    pub fn at_offset_changing<R>(
-        &self,
-        fd: i32,
-        io: impl FnOnce(&mut u64) -> R,
-    ) -> Result<R, Errno> {
-        let mut io = Some(io);
-        let mut run = |offset: &mut u64| io.take().map(|io| io(offset)).ok_or(Errno::EIO);
-        let privately = self.privately(fd, |offset| {
-            let _lock = crate::paging::follow::lock(self);
-            run(offset)
-        });
-        let locks = &process::get().node_locks;
-        match privately.ok() {
-            Some(result) => result,
-            None => self.at_offset_locked(fd, run, || locks.lock(self.mount, self.node))?,
-        }
-    }
-
-    /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it
-    /// says, which need not be where it was: one system call less where the kernel keeps it. The
-    /// node is locked as by [`Description::at_offset_changing`].
-    pub fn to_offset<R>(
-        &self,
-        fd: i32,
-        io: impl FnOnce() -> Result<(u64, R), Errno>,
-    ) -> Result<R, Errno> {
-        let mut io = Some(io);
-        let mut run = || io.take().map_or(Err(Errno::EIO), |io| io());
-        let privately = self.privately(fd, |offset| {
-            let _lock = crate::paging::follow::lock(self);
-            let (to, result) = run()?;
-            *offset = to;
-            Ok(result)
-        });
-        match privately.ok() {
-            Some(result) => return result,
-            None if self.is_direct() => return Err(crate::answer::FORWARD),
-            None => {}
-        }
-        let _lock = process::get().node_locks.lock(self.mount, self.node);
-        let (to, result) = run()?;
-        kernel_seek(fd, to as i64, 0)?;
-        Ok(result)
-    }
-
-    /// Runs `io` at the offset of a private description; gives it back when it is shared, or was
-    /// when the turn came.
-    #[inline]
-    fn privately<R, F: FnOnce(&mut u64) -> R>(&self, fd: i32, io: F) -> Result<R, F> {
-        if self.is_shared() {
-            return Err(io);
-        }
-        if multi_threaded() {
-            return self.in_turn(fd, io);
-        }
-        // No other thread exists, and a hook is never re-entered by the same thread (signals are
-        // deferred to its end).
-        let mut at = self.offset.value.load(Relaxed);
-        let result = io(&mut at);
-        self.offset.value.store(at, Relaxed);
-        Ok(result)
-    }
-
-    fn in_turn<R, F: FnOnce(&mut u64) -> R>(&self, fd: i32, io: F) -> Result<R, F> {
-        let mut turn = OwnTurn::take(self);
-        if self.is_shared() {
-            return Err(io);
-        }
-        let before = self.offset.value.load(Relaxed);
-        let mut at = before;
-        let result = io(&mut at);
-        if at != before {
-            self.offset.value.store(at, Relaxed);
-            turn.leaves = Some((fd, at));
-        }
-        Ok(result)
-    }
-
-    /// Runs `hand_over` with the private offset, so that the kernel keeps it from then on where
-    /// that says so. A turn that is under way goes on, and a lock of the node's stands for it. Not
-    /// run (none) when the description is shared already.
-    pub(super) fn give_offset<R>(
-        &self,
-        hand_over: impl FnOnce(u64) -> Result<R, Errno>,
-    ) -> Option<Result<R, Errno>> {
-        let _turn = (multi_threaded() && self.may_be_direct()).then(|| OwnTurn::take(self));
-        let mut lent = multi_threaded().then(|| self.offset.lent.lock());
-        if self.is_shared() {
-            return None;
-        }
-        let mut between = false;
-        let mut stands = None;
-        if lent.is_some() && _turn.is_none() {
-            between = self.offset.turns.take_or_tell();
-            if !between {
-                stands = process::get().node_locks.lend(self.mount, self.node);
-            }
-        }
-        let result = hand_over(self.offset.value.load(Relaxed));
-        if let Some(lent) = &mut lent
-            && result.is_ok()
-        {
-            **lent = stands;
-        }
-        if between {
-            // Nobody tells whose turn it is without `lent`.
-            let _ = self.offset.turns.end();
-        }
-        Some(result)
-    }
-
     /// Whether the calling thread's turn is under way, and the lock of the node stands for it.
     pub fn is_lent_to_us(&self) -> bool {
         self.offset.owner.load(Relaxed) == own_block() && self.offset.lent.lock().is_some()
@@ -238,24 +44,20 @@ impl Description {
     }
 
     /// Whether its descriptors, once they are shared, may be on the driver's own file.
-    fn may_be_direct(&self) -> bool {
+    pub(crate) fn may_be_direct(&self) -> bool {
         matches!(&self.object, Object::File(file) if file.descriptor().is_some())
     }
 
-    /// Sets the offset that the kernel keeps, by `fd` if that is a descriptor of it still, which
-    /// another thread may have closed, or by another one.
-    #[cold]
-    fn seek_any(&self, fd: i32, to: u64) {
-        let table = &process::get().table;
-        let _changes = table.changing();
-        let mut by = tables::are_asked_for().then_some(fd);
-        table.each(|other, candidate| {
-            if core::ptr::eq(Arc::as_ptr(candidate), self) && by != Some(fd) {
-                by = Some(other);
-            }
-        });
-        if let Some(Err(error)) = by.map(|fd| kernel_seek(fd, to as i64, 0)) {
-            crate::log!("descriptor {fd} stays at the offset before its read: {error}");
+    /// The lock of its node, where its file may have a shadow that follows; none also where it
+    /// stands for the turn that this thread has at its offset.
+    #[inline]
+    pub fn lock_node(&self) -> Option<NodeLock<'static>> {
+        match self.changes {
+            // It may have come to stand for this thread's turn, which only its end releases.
+            true => run::get()
+                .node_locks
+                .lock_but(self.mount, self.node, &|| self.is_lent_to_us()),
+            false => None,
         }
     }
 }

@@ -12,12 +12,12 @@ const WAITERS: u32 = 2;
 const TOLD: u32 = 4;
 
 #[derive(Default)]
-pub(super) struct Turns(AtomicU32);
+pub(crate) struct Turns(AtomicU32);
 
 impl Turns {
     /// Waits for a turn; others may fork meanwhile, if nothing is held.
     #[inline]
-    pub(super) fn take(&self) {
+    pub(crate) fn take(&self) {
         if self.0.compare_exchange(0, TAKEN, Acquire, Relaxed).is_err() {
             self.wait();
         }
@@ -56,7 +56,7 @@ impl Turns {
     /// the last [`Turns::heed`].
     #[inline]
     #[must_use]
-    pub(super) fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         self.0.compare_exchange(TAKEN, 0, Release, Relaxed).is_ok() || self.end_and_wake()
     }
 
@@ -75,12 +75,12 @@ impl Turns {
     }
 
     /// Whose turn it is knows what it was told.
-    pub(super) fn heed(&self) {
+    pub(crate) fn heed(&self) {
         self.0.fetch_and(!TOLD, AcqRel);
     }
 
     /// Takes a turn where it is nobody's (true); tells whose it is otherwise.
-    pub(super) fn take_or_tell(&self) -> bool {
+    pub(crate) fn take_or_tell(&self) -> bool {
         let mut now = self.0.load(Relaxed);
         loop {
             let next = match now & TAKEN {
@@ -95,7 +95,7 @@ impl Turns {
     }
 
     /// In a forked child: it is nobody's turn. Whether it was somebody's.
-    pub(super) fn forget(&self) -> bool {
+    pub(crate) fn forget(&self) -> bool {
         self.0.swap(0, Relaxed) != 0
     }
 }

@@ -9,11 +9,13 @@
 //!
 //! The engine's classes say of all numbers that nobody knows, but for Culvert's own.
 
-use super::recognise::{Looked, kernel_flags};
-use super::{INTERNAL, Table, counted, dup_from, node_paths, set_close_on_exec};
+use super::recognise::Looked;
+use super::{INTERNAL, Table, counted, dup_from, set_close_on_exec};
 use crate::description::{Description, Held, Kept, Object};
+use crate::files::kernel_flags;
 use crate::process::{self, tables};
 use crate::run::stat_descriptor;
+use crate::run::{self, node_paths};
 use crate::shadow;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
@@ -50,7 +52,7 @@ impl Table {
     /// closing the driver's would drop record locks, it stays.
     fn let_go(&self, fd: i32, description: Arc<Description>) {
         self.drop_slot(fd);
-        if self.posix_locks.are_on(description.name()) {
+        if run::get().posix_locks.are_on(description.name()) {
             core::mem::forget(description);
         }
     }
@@ -79,7 +81,7 @@ impl Table {
 
     /// What `fd` stands for now.
     pub(super) fn asked(&self, fd: i32) -> Option<Held> {
-        if fd < 0 || self.is_internal(fd) {
+        if fd < 0 || run::get().is_internal(fd) {
             return None;
         }
         let found = stat_descriptor(fd).ok()?;
@@ -173,13 +175,13 @@ impl Table {
             && let Some(own) = file.descriptor()
         {
             super::promotion::prepare(&description, own, description.flags(own)?)?;
-            let stays = self.posix_locks.hold(own);
+            let stays = run::get().posix_locks.hold(own);
             // The driver could not move it to a high number, since that would have dropped locks:
             // it is the program's.
-            let fd = match stays && from == 0 && own < super::internal::lowest_internal() {
+            let fd = match stays && from == 0 && own < super::lowest_internal() {
                 true => {
                     set_close_on_exec(own, close_on_exec)?;
-                    if let Some(place) = self.adopted.places().find(|it| it.load(Relaxed) == own) {
+                    if let Some(place) = run::get().places().find(|it| it.load(Relaxed) == own) {
                         place.store(-1, Relaxed);
                     }
                     own
@@ -210,7 +212,7 @@ impl Table {
             }
             _ => {
                 let fd = dup_from(opened.0, from, close_on_exec)?;
-                self.posix_locks.close(name, opened);
+                run::get().posix_locks.close(name, opened);
                 fd
             }
         };
@@ -235,4 +237,20 @@ impl Table {
             }
         }
     }
+}
+
+/// Runs `unshare`, which gives this thread a table of its own where it succeeds.
+pub fn with_own_table(unshare: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    culvert_intercept::exclusively(|| {
+        let table = super::table();
+        table.promote_all(false)?;
+        table.ask();
+        let answer = unshare()?;
+        tables::thread_has_own();
+        // A process that shares no memory has the classes for itself, too.
+        if !culvert_intercept::multi_threaded() {
+            tables::separate();
+        }
+        Ok(answer)
+    })
 }

@@ -42,7 +42,7 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
         return None;
     }
     let mut description = Description::fifo(mount, node, kernel_flags(fd).ok()?, false);
-    description.references = References::new(&process.mounts);
+    description.references = References::new(process.mounts);
     description.references.push(mount, node);
     Some(description)
 }

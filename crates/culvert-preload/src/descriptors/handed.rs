@@ -44,7 +44,7 @@ pub fn hand_down() -> Vec<(u16, Descriptor)> {
     inherited.dedup_by_key(|description| (description.mount.0, description.node));
     inherited.retain(|description| is_lost(description));
     let owns = inherited.iter().filter_map(|description| {
-        let file_system = description.file_system().ok()?;
+        let file_system = process::file_system(description.mount).ok()?;
         let own = file_system.handed_down(description.node)?;
         Some((description.mount.0, own))
     });
@@ -85,7 +85,7 @@ fn may_be_lost(description: &Description) -> bool {
 /// Whether the next program would not find its node by its path. Files without a name go in another
 /// way ([`crate::gone`]).
 fn is_lost(description: &Description) -> bool {
-    let Ok(file_system) = description.file_system() else {
+    let Ok(file_system) = process::file_system(description.mount) else {
         return false;
     };
     if !file_system.capabilities().transient_nodes {
@@ -104,7 +104,7 @@ pub fn receive((mount, fd): (u16, i32)) {
     const FD_CLOEXEC: usize = 1;
     // SAFETY: the flag of a descriptor that is not the program's.
     if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
-        let place = process::get().table.receive_internal(fd);
+        let place = process::get().run.receive_internal(fd);
         GIVEN.lock().push((mount, place));
     }
 }

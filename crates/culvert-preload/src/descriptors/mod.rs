@@ -4,44 +4,40 @@
 //! descriptors are dups of one sealed, write-only memfd, so that an access that escapes
 //! interception fails loudly; a shared one's are descriptors of the node's shadow file.
 
-mod adopted;
 mod asked;
 mod backed;
+mod closing;
 pub(crate) mod fifos;
 pub mod handed;
-mod internal;
 pub mod mount_tables;
-mod node_paths;
-mod posix_locks;
+mod offset;
 mod promotion;
 mod recognise;
 pub(crate) mod rings;
 pub mod saved;
+mod vfork;
 
-use crate::description::{Description, Held};
+use crate::description::{Description, Held, Object};
+pub use crate::files::{close_on_exec, dup_from, kernel_flags};
+pub use crate::files::{dup_high, lowest_internal};
 use crate::process::{self, tables};
+use crate::run;
+pub use crate::run::INTERNAL;
+pub use crate::run::internal::{open_high, with_more, with_more_for_one};
+pub use crate::run::node_paths::{
+    find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
+};
 use crate::shadow;
-use adopted::Adopted;
-use alloc::alloc::alloc_zeroed;
-use alloc::sync::Arc;
+use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
-use culvert_sys::sync::Mutex;
-use culvert_sys::{nr, syscall};
-pub use internal::{dup_high, lowest_internal, open_high, with_more, with_more_for_one};
-pub use node_paths::{
-    find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
-};
-use posix_locks::PosixLocks;
-pub use recognise::kernel_flags;
+use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
-/// The class of a descriptor that Culvert itself holds.
-pub const INTERNAL: u8 = 3;
 /// The class of a foreign descriptor whose reads go round the page cache (O_DIRECT): they are
 /// looked at (`calls/unbuffered.rs`).
 pub const UNBUFFERED: u8 = 5;
@@ -53,6 +49,17 @@ const CHUNK: usize = 1024;
 const CHUNKS: usize = 1024;
 /// More descriptors than this the kernel does not give either (`sysctl_nr_open`'s usual value).
 const LIMIT: usize = CHUNK * CHUNKS;
+
+pub use asked::with_own_table;
+pub use closing::companions_before_exec;
+
+static TABLE: Table = Table::new();
+
+/// This process's table.
+#[inline]
+pub fn table() -> &'static Table {
+    &TABLE
+}
 
 type Chunk = [AtomicPtr<Description>; CHUNK];
 
@@ -67,28 +74,17 @@ pub struct Table {
     /// A descriptor above 65535 is ours: the engine's filter table, indexed by the low 16 bits,
     /// must then never say "foreign".
     wide: AtomicBool,
-    placeholder: AtomicI32,
-    /// The same memfd, open with O_PATH.
-    path_placeholder: AtomicI32,
-    /// Descriptors of drivers.
-    adopted: Adopted,
-    /// The record locks of this process.
-    pub posix_locks: PosixLocks,
 }
 
 impl Table {
     /// An empty table.
-    pub const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNKS],
             lock: Mutex::new(()),
             changes: Mutex::new(()),
             end: AtomicI32::new(0),
             wide: AtomicBool::new(false),
-            placeholder: AtomicI32::new(-1),
-            path_placeholder: AtomicI32::new(-1),
-            adopted: Adopted::new(),
-            posix_locks: PosixLocks::new(),
         }
     }
 
@@ -240,17 +236,26 @@ impl Table {
     ) -> Result<i32, Errno> {
         let dup = || dup_from(self.placeholder_of(&description)?, from, close_on_exec);
         let fd = match dup() {
-            Err(Errno::EMFILE) if self.make_room() => dup()?,
+            Err(Errno::EMFILE) if run::get().make_room() => dup()?,
             other => other?,
         };
         let fd = not_awaited(fd)?;
         let fd = if from == 0 {
-            self.settle(fd, close_on_exec)
+            run::get().settle(fd, close_on_exec)
         } else {
             fd
         };
         self.install(fd, description);
         Ok(fd)
+    }
+
+    /// What the descriptors of `description` are dups of while it is private: for O_PATH one that
+    /// is so itself, of which poll, epoll and all else say EBADF.
+    fn placeholder_of(&self, description: &Description) -> Result<i32, Errno> {
+        match description.object {
+            Object::Path => run::get().path_placeholder(),
+            _ => run::get().placeholder(),
+        }
     }
 
     /// Records that `fd` now is `description`.
@@ -309,7 +314,7 @@ impl Table {
             self.settled(fd);
             return fd;
         }
-        let fd = self.settle(fd, close_on_exec);
+        let fd = run::get().settle(fd, close_on_exec);
         if process::vfork_child_with_table().is_none() {
             if classes::get(fd) != classes::FOREIGN {
                 self.set_class(fd, classes::FOREIGN);
@@ -393,12 +398,6 @@ impl Table {
     }
 }
 
-impl Default for Table {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// A reference that outlives the hook.
 fn counted(held: Held) -> Arc<Description> {
     match held {
@@ -410,13 +409,6 @@ fn counted(held: Held) -> Arc<Description> {
             Arc::from_raw(description)
         },
     }
-}
-
-/// The FD_CLOEXEC flag of `fd`.
-pub fn close_on_exec(fd: i32) -> Result<bool, Errno> {
-    const F_GETFD: usize = 1;
-    // SAFETY: F_GETFD only reads.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFD]) }.map(|flags| flags & 1 != 0)
 }
 
 /// Sets the FD_CLOEXEC flag of `fd`, a descriptor that nobody else has yet.
@@ -434,15 +426,4 @@ pub fn not_awaited(fd: i32) -> Result<i32, Errno> {
         fd = shadow::Descriptor(next);
     }
     Ok(fd.release())
-}
-
-/// A dup of `fd` at the lowest free number from `from` on.
-pub fn dup_from(fd: i32, from: i32, close_on_exec: bool) -> Result<i32, Errno> {
-    let command = if close_on_exec {
-        1030 /* F_DUPFD_CLOEXEC */
-    } else {
-        0 /* F_DUPFD */
-    };
-    // SAFETY: makes a new descriptor, nothing else.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, command, from as usize]) }.map(|fd| fd as i32)
 }

@@ -40,7 +40,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
     let kernel = shadow::open(&c_string(path), 0, 0).ok()?;
     // Before the program's own is made, which gets the number.
-    let place = process::get().table.adopt_internal(kernel.0)?;
+    let place = process::get().run.adopt_internal(kernel.0)?;
     // It has become another number.
     kernel.release();
     Some(Kernel(place))

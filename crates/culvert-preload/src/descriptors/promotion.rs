@@ -1,8 +1,9 @@
 //! Promotion: from a description that this process keeps to one that the kernel keeps.
 
-use super::{INTERNAL, Table, close_on_exec, dup_high, internal, node_paths, set_close_on_exec};
+use super::{INTERNAL, Table, close_on_exec, dup_high, set_close_on_exec};
 use crate::description::{Description, Kept, Object, kernel_seek};
 use crate::process;
+use crate::run::{self, node_paths};
 use crate::shadow;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
@@ -45,7 +46,7 @@ impl Table {
                 kernel_seek(opened.0, offset as i64, 0)?;
             }
             self.replace_all(&description, fd, opened.0)?;
-            self.posix_locks.close_shared(name, opened);
+            run::get().posix_locks.close_shared(name, opened);
             Ok(Kept::OnShadow)
         })
     }
@@ -79,10 +80,10 @@ impl Table {
             return None;
         };
         let own = file.descriptor()?;
-        if own >= internal::lowest_internal() || !self.posix_locks.hold(own) {
+        if own >= super::lowest_internal() || !run::get().posix_locks.hold(own) {
             return None;
         }
-        let place = self.adopted.places().find(|it| it.load(Relaxed) == own)?;
+        let place = run::get().places().find(|it| it.load(Relaxed) == own)?;
         prepare(description, own, description.flags(own).ok()?).ok()?;
         let high = dup_high(own, true).ok()?;
         classes::set(high, INTERNAL);
@@ -139,7 +140,7 @@ fn shadow_of(description: &Description, flags: u32) -> Result<shadow::Descriptor
     match description.gone() {
         None => Ok(opened),
         Some(gone) => {
-            process::get().table.posix_locks.close(name, opened);
+            process::get().run.posix_locks.close(name, opened);
             gone.shadow(flags)
         }
     }

@@ -1,17 +1,19 @@
 //! Descriptors that came from another process: what do they stand for?
 
-use super::{Table, fifos, handed, node_paths, saved, with_more};
+use super::{Table, fifos, handed, saved, with_more};
 use crate::description::{Description, Held, Object};
+use crate::files::kernel_flags;
+use crate::gone;
+use crate::process;
 use crate::resolver::{MountId, References};
+use crate::run::{self, node_paths};
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::Descriptor;
-use crate::{gone, process};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
 use culvert_sys::raw::general::{O_DIRECT, stat};
-use culvert_sys::{nr, syscall};
 
 /// What was found.
 pub(super) enum Looked {
@@ -29,7 +31,12 @@ impl Table {
         let found = stat_descriptor(fd).ok()?;
         match self.look_at(fd, &found) {
             Looked::Ours(description) => {
-                self.posix_locks.note_inherited(&description, fd);
+                if matches!(description.object, Object::File(_)) {
+                    let own = description.own_file();
+                    run::get()
+                        .posix_locks
+                        .note_inherited(description.name(), own, fd);
+                }
                 self.install(fd, description.clone());
                 Some(Held::Counted(description))
             }
@@ -113,9 +120,10 @@ impl Table {
     fn adopt(&self, fd: i32, name: ShadowName, found: &stat) -> culvert::Result<Description> {
         let flags = kernel_flags(fd)?;
         if gone::is_gone(found) && flags & crate::description::O_PATH == 0 {
-            return self
+            return run::get()
                 .posix_locks
-                .while_adopting(|| gone::adopt(name, found, flags));
+                .while_adopting(|| gone::file_of(name, found))
+                .map(|file| Description::direct(MountId(name.mount), name.node, file, flags));
         }
         let mount = MountId(name.mount);
         let file_system = process::file_system(mount)?;
@@ -149,6 +157,8 @@ impl Table {
             Object::Directory => crate::shadow::flags_of_directory_shadow(flags),
             _ => flags,
         };
+        // Its attributes may be asked for next.
+        crate::looked_at::bring_all();
         Ok(Description::shared(mount, name.node, kind, object, flags))
     }
 
@@ -159,7 +169,8 @@ impl Table {
         let flags = kernel_flags(fd).ok()?;
         let adopted = process::file_system(mount)
             .and_then(|file_system| {
-                self.posix_locks
+                run::get()
+                    .posix_locks
                     .while_adopting(|| file_system.adopt(&process::caller(), fd, OpenFlags(flags)))
                     .map_err(|error| error.errno())
             })
@@ -174,7 +185,7 @@ impl Table {
             (entry, Opened::Driven(file)) => {
                 let node = entry.attributes.node;
                 let mut description = Description::direct(mount, node, file, flags);
-                description.references = References::new(&process::get().mounts);
+                description.references = References::new(process::get().mounts);
                 description.references.push(mount, node);
                 Some(description)
             }
@@ -184,11 +195,4 @@ impl Table {
             }
         }
     }
-}
-
-/// Access mode and status flags of `fd`, as the kernel has them.
-pub fn kernel_flags(fd: i32) -> Result<u32, Errno> {
-    const F_GETFL: usize = 3;
-    // SAFETY: F_GETFL only reads.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }.map(|flags| flags as u32)
 }

@@ -135,7 +135,7 @@ pub fn receive(fd: i32) {
     const FD_CLOEXEC: usize = 1;
     // SAFETY: the flag of a descriptor that is not the program's.
     if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
-        *GIVEN.lock() = Some(process::get().table.receive_internal(fd));
+        *GIVEN.lock() = Some(process::get().run.receive_internal(fd));
     }
 }
 

@@ -49,7 +49,7 @@ pub fn replace() -> Result<Replaced, Errno> {
             Ok(kept) => replaced.descriptors.push((fd, kept)),
             Err(error) => crate::log!(
                 "descriptor {fd}, a directory on {}, cannot be given to a program that is not intercepted: {error}",
-                crate::log::mount(description.mount.0)
+                process::get().mounts.shown_name(description.mount)
             ),
         }
     }
@@ -65,7 +65,7 @@ pub fn replace() -> Result<Replaced, Errno> {
         go_to(name).or_else(|error| {
             crate::log!(
                 "the working directory, on {}, cannot be given to a program that is not intercepted: {error}",
-                crate::log::mount(name.mount)
+                process::get().mounts.shown_name(MountId(name.mount))
             );
             go_nowhere(name).map_err(|_| Errno::EACCES)
         })?;

@@ -57,6 +57,7 @@ pub fn carrier(
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
     let lock = process
+        .run
         .lock_descriptor
         .load(core::sync::atomic::Ordering::Relaxed);
     let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };

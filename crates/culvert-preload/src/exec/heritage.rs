@@ -9,7 +9,7 @@ use culvert::Errno;
 /// Makes every descriptor that survives exec one that the next program can use.
 pub fn hand_down(process: &Process, loader: &Loader) -> Result<(), Errno> {
     process.table.promote_all(true)?;
-    crate::gone::hand_down(process);
+    crate::orphan_handover::hand_down(process);
     if process::vfork_child().is_none() {
         process.table.keep_locks_over_exec();
     }

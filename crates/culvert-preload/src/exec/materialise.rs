@@ -56,7 +56,7 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     }
     // Open until it has a second name, so that nobody empties it.
     let kept = shadow::open_shadow(name, 0);
-    match shadow::fill(name, &*file).map_err(|error| error.errno()) {
+    match crate::paging::mappable::fill(name, &*file).map_err(|error| error.errno()) {
         // It is being executed, so it is filled.
         Ok(()) | Err(Errno::ETXTBSY) => {}
         Err(error) => return Err(error),
@@ -67,7 +67,7 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     }
     let named = name_in(b"exe", path, &process.run.shadow(name));
     if let Ok(kept) = kept {
-        process.table.posix_locks.close(name, kept);
+        process.run.posix_locks.close(name, kept);
     }
     Ok(Executable {
         host: named?,

@@ -22,6 +22,7 @@ pub mod static_tls;
 pub mod tunables;
 mod why;
 
+pub use crate::files::open_descriptors;
 use crate::memory::c_string;
 use crate::resolver::References;
 use crate::run::{STRICT, ShadowName};

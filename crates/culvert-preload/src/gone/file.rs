@@ -2,10 +2,10 @@
 
 use super::O_RDWR;
 use super::record::{Kept, open_record, path_of};
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::ShadowName;
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName};
 use crate::shadow::{self, Descriptor};
+use crate::task;
 use core::any::Any;
 use culvert::{Attributes, Errno, File, FileKind, Result, SetAttributes, Sink, Source, Whence};
 use culvert_drivers::{DescriptorFile, Keeper};
@@ -23,8 +23,8 @@ impl GoneFile {
     /// That of `opened`, a description of its own on the shadow of `name`.
     pub(super) fn new(name: ShadowName, opened: Descriptor, found: &stat) -> Self {
         let keeper = Keeper {
-            adopt: Some(|fd| process::get().table.adopt_internal(fd)),
-            table: Some(process::tables::number),
+            adopt: Some(|fd| run::get().adopt_internal(fd)),
+            table: Some(task::tables::number),
             lends: None,
         };
         let own = culvert_drivers::Descriptor::from_raw(opened.release());
@@ -43,7 +43,7 @@ impl GoneFile {
 
     /// Changes what the shadow cannot say.
     fn change(&self, changes: &SetAttributes) -> Result<()> {
-        let _lock = process::get()
+        let _lock = run::get()
             .node_locks
             .lock(MountId(self.name.mount), self.name.node);
         let record = open_record(self.shadow, O_RDWR)?;
@@ -134,7 +134,7 @@ impl File for GoneFile {
         // By a descriptor that may write, a mapping could be made writable later.
         let opened = self.shadow(if stores { O_RDWR as u32 } else { 0 })?;
         map(opened.0);
-        process::get().table.posix_locks.close(self.name, opened);
+        run::get().posix_locks.close(self.name, opened);
         Ok(true)
     }
 }

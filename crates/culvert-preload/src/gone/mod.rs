@@ -8,22 +8,19 @@
 //! direct description on the shadow.
 //!
 //! Who opened the file by its driver finds that out by a count in shared memory ([`count`],
-//! [`Description::gone`]). What it opened before the file was counted and has had open since keeps
+//! `Description::gone`). What it opened before the file was counted and has had open since keeps
 //! the inode, so that no other file can have its number: it is this file. What was opened later is
 //! another one, which has no way to this shadow: it loses its usual name.
 
 mod file;
-mod record;
-mod taking;
+pub(crate) mod record;
 
+use crate::task;
 use culvert_sys::raw::general::O_TRUNC;
 pub use file::GoneFile;
-pub use taking::{Losing, hand_down, hand_over, losing};
 
-use crate::description::Description;
-use crate::node_locks::Mapped;
-use crate::process;
-use crate::resolver::MountId;
+use crate::mounts::MountId;
+use crate::run::{self, node_locks::Mapped};
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow;
 use alloc::boxed::Box;
@@ -32,17 +29,14 @@ use culvert::{Attributes, Errno, File, Opened, Result, SetAttributes};
 use culvert_sys::raw::general::stat;
 use record::{Kept, all, open_record, path_of, since};
 
-/// Of a shadow's mode: it is the file. The run directory is the user's alone, so the bit lets
-/// nobody in.
-pub const GONE: u32 = 0o004;
 /// The bits of [`Mapped::followed`] that count such shadows begin here.
-const COUNT: u32 = 1;
+pub(crate) const COUNT: u32 = 1;
 const O_RDWR: usize = 2;
 
 /// Whether a file of the run directory's file system with this `struct stat` may be such a shadow:
 /// [`name_of`] knows.
 pub fn is_gone(found: &stat) -> bool {
-    found.st_mode & 0o101077 == shadow::FILLED | GONE | 0o100000
+    found.st_mode & 0o101077 == shadow::FILLED | shadow::GONE | 0o100000
 }
 
 /// Whose shadow it is.
@@ -57,31 +51,25 @@ pub fn count(name: ShadowName) -> u32 {
     group(name).map_or(0, |group| group.followed.load(Acquire) >> COUNT)
 }
 
-fn group(name: ShadowName) -> Option<Mapped> {
-    process::get()
-        .node_locks
-        .mapped(MountId(name.mount), name.node)
+pub(crate) fn group(name: ShadowName) -> Option<Mapped> {
+    run::get().node_locks.mapped(MountId(name.mount), name.node)
 }
 
-/// What the file of `description`, which was opened by its driver, has become since [`count`] was
+/// What the file of `name`, which was opened by its driver, has become since [`count`] was
 /// `seen`, if anything. An error: that is not known.
 #[cold]
-pub fn find(
-    description: &Description,
-    seen: u32,
-) -> core::result::Result<Option<Box<GoneFile>>, Errno> {
+pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<GoneFile>>, Errno> {
     // What is opened here would be open in the child's table only, or end the program.
-    if process::vfork_child().is_some() || process::get().is_confined() {
+    if task::vfork_child().is_some() || task::is_confined() {
         return Err(Errno::EAGAIN);
     }
-    let name = description.name();
     let Some(inode) = since(name, seen)? else {
         return Ok(None);
     };
     let opened = shadow::open_path(name, &path_of(inode), O_RDWR)?;
     let found = stat_descriptor(opened.0)?;
     if !is_gone(&found) {
-        process::get().table.posix_locks.close(name, opened);
+        run::get().posix_locks.close(name, opened);
         return Ok(None);
     }
     Ok(Some(Box::new(GoneFile::new(name, opened, &found))))
@@ -119,11 +107,8 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
     })
 }
 
-/// The description of a descriptor of the program's on the shadow of `name`, which is a file itself
-/// and has the status flags `flags`.
-pub fn adopt(name: ShadowName, found: &stat, flags: u32) -> Result<Description> {
+/// The file that the shadow of `name`, with this `struct stat`, is itself.
+pub fn file_of(name: ShadowName, found: &stat) -> Result<Box<GoneFile>> {
     let opened = shadow::open_path(name, &path_of(found.st_ino), O_RDWR)?;
-    let file = Box::new(GoneFile::new(name, opened, found));
-    let mount = MountId(name.mount);
-    Ok(Description::direct(mount, name.node, file, flags))
+    Ok(Box::new(GoneFile::new(name, opened, found)))
 }

@@ -2,8 +2,7 @@
 //! second name, and which one a node's last was.
 
 use super::count;
-use crate::process;
-use crate::run::{ShadowName, list, read_link};
+use crate::run::{self, ShadowName, list, read_link};
 use crate::shadow::{self, Descriptor};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Timespec};
@@ -11,18 +10,18 @@ use culvert_sys::{nr, syscall};
 
 /// What the shadow cannot say, in its record `gone/INODE.attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub(super) name: ShadowName,
+pub(crate) struct Kept {
+    pub(crate) name: ShadowName,
     /// What [`count`] has been since it is kept.
-    pub(super) count: u32,
-    pub(super) inode: u64,
-    pub(super) permissions: u32,
-    pub(super) owner: (u32, u32),
-    pub(super) block_size: u32,
-    pub(super) made: Option<Timespec>,
+    pub(crate) count: u32,
+    pub(crate) inode: u64,
+    pub(crate) permissions: u32,
+    pub(crate) owner: (u32, u32),
+    pub(crate) block_size: u32,
+    pub(crate) made: Option<Timespec>,
     /// The time of change, as long as that of the shadow is `since`.
-    pub(super) changed: Timespec,
-    pub(super) since: Timespec,
+    pub(crate) changed: Timespec,
+    pub(crate) since: Timespec,
 }
 
 const WORDS: usize = 15;
@@ -75,7 +74,7 @@ impl Kept {
         }
     }
 
-    pub(super) fn write(&self, record: &Descriptor) -> Result<(), Errno> {
+    pub(crate) fn write(&self, record: &Descriptor) -> Result<(), Errno> {
         let words = self.words();
         let (address, length) = (words.as_ptr() as usize, size_of_val(&words));
         // SAFETY: the words are given with their length.
@@ -85,7 +84,7 @@ impl Kept {
         }
     }
 
-    pub(super) fn read(record: &Descriptor) -> Result<Self, Errno> {
+    pub(crate) fn read(record: &Descriptor) -> Result<Self, Errno> {
         let mut words = [0u64; WORDS];
         let (address, length) = (words.as_mut_ptr() as usize, size_of_val(&words));
         // SAFETY: the words are given with their length.
@@ -97,32 +96,30 @@ impl Kept {
 }
 
 /// The name of the shadow with the inode number `inode`.
-pub(super) fn path_of(inode: u64) -> Vec<u8> {
-    process::get().run.file(&format!("gone/{inode:x}"))
+pub(crate) fn path_of(inode: u64) -> Vec<u8> {
+    run::get().file(&format!("gone/{inode:x}"))
 }
 
 /// The link whose text is the inode number of the last shadow of `name` that became its file.
-pub(super) fn last_of(name: ShadowName) -> Vec<u8> {
-    process::get().run.file(&format!("gone/{}", name.text()))
+pub(crate) fn last_of(name: ShadowName) -> Vec<u8> {
+    run::get().file(&format!("gone/{}", name.text()))
 }
 
-pub(super) fn number(text: &[u8]) -> Option<u64> {
+pub(crate) fn number(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(core::str::from_utf8(text).ok()?, 16).ok()
 }
 
 /// The path of the record of the shadow with the inode number `inode`.
-pub(super) fn record_of(inode: u64) -> Vec<u8> {
-    process::get()
-        .run
-        .file(&format!("gone/{inode:x}.attributes"))
+pub(crate) fn record_of(inode: u64) -> Vec<u8> {
+    run::get().file(&format!("gone/{inode:x}.attributes"))
 }
 
-pub(super) fn open_record(inode: u64, flags: usize) -> Result<Descriptor, Errno> {
+pub(crate) fn open_record(inode: u64, flags: usize) -> Result<Descriptor, Errno> {
     shadow::open(&record_of(inode), flags, 0o600)
 }
 
 /// The shadow of `name` that became its file since [`count`] was `seen`.
-pub(super) fn since(name: ShadowName, seen: u32) -> Result<Option<u64>, Errno> {
+pub(crate) fn since(name: ShadowName, seen: u32) -> Result<Option<u64>, Errno> {
     let text = match read_link(&last_of(name)) {
         Err(Errno::ENOENT) => return Ok(None),
         text => text?,
@@ -134,8 +131,8 @@ pub(super) fn since(name: ShadowName, seen: u32) -> Result<Option<u64>, Errno> {
 }
 
 /// The numbers of all such shadows.
-pub(super) fn all() -> Vec<u64> {
-    let folder = shadow::open(&process::get().run.file("gone"), 0o200000, 0);
+pub(crate) fn all() -> Vec<u64> {
+    let folder = shadow::open(&run::get().file("gone"), 0o200000, 0);
     let names = folder.map_or_else(|_| Vec::new(), |folder| list(&folder));
     names.iter().filter_map(|name| number(name)).collect()
 }

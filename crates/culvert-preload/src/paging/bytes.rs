@@ -1,11 +1,14 @@
 //! Bytes between a driver's file and its shadow. All under the node's lock.
 
-use super::pager::fill;
+use super::fill;
 use crate::shadow;
+use crate::task;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result, Whence};
 use culvert_sys::PAGE64;
 use culvert_sys::{nr, syscall};
+
+pub use task::limits::set_length;
 
 /// Bytes compared or copied at a time.
 const CHUNK: usize = 64 << 10;
@@ -25,38 +28,6 @@ pub fn read_shadow(fd: i32, at: u64, into: &mut [u8]) -> core::result::Result<us
             answer => return answer,
         }
     }
-}
-
-/// Sets the length of a shadow, whatever the program's limit of file sizes says.
-pub fn set_length(fd: i32, length: u64) -> core::result::Result<(), Errno> {
-    crate::process::limits::without_file_size(length, || {
-        // SAFETY: sets the length of our own file.
-        unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
-    })
-}
-
-/// Makes a file of the run directory at least so long, with room for all of it, so that no look at
-/// a mapping of it can meet a page for which there is none.
-pub fn make_room(fd: i32, length: u64) -> core::result::Result<(), Errno> {
-    if crate::process::get().is_confined() {
-        // A filter that lets programs read files may end them for what comes below; others have
-        // made room, or there is none.
-        return match crate::run::stat_descriptor(fd)?.st_size as u64 >= length {
-            true => Ok(()),
-            false => Err(Errno::ENOSPC),
-        };
-    }
-    crate::process::limits::without_file_size(length, || {
-        // SAFETY: touches no memory of ours.
-        let made = unsafe { syscall::call(nr::FALLOCATE, [fd as usize, 0, 0, length as usize]) };
-        match made {
-            Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINTR) => {
-                // SAFETY: as above; it only grows, everybody asking for the same length.
-                unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
-            }
-            made => made.map(|_| ()),
-        }
-    })
 }
 
 /// Copies `range` of `file` into the shadow, up to where the file ends.
@@ -217,7 +188,7 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
     /// the end of the file.
     const STEP: u64 = 1 << 20;
     let (at, end) = range;
-    if end <= at.saturating_add(STEP) || crate::process::get().is_confined() {
+    if end <= at.saturating_add(STEP) || task::is_confined() {
         return (at < end).then_some(range);
     }
     // SAFETY: a plain call on a descriptor of ours, whose offset nobody uses.
@@ -240,7 +211,7 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
 /// says.
 pub fn write_file(file: &dyn File, at: u64, bytes: &[u8]) -> Result<()> {
     let end = at + bytes.len() as u64;
-    crate::process::limits::without_file_size(end, || {
+    task::limits::without_file_size(end, || {
         let (mut left, mut at) = (bytes, at);
         while !left.is_empty() {
             let count = file.write_at(at, &mut left)?;

@@ -2,14 +2,15 @@
 //! file is changed, and after.
 
 use super::bytes::{copy_in, copy_into, set_length};
+use super::fill;
 use super::follow::{Opened, followed, grow_or_cut};
-use super::{nodes, pager};
+use super::given;
+use super::nodes;
 use crate::description::{Description, Object};
-use crate::looked_at;
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow;
+use crate::task;
 use alloc::{boxed::Box, sync::Arc};
 use culvert::{Errno, File};
 use culvert_sys::{nr, syscall};
@@ -43,7 +44,7 @@ impl Reader {
         let name = description.name();
         match nodes::find(name) {
             Some(node) => Self::Mapped(node),
-            None => looked_at::opened(name, 0)
+            None => given::opened(name, 0)
                 .map_or_else(|error| Self::Nothing(error.errno()), Self::Opened),
         }
     }
@@ -62,8 +63,8 @@ impl Reader {
     /// only where something is.
     fn ensure(&self, itself: &dyn File, fd: i32, range: (u64, u64)) -> culvert::Result<()> {
         match self.file(itself) {
-            Ok(file) => pager::fill::ensure(file, fd, range),
-            Err(error) if pager::fill::lacks(fd, range)? => Err(error),
+            Ok(file) => fill::ensure(file, fd, range),
+            Err(error) if fill::lacks(fd, range)? => Err(error),
             Err(_) => Ok(()),
         }
     }
@@ -79,9 +80,9 @@ pub enum Place {
     Behind(u64),
 }
 
-/// Before the file of `description` is changed, in `range` where that is known, under its
-/// [`lock`](super::follow::lock): none when no shadow follows. `ENOSPC` when there is no room for
-/// the bytes in the shadow.
+/// Before the file of `description` is changed, in `range` where that is known, under its lock
+/// ([`Description::lock_node`]): none when no shadow follows. `ENOSPC` when there is no room for the
+/// bytes in the shadow.
 pub fn before(
     description: &Description,
     range: Option<(u64, u64)>,
@@ -113,7 +114,7 @@ pub fn before_giving(
         return Ok(None);
     };
     let fd = shadow.number();
-    looked_at::take_if_strangers(name, fd);
+    given::take_if_strangers(name, fd);
     let reader = Reader::new(description);
     let size = file.attributes()?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
@@ -139,7 +140,7 @@ pub fn before_giving(
             start as usize,
             (end - start) as usize,
         ];
-        process::limits::without_file_size(end, || {
+        task::limits::without_file_size(end, || {
             // SAFETY: touches no memory of ours.
             match unsafe { syscall::call(nr::FALLOCATE, arguments) } {
                 Err(Errno::ENOSPC) => Err(culvert::Error::because(
@@ -181,10 +182,10 @@ pub fn resizing<R>(
         mount: mount.0,
         node,
     };
-    let _lock = process::get().node_locks.lock(mount, node);
+    let _lock = run::get().node_locks.lock(mount, node);
     let shadow = followed(name)?;
     if let Some(shadow) = &shadow {
-        looked_at::take_if_strangers(name, shadow.number());
+        given::take_if_strangers(name, shadow.number());
     }
     let (result, size) = resize()?;
     if let Some(shadow) = shadow
@@ -245,7 +246,7 @@ impl Change<'_> {
         let fd = self.shadow.number();
         let size = file.attributes()?.size;
         grow_or_cut(fd, size)?;
-        let given = looked_at::given(self.description.name());
+        let given = given::given(self.description.name());
         if let Some(given) = &given {
             given.cut(size);
         }
@@ -257,13 +258,13 @@ impl Change<'_> {
             }
             None if range.0 < range.1 => {
                 let reader = self.reader.file(file)?;
-                pager::fill::ensure(reader, fd, range)?;
+                fill::ensure(reader, fd, range)?;
                 copy_into(reader, fd, (range.0, range.1.min(size)), &mut note)?;
             }
             None => {}
         }
         drop(given);
-        looked_at::mark_if_strangers(file, fd)?;
+        given::mark_if_strangers(file, fd)?;
         Ok(size)
     }
 }

@@ -16,12 +16,13 @@
 //!
 //! Elsewhere all that is mapped counts, and is compared with the file.
 
+use super::fill;
 use super::nodes::{self, Mapped, Node};
 use super::pager;
 use super::regions::Watch;
-use crate::process;
 use crate::run::stat_descriptor;
 use crate::shadow;
+use crate::task;
 use alloc::{sync::Arc, vec::Vec};
 use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, syscall};
@@ -86,7 +87,7 @@ pub fn enter(start: usize, length: usize) {
 
 /// The same of a region of a process that was just forked: no page of it is there.
 pub fn watch_absent(region: &Mapped) -> Watch {
-    if process::get().is_confined() {
+    if task::is_confined() {
         return Watch::No;
     }
     let (start, length) = (region.start, region.end - region.start);
@@ -110,13 +111,13 @@ fn pages_stay(node: &Node) -> bool {
     let shadow = nodes::open(node.name).map(|(_node, fd)| stat_descriptor(fd));
     told.is_ok()
         && words[TOTAL_SWAP] == 0
-        && shadow.is_some_and(|found| found.is_ok_and(|found| pager::fill::is_fit(&found)))
+        && shadow.is_some_and(|found| found.is_ok_and(|found| fill::is_fit(&found)))
 }
 
 /// Registers what is mapped for write protection, no page of which is protected by that; the
 /// userfaultfd.
 fn register(start: usize, length: usize) -> Option<i32> {
-    if process::get().is_confined() || process::vfork_child().is_some() {
+    if task::is_confined() || task::vfork_child().is_some() {
         return None;
     }
     let fd = pager::userfault()?;
@@ -143,11 +144,6 @@ pub fn unwatch(start: usize, length: usize) {
     }
 }
 
-/// This is the child of a fork, to which the registrations do not come: its mappings get new ones.
-pub fn forked() {
-    nodes::rewatch_absent();
-}
-
 /// What was stored through `regions` since it was last asked, node by node. The caller holds
 /// [`nodes::flushing`] until that is written back, so that nobody else finds nothing to do
 /// meanwhile.
@@ -155,7 +151,7 @@ pub fn collect(regions: &[Mapped]) -> Vec<(Arc<Node>, Dirty)> {
     let mut found: Vec<(Arc<Node>, Dirty)> = Vec::new();
     for region in regions.iter().filter(|region| region.written) {
         let stored = match region.watch {
-            _ if process::get().is_confined() => None,
+            _ if task::is_confined() => None,
             Watch::No => None,
             Watch::Protected => stored(region).ok(),
             Watch::Absent if pages_stay(&region.of) => there(region).ok(),

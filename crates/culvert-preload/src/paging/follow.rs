@@ -2,18 +2,19 @@
 //! under the node's lock.
 //!
 //! That a shadow is one of these says a bit of its mode; that there are any in a group of nodes, a
-//! word in shared memory ([`crate::node_locks::Mapped`]). Every change of a file that could have
+//! word in shared memory ([`crate::run::node_locks::Mapped`]). Every change of a file that could have
 //! such a shadow is made under the node's lock from beginning to end, so that none lies between the
 //! look at that word and the bytes in the shadow.
 
 use super::bytes::{each_difference, equalise, set_length};
+use super::fill;
+use super::filling;
+use super::given;
 use super::kept::{Kept, kept};
 use super::{nodes, pager, records};
 use crate::description::Description;
-use crate::looked_at;
-use crate::node_locks::NodeLock;
-use crate::process;
-use crate::resolver::MountId;
+use crate::mounts::MountId;
+use crate::run::{self};
 use crate::run::{ShadowName, stat_descriptor};
 use crate::shadow::{self, Descriptor};
 use alloc::sync::Arc;
@@ -58,22 +59,8 @@ impl Drop for Opened {
         if let Self::Own(name, descriptor) = self
             && let Some(descriptor) = descriptor.take()
         {
-            process::get().table.posix_locks.close(*name, descriptor);
+            run::get().posix_locks.close(*name, descriptor);
         }
-    }
-}
-
-/// The lock of the node of `description`, where its file may have a shadow that follows; none also
-/// where it stands for the turn that this thread has at its offset.
-#[inline]
-pub fn lock(description: &Description) -> Option<NodeLock<'static>> {
-    let locks = &process::get().node_locks;
-    match description.changes {
-        // It may have come to stand for this thread's turn, which only its end releases.
-        true => locks.lock_but(description.mount, description.node, &|| {
-            description.is_lent_to_us()
-        }),
-        false => None,
     }
 }
 
@@ -84,7 +71,7 @@ const FOLLOWS: u32 = 1;
 /// Whether some shadow of the node's group follows.
 #[inline]
 fn may_be_followed(name: ShadowName) -> bool {
-    process::get()
+    run::get()
         .node_locks
         .mapped(MountId(name.mount), name.node)
         .is_some_and(|group| group.followed.load(Acquire) & FOLLOWS != 0)
@@ -99,7 +86,7 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     let opened = match nodes::open(name) {
         Some((node, fd)) => Opened::Mapped(node, fd),
         None => {
-            let open = || shadow::open_path(name, &process::get().run.shadow(name), FLAGS);
+            let open = || shadow::open_path(name, &run::get().shadow(name), FLAGS);
             match shadow::parked(name, FLAGS).map_or_else(open, Ok) {
                 Ok(opened) => Opened::Own(name, Some(opened)),
                 // There is none, or it is not found below another root.
@@ -129,7 +116,7 @@ pub fn start<R>(
     then: impl FnOnce(Opened, bool) -> culvert::Result<R>,
 ) -> culvert::Result<R> {
     let (name, file) = (description.name(), description.file()?);
-    let locks = &process::get().node_locks;
+    let locks = &run::get().node_locks;
     let group = locks.mapped(description.mount, description.node);
     // Without shared memory other processes would never know.
     let group = group.ok_or(Errno::ENOMEM)?;
@@ -142,17 +129,17 @@ pub fn start<R>(
     };
     let fd = opened.number();
     let is_fresh = |found: &culvert_sys::raw::general::stat| {
-        !shadow::is_filled(found) && !pager::fill::is_partly(found) && found.st_size == 0
+        !shadow::is_filled(found) && !fill::is_partly(found) && found.st_size == 0
     };
     // Before the lock, for which the pager may be waiting.
     let lazy = on_demand
         && !strangers
-        && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && pager::fill::is_fit(&found))
+        && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(description.mount, description.node);
     group.followed.fetch_or(FOLLOWS, AcqRel);
     if strangers {
-        looked_at::take_changes(name, fd)?;
+        given::take_changes(name, fd)?;
     }
     let found = stat_descriptor(fd)?;
     // While it is mapped so that it can be written, or strangers may write, what it holds is the
@@ -161,26 +148,26 @@ pub fn start<R>(
     let mut filled = false;
     if decides || is_current(file, &found)? {
         if !on_demand {
-            pager::fill::complete_in_room(file, fd)?;
+            filling::complete_in_room(file, fd)?;
         }
     } else if lazy && is_fresh(&found) {
         set_length(fd, file.attributes()?.size).map_err(|error| no_room(name, error.into()))?;
-        looked_at::mark_equal(file, fd)?;
+        given::mark_equal(file, fd)?;
         shadow::mark_partly(fd, &file.attributes()?, true)?;
-    } else if on_demand && !strangers && pager::fill::is_partly(&found) {
+    } else if on_demand && !strangers && fill::is_partly(&found) {
         catch_up(file, fd).map_err(|error| no_room(name, error))?;
     } else {
         let now = file.attributes()?;
         make_room(now.size, &found)?;
         equalise(file, fd, is_fresh(&found)).map_err(|error| {
             // What it took is needed elsewhere.
-            if !shadow::is_filled(&found) && !pager::fill::is_partly(&found) {
+            if !shadow::is_filled(&found) && !fill::is_partly(&found) {
                 let _ = set_length(fd, 0);
             }
             no_room(name, error)
         })?;
         shadow::mark_followed(fd, &file.attributes()?)?;
-        looked_at::mark_equal_to(&now, fd)?;
+        given::mark_equal_to(&now, fd)?;
         filled = true;
     }
     then(opened, filled)
@@ -194,12 +181,12 @@ pub fn start<R>(
 /// since.
 pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()> {
     let (name, file) = (description.name(), description.file()?);
-    let locks = &process::get().node_locks;
+    let locks = &run::get().node_locks;
     let group = locks.mapped(description.mount, description.node);
     let group = group.ok_or(Errno::ENOMEM)?;
     let _lock = locks.lock(description.mount, description.node);
     group.followed.fetch_or(FOLLOWS, AcqRel);
-    looked_at::take_if_strangers(name, fd);
+    given::take_if_strangers(name, fd);
     let found = stat_descriptor(fd)?;
     if shadow::is_followed(&found) && records::any(name) || is_current(file, &found)? {
         return Ok(());
@@ -212,7 +199,7 @@ pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()>
         Err(Errno::ETXTBSY.into())
     })?;
     shadow::mark_followed(fd, &now)?;
-    looked_at::mark_equal_to(&now, fd)
+    given::mark_equal_to(&now, fd)
 }
 
 /// Makes what is there of a shadow with holes equal to its file, which has changed since; what is
@@ -220,13 +207,13 @@ pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()>
 fn catch_up(file: &dyn File, fd: i32) -> culvert::Result<()> {
     let now = file.attributes()?;
     grow_or_cut(fd, now.size)?;
-    for part in pager::fill::present(fd, (0, now.size))? {
+    for part in fill::present(fd, (0, now.size))? {
         each_difference(file, fd, part, &mut |place, ours, _| {
             shadow::write_all(fd, place, ours)
         })?;
     }
     shadow::mark_partly(fd, &file.attributes()?, true)?;
-    looked_at::mark_equal_to(&now, fd)
+    given::mark_equal_to(&now, fd)
 }
 
 /// Room for what a shadow with this `struct stat` has not got of a file of `size` bytes.
@@ -268,7 +255,7 @@ pub(super) fn grow_or_cut(fd: i32, size: u64) -> Result<(), Errno> {
     let old = stat_descriptor(fd)?.st_size as u64;
     let end = old.next_multiple_of(PAGE64).min(size);
     // A page that is missing is the file's when it is filled.
-    if end > old && !pager::fill::is_missing(fd, old)? {
+    if end > old && !fill::is_missing(fd, old)? {
         let zeroes = [0u8; PAGE64 as usize];
         set_length(fd, end)?;
         let tail = (end - old) as usize;

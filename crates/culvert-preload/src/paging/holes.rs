@@ -1,8 +1,9 @@
 //! Holes that this process makes in what it maps (madvise(2), MADV_REMOVE): the file gets them too.
 
 use super::dirty::Dirty;
+use super::fill;
+use super::follow;
 use super::nodes::Node;
-use super::{follow, pager};
 use crate::run::stat_descriptor;
 use crate::shadow;
 use culvert_sys::PAGE64;
@@ -15,7 +16,7 @@ impl Node {
         let _ = self.record_locked(range);
         const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
         let punched = self.description.file().is_ok_and(|file| {
-            let _lock = follow::lock(&self.description);
+            let _lock = self.description.lock_node();
             let length = range.1.saturating_sub(range.0);
             file.allocate(PUNCH_HOLE_KEEP_SIZE, range.0, length).is_ok()
         });
@@ -43,7 +44,7 @@ impl Node {
             return;
         };
         let fd = shadow.number();
-        let partly = stat_descriptor(fd).is_ok_and(|found| pager::fill::is_partly(&found));
+        let partly = stat_descriptor(fd).is_ok_and(|found| fill::is_partly(&found));
         if partly {
             let zeroes = [0u8; PAGE64 as usize];
             let mut at = range.0;

@@ -1,9 +1,9 @@
 //! Shadows that stay open because this process changes its user, who cannot enter the run
 //! directory.
 
-use crate::process;
-use crate::run::ShadowName;
+use crate::run::{self, ShadowName};
 use crate::shadow::{self, Descriptor};
+use crate::task;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
@@ -34,7 +34,7 @@ impl Drop for Kept {
         }
         let fd = self.place.swap(-1, AcqRel);
         if fd >= 0 {
-            let locks = &process::get().table.posix_locks;
+            let locks = &run::get().posix_locks;
             locks.close(self.name, Descriptor(fd));
         }
     }
@@ -72,7 +72,7 @@ pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
             return Err(Errno::EMFILE);
         }
         let opened = shadow::open_shadow(name, if writable { O_RDWR } else { 0 });
-        match opened.map(|own| process::get().table.keep_shadow(name, own)) {
+        match opened.map(|own| run::get().keep_shadow(name, own)) {
             Ok(Some(place)) => {
                 let new = Kept {
                     writable,
@@ -91,21 +91,16 @@ pub fn keep(wanted: &BTreeMap<ShadowName, bool>) -> Result<(), Errno> {
     result
 }
 
-/// The program has closed a descriptor of the file of `name`: if that was its last one the shadow
-/// need not stay.
-pub fn closed(name: ShadowName) {
-    if !ANY.load(Relaxed) || process::vfork_child().is_some() || kept(name).is_none() {
-        return;
-    }
-    let mut open = false;
-    process::get()
-        .table
-        .each(|_, description| open |= description.name() == name);
-    if !open {
-        let gone = KEPT.lock().remove(&name);
-        // Outside the lock.
-        drop(gone);
-    }
+/// Whether the shadow of `name` is kept, and may be let go.
+pub fn may_go(name: ShadowName) -> bool {
+    ANY.load(Relaxed) && task::vfork_child().is_none() && kept(name).is_some()
+}
+
+/// The program has no descriptor of the file of `name` any more.
+pub fn let_go(name: ShadowName) {
+    let gone = KEPT.lock().remove(&name);
+    // Outside the lock.
+    drop(gone);
 }
 
 /// A child is about to be made that has this process's table of descriptors and a copy of its

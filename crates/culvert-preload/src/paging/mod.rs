@@ -14,23 +14,30 @@
 pub mod bytes;
 pub mod change;
 pub mod dirty;
+pub mod evict;
+pub mod fill;
+pub mod filling;
 pub mod follow;
+pub mod given;
 mod holes;
 pub mod kept;
+pub mod mappable;
 pub mod nodes;
 pub mod pager;
+pub mod pager_forked;
 pub mod records;
 mod recovery;
 pub mod regions;
 pub mod room;
+pub mod stores;
 pub mod synced;
 
 use crate::answer::Answer;
 use crate::description::Description;
 use crate::description::report;
 use crate::memory::{self, Span, UserSink};
-use crate::process;
 use crate::run::stat_descriptor;
+use crate::task;
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
@@ -48,7 +55,7 @@ pub fn read(
         return None;
     }
     let name = description.name();
-    match records::any(name) && !process::get().is_confined() {
+    match records::any(name) && !task::is_confined() {
         true => read_shadow(description, offset, spans, locked).transpose(),
         false => None,
     }
@@ -65,9 +72,9 @@ fn read_shadow(
         return Ok(None);
     };
     let fd = shadow.number();
-    if pager::fill::is_partly(&stat_descriptor(fd)?) {
+    if fill::is_partly(&stat_descriptor(fd)?) {
         // Until it is read: the pager drops pages.
-        let _lock = (!locked).then(|| follow::lock(description)).flatten();
+        let _lock = (!locked).then(|| description.lock_node()).flatten();
         return read_partly(description, fd, offset, spans).map(Some);
     }
     read_all(fd, offset, spans).map(Some)
@@ -95,7 +102,7 @@ fn read_partly(description: &Description, fd: i32, offset: u64, spans: &[Span]) 
     let end = end.min(stat_descriptor(fd)?.st_size as u64);
     let mut at = offset;
     while at < end {
-        let (from, to) = pager::fill::missing(fd, (at, end))?.unwrap_or((end, end));
+        let (from, to) = fill::missing(fd, (at, end))?.unwrap_or((end, end));
         let until = if at < from { from } else { to };
         let part = memory::part(spans, (at - offset) as usize, (until - at) as usize);
         let got = match at < from {
@@ -139,11 +146,11 @@ pub fn write_back(description: &Description) -> culvert::Result<()> {
 /// A descriptor of `description` is closed, perhaps the last of its file: whoever looks at the file
 /// outside of the run then sees what this process has stored, as natively.
 pub fn closing(description: &Description) -> culvert::Result<()> {
-    if !description.changes || !nodes::any() || process::vfork_child().is_some() {
+    if !description.changes || !nodes::any() || task::vfork_child().is_some() {
         return Ok(());
     }
     // A filter that lets a program close files may end it for the calls of writing back.
-    if process::get().is_confined() {
+    if task::is_confined() {
         return Ok(());
     }
     match nodes::find(description.name()) {
@@ -205,19 +212,19 @@ pub fn write_back_all() {
 /// This process is about to become another program, which may fail, so that its records stay: they
 /// are an ended process's when it does not.
 pub fn executes() {
-    if process::vfork_child().is_none() {
+    if task::vfork_child().is_none() {
         write_back_all();
     }
 }
 
 /// This process ends.
 pub fn ends() {
-    if !nodes::any() || process::vfork_child().is_some() {
+    if !nodes::any() || task::vfork_child().is_some() {
         return;
     }
     // A filter that lets a program end may forbid the calls of writing back: its records stay, as
     // of one that was killed.
-    if process::get().is_confined() {
+    if task::is_confined() {
         return;
     }
     write_back_all();

@@ -1,14 +1,11 @@
 //! What this process maps so that it can be written, or may become so.
 
-use super::bytes::write_back;
-use super::dirty::{self, Dirty};
-use super::follow::Opened;
-use super::records::{self, Record};
+use super::records::Record;
 use super::regions::{Region, Regions, Watch};
 use crate::description::Description;
-use crate::process;
-use crate::run::ShadowName;
+use crate::run::{self, ShadowName};
 use crate::shadow::Descriptor;
+use crate::task;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Errno;
@@ -29,11 +26,11 @@ pub struct Node {
     /// Where the number of a descriptor of the shadow stands; none where there is no number for it.
     shadow: Option<&'static AtomicI32>,
     /// What says in the run that it can be written; null: it cannot.
-    record: AtomicPtr<Record>,
+    pub(super) record: AtomicPtr<Record>,
     /// What could not be written back, to be tried again.
-    failed: Mutex<Vec<(u64, u64)>>,
+    pub(super) failed: Mutex<Vec<(u64, u64)>>,
     /// Its descriptors are another process's, too.
-    lent: AtomicBool,
+    pub(super) lent: AtomicBool,
 }
 
 impl Drop for Node {
@@ -41,10 +38,7 @@ impl Drop for Node {
         if let Some(place) = self.shadow {
             let fd = place.swap(-1, AcqRel);
             if fd >= 0 {
-                process::get()
-                    .table
-                    .posix_locks
-                    .close(self.name, Descriptor(fd));
+                run::get().posix_locks.close(self.name, Descriptor(fd));
             }
         }
     }
@@ -53,19 +47,19 @@ impl Drop for Node {
 /// A region of this process.
 pub type Mapped = Region<Arc<Node>>;
 
-struct State {
-    nodes: Vec<Arc<Node>>,
-    regions: Regions<Arc<Node>>,
+pub(super) struct State {
+    pub(super) nodes: Vec<Arc<Node>>,
+    pub(super) regions: Regions<Arc<Node>>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+pub(super) static STATE: Mutex<State> = Mutex::new(State {
     nodes: Vec::new(),
     regions: Regions::new(),
 });
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Held while mappings change, as the kernel holds its own lock: taken before all others.
-static CHANGES: Mutex<()> = Mutex::new(());
+pub(super) static CHANGES: Mutex<()> = Mutex::new(());
 
 /// Keeps other threads from changing what is mapped.
 pub fn changing() -> MutexGuard<'static, ()> {
@@ -73,7 +67,7 @@ pub fn changing() -> MutexGuard<'static, ()> {
 }
 
 /// Held from the question what was stored until it is written back: taken after [`changing`].
-static FLUSHING: Mutex<()> = Mutex::new(());
+pub(super) static FLUSHING: Mutex<()> = Mutex::new(());
 
 /// Keeps other threads from asking what was stored.
 pub fn flushing() -> MutexGuard<'static, ()> {
@@ -88,7 +82,7 @@ pub fn any() -> bool {
 
 /// The descriptor of the shadow of `name` that is kept open here, as long as the node is.
 pub fn open(name: ShadowName) -> Option<(Arc<Node>, i32)> {
-    if !any() || process::vfork_child().is_some() {
+    if !any() || task::vfork_child().is_some() {
         return None;
     }
     let node = find(name)?;
@@ -107,7 +101,7 @@ pub fn find(name: ShadowName) -> Option<Arc<Node>> {
 
 /// The node of `description`, which is about to be mapped through it; its shadow is open in
 /// `shadow`.
-pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
+pub fn enter(description: Arc<Description>, shadow: Option<Descriptor>) -> Arc<Node> {
     let name = description.name();
     if let Some(known) = find(name) {
         return known;
@@ -115,9 +109,7 @@ pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
     let node = Arc::new(Node {
         name,
         description,
-        shadow: shadow
-            .into_own()
-            .and_then(|own| process::get().table.keep_shadow(name, own)),
+        shadow: shadow.and_then(|own| run::get().keep_shadow(name, own)),
         record: AtomicPtr::new(core::ptr::null_mut()),
         failed: Mutex::new(Vec::new()),
         lent: AtomicBool::new(false),
@@ -125,91 +117,6 @@ pub fn enter(description: Arc<Description>, shadow: Opened) -> Arc<Node> {
     STATE.lock().nodes.push(node.clone());
     ANY.store(true, Relaxed);
     node
-}
-
-impl Node {
-    /// [`Node::record`] by somebody who has not got the node's lock.
-    pub fn record_locked(&self, range: (u64, u64)) -> Result<(), Errno> {
-        super::pager::introduce();
-        records_for_one_more();
-        let _lock = super::follow::lock(&self.description);
-        self.record(range)
-    }
-
-    /// Notes in the run that `range` of it can be written from now on. The first time under the
-    /// node's lock, and after `pager::introduce` (who brings what we have stored to the file if we
-    /// are killed; else the next user of the file does).
-    pub fn record(&self, range: (u64, u64)) -> Result<(), Errno> {
-        // SAFETY: null, or a record in memory that is mapped for ever.
-        match unsafe { self.record.load(Acquire).as_ref() } {
-            Some(record) => record.widen(range),
-            None => {
-                let found = self.description.file()?.attributes();
-                let identity = found.map_or(0, |found| records::identity(&found));
-                let record = records::add(self.name, range, identity)?;
-                let added = core::ptr::from_ref(record).cast_mut();
-                if let Err(first) =
-                    self.record
-                        .compare_exchange(core::ptr::null_mut(), added, AcqRel, Acquire)
-                {
-                    record.free();
-                    // SAFETY: another thread's record, mapped for ever.
-                    unsafe { first.as_ref() }.inspect(|first| first.widen(range));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn take_record(&self) -> Option<&'static Record> {
-        let record = self.record.swap(core::ptr::null_mut(), AcqRel);
-        // SAFETY: null, or a record in memory that is mapped for ever.
-        unsafe { record.as_ref() }
-    }
-
-    /// Whether it can be written.
-    pub fn is_recorded(&self) -> bool {
-        !self.record.load(Acquire).is_null()
-    }
-
-    /// Writes what was stored in `dirty` to the file. What fails is tried again the next time.
-    pub fn write_back(&self, mut dirty: Dirty) -> culvert::Result<()> {
-        dirty.take_over(&mut self.failed.lock());
-        if dirty.ranges.is_empty() {
-            return Ok(());
-        }
-        let result = self.write_back_now(&dirty);
-        if result.is_err() {
-            self.failed.lock().append(&mut dirty.ranges);
-        }
-        result
-    }
-
-    /// What was stored in `dirty` is not written to the file now: the record stays, for whoever
-    /// comes when this process has ended.
-    pub fn leave(&self, mut dirty: Dirty) {
-        self.failed.lock().append(&mut dirty.ranges);
-    }
-
-    fn write_back_now(&self, dirty: &Dirty) -> culvert::Result<()> {
-        if self.description.gone().is_some() {
-            return Ok(());
-        }
-        let file = self.description.file()?;
-        let shadow = super::follow::followed(self.name)?;
-        let shadow = shadow.ok_or(Errno::EIO)?;
-        let _lock = super::follow::lock(&self.description);
-        write_back(file, shadow.number(), &dirty.ranges, dirty.exact)?;
-        crate::looked_at::mark_if_strangers(file, shadow.number())
-    }
-}
-
-/// Where all records of the run are used up, those of processes that are gone are brought to their
-/// files. Not to be called with a node's lock.
-pub fn records_for_one_more() {
-    if records::are_used_up() {
-        super::recover_dead();
-    }
 }
 
 /// Adds a region.
@@ -248,69 +155,7 @@ pub fn take(start: usize, length: usize) -> Vec<Mapped> {
     STATE.lock().regions.take(start, end)
 }
 
-/// Stores are allowed from `start` on, and watched where they were not.
-pub fn allow(start: usize, length: usize) {
-    for region in between(start, length) {
-        let watch = match region.written {
-            true => region.watch,
-            false => dirty::watch(region.start, region.end - region.start),
-        };
-        STATE
-            .lock()
-            .regions
-            .change(region.start, region.end, |region| {
-                region.written = true;
-                region.watch = watch;
-            });
-    }
-}
-
-/// What is mapped from `start` on is watched anew: moving a mapping, and making a process, ends
-/// that. What was stored before has been asked for, or is another process's to know.
-pub fn rewatch(start: usize, length: usize) {
-    for region in between(start, length) {
-        let watch = match region.written {
-            true => dirty::watch(region.start, region.end - region.start),
-            false => Watch::No,
-        };
-        set_watch(&region, watch);
-    }
-}
-
-/// The same in the child of a fork, in which no page of them is there yet.
-pub fn rewatch_absent() {
-    in_parts(|part| {
-        for region in part {
-            let watch = match region.written {
-                true => dirty::watch_absent(&region),
-                false => Watch::No,
-            };
-            set_watch(&region, watch);
-        }
-    });
-}
-
-/// Pages from `start` on are about to go that may have been stored into, and where they were
-/// nothing will tell. Under [`changing`].
-pub fn pages_go(start: usize, length: usize) {
-    for region in between(start, length) {
-        if region.watch == Watch::Absent {
-            set_watch(&region, Watch::No);
-        }
-    }
-}
-
-/// Stores from `start` on are not watched any more: all that is mapped there counts as stored into.
-/// Under [`changing`].
-pub fn unwatch(start: usize, length: usize) {
-    for region in between(start, length) {
-        // Marks may be left where nothing is watched any more.
-        dirty::unwatch(region.start, region.end - region.start);
-        set_watch(&region, Watch::No);
-    }
-}
-
-fn set_watch(part: &Mapped, watch: Watch) {
+pub(super) fn set_watch(part: &Mapped, watch: Watch) {
     STATE
         .lock()
         .regions
@@ -326,7 +171,7 @@ pub fn pages(length: usize) -> usize {
 /// whoever asks for their files to be written tries again. Under a filter, which may forbid that,
 /// none.
 pub fn owing() -> Vec<Arc<Node>> {
-    if process::get().is_confined() {
+    if task::is_confined() {
         return Vec::new();
     }
     let state = STATE.lock();
@@ -370,7 +215,7 @@ pub fn release() {
         gone
     };
     for node in gone {
-        if process::get().is_confined() || node.lent.load(Relaxed) {
+        if task::is_confined() || node.lent.load(Relaxed) {
             // Closing what it has open may end the program, or is not ours alone to do.
             core::mem::forget(node.clone());
         }
@@ -414,7 +259,7 @@ pub fn let_go() {
 
 /// Whether the program has kept mappings that are known here from its children (madvise(2),
 /// MADV_DONTFORK).
-static SOME_STAY: AtomicBool = AtomicBool::new(false);
+pub(super) static SOME_STAY: AtomicBool = AtomicBool::new(false);
 
 /// Children will not have all that is known here.
 pub fn some_stay() {
@@ -448,7 +293,7 @@ pub fn what_is_there(start: usize, length: usize) -> Vec<(usize, usize)> {
 }
 
 /// Forgets what this child of a fork has not got.
-fn forget_what_stayed() {
+pub(super) fn forget_what_stayed() {
     in_parts(|part| {
         let there = |region: &Mapped| is_there(region.start, region.end - region.start);
         for region in part.into_iter().filter(|region| !there(region)) {
@@ -467,43 +312,4 @@ pub fn lend() {
     let state = STATE.lock();
     let nodes = state.nodes.iter();
     nodes.for_each(|node| node.lent.store(true, Relaxed));
-}
-
-/// This is the child of a fork: it has the mappings, and needs records of its own.
-pub fn forked() {
-    for lock in [&CHANGES, &FLUSHING] {
-        if lock.is_locked() {
-            // SAFETY: whoever has it is in the parent: it was in a hook for longer than a fork
-            // waits, for the pager or a driver.
-            unsafe { culvert_sys::sync::release_of_another(lock) };
-        }
-    }
-    if SOME_STAY.load(Relaxed) {
-        forget_what_stayed();
-    }
-    let nodes = STATE.lock().nodes.clone();
-    for node in nodes {
-        // What stands there is the parent's, and what could not be written back is the parent's to
-        // try again.
-        node.failed.lock().clear();
-        node.record.store(core::ptr::null_mut(), Release);
-        let range = {
-            let state = STATE.lock();
-            let all = state.regions.all();
-            let own = all.filter(|region| region.written && Arc::ptr_eq(&region.of, &node));
-            own.fold((u64::MAX, 0), |range, region| {
-                let bytes = region.bytes();
-                (range.0.min(bytes.0), range.1.max(bytes.1))
-            })
-        };
-        if range.0 < range.1
-            && let Err(error) = node.record_locked(range)
-        {
-            crate::log!(
-                "what this process stores in node {:x} of mount {} is lost if it is killed: {error}",
-                node.name.node.0,
-                node.name.mount
-            );
-        }
-    }
 }

@@ -3,47 +3,17 @@
 //!
 //! A record is there before the mapping and goes after its bytes have been written back, so that
 //! those of a process that was killed say where bytes may be that the driver has not got. Whose it
-//! is says a slot ([`crate::node_locks`]); whether that process lives, the kernel.
+//! is says a slot ([`crate::run::node_locks`]); whether that process lives, the kernel.
 
-use crate::node_locks::{Mapped, NodeLocks};
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::ShadowName;
-use crate::shadow;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use crate::mounts::MountId;
+pub use crate::run::mappings::{NOBODY, Record, owners_in, prepare};
+use crate::run::node_locks::{Mapped, NodeLocks};
+use crate::run::{
+    self, ShadowName,
+    mappings::{RECORDS, map},
+};
+use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, Node};
-use culvert_sys::{nr, syscall};
-
-/// One process's mappings of one node that can be written.
-#[repr(C)]
-pub struct Record {
-    /// The process's slot; 0: free.
-    owner: AtomicU32,
-    mount: AtomicU32,
-    node: AtomicU64,
-    /// The bytes of the file that are mapped lie between these two; nothing is mapped yet while the
-    /// first is not less.
-    start: AtomicU64,
-    end: AtomicU64,
-}
-
-/// The owner of records whose process is gone and whose slot another one has by now. No slot: those
-/// end below.
-pub(super) const NOBODY: u32 = u32::MAX;
-
-/// How many there can be at once in a run: 256 KiB of them.
-const RECORDS: usize = 8192;
-/// A page for the number of those ever used, the records, and of each what tells its file from a
-/// later one of the same number.
-const LENGTH: usize = 4096 + RECORDS * (size_of::<Record>() + size_of::<AtomicU64>());
-
-static ADDRESS: AtomicUsize = AtomicUsize::new(0);
-
-struct Table {
-    used: &'static AtomicU32,
-    records: &'static [Record; RECORDS],
-    identities: &'static [AtomicU64; RECORDS],
-}
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,62 +36,6 @@ pub fn identity(of: &Attributes) -> u64 {
             .wrapping_mul(1_000_000_000)
             .wrapping_add(made.nanoseconds.into())
     })
-}
-
-/// Makes the table known to this process, which may not be allowed to open it later.
-pub fn prepare() -> Result<(), Errno> {
-    map(true).map(|_| ())
-}
-
-fn map(create: bool) -> Result<Table, Errno> {
-    let known = ADDRESS.load(Acquire);
-    let address = match known {
-        0 => {
-            let flags = 0o2 | if create { 0o100 } else { 0 }; // O_RDWR, O_CREAT
-            let file = shadow::open(&process::get().run.file("mappings"), flags, 0o600)?;
-            super::bytes::make_room(file.0, LENGTH as u64)?;
-            // SAFETY: the mapping is a new one of our own file, of which every page is there, and
-            // lives for ever.
-            let made = unsafe {
-                const READ_WRITE: usize = 3;
-                const MAP_SHARED: usize = 1;
-                let arguments = [
-                    culvert_sys::place::hint(LENGTH),
-                    LENGTH,
-                    READ_WRITE,
-                    MAP_SHARED,
-                    file.0 as usize,
-                    0,
-                ];
-                syscall::call(nr::MMAP, arguments)?
-            };
-            match ADDRESS.compare_exchange(0, made, AcqRel, Acquire) {
-                Ok(_) => made,
-                Err(first) => {
-                    // SAFETY: made above and seen by nobody.
-                    let _ = unsafe { syscall::call(nr::MUNMAP, [made, LENGTH]) };
-                    first
-                }
-            }
-        }
-        known => known,
-    };
-    // SAFETY: mapped for ever, with this layout, all of atomic words.
-    unsafe {
-        Ok(Table {
-            used: &*(address as *const AtomicU32),
-            records: &*((address + 4096) as *const [Record; RECORDS]),
-            identities: &*((address + 4096 + size_of::<[Record; RECORDS]>())
-                as *const [AtomicU64; RECORDS]),
-        })
-    }
-}
-
-impl Table {
-    fn used(&self) -> &'static [Record] {
-        let count = (self.used.load(Acquire) as usize).min(RECORDS);
-        &self.records[..count]
-    }
 }
 
 impl Record {
@@ -184,9 +98,7 @@ impl Record {
 }
 
 fn group(name: ShadowName) -> Option<Mapped> {
-    process::get()
-        .node_locks
-        .mapped(MountId(name.mount), name.node)
+    run::get().node_locks.mapped(MountId(name.mount), name.node)
 }
 
 impl Record {
@@ -227,7 +139,7 @@ pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'stati
         crate::log!("mappings cannot be recorded: no room in the run directory");
         return Err(Errno::ENOMEM);
     };
-    let me = process::get().node_locks.owner();
+    let me = run::get().node_locks.owner();
     let all = || table.records.iter().zip(table.identities).enumerate();
     let found = all()
         .find(|(_, (record, _))| record.take(me))
@@ -283,28 +195,9 @@ pub fn of(name: ShadowName) -> alloc::vec::Vec<(&'static Record, Said)> {
     all(|said| said.name == name)
 }
 
-/// The owners of the valid records in the file `mappings` of a run, given as `table`.
-pub fn owners_in(table: &[u8]) -> impl Iterator<Item = u32> {
-    let records = table.get(4096..).unwrap_or_default();
-    records
-        .chunks_exact(size_of::<Record>())
-        .take(RECORDS)
-        .filter_map(|record| {
-            let word = |at: usize| {
-                let bytes = record
-                    .get(at..at + 8)
-                    .and_then(|bytes| bytes.try_into().ok());
-                u64::from_ne_bytes(bytes.unwrap_or_default())
-            };
-            // The owner is the first half of its word; the range follows mount and node.
-            let owner = word(0) as u32;
-            (owner != 0 && word(16) < word(24)).then_some(owner)
-        })
-}
-
 /// Whether the process of `owner` is gone.
 pub fn is_gone(owner: u32) -> bool {
-    owner == NOBODY || !process::get().node_locks.lives(owner)
+    owner == NOBODY || !run::get().node_locks.lives(owner)
 }
 
 /// The same of one that has closed its connection to the pager: a thread's number is given back
@@ -313,17 +206,10 @@ pub(super) fn has_ended(owner: u32) -> bool {
     NodeLocks::is_thread(owner) || is_gone(owner)
 }
 
-/// The slot `slot` begins anew: what records it has are those of a process that is gone.
-pub fn orphan(slot: u32) {
-    let Ok(table) = map(false) else { return };
-    for record in table.used() {
-        let _ = record.owner.compare_exchange(slot, NOBODY, AcqRel, Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::sync::atomic::{AtomicU32, AtomicU64};
 
     fn record(owner: u32) -> Record {
         Record {

@@ -1,13 +1,12 @@
 //! What other processes have stored: those that were killed, and those that live.
 
 use super::bytes::write_back;
-use super::synced::{common, merged};
+use super::given;
+use super::regions::{common, merged};
 use super::{follow, records};
 use crate::description::Description;
-use crate::looked_at;
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::ShadowName;
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName};
 use culvert::{Errno, File};
 
 /// Writes back what the process that had the slot `slot`, and is gone, has stored. It may have
@@ -21,7 +20,7 @@ pub fn recover(slot: u32) {
 
 /// Whether the process that has the slot `slot` has records and a proof of life still.
 pub fn is_alive_with_records(slot: u32) -> bool {
-    let _ = process::get().node_locks.owner();
+    let _ = run::get().node_locks.owner();
     !records::all(|said| said.owner == slot).is_empty() && !records::has_ended(slot)
 }
 
@@ -48,7 +47,7 @@ pub fn recover_all() -> culvert::Result<()> {
 fn recover_those(wanted: impl Fn(&records::Said) -> bool, later: bool) -> culvert::Result<()> {
     let mut result = Ok(());
     // A slot, so that others see who has taken a record over.
-    let me = process::get().node_locks.owner();
+    let me = run::get().node_locks.owner();
     for (record, seen) in records::all(&wanted) {
         let Some(said) = record.take_over(seen.owner, me, &wanted) else {
             continue;
@@ -100,9 +99,7 @@ fn recover_range(said: &records::Said, later: bool) -> culvert::Result<()> {
         );
         return Ok(());
     }
-    let _lock = process::get()
-        .node_locks
-        .lock(MountId(name.mount), name.node);
+    let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
     if later && was_changed_since(&*file, shadow.number())? {
         return Err(culvert::Error::because(
             Errno::EBUSY,
@@ -122,8 +119,8 @@ fn was_changed_since(file: &dyn File, shadow: i32) -> culvert::Result<bool> {
 /// The file of `name`, opened anew for writing.
 fn opened(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
     // Where that fails the driver may know it all the same.
-    let _ = crate::descriptors::find_node(name);
-    looked_at::writable(name)
+    let _ = crate::run::node_paths::find(name);
+    given::writable(name)
 }
 
 /// Writes back what other processes, living or not, have stored in the file of `description`.
@@ -137,7 +134,7 @@ pub(super) fn write_back_others_in(
     description: Option<&Description>,
     within: &[(u64, u64)],
 ) -> culvert::Result<()> {
-    let me = process::get().node_locks.owner();
+    let me = run::get().node_locks.owner();
     let mut ranges = alloc::vec::Vec::new();
     for (_, said) in records::of(name) {
         if said.owner != me {
@@ -156,16 +153,14 @@ pub(super) fn write_back_others_in(
     let file = match open {
         Some(file) => file,
         // Who may not write the file cannot do it for the others: they do it themselves.
-        None => match looked_at::writable(name) {
-            Err(error) if looked_at::is_out_of_reach(&error) => return Ok(()),
+        None => match given::writable(name) {
+            Err(error) if given::is_out_of_reach(&error) => return Ok(()),
             file => {
                 anew = file?;
                 &*anew
             }
         },
     };
-    let _lock = process::get()
-        .node_locks
-        .lock(MountId(name.mount), name.node);
+    let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
     write_back(file, shadow.number(), &merged(ranges), false).map(|_| ())
 }

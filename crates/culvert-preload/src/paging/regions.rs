@@ -128,6 +128,25 @@ impl<T: Clone> Regions<T> {
     }
 }
 
+/// The same bytes, each once, in their order.
+pub fn merged(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, last| {
+        let touches = next.0 <= last.1;
+        if touches {
+            last.1 = last.1.max(next.1);
+        }
+        touches
+    });
+    ranges
+}
+
+/// The bytes that are in both.
+pub fn common(one: (u64, u64), other: (u64, u64)) -> Option<(u64, u64)> {
+    let both = (one.0.max(other.0), one.1.min(other.1));
+    (both.0 < both.1).then_some(both)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,5 +237,18 @@ mod tests {
         let written = |page| regions.between(page, page + 1)[0].written;
         assert!(written(3) && written(4) && !written(2) && !written(5));
         assert_eq!(regions.between(4, 5)[0].bytes(), (104, 105));
+    }
+
+    #[test]
+    fn bytes_are_named_once() {
+        let ranges = alloc::vec![(8, 12), (0, 4), (2, 5), (5, 6), (9, 10)];
+        assert_eq!(merged(ranges), [(0, 6), (8, 12)]);
+        assert_eq!(merged(Vec::new()), []);
+    }
+
+    #[test]
+    fn what_touches_has_nothing_in_common() {
+        assert_eq!(common((0, 4), (4, 8)), None);
+        assert_eq!(common((0, 5), (4, 8)), Some((4, 5)));
     }
 }

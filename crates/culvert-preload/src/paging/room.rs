@@ -6,11 +6,10 @@
 //! (`culvert-cli`, `pager/room.rs`), where it would be asked for them again: what was stored in
 //! them is in the file before.
 
+use super::given;
 use super::records;
-use crate::holders;
-use crate::looked_at;
-use crate::process;
-use crate::resolver::MountId;
+use crate::mounts::MountId;
+use crate::run::{self, holders};
 use crate::run::{ShadowName, list, stat_descriptor, stat_path};
 use crate::shadow::{self, Descriptor};
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -30,7 +29,7 @@ pub fn limit() -> u64 {
     if known != 0 {
         return known;
     }
-    let asked = crate::run::read_file(&process::get().run.file(FILE)).ok();
+    let asked = crate::run::read_file(&run::get().file(FILE)).ok();
     let digits = asked.as_deref().and_then(|text| str::from_utf8(text).ok());
     let asked = digits.and_then(|text| text.trim().parse::<u64>().ok());
     let limit = asked.unwrap_or_else(usual).max(1);
@@ -41,7 +40,7 @@ pub fn limit() -> u64 {
 /// Three quarters of the file system that holds the run directory, or of the machine's memory if
 /// that is less.
 fn usual() -> u64 {
-    let path = crate::memory::c_string(&process::get().run.path);
+    let path = crate::memory::c_string(&run::get().path);
     // `struct statfs`: type, block size, blocks. `struct sysinfo`: uptime, three loads, totalram in
     // units of byte 104's `mem_unit` (1 on 64 bit).
     let (mut file_system, mut memory) = ([0u64; 15], [0u64; 14]);
@@ -60,17 +59,9 @@ fn usual() -> u64 {
     }
 }
 
-/// So many bytes more lie in shadows, or less.
-pub fn changed(more: u64, less: u64) {
-    if let Some(notes) = process::get().node_locks.notes() {
-        let new = |known: u64| Some(known.saturating_add(more).saturating_sub(less));
-        let _ = notes.filled.fetch_update(Relaxed, Relaxed, new);
-    }
-}
-
 /// How many bytes must go before `more` keep within the bound.
 pub fn missing(more: u64) -> u64 {
-    let (limit, notes) = (limit(), process::get().node_locks.notes());
+    let (limit, notes) = (limit(), run::get().node_locks.notes());
     let Some(notes) = notes else { return 0 };
     if notes.filled.load(Relaxed).saturating_add(more) <= limit {
         return 0;
@@ -87,11 +78,11 @@ pub fn slack() -> u64 {
 
 /// All shadows and the bytes that they take.
 fn shadows() -> impl Iterator<Item = (ShadowName, u64)> {
-    let directory = shadow::open(&process::get().run.file("shadows"), 0o200000, 0);
+    let directory = shadow::open(&run::get().file("shadows"), 0o200000, 0);
     let names = directory.map_or_else(|_| alloc::vec::Vec::new(), |directory| list(&directory));
     names.into_iter().filter_map(|name| {
         let name = ShadowName::of_text(&name)?;
-        let found = stat_path(&process::get().run.shadow(name)).ok()?;
+        let found = stat_path(&run::get().shadow(name)).ok()?;
         Some((name, found.st_blocks as u64 * 512))
     })
 }
@@ -128,7 +119,7 @@ pub fn empty_unused(wanted: u64) {
             return;
         }
         if blocks != 0 && empty(name).unwrap_or(false) {
-            changed(0, blocks);
+            run::get().node_locks.filled(0, blocks);
             freed = freed.saturating_add(blocks);
         }
     }
@@ -136,14 +127,14 @@ pub fn empty_unused(wanted: u64) {
 
 /// Empties a shadow, unless somebody has it; whether that was done.
 fn empty(name: ShadowName) -> Result<bool, Errno> {
-    let locks = &process::get().node_locks;
+    let locks = &run::get().node_locks;
     let Some(_lock) = locks.try_lock(MountId(name.mount), name.node) else {
         return Ok(false);
     };
-    let found = stat_path(&process::get().run.shadow(name))?;
+    let found = stat_path(&run::get().shadow(name))?;
     // One with a second name is a program (exec/materialise.rs).
-    let kept = found.st_nlink != 1 || records::any(name) || looked_at::strangers_have(name);
-    let marked = shadow::is_filled(&found) || super::pager::fill::is_partly(&found);
+    let kept = found.st_nlink != 1 || records::any(name) || given::strangers_have(name);
+    let marked = shadow::is_filled(&found) || super::fill::is_partly(&found);
     if kept || !marked {
         return Ok(false);
     }
@@ -158,30 +149,30 @@ fn reset(name: ShadowName, alone: Descriptor) -> Result<(), Errno> {
     let unmarked = unsafe { syscall::call(nr::FCHMOD, [alone.0 as usize, FRESH]) };
     holders::end_lease(&alone);
     let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.0, 0));
-    process::get().table.posix_locks.close(name, alone);
+    run::get().posix_locks.close(name, alone);
     emptied
 }
 
 /// The file of `name` is none any more. Where nobody has its shadow nothing is left of what was
 /// known of it: the number may be another file's next. False: somebody has it, or may have.
 pub fn discard(name: ShadowName) -> bool {
-    let locks = &process::get().node_locks;
+    let locks = &run::get().node_locks;
     let _lock = locks.lock(MountId(name.mount), name.node);
     // What a process that was killed had stored is still to come to the file.
     if records::any(name) {
         return false;
     }
-    let path = process::get().run.shadow(name);
+    let path = run::get().shadow(name);
     let alone = match holders::alone(name) {
         Ok(alone) => alone,
         Err(Errno::ENOENT) => {
-            looked_at::disown(name);
+            given::disown(name);
             return true;
         }
         Err(_) => return false,
     };
     let Ok(found) = stat_descriptor(alone.0) else {
-        process::get().table.posix_locks.close(name, alone);
+        run::get().posix_locks.close(name, alone);
         return false;
     };
     let discarded = match found.st_nlink {
@@ -190,13 +181,15 @@ pub fn discard(name: ShadowName) -> bool {
         _ => {
             // SAFETY: the path ends in NUL.
             let gone = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
-            process::get().table.posix_locks.close(name, alone);
+            run::get().posix_locks.close(name, alone);
             gone.map(|_| ())
         }
     };
     if discarded.is_ok() {
-        changed(0, found.st_blocks as u64 * 512);
-        looked_at::disown(name);
+        run::get()
+            .node_locks
+            .filled(0, found.st_blocks as u64 * 512);
+        given::disown(name);
     }
     discarded.is_ok()
 }

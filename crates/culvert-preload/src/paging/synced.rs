@@ -2,17 +2,16 @@
 //! mapping (`vfs_fsync_range`, fs/sync.c).
 
 use super::dirty::{self, Dirty};
+use super::given;
 use super::nodes::{self, Mapped, Node};
+use super::regions::merged;
 use super::{records, recovery};
-use crate::looked_at;
-use crate::process;
-use crate::run::ShadowName;
+use crate::run::{self, ShadowName};
+use crate::task;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::Errno;
 use culvert_intercept::maps;
-
-type Range = (u64, u64);
 
 /// Whether this process, or one that it is a fork of, has mapped a shadow that is no region of
 /// ours.
@@ -28,7 +27,7 @@ struct Shown {
     name: ShadowName,
     /// Where this process maps the file so that it can be written.
     node: Option<Arc<Node>>,
-    ranges: Vec<Range>,
+    ranges: Vec<(u64, u64)>,
 }
 
 /// What a range of addresses shows of files that may have stores in mappings.
@@ -46,12 +45,11 @@ impl Synced {
         let end = start.saturating_add(nodes::pages(length));
         let known = nodes::between(start, length);
         let known: usize = known.iter().map(|it| it.end - it.start).sum();
-        if known >= end - start || process::get().is_confined() || records::all(|_| true).is_empty()
-        {
+        if known >= end - start || task::is_confined() || records::all(|_| true).is_empty() {
             return Ok(shown);
         }
         for (mapping, path) in maps::shared_between(start as u64, end as u64)? {
-            let Some(name) = process::get().run.parse(&path) else {
+            let Some(name) = run::get().parse(&path) else {
                 continue;
             };
             let from = mapping.start.max(start as u64);
@@ -64,7 +62,7 @@ impl Synced {
         Ok(shown)
     }
 
-    fn add(&mut self, name: ShadowName, node: Option<Arc<Node>>, range: Range) {
+    fn add(&mut self, name: ShadowName, node: Option<Arc<Node>>, range: (u64, u64)) {
         match self.0.iter_mut().find(|it| it.name == name) {
             Some(known) => known.ranges.push(range),
             None => self.0.push(Shown {
@@ -136,48 +134,11 @@ impl Shown {
     fn sync(&self) -> culvert::Result<()> {
         match &self.node {
             Some(node) => node.description.file()?.sync(true),
-            None => match looked_at::opened(self.name, 0) {
+            None => match given::opened(self.name, 0) {
                 // It was mapped when it could be opened.
-                Err(error) if looked_at::is_out_of_reach(&error) => Ok(()),
+                Err(error) if given::is_out_of_reach(&error) => Ok(()),
                 file => file?.sync(true),
             },
         }
-    }
-}
-
-/// The same bytes, each once, in their order.
-pub(super) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, last| {
-        let touches = next.0 <= last.1;
-        if touches {
-            last.1 = last.1.max(next.1);
-        }
-        touches
-    });
-    ranges
-}
-
-/// The bytes that are in both.
-pub(super) fn common(one: Range, other: Range) -> Option<Range> {
-    let both = (one.0.max(other.0), one.1.min(other.1));
-    (both.0 < both.1).then_some(both)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_named_once() {
-        let ranges = alloc::vec![(8, 12), (0, 4), (2, 5), (5, 6), (9, 10)];
-        assert_eq!(merged(ranges), [(0, 6), (8, 12)]);
-        assert_eq!(merged(Vec::new()), []);
-    }
-
-    #[test]
-    fn what_touches_has_nothing_in_common() {
-        assert_eq!(common((0, 4), (4, 8)), None);
-        assert_eq!(common((0, 5), (4, 8)), Some((4, 5)));
     }
 }

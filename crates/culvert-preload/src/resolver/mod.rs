@@ -18,36 +18,18 @@
 
 mod host;
 mod quick;
-mod references;
 mod scan;
-mod table;
 #[cfg(test)]
 mod tests;
 mod walk;
 
+pub use crate::mounts::{Hold, MountId, MountTable, OpenDriver, Place, References};
 pub use host::{Host, HostFile, HostKind, Magic};
 pub use quick::Quick;
-pub use references::{Hold, References};
 pub use scan::last_slash;
-pub use table::{MountId, MountTable, OpenDriver};
 
 use alloc::{borrow::Cow, vec::Vec};
 use culvert::{Entry, Node};
-
-/// A directory: the current one, the one a descriptor stands for, or where a walk is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Directory `node` of a mount.
-    Mount {
-        /// The mount.
-        mount: MountId,
-        /// The directory.
-        node: Node,
-    },
-    /// A directory outside all mounts, or in one with a backing tree: by the absolute path at which
-    /// it is seen, without links, `.`, `..` or trailing slash (`/` for the root).
-    Host(Vec<u8>),
-}
 
 /// What happens to the last component (`LOOKUP_FOLLOW` and `LOOKUP_PARENT` of the kernel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +120,16 @@ pub struct Inside<'p> {
     /// One or more slashes follow the last component. With [`LastStep::Follow`] and
     /// [`LastStep::NoFollow`] it is a directory then.
     pub trailing_slash: bool,
+}
+
+impl Inside<'_> {
+    /// The directory and the name by which it was found.
+    pub fn at(&self) -> Option<(Node, &[u8])> {
+        match &self.last {
+            Last::Name(name) => Some((self.parent, name.as_ref())),
+            _ => None,
+        }
+    }
 }
 
 /// What a path names.

@@ -1,7 +1,8 @@
 //! The first question about every path: can it have to do with a mount at all?
 
-use super::scan::{Tracker, climbs, is_below, needs_care, rest_below, stays_below_first};
+use super::scan::{Tracker, climbs, needs_care, rest_below, stays_below_first};
 use super::{MountTable, Place};
+use crate::mounts::is_below;
 
 /// What text alone says about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,17 +69,6 @@ pub(super) fn is_dots(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
-/// Whether `path` is `prefix` or lies below it. Both canonical; `prefix` has no trailing slash.
-#[inline]
-pub(super) fn is_below(path: &[u8], prefix: &[u8]) -> bool {
-    let length = prefix.len();
-    // The last bytes are compared first: targets often share their beginning with the paths around
-    // them.
-    (path.len() == length || (path.len() > length && path[length] == b'/'))
-        && path[length - 1] == prefix[length - 1]
-        && path[..length] == *prefix
-}
-
 /// What is left of `path` below `prefix`; none when it is not below. Both canonical, neither the
 /// root.
 #[inline]

@@ -41,7 +41,7 @@ const MOST: usize = 1 << 20;
 pub fn register(call: &mut Call) -> Outcome {
     let [fd, operation, argument, count, ..] = call.args;
     let fd = fd as i32;
-    if operation as u32 & REGISTERED_RING != 0 || process::get().table.is_internal(fd) {
+    if operation as u32 & REGISTERED_RING != 0 || process::get().run.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
     let count = count as u32 as usize;
@@ -93,9 +93,9 @@ fn files(ring: i32, at: usize, count: usize) -> Result<Vec<i32>, Errno> {
     // SAFETY: plain numbers, seen as bytes.
     let bytes = unsafe { core::slice::from_raw_parts_mut(files.as_mut_ptr().cast(), count * 4) };
     user::copy_in(bytes, at).map_err(|_| Errno::EFAULT)?;
-    let table = &process::get().table;
+    let _table = &process::get().table;
     for &fd in files.iter().filter(|&&fd| fd >= 0) {
-        if table.is_internal(fd) {
+        if process::get().run.is_internal(fd) {
             return Err(Errno::EBADF);
         }
         if crate::calls::arguments::kernel_has_not(fd as usize).is_some() {

@@ -39,7 +39,7 @@ pub fn enter(call: &mut Call, dispatch: Dispatch) -> Outcome {
         return done(Err(Errno::EINVAL));
     }
     // None is ever registered (`registration.rs`).
-    if call.args[3] & REGISTERED_RING != 0 || process::get().table.is_internal(fd) {
+    if call.args[3] & REGISTERED_RING != 0 || process::get().run.is_internal(fd) {
         return done(Err(Errno::EBADF));
     }
     // Waiting reads no requests.
@@ -355,14 +355,14 @@ impl Batch<'_> {
     /// Who is to do it.
     fn judge(&mut self, entry: &mut Entry) -> Judgement {
         let registered = entry.has(FIXED_FILE);
-        let table = &process::get().table;
+        let _table = &process::get().table;
         let treatment = operations::treatment(entry.operation);
         let names = !matches!(
             treatment,
             Treatment::Kernel | Treatment::Socket | Treatment::Refused
         );
         let of_memory = operations::is_of_memory(entry.operation);
-        if names && !registered && !of_memory && table.is_internal(entry.fd) {
+        if names && !registered && !of_memory && process::get().run.is_internal(entry.fd) {
             return Judgement::Answer(Errno::EBADF);
         }
         let foreign = registered || is_foreign(entry.fd);
@@ -387,7 +387,7 @@ impl Batch<'_> {
                 _ => Judgement::Call,
             },
             Treatment::Splice => self.judge_splice(entry, foreign),
-            Treatment::Epoll if table.is_internal(entry.offset as i32) => {
+            Treatment::Epoll if process::get().run.is_internal(entry.offset as i32) => {
                 Judgement::Answer(Errno::EBADF)
             }
             Treatment::Epoll => Judgement::Call,
@@ -448,7 +448,7 @@ impl Batch<'_> {
         const FD_IN_FIXED: u32 = 1 << 31;
         let from = entry.file_index as i32;
         let from_foreign = entry.own_flags & FD_IN_FIXED != 0 || is_foreign(from);
-        if !from_foreign && process::get().table.is_internal(from) {
+        if !from_foreign && process::get().run.is_internal(from) {
             return Judgement::Answer(Errno::EBADF);
         }
         let driven = |fd: i32| crate::calls::arguments::kernel_has_not(fd as usize).is_some();

@@ -36,7 +36,7 @@ fn ask(name: ShadowName) -> Result<(), Errno> {
         .lock(MountId(name.mount), name.node);
     match shadow::open(&process::get().run.shadow(name), O_WRONLY_NONBLOCK, 0) {
         Ok(opened) => {
-            process::get().table.posix_locks.close(name, opened);
+            process::get().run.posix_locks.close(name, opened);
             Ok(())
         }
         Err(Errno::ETXTBSY) => Err(Errno::ETXTBSY),
@@ -61,7 +61,7 @@ pub fn announce(name: ShadowName) {
 pub fn may_execute(fd: i32) -> Result<(), Errno> {
     const AT_EMPTY_PATH: usize = 0x1000;
     const AT_EXECVE_CHECK: usize = 0x10000;
-    if process::get().is_confined() {
+    if crate::task::is_confined() {
         return Ok(());
     }
     let arguments = [c"x".as_ptr() as usize, 0];

@@ -69,7 +69,7 @@ pub fn prepare() {
     };
     // SAFETY: the path ends in NUL, and is that of a directory of ours.
     let _ = unsafe { syscall::call(nr::CHMOD, [folder.as_ptr() as usize, 0o1777]) };
-    match process.table.adopt_internal(opened.0) {
+    match process.run.adopt_internal(opened.0) {
         // Moved, and closed where it was.
         Some(place) => {
             opened.release();
@@ -146,7 +146,7 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
     let name = name_of(found.mount, attributes.inode);
     let (directory, path) = stand_in(name);
     // Its number must not become another one's while the other end is waited for.
-    let _hold = Hold::of(found.mount, attributes.node);
+    let _hold = Hold::of(process::get().mounts, found.mount, attributes.node);
     if directory == AT_FDCWD {
         let _ = crate::run::make_directory(&process.run.file("fifos"));
     }
@@ -178,7 +178,7 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
     let mut description = Description::fifo(found.mount, attributes.node, flags, true);
     let itself = found
         .references
-        .take(&process.mounts, found.mount, attributes.node);
+        .take(process.mounts, found.mount, attributes.node);
     description.references.join(itself);
     process.table.install(fd, Arc::new(description));
     Ok(fd as usize)

@@ -99,7 +99,9 @@ impl Host for Kernel {
                         // Where the kernel is asked what descriptors are, a description lives for
                         // one look (descriptors/asked.rs).
                         hold: process::tables::are_asked_for()
-                            .then(|| Hold::of(held.mount, held.node).map(Arc::new))
+                            .then(|| {
+                                Hold::of(process::get().mounts, held.mount, held.node).map(Arc::new)
+                            })
                             .flatten(),
                     },
                     Some((fd, None)) => match process::get().table.backed(fd) {
@@ -121,7 +123,7 @@ impl Host for Kernel {
     fn link_free(&self, path: &[u8]) -> bool {
         const RESOLVE_NO_SYMLINKS: u64 = 4;
         const O_PATH: u64 = 0o10000000;
-        if process::get().is_confined() {
+        if crate::task::is_confined() {
             // Asked step by step, by calls that a filter lets through where it lets the program's
             // own.
             return false;
@@ -159,7 +161,7 @@ fn own_executable() -> Option<Magic> {
             mount,
             node: entry.attributes.node,
             // The references of this walk end here.
-            hold: Hold::of(mount, entry.attributes.node).map(Arc::new),
+            hold: Hold::of(process::get().mounts, mount, entry.attributes.node).map(Arc::new),
         }),
         _ => None,
     }

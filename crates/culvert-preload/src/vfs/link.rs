@@ -84,7 +84,7 @@ fn may_begin_at(fd: i32) -> Result<(), Errno> {
     if fd == AT_FDCWD {
         return Ok(());
     }
-    if process::get().table.is_internal(fd) {
+    if process::get().run.is_internal(fd) {
         return Err(Errno::EBADF);
     }
     crate::descriptors::close_on_exec(fd)?;

@@ -132,7 +132,7 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
                     if let Some(cause) = error.cause() {
                         crate::log!(
                             "a file on {} (inode {}) cannot be opened: {cause}",
-                            crate::log::mount(found.mount.0),
+                            crate::process::get().mounts.shown_name(found.mount),
                             attributes.node.0
                         );
                     }

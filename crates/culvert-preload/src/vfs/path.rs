@@ -96,7 +96,7 @@ pub fn find_straight<'p>(
     restrictions: Restrictions,
 ) -> Option<culvert::Result<Inside<'p>>> {
     let process = process::get();
-    if restrictions != Restrictions(0) || process.has_left() {
+    if restrictions != Restrictions(0) || crate::task::has_left() {
         return None;
     }
     let (mount, dir, names) = match path.first()? {
@@ -146,7 +146,7 @@ pub fn find_by_text<'p>(
     restrictions: Restrictions,
 ) -> Result<Found<'p>, Errno> {
     let process = process::get();
-    if path.is_empty() || process.has_left() {
+    if path.is_empty() || crate::task::has_left() {
         return Ok(Found::Kernel);
     }
     let absolute = path[0] == b'/' && restrictions.0 & Restrictions::IN_ROOT == 0;

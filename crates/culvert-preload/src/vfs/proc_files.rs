@@ -154,7 +154,7 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
         return Some(about_descriptor(path, &held, fd).and_then(|it| memory_file(&it, flags)));
     }
     let table = table(path)?;
-    if process.has_left() || process.mounts.is_empty() {
+    if crate::task::has_left() || process.mounts.is_empty() {
         return None;
     }
     let kernel = match table {
@@ -172,7 +172,7 @@ pub fn open(path: &[u8], flags: u32) -> Option<Answer> {
 /// What the list at `path` says, with our mounts in it.
 pub fn content(path: &[u8]) -> Option<Vec<u8>> {
     let (table, process) = (table(path)?, process::get());
-    if process.has_left() || process.mounts.is_empty() {
+    if crate::task::has_left() || process.mounts.is_empty() {
         return None;
     }
     let mut content = crate::run::read_file(&crate::memory::c_string(path)).ok()?;

@@ -42,12 +42,7 @@ fn event_of(changes: &SetAttributes) -> Event {
 pub fn change_found(found: &Inside<'_>, changes: &SetAttributes, right: Right) -> Answer {
     let attributes = existing(found)?;
     let answer = change(found.mount, attributes, changes, right)?;
-    watch::tell(
-        found.mount,
-        attributes.node,
-        watch::at(found),
-        event_of(changes),
-    );
+    watch::tell(found.mount, attributes.node, found.at(), event_of(changes));
     Ok(answer)
 }
 

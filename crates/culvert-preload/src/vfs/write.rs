@@ -6,7 +6,6 @@ use crate::answer::Answer;
 use crate::description::{Held, report};
 use crate::memory::{Span, UserSource};
 use crate::paging::change::{self, Change, Place};
-use crate::paging::follow;
 use crate::process::limits;
 use crate::watch::Event;
 use alloc::vec::Vec;
@@ -235,6 +234,6 @@ pub fn write_at(held: &Held, fd: i32, offset: i64, spans: &[Span], flags: usize)
     area(offset, total(spans))?;
     // pwrite(2), BUGS: on Linux O_APPEND wins over the offset.
     let manner = Manner::new(held.flags(fd)?, flags)?;
-    let _lock = follow::lock(held);
+    let _lock = held.lock_node();
     put(held, file, offset as u64, spans, manner).map(|(_, count)| count)
 }

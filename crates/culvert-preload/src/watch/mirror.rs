@@ -4,11 +4,10 @@
 //! the other is told as IN_MOVE_SELF. Beside it there may be an empty one for those who watch for
 //! what never happens.
 
-use crate::resolver::MountId;
-use crate::run::{ShadowName, list, make_directory, stat_path};
-use crate::{process, shadow};
-use alloc::format;
-use alloc::vec::Vec;
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName, list, make_directory, stat_path};
+use crate::shadow;
+use alloc::{format, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
@@ -34,9 +33,7 @@ pub struct Mirror {
 
 /// The path of `part` of the folder that belongs to `name`, NUL-terminated.
 fn in_folder(name: ShadowName, part: &str) -> Vec<u8> {
-    process::get()
-        .run
-        .file(&format!("watch/{}/{part}", name.text()))
+    run::get().file(&format!("watch/{}/{part}", name.text()))
 }
 
 impl Mirror {
@@ -135,7 +132,7 @@ fn no_room(name: ShadowName, error: Errno) -> Errno {
 }
 
 /// The empty mirror of a directory, made where there is none.
-pub(super) fn silent(name: ShadowName) -> Result<Vec<u8>, Errno> {
+pub(crate) fn silent(name: ShadowName) -> Result<Vec<u8>, Errno> {
     let path = in_folder(name, SILENT);
     make_directory(&in_folder(name, ""))
         .and_then(|()| make_directory(&path))
@@ -144,8 +141,8 @@ pub(super) fn silent(name: ShadowName) -> Result<Vec<u8>, Errno> {
 }
 
 /// Whether the directory has so many names that copying them is to be avoided.
-pub(super) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
-    let file_system = process::file_system(MountId(name.mount))?;
+pub(crate) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
+    let file_system = run::get().mounts.file_system(MountId(name.mount))?;
     let mut names = 0;
     file_system
         .read_directory(name.node, 0, &mut |_| {
@@ -157,14 +154,14 @@ pub(super) fn holds_much(name: ShadowName) -> Result<bool, Errno> {
 }
 
 /// `name` below the directory `path`, both ending in NUL.
-pub(super) fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn below(path: &[u8], name: &[u8]) -> Vec<u8> {
     let path = path.strip_suffix(b"\0").unwrap_or(path);
     [path, b"/", name, b"\0"].concat()
 }
 
 /// Entries for all names that the directory has.
 fn fill(name: ShadowName, mirror: &[u8]) -> Result<(), Errno> {
-    let file_system = process::file_system(MountId(name.mount))?;
+    let file_system = run::get().mounts.file_system(MountId(name.mount))?;
     let mut failed = Ok(());
     file_system
         .read_directory(name.node, 0, &mut |entry| {
@@ -179,7 +176,7 @@ fn fill(name: ShadowName, mirror: &[u8]) -> Result<(), Errno> {
 }
 
 /// What stands for a name: a directory or an empty file. One that is there already is as good.
-pub(super) fn make_entry(path: &[u8], directory: bool) -> Result<(), Errno> {
+pub(crate) fn make_entry(path: &[u8], directory: bool) -> Result<(), Errno> {
     match directory {
         true => make_directory(path),
         false => make_file(path),
@@ -199,7 +196,7 @@ fn exists(made: Result<usize, Errno>) -> Result<(), Errno> {
 }
 
 /// Removes `path`, whatever it is; whether it is gone.
-pub(super) fn unlink(path: &[u8]) -> bool {
+pub(crate) fn unlink(path: &[u8]) -> bool {
     // SAFETY: the path ends in NUL.
     let removed = unsafe {
         match syscall::call(nr::UNLINK, [path.as_ptr() as usize]) {
@@ -211,7 +208,7 @@ pub(super) fn unlink(path: &[u8]) -> bool {
 }
 
 /// renameat2(2)
-pub(super) fn rename(from: &[u8], to: &[u8], flags: u32) -> Result<(), Errno> {
+pub(crate) fn rename(from: &[u8], to: &[u8], flags: u32) -> Result<(), Errno> {
     let arguments = [
         AT_FDCWD as usize,
         from.as_ptr() as usize,

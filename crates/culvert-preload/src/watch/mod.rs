@@ -17,9 +17,9 @@
 mod mirror;
 mod names;
 
-use crate::process;
-use crate::resolver::{Inside, Last, MountId};
-use crate::run::ShadowName;
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName};
+use crate::task;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, Node};
@@ -44,7 +44,7 @@ pub enum Event {
 /// How many mirrors were made in this run: 0 where nothing was ever watched.
 #[inline]
 pub fn count() -> u32 {
-    let notes = process::get().node_locks.notes();
+    let notes = run::get().node_locks.notes();
     notes.map_or(0, |notes| notes.watches.load(Acquire))
 }
 
@@ -52,12 +52,12 @@ pub fn count() -> u32 {
 /// seccomp filter of the program's they could end it.
 #[inline]
 pub fn tells() -> bool {
-    count() != 0 && !process::get().is_confined()
+    count() != 0 && !task::is_confined()
 }
 
 /// Whether `node` may have a mirror.
 fn may_have_mirror(mount: MountId, node: Node) -> bool {
-    let group = process::get().node_locks.mapped(mount, node);
+    let group = run::get().node_locks.mapped(mount, node);
     group.is_some_and(|group| group.watched.load(Acquire) != 0)
 }
 
@@ -82,7 +82,7 @@ pub fn mirror(name: ShadowName, directory: bool) -> Result<Vec<u8>, Errno> {
     if let Some(mirror) = Mirror::of(name) {
         return Ok(mirror.into_path());
     }
-    let locks = &process::get().node_locks;
+    let locks = &run::get().node_locks;
     let group = locks.mapped(MountId(name.mount), name.node);
     let (Some(group), Some(notes)) = (group, locks.notes()) else {
         return Err(Errno::ENOSPC);
@@ -131,14 +131,6 @@ fn tell_mirrors(mount: MountId, node: Node, at: Option<(Node, &[u8])>, event: Ev
     }
     if let Some(own) = mirror_of(mount, node) {
         raise(own.path(), event);
-    }
-}
-
-/// The name by which `found` was found, for [`tell`].
-pub fn at<'f>(found: &'f Inside<'_>) -> Option<(Node, &'f [u8])> {
-    match &found.last {
-        Last::Name(name) => Some((found.parent, name.as_ref())),
-        _ => None,
     }
 }
 

@@ -7,9 +7,8 @@
 
 use super::mirror::{Mirror, below, make_entry, rename, unlink};
 use super::{Event, may_have_mirror, mirror_of, raise, tells};
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::make_directory;
+use crate::mounts::MountId;
+use crate::run::{self, make_directory};
 use crate::shadow::{self, Descriptor};
 use alloc::vec::Vec;
 use culvert::{Entry, Errno, FileKind, FileSystem, Node, RenameFlags};
@@ -36,7 +35,7 @@ impl Turn {
     /// Waits for it.
     pub fn take() -> Result<Self, Errno> {
         const LOCK_EX: usize = 2;
-        let folder = process::get().run.file("watch");
+        let folder = run::get().file("watch");
         let opened = match shadow::open(&folder, O_DIRECTORY, 0) {
             Err(Errno::ENOENT) => {
                 make_directory(&folder)?;
@@ -215,7 +214,7 @@ fn move_entries(mount: MountId, from: Link<'_>, to: Replaced<'_>, exchange: bool
     if old.is_none() && new.is_none() {
         return;
     }
-    let elsewhere = process::get().run.file("watch/elsewhere");
+    let elsewhere = run::get().file("watch/elsewhere");
     let _ = make_directory(&elsewhere);
     let unwatched = |name: &[u8]| -> Vec<u8> {
         let path = below(&elsewhere, name);

@@ -3,7 +3,7 @@
 
 use super::message::{self, Kind, Message};
 use super::{Part, State, launch, possible, userfault};
-use crate::process;
+use crate::run;
 use crate::shadow::Descriptor;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
@@ -11,12 +11,12 @@ use culvert_intercept::descriptors as classes;
 use culvert_sys::{nr, syscall};
 
 impl State {
-    pub(super) fn userfault(&mut self) -> Option<(i32, bool)> {
+    pub(in crate::paging) fn userfault(&mut self) -> Option<(i32, bool)> {
         if self.userfault.is_none() && possible() {
             let (made, full) = userfault::create()
                 .inspect_err(|error| crate::log!("no userfaultfd: {error}"))
                 .ok()?;
-            let place = process::get().table.adopt_internal(made.0)?;
+            let place = run::get().adopt_internal(made.0)?;
             let _ = made.release();
             self.userfault = Some((place, full));
         }
@@ -24,14 +24,14 @@ impl State {
             .map(|(place, full)| (place.load(Acquire), full))
     }
 
-    pub(super) fn number(&self) -> Option<i32> {
+    pub(in crate::paging) fn number(&self) -> Option<i32> {
         self.socket
             .map(|place| place.load(Acquire))
             .filter(|&fd| fd >= 0)
     }
 
     /// A connection to a pager that knows this process and all its ranges.
-    pub(super) fn connect(&mut self) -> Result<i32, Errno> {
+    pub(in crate::paging) fn connect(&mut self) -> Result<i32, Errno> {
         if let Some(socket) = self.number() {
             return Ok(socket);
         }
@@ -75,20 +75,20 @@ impl State {
         Err(last)
     }
 
-    pub(super) fn give_up(&mut self, error: Errno) -> Errno {
+    pub(in crate::paging) fn give_up(&mut self, error: Errno) -> Errno {
         crate::log!("there is no pager: {error}; mapped files are filled at once");
         self.impossible = true;
         error
     }
 
     /// Says who we are, and which ranges are ours already (an earlier pager has died).
-    pub(super) fn greet(&mut self, socket: Descriptor) -> Result<i32, Errno> {
+    pub(in crate::paging) fn greet(&mut self, socket: Descriptor) -> Result<i32, Errno> {
         let userfault = match self.userfault() {
             Some((fd, true)) => Some(fd),
             _ => None,
         };
         let hello = Message {
-            slot: process::get().node_locks.owner(),
+            slot: run::get().node_locks.owner(),
             ..Message::new(Kind::Hello)
         };
         let mut all = alloc::vec![hello];
@@ -120,10 +120,7 @@ impl State {
                 check(message::answered(socket.0, message.number)?)?;
             }
         }
-        let place = process::get()
-            .table
-            .adopt_internal(socket.0)
-            .ok_or(Errno::EMFILE)?;
+        let place = run::get().adopt_internal(socket.0).ok_or(Errno::EMFILE)?;
         let _ = socket.release();
         self.socket = Some(place);
         // An earlier pager may have died with faults that it had taken and not answered.
@@ -136,7 +133,7 @@ impl State {
     }
 
     /// Forgets the connection to a pager that has died.
-    pub(super) fn look(&mut self) {
+    pub(in crate::paging) fn look(&mut self) {
         if self.unheard.is_empty() && self.number().is_some_and(message::is_over) {
             self.disconnect();
         }
@@ -144,7 +141,7 @@ impl State {
 
     /// Waits for the answers that were not waited for. EPIPE: one of them is no good, or there is
     /// no pager.
-    pub(super) fn hear(&mut self) -> Result<(), Errno> {
+    pub(in crate::paging) fn hear(&mut self) -> Result<(), Errno> {
         let unheard = core::mem::take(&mut self.unheard);
         if unheard.is_empty() {
             return Ok(());
@@ -156,7 +153,7 @@ impl State {
         })
     }
 
-    pub(super) fn disconnect(&mut self) {
+    pub(in crate::paging) fn disconnect(&mut self) {
         self.unheard.clear();
         if let Some(place) = self.socket.take() {
             let fd = place.swap(-1, AcqRel);
@@ -166,7 +163,7 @@ impl State {
     }
 
     /// Sends a message and waits for the answer; a pager that has died is replaced.
-    pub(super) fn ask(&mut self, message: &Message) -> Result<(), Errno> {
+    pub(in crate::paging) fn ask(&mut self, message: &Message) -> Result<(), Errno> {
         let mut last = Errno::EPIPE;
         for _ in 0..3 {
             let socket = self.connect()?;
@@ -179,13 +176,13 @@ impl State {
         Err(last)
     }
 
-    pub(super) fn next_number(&mut self) -> u32 {
+    pub(in crate::paging) fn next_number(&mut self) -> u32 {
         self.sent = self.sent.wrapping_add(1);
         self.sent
     }
 
     /// Sends a message and waits for its answer. EPIPE, ECONNRESET: the pager is gone.
-    pub(super) fn exchange(
+    pub(in crate::paging) fn exchange(
         &mut self,
         socket: i32,
         message: Message,
@@ -200,7 +197,7 @@ impl State {
         check(message::answered(socket, message.number)?)
     }
 
-    pub(super) fn attach(&mut self, range: &Part) -> Result<(), Errno> {
+    pub(in crate::paging) fn attach(&mut self, range: &Part) -> Result<(), Errno> {
         let Some((fd, true)) = self.userfault() else {
             return Err(Errno::EPERM);
         };

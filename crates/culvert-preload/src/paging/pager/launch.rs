@@ -4,12 +4,9 @@
 //! The program makes the socket and takes the lock, and the pager inherits both: so whoever has
 //! seen the start succeed can connect at once.
 
-use crate::process::{
-    self,
-    helper::{self, Blocked},
-};
-use crate::run::read_link;
+use crate::run::{self, read_link};
 use crate::shadow::{self, Descriptor};
+use crate::task::helper::{self, Blocked};
 use alloc::{vec, vec::Vec};
 use culvert_sys::{Errno, nr, syscall};
 
@@ -29,7 +26,7 @@ const O_RDWR_CREAT: usize = 0o102;
 /// `struct sockaddr_un` of the pager's socket, and its length. ENAMETOOLONG: the run directory's
 /// path is too long for one.
 fn address() -> Result<([u8; 110], usize), Errno> {
-    let path = process::get().run.file("pager");
+    let path = run::get().file("pager");
     let mut address = [0u8; 110];
     address[0] = AF_UNIX as u8;
     let room = address
@@ -63,7 +60,7 @@ pub const NAMESPACE: &str = "pid-namespace";
 /// that one's first process (pid_namespaces(7)), and leave those outside waiting; or be that first
 /// process, with which all others end.
 fn children_are_in_runs_namespace() -> bool {
-    let runs = read_link(&process::get().run.file(NAMESPACE));
+    let runs = read_link(&run::get().file(NAMESPACE));
     // Of what unshare(2) has made there is none before its first process.
     runs.is_ok() && runs == read_link(c"/proc/thread-self/ns/pid_for_children".to_bytes_with_nul())
 }
@@ -71,12 +68,12 @@ fn children_are_in_runs_namespace() -> bool {
 /// Starts a pager. EAGAIN: there is one, or one is being started or is about to end. EXDEV: a pager
 /// that is made here would be in another PID namespace than the run.
 pub fn start() -> Result<(), Errno> {
-    let process = process::get();
+    let run = run::get();
     if !children_are_in_runs_namespace() {
         return Err(Errno::EXDEV);
     }
-    let lock = shadow::open(&process.run.file("pager.lock"), O_RDWR_CREAT, 0o600)?;
-    let path = process.run.file("pager");
+    let lock = shadow::open(&run.file("pager.lock"), O_RDWR_CREAT, 0o600)?;
+    let path = run.file("pager");
     let (address, length) = address()?;
     let socket = socket()?;
     // SAFETY: descriptors of ours, a path that ends in NUL, an address given with its length.
@@ -88,8 +85,8 @@ pub fn start() -> Result<(), Errno> {
         let _ = syscall::call(nr::CHMOD, [path.as_ptr() as usize, 0o600]);
         syscall::call(nr::LISTEN, [socket.0 as usize, 128])?;
     }
-    let command = process.run.file("command");
-    let directory = crate::memory::c_string(&process.run.path);
+    let command = run.file("command");
+    let directory = crate::memory::c_string(&run.path);
     let log = crate::log::path().map(|path| [b"CULVERT_LOG=", path, b"\0"].concat());
     let mut launch = Launch {
         command: command.as_ptr() as usize,

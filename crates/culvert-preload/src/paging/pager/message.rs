@@ -1,9 +1,8 @@
 //! What processes tell the pager: fixed messages over a socket that keeps their borders (unix(7),
 //! `SOCK_SEQPACKET`).
 
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::ShadowName;
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName};
 use culvert::Node;
 use culvert_sys::{Errno, nr, syscall};
 
@@ -238,10 +237,7 @@ pub fn is_over(socket: i32) -> bool {
 /// Which file a message is about. None: a mount that is not there.
 pub fn name_of(message: &Message) -> Option<ShadowName> {
     let mount = u16::try_from(message.mount).ok()?;
-    let known = process::get()
-        .mounts
-        .ids()
-        .any(|known| known == MountId(mount));
+    let known = run::get().mounts.ids().any(|known| known == MountId(mount));
     known.then_some(ShadowName {
         mount,
         node: Node(message.node),

@@ -8,21 +8,17 @@
 //! were the pager's the only one, its death would let the sleepers see zeroes.
 
 mod connection;
-pub mod evict;
-pub mod fill;
-mod forked;
-mod launch;
+pub(super) mod launch;
 pub mod message;
 mod ranges;
 pub mod userfault;
 
-pub use forked::{forked, settle};
 pub use launch::{LISTENING, LOCK, NAMESPACE, WORD};
 pub use message::name_of;
 pub use ranges::Part;
 
-use crate::process;
 use crate::run::ShadowName;
+use crate::task;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
@@ -36,23 +32,23 @@ use message::{Kind, Message};
 /// Files up to this length are filled before they are mapped: that costs less than the faults.
 pub const SMALL: u64 = 1 << 20;
 
-struct State {
+pub(super) struct State {
     /// Where the number of the connection stands.
-    socket: Option<&'static AtomicI32>,
+    pub(super) socket: Option<&'static AtomicI32>,
     /// Where that of the userfaultfd stands, and whether the kernel's accesses are caught too.
-    userfault: Option<(&'static AtomicI32, bool)>,
-    ranges: Vec<Part>,
+    pub(super) userfault: Option<(&'static AtomicI32, bool)>,
+    pub(super) ranges: Vec<Part>,
     /// How many messages were sent.
     sent: u32,
     /// This process was just forked, and does not wait for the pager's answers yet.
-    forked: bool,
+    pub(super) forked: bool,
     /// The numbers of messages whose answers are waited for later.
-    unheard: Vec<u32>,
+    pub(super) unheard: Vec<u32>,
     /// There is no pager, for a reason that stays.
     impossible: bool,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+pub(super) static STATE: Mutex<State> = Mutex::new(State {
     socket: None,
     userfault: None,
     ranges: Vec::new(),
@@ -82,7 +78,7 @@ pub fn lazy(name: ShadowName, size: u64) -> bool {
     if !matches!(state.userfault(), Some((_, true))) {
         return false;
     }
-    crate::descriptors::note_node(name);
+    crate::run::node_paths::note(name);
     let asked = Message {
         node: name.node.0,
         mount: name.mount.into(),
@@ -222,5 +218,5 @@ fn state_soon() -> Option<MutexGuard<'static, State>> {
 /// Neither in a child of vfork, whose descriptors are not those that its memory knows, nor under a
 /// seccomp filter.
 fn possible() -> bool {
-    process::vfork_child().is_none() && !process::get().is_confined()
+    task::vfork_child().is_none() && !task::is_confined()
 }

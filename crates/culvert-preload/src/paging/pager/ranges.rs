@@ -39,22 +39,22 @@ impl Part {
     }
 
     /// Its missing pages are asked for by the userfaultfd `fd` from here on.
-    pub(super) fn register(&self, fd: i32) -> Result<(), Errno> {
+    pub(in crate::paging) fn register(&self, fd: i32) -> Result<(), Errno> {
         userfault::register(fd, self.start as u64, self.length as u64)
     }
 
     /// And no longer.
-    pub(super) fn unregister(&self, fd: i32) {
+    pub(in crate::paging) fn unregister(&self, fd: i32) {
         let _ = userfault::unregister(fd, self.start as u64, self.length as u64);
     }
 
     /// Who waits for a page of it asks again.
-    pub(super) fn wake(&self, fd: i32) {
+    pub(in crate::paging) fn wake(&self, fd: i32) {
         let _ = userfault::wake(fd, self.start as u64, self.length as u64);
     }
 
     /// What the pager is told of it.
-    pub(super) fn message(&self) -> Message {
+    pub(in crate::paging) fn message(&self) -> Message {
         Message {
             start: self.start as u64,
             length: self.length as u64,
@@ -67,14 +67,14 @@ impl Part {
 }
 
 /// What of `parts` lies in `length` bytes at `start`.
-pub(super) fn between(parts: &[Part], start: usize, length: usize) -> Vec<Part> {
+pub(in crate::paging) fn between(parts: &[Part], start: usize, length: usize) -> Vec<Part> {
     let end = start.saturating_add(length);
     let found = parts.iter().filter_map(|part| part.within(start, end));
     found.collect()
 }
 
 /// Takes `length` bytes at `start` out of `parts`; whether anything of them was there.
-pub(super) fn cut(parts: &mut Vec<Part>, start: usize, length: usize) -> bool {
+pub(in crate::paging) fn cut(parts: &mut Vec<Part>, start: usize, length: usize) -> bool {
     let end = start.saturating_add(length);
     if !parts.iter().any(|part| part.within(start, end).is_some()) {
         return false;

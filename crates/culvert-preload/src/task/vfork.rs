@@ -1,9 +1,9 @@
 //! Children of vfork: they run in their parent's memory, but have descriptors, credentials and a
 //! working directory of their own.
 
-use super::{Here, Keeper, PROCESS, get, tables};
-use crate::description::{Description, Held};
+use super::{UNUSUAL, credentials, tables};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::any::Any;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
 use culvert_sys::sync::Mutex;
 
@@ -18,7 +18,7 @@ pub struct VforkChild {
     pub(super) changed_credentials: AtomicBool,
     /// What the block that they share said of its parent's.
     parent_credentials: usize,
-    /// Its slot for locks between processes, see [`crate::node_locks::NodeLocks`].
+    /// Its slot for locks between processes (run/node_locks.rs).
     pub slot: AtomicU32,
     /// Filters that it has installed, which its parent has not got.
     pub filters: AtomicUsize,
@@ -26,10 +26,13 @@ pub struct VforkChild {
     pub umask: AtomicU32,
 }
 
+/// What a floor above knows of: a description, a working directory.
+pub type Known = Arc<dyn Any + Send + Sync>;
+
 #[derive(Default)]
 struct ChildState {
-    descriptors: Vec<(i32, Option<Arc<Description>>)>,
-    working_directory: Option<&'static Here>,
+    descriptors: Vec<(i32, Option<Known>)>,
+    working_directory: Option<&'static (dyn Any + Send + Sync)>,
     /// Where the numbers of descriptors stand that drivers keep in its table.
     kept_descriptors: Vec<&'static AtomicI32>,
     /// What an exec that succeeded left behind in the shared memory.
@@ -37,41 +40,34 @@ struct ChildState {
 }
 
 impl VforkChild {
-    /// The child's view of `fd`; `parent` is asked when the child has not changed it.
-    pub fn descriptor(&self, fd: i32, parent: impl FnOnce() -> Option<Held>) -> Option<Held> {
-        let changed = self
-            .state
-            .lock()
-            .descriptors
-            .iter()
-            .rev()
-            .find(|(changed, _)| *changed == fd)
-            .map(|(_, description)| description.clone());
-        match changed {
-            Some(description) => description.map(Held::Counted),
-            None => parent(),
-        }
+    /// What the child has made of `fd`, if it has changed it; within: none where that is not ours.
+    pub fn changed(&self, fd: i32) -> Option<Option<Known>> {
+        let state = self.state.lock();
+        let mut changes = state.descriptors.iter().rev();
+        let found = changes.find(|(changed, _)| *changed == fd);
+        found.map(|(_, known)| known.clone())
     }
 
-    /// The child's `fd` is now `description`, or not ours.
-    pub fn install(&self, fd: i32, description: Option<Arc<Description>>) {
+    /// The child's `fd` is now `known`, or not ours.
+    pub fn change(&self, fd: i32, known: Option<Known>) {
         let mut state = self.state.lock();
         state.descriptors.retain(|(changed, _)| *changed != fd);
-        state.descriptors.push((fd, description));
+        state.descriptors.push((fd, known));
     }
 
-    /// Calls `visit` with each descriptor that the child made ours.
-    pub fn installed(&self) -> Vec<(i32, Option<Arc<Description>>)> {
+    /// All descriptors that the child has changed.
+    pub fn changes(&self) -> Vec<(i32, Option<Known>)> {
         self.state.lock().descriptors.clone()
     }
 
-    pub(super) fn working_directory(&self) -> Option<&'static Here> {
+    /// The working directory that the child has chosen.
+    pub fn directory(&self) -> Option<&'static (dyn Any + Send + Sync)> {
         self.state.lock().working_directory
     }
 
-    pub(super) fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
-        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
-        self.state.lock().working_directory = here.map(|here| &Box::leak(Box::new(here)).0);
+    /// The child has chosen another one.
+    pub fn set_directory(&self, directory: Option<&'static (dyn Any + Send + Sync)>) {
+        self.state.lock().working_directory = directory;
     }
 
     /// A driver keeps a descriptor in the child's table; its number stands at `place` (-1 once it
@@ -111,9 +107,7 @@ const CHILD_SLOT: usize = 0;
 /// The changes of the vfork child that is running, if this is one.
 #[inline]
 pub fn vfork_child() -> Option<&'static VforkChild> {
-    let process = PROCESS.load(Relaxed);
-    // SAFETY: as in `get`; a null pointer (tests) is no process.
-    if unsafe { process.as_ref() }?.unusual.load(Relaxed) == 0 {
+    if UNUSUAL.load(Relaxed) == 0 {
         return None;
     }
     let block = culvert_intercept::current();
@@ -127,7 +121,7 @@ pub fn vfork_child() -> Option<&'static VforkChild> {
 
 /// A vfork child is about to be made by this thread, which `shares_table` with it or not.
 pub fn enter_vfork(shares_table: bool) {
-    get().unusual.fetch_add(1, Relaxed);
+    UNUSUAL.fetch_add(1, Relaxed);
     let block = culvert_intercept::current();
     let outer = block.slot[CHILD_SLOT].load(Relaxed);
     block.slot[CHILD_SLOT + 1].store(outer, Relaxed);
@@ -152,12 +146,12 @@ pub fn leave_vfork() {
         let child = unsafe { Box::from_raw(child) };
         block.credentials.store(child.parent_credentials, Relaxed);
         if child.changed_credentials.load(Relaxed) {
-            crate::description::other_credentials();
-            get().forget_others_credentials();
+            credentials::are_others();
+            credentials::forget_others();
         }
         for _ in 0..child.filters.load(Relaxed) {
-            get().is_not_confined();
+            super::is_not_confined();
         }
     }
-    get().unusual.fetch_sub(1, Relaxed);
+    UNUSUAL.fetch_sub(1, Relaxed);
 }

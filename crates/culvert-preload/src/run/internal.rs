@@ -1,13 +1,12 @@
 //! The descriptors that Culvert itself holds in the program's table: high numbers, hidden, out of
 //! the program's way.
 
+use super::adopted::Adopted;
 use super::posix_locks::PosixLocks;
-use super::{INTERNAL, Table, dup_from};
-use crate::description::{Description, O_PATH, Object};
-use crate::process::{self, VforkChild, tables};
-use crate::run::ShadowName;
-use crate::shadow::{self, Descriptor};
-use alloc::vec::Vec;
+use super::{O_PATH, Run, ShadowName};
+use crate::files::{self, Descriptor, dup_from, dup_high, lowest_internal};
+use crate::task::{self, VforkChild, tables};
+use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
@@ -17,7 +16,29 @@ use culvert_sys::{nr, sync::Mutex, syscall};
 /// takes what the other has just got. Nothing is waited for under it.
 static NUMBERS: Mutex<()> = Mutex::new(());
 
-impl Table {
+/// The class of a descriptor that Culvert itself holds.
+pub const INTERNAL: u8 = 3;
+
+/// What it holds.
+pub(super) struct Internal {
+    placeholder: AtomicI32,
+    /// The same memfd, open with O_PATH.
+    path_placeholder: AtomicI32,
+    /// Descriptors of drivers.
+    adopted: Adopted,
+}
+
+impl Internal {
+    pub(super) const fn new() -> Self {
+        Self {
+            placeholder: AtomicI32::new(-1),
+            path_placeholder: AtomicI32::new(-1),
+            adopted: Adopted::new(),
+        }
+    }
+}
+
+impl Run {
     /// Makes way when a new descriptor came to lie right above one of Culvert's own, which stands
     /// where the program expects the next number.
     pub fn settle(&self, fd: i32, close_on_exec: bool) -> i32 {
@@ -47,7 +68,7 @@ impl Table {
     /// The place of `fd`, which an earlier program gave this one; hidden.
     pub fn receive_internal(&'static self, fd: i32) -> &'static AtomicI32 {
         classes::set(fd, INTERNAL);
-        self.adopted.add(fd)
+        self.internal.adopted.add(fd)
     }
 
     /// Hides the descriptors that Culvert holds from the start from calls on descriptors.
@@ -58,30 +79,27 @@ impl Table {
     }
 
     /// The sealed memfd that private descriptors are dups of.
-    pub(super) fn placeholder(&self) -> Result<i32, Errno> {
-        stand(&self.placeholder, make_placeholder)
+    pub(crate) fn placeholder(&self) -> Result<i32, Errno> {
+        stand(&self.internal.placeholder, make_placeholder)
     }
 
-    /// What the descriptors of `description` are dups of while it is private: for O_PATH one that
-    /// is so itself, of which poll, epoll and all else say EBADF.
-    pub(super) fn placeholder_of(&self, description: &Description) -> Result<i32, Errno> {
+    /// The same, open with O_PATH; the other one where there is no room for it, or a filter.
+    pub(crate) fn path_placeholder(&self) -> Result<i32, Errno> {
         let writable = self.placeholder()?;
-        let path = || open_again(writable, O_PATH);
-        match description.object {
-            // Where there is no room for it, or a filter, the other one must do.
-            Object::Path => stand(&self.path_placeholder, path).or(Ok(writable)),
-            _ => Ok(writable),
-        }
+        stand(&self.internal.path_placeholder, || {
+            open_again(writable, O_PATH)
+        })
+        .or(Ok(writable))
     }
 
     /// Runs `run`, which needs a number for a moment, when there is none: the placeholder's, which
     /// is made anew when it is needed. None: another thread may be using it.
     #[cold]
     pub fn without_placeholder<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
-        if culvert_intercept::multi_threaded() || process::vfork_child_with_table().is_some() {
+        if culvert_intercept::multi_threaded() || task::vfork_child_with_table().is_some() {
             return None;
         }
-        let given_up = self.placeholder.swap(-1, AcqRel);
+        let given_up = self.internal.placeholder.swap(-1, AcqRel);
         if given_up >= 0 {
             classes::set(given_up, classes::UNKNOWN);
             drop(Descriptor(given_up));
@@ -89,8 +107,13 @@ impl Table {
         Some(run())
     }
 
+    /// Where the numbers of drivers' descriptors stand.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &AtomicI32> {
+        self.internal.adopted.places()
+    }
+
     /// Makes what would need unusual system calls later, before the program forbids them to itself.
-    pub fn prepare(&self) {
+    pub fn prepare_internal(&self) {
         let _ = self.placeholder();
     }
 
@@ -114,11 +137,11 @@ impl Table {
 
     fn held(&self) -> impl Iterator<Item = i32> {
         let own = [
-            &self.placeholder,
-            &self.path_placeholder,
-            &process::get().lock_descriptor,
+            &self.internal.placeholder,
+            &self.internal.path_placeholder,
+            &self.lock_descriptor,
         ];
-        let held = own.into_iter().chain(self.adopted.places());
+        let held = own.into_iter().chain(self.internal.adopted.places());
         held.map(|place| place.load(Relaxed)).filter(|&fd| fd >= 0)
     }
 
@@ -129,7 +152,7 @@ impl Table {
         // drop them.
         if self.posix_locks.hold(fd) {
             classes::set(fd, INTERNAL);
-            return Some(self.adopted.add(fd));
+            return Some(self.internal.adopted.add(fd));
         }
         let place = match self.take_high(fd) {
             // The table is full: above the limit.
@@ -153,7 +176,7 @@ impl Table {
             && self.posix_locks.are_on(name)
         {
             classes::set(descriptor.0, INTERNAL);
-            return Some(self.adopted.add(descriptor.release()));
+            return Some(self.internal.adopted.add(descriptor.release()));
         }
         let place = self.take_high(descriptor.0);
         self.posix_locks.close(name, descriptor);
@@ -165,7 +188,7 @@ impl Table {
         let _numbers = NUMBERS.lock();
         let moved = dup_high(fd, true).ok()?;
         classes::set(moved, INTERNAL);
-        Some(self.adopted.add(moved))
+        Some(self.internal.adopted.add(moved))
     }
 
     /// Runs `run`, which makes `fd` the program's. None: that has become one of Culvert's own, and
@@ -176,7 +199,7 @@ impl Table {
             return None;
         }
         // One that is open nobody else gets, and to close what is there may take long.
-        let _free = super::close_on_exec(fd).is_err().then_some(numbers);
+        let _free = files::close_on_exec(fd).is_err().then_some(numbers);
         Some(run())
     }
 
@@ -187,7 +210,7 @@ impl Table {
     /// close would drop locks of the program's, or while a thread stays in a hook.
     pub fn make_way(&self, fd: i32) -> Result<(), Errno> {
         // Opened for a child of vfork alone, which is the one who asks.
-        let child = process::vfork_child_with_table();
+        let child = task::vfork_child_with_table();
         if let Some(place) = child.and_then(|child| child.place_of_kept(fd)) {
             place.store(dup_away(fd, true)?, Release);
             drop(Descriptor(fd));
@@ -196,7 +219,7 @@ impl Table {
         match culvert_intercept::multi_threaded() {
             // Others are not to wait for what cannot be done: a child of vfork would stop its
             // parent's threads, and not let them go on if it is killed.
-            true if process::tables_differ() => self.move_held(fd, false, dup_away),
+            true if task::tables_differ() => self.move_held(fd, false, dup_away),
             // A driver of another thread may be about to use the old number.
             true => culvert_intercept::if_alone(|| self.move_held(fd, true, dup_away))
                 .unwrap_or(Err(Errno::EBUSY)),
@@ -210,8 +233,7 @@ impl Table {
     /// The limit is what [`with_more`] makes of it meanwhile.
     #[cold]
     pub fn make_room(&self) -> bool {
-        let Some(limit) = soft_limit().filter(|_| process::vfork_child_with_table().is_none())
-        else {
+        let Some(limit) = soft_limit().filter(|_| task::vfork_child_with_table().is_none()) else {
             return false;
         };
         let mut ours = self.internal();
@@ -246,14 +268,17 @@ impl Table {
             return Ok(());
         }
         // The numbers are known in memory that a vfork child shares, the descriptors are not.
-        if process::tables_differ() || self.posix_locks.hold(fd) {
+        if task::tables_differ() || self.posix_locks.hold(fd) {
             return Err(Errno::EBUSY);
         }
-        let adopted = alone.then(|| self.adopted.places()).into_iter().flatten();
+        let adopted = alone
+            .then(|| self.internal.adopted.places())
+            .into_iter()
+            .flatten();
         let holders = [
-            (&self.placeholder, true),
-            (&self.path_placeholder, true),
-            (&process::get().lock_descriptor, false),
+            (&self.internal.placeholder, true),
+            (&self.internal.path_placeholder, true),
+            (&self.lock_descriptor, false),
         ];
         for (holder, close_on_exec) in holders
             .into_iter()
@@ -283,23 +308,13 @@ fn dup_away(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
 /// What drivers have opened since in a child of vfork: its classes are its parent's, and say
 /// nothing of them.
 fn kept_in_child() -> Vec<i32> {
-    process::vfork_child_with_table().map_or_else(Vec::new, VforkChild::kept_descriptors)
-}
-
-/// `RLIMIT_NOFILE`, soft and hard; sets it first where `new` is given.
-fn limits(new: Option<[u64; 2]>) -> Result<[u64; 2], Errno> {
-    const RLIMIT_NOFILE: usize = 7;
-    let mut old = [0u64; 2];
-    let given = new.as_ref().map_or(0, |new| new.as_ptr() as usize);
-    let arguments = [0, RLIMIT_NOFILE, given, old.as_mut_ptr() as usize];
-    // SAFETY: prlimit64 of this process reads and writes two words.
-    unsafe { syscall::call(nr::PRLIMIT64, arguments) }.map(|_| old)
+    task::vfork_child_with_table().map_or_else(Vec::new, VforkChild::kept_descriptors)
 }
 
 /// How many numbers the program may use; none where those above are not for descriptors of ours:
 /// classes are kept of 65,536.
 fn soft_limit() -> Option<i32> {
-    let [soft, _] = limits(None).ok()?;
+    let [soft, _] = files::number_limits(None).ok()?;
     (soft < 0x8000).then_some(soft as i32)
 }
 
@@ -310,22 +325,21 @@ fn soft_limit() -> Option<i32> {
 #[cold]
 pub fn with_more<R>(run: impl FnOnce() -> R) -> Option<R> {
     const ROOM: u64 = 64;
-    let process = process::get();
-    if process.is_confined() {
+    if crate::task::is_confined() {
         return None;
     }
-    let [soft, hard] = limits(None).ok()?;
-    let raised = soft.checked_add(process.table.internal().len() as u64 + ROOM)?;
-    limits(Some([raised, hard.max(raised)])).ok()?;
+    let [soft, hard] = files::number_limits(None).ok()?;
+    let raised = soft.checked_add(super::get().internal().len() as u64 + ROOM)?;
+    files::number_limits(Some([raised, hard.max(raised)])).ok()?;
     let result = run();
-    let _ = limits(Some([soft, hard]));
+    let _ = files::number_limits(Some([soft, hard]));
     Some(result)
 }
 
 /// The same for what gives the program a number: only where it has one left.
 #[cold]
 pub fn with_more_for_one<R>(run: impl FnOnce() -> R) -> Option<R> {
-    let placeholder = process::get().table.placeholder().ok()?;
+    let placeholder = super::get().placeholder().ok()?;
     dup_from(placeholder, 0, true)
         .map(Descriptor)
         .ok()
@@ -333,32 +347,16 @@ pub fn with_more_for_one<R>(run: impl FnOnce() -> R) -> Option<R> {
     with_more(run)
 }
 
-/// Where internal descriptors go: high, but within a table of 1024, which costs the kernel little.
-pub fn internal_floor() -> i32 {
-    let limit = limits(None).map_or(1024, |[soft, _]| soft.min(1024) as i32);
-    (limit - 8).max(3)
-}
-
-/// A dup of `fd` at a number for internal descriptors. Where those are all taken (a limit of 1024
-/// leaves eight, and drivers of trees hold one for each node in use), in the upper half of what the
-/// limit allows, and then in the upper three quarters.
-pub fn dup_high(fd: i32, close_on_exec: bool) -> Result<i32, Errno> {
-    let floor = internal_floor();
-    dup_from(fd, floor, close_on_exec)
-        .or_else(|_| dup_from(fd, floor / 2, close_on_exec))
-        .or_else(|_| dup_from(fd, (floor / 4).max(3), close_on_exec))
-}
-
 /// What `open` opens, at a number for internal descriptors from the beginning: of a file whose
 /// descriptors must not be closed, so that it cannot be moved there. The numbers below are taken
 /// meanwhile. Where that cannot be done, at any number.
 pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descriptor, Errno> {
     // Other threads would see numbers taken that are not, and a filter may forbid dup.
-    if culvert_intercept::multi_threaded() || process::get().is_confined() {
+    if culvert_intercept::multi_threaded() || crate::task::is_confined() {
         return open();
     }
-    let placeholder = process::get().table.placeholder()?;
-    let floor = internal_floor();
+    let placeholder = super::get().placeholder()?;
+    let floor = files::internal_floor();
     let mut below = Vec::new();
     loop {
         match dup_from(placeholder, 0, true).map(Descriptor) {
@@ -377,11 +375,6 @@ pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descrip
         Err(Errno::EMFILE) => open(),
         opened => opened,
     }
-}
-
-/// The lowest number that [`dup_high`] gives.
-pub fn lowest_internal() -> i32 {
-    (internal_floor() / 4).max(3)
 }
 
 /// The descriptor in `place`, made there at first need.
@@ -425,6 +418,34 @@ fn make_placeholder() -> Result<i32, Errno> {
 /// A new description of what `fd` is open on, with `flags`, at a number for internal descriptors.
 fn open_again(fd: i32, flags: u32) -> Result<i32, Errno> {
     let path = alloc::format!("/proc/self/fd/{fd}\0");
-    let opened = shadow::open(path.as_bytes(), flags as usize, 0)?;
+    let opened = files::open(path.as_bytes(), flags as usize, 0)?;
     dup_high(opened.0, true).or_else(|_| dup_from(opened.0, 3, true))
+}
+
+/// How descriptors are kept beside the program's own.
+pub fn keeper() -> culvert_drivers::Keeper {
+    culvert_drivers::Keeper {
+        adopt: Some(adopt),
+        table: Some(tables::number),
+        lends: Some(tables::are_asked_for),
+    }
+}
+
+/// Takes a driver's descriptor out of the program's way.
+fn adopt(fd: i32) -> Option<&'static AtomicI32> {
+    match task::vfork_child_with_table() {
+        None => super::get().adopt_internal(fd),
+        // The process's own table does not have it.
+        Some(child) => adopt_in_child(fd, child),
+    }
+}
+
+/// Takes a driver's descriptor out of the way of a child of vfork, which is about to exec: a few
+/// bytes are lost with it.
+fn adopt_in_child(fd: i32, child: &VforkChild) -> Option<&'static AtomicI32> {
+    let moved = dup_high(fd, true).ok()?;
+    drop(Descriptor(fd));
+    let place = &*Box::leak(Box::new(AtomicI32::new(moved)));
+    child.keep_descriptor(place);
+    Some(place)
 }

@@ -1,23 +1,23 @@
 //! Nodes of drivers whose numbers say nothing to another process
 //! ([`culvert::Capabilities::transient_nodes`]): the path goes with the shadow.
 
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::{ShadowName, read_link};
+use super::{ShadowName, read_link};
+use crate::mounts::MountId;
+use crate::task;
 use culvert::{Errno, FileSystem, Node, Result};
 use culvert_sys::{nr, syscall};
 
 /// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node
 /// without a path (removed) gets none: other processes do not find it, and say so.
 pub fn note(name: ShadowName) {
-    let Ok(file_system) = process::file_system(MountId(name.mount)) else {
+    let Ok(file_system) = super::get().mounts.file_system(MountId(name.mount)) else {
         return;
     };
     // Every process knows the root.
     if !file_system.capabilities().transient_nodes || name.node == file_system.root() {
         return;
     }
-    let link = process::get().run.node_path(name);
+    let link = super::get().node_path(name);
     let place = link.as_ptr() as usize;
     let Ok(mut path) = file_system.path_of(name.node) else {
         return;
@@ -43,11 +43,11 @@ pub fn note(name: ShadowName) {
 /// Finds the node of `name` by the path that was noted, so that this process has a reference on it,
 /// which it keeps: `ESTALE` when there is another file by now.
 pub fn find(name: ShadowName) -> Result<()> {
-    let file_system = process::file_system(MountId(name.mount))?;
+    let file_system = super::get().mounts.file_system(MountId(name.mount))?;
     if file_system.attributes(name.node).is_ok() {
         return Ok(());
     }
-    let path = read_link(&process::get().run.node_path(name)).map_err(|_| Errno::ESTALE)?;
+    let path = read_link(&super::get().node_path(name)).map_err(|_| Errno::ESTALE)?;
     let node = walk(file_system, &path)?;
     if node != name.node {
         file_system.forget(node, 1);
@@ -73,7 +73,7 @@ pub fn is_found(file_system: &dyn FileSystem, node: Node) -> bool {
 
 /// What `path` leads to below the root, with a reference.
 pub fn walk(file_system: &dyn FileSystem, path: &[u8]) -> Result<Node> {
-    let caller = process::caller();
+    let caller = task::caller();
     let mut node = file_system.root();
     for component in path.split(|&byte| byte == b'/') {
         let entry = file_system.lookup(&caller, node, component);

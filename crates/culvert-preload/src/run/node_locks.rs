@@ -9,10 +9,10 @@
 //! of their own: they die together. A child of vfork, which has its parent's memory, holds a record
 //! lock (fcntl(2)), which ends with its table of descriptors.
 
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::Run;
-use crate::shadow;
+use super::Run;
+use crate::files;
+use crate::mounts::MountId;
+use crate::task;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
@@ -123,12 +123,12 @@ impl NodeLocks {
     }
 
     fn map(run: &Run) -> Result<usize, Errno> {
-        let file = shadow::open(
+        let file = files::open(
             &run.file("locks"),
             0o2 | 0o100, /* O_RDWR|O_CREAT */
             0o600,
         )?;
-        crate::paging::bytes::make_room(file.0, LENGTH as u64)?;
+        crate::task::limits::make_room(file.0, LENGTH as u64)?;
         // SAFETY: the mapping is a new one of our own file, grown to its full length first, and
         // lives for ever.
         unsafe {
@@ -153,7 +153,7 @@ impl NodeLocks {
         if known != 0 {
             return Some(known);
         }
-        match Self::map(&process::get().run) {
+        match Self::map(super::get()) {
             Ok(made) => match self.address.compare_exchange(0, made, AcqRel, Acquire) {
                 Ok(_) => Some(made),
                 Err(first) => {
@@ -180,6 +180,14 @@ impl NodeLocks {
         // SAFETY: the second page is mapped for ever and holds two atomic words.
         self.address()
             .map(|address| unsafe { &*((address + WORDS * 4) as *const Notes) })
+    }
+
+    /// So many bytes more lie in shadows, or less.
+    pub fn filled(&self, more: u64, less: u64) {
+        if let Some(notes) = self.notes() {
+            let new = |known: u64| Some(known.saturating_add(more).saturating_sub(less));
+            let _ = notes.filled.fetch_update(Relaxed, Relaxed, new);
+        }
     }
 
     /// [`NodeLocks::notes`], unless nobody in this process has asked for a lock or for them yet.
@@ -367,7 +375,7 @@ impl NodeLocks {
     /// How this process, or vfork child, is named in words and records.
     #[inline]
     pub fn owner(&self) -> u32 {
-        let known = match process::vfork_child() {
+        let known = match task::vfork_child() {
             None => self.slot.load(Acquire),
             Some(child) => child.slot.load(Relaxed),
         };
@@ -378,7 +386,7 @@ impl NodeLocks {
     /// number to several.
     #[cold]
     fn choose(&self) -> u32 {
-        let place = match process::vfork_child() {
+        let place = match task::vfork_child() {
             None => &self.slot,
             Some(child) => &child.slot,
         };
@@ -408,7 +416,7 @@ impl NodeLocks {
                 }
             }
         }
-        crate::paging::records::orphan(slot);
+        super::mappings::orphan(slot);
         place.store(slot, Release);
         slot
     }
@@ -417,15 +425,12 @@ impl NodeLocks {
         let mut place = self.owners.load(Acquire);
         if place.is_null() {
             // It would be known in memory that the parent shares, but open in the child only.
-            if process::vfork_child().is_some() {
+            if task::vfork_child().is_some() {
                 return Err(Errno::EBADF);
             }
-            let path = process::get().run.file("owners");
-            let file = shadow::open(&path, 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
-            let adopted = process::get()
-                .table
-                .adopt_internal(file.0)
-                .ok_or(Errno::EMFILE)?;
+            let path = super::get().file("owners");
+            let file = files::open(&path, 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
+            let adopted = super::get().adopt_internal(file.0).ok_or(Errno::EMFILE)?;
             // It has become another number.
             let _ = file.release();
             place = core::ptr::from_ref(adopted).cast_mut();
@@ -433,11 +438,11 @@ impl NodeLocks {
         }
         // SAFETY: the place is a static of the table.
         let fd = unsafe { &*place }.load(Relaxed);
-        if process::vfork_child().is_some() {
+        if task::vfork_child().is_some() {
             return lock_free_slot(fd, F_SETLK, first);
         }
-        let path = process::get().run.file("owners");
-        let Ok(own) = shadow::open(&path, 0o2 /* O_RDWR */, 0) else {
+        let path = super::get().file("owners");
+        let Ok(own) = files::open(&path, 0o2 /* O_RDWR */, 0) else {
             // A process that has given its rights up, or has no number left.
             return lock_free_slot(fd, F_SETLK, first);
         };

@@ -1,13 +1,13 @@
 //! On whose behalf this thread acts.
 //!
 //! Credentials belong to the thread (credentials(7)); C libraries only make it look as if the
-//! process had them, by a call in each thread. What most threads have stands in [`Process`]; a
+//! process had them, by a call in each thread. What most threads have stands in `OTHERS`; a
 //! thread that changed its own while there were others has its own in its block, and gives them to
 //! the threads that it makes.
 
-use super::{PID, Process, get, limits, vfork_child};
+use super::{PID, is_confined, limits, vfork_child};
 use alloc::{boxed::Box, vec, vec::Vec};
-use core::sync::atomic::Ordering::*;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 use culvert::{Caller, Errno, Rights};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -24,7 +24,7 @@ const UNKNOWN: usize = 1;
 const OVER_FILES: u64 = 0x1f | 1 << 9 | 1 << 27 | 1 << 32;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Credentials {
+struct Credentials {
     /// The user and group that count for files (setfsuid(2)).
     ids: (u32, u32),
     /// The real user and group, for access(2).
@@ -38,6 +38,22 @@ pub(super) struct Credentials {
     /// In another user namespace than the run: numbers and capabilities mean something else there.
     /// Who the thread was when it entered that namespace counts on, without capabilities.
     elsewhere: bool,
+}
+
+/// Those of the threads that have not changed their own.
+static OTHERS: AtomicPtr<Credentials> = AtomicPtr::new(core::ptr::null_mut());
+/// The number of this process's credentials: the kernel makes new ones for each process and each
+/// change (credentials(7)).
+static NUMBER: AtomicU32 = AtomicU32::new(1);
+
+/// This is a new process, or its credentials may have changed.
+pub fn are_others() {
+    NUMBER.fetch_add(1, Relaxed);
+}
+
+/// A number that no other credentials of this process have had. Never 0.
+pub fn number() -> u32 {
+    NUMBER.load(Relaxed)
 }
 
 /// All that any thread has had. They are compared, so a program that goes back and forth between
@@ -148,85 +164,83 @@ fn security_bits() -> usize {
     unsafe { syscall::call(nr::PRCTL, [PR_GET_SECUREBITS, 0, 0, 0, 0]) }.unwrap_or(0)
 }
 
-impl Process {
-    /// The credentials of this thread may have changed: they are asked for again when needed.
-    pub fn forget_credentials(&self) {
-        if let Some(child) = vfork_child() {
-            child.changed_credentials.store(true, Relaxed);
-        }
-        crate::description::other_credentials();
-        if self.credentials().elsewhere {
-            return;
-        }
-        let own = &culvert_intercept::current().credentials;
-        if culvert_intercept::multi_threaded() {
-            own.store(UNKNOWN, Relaxed);
-        } else {
-            own.store(AS_OTHERS, Relaxed);
-            self.forget_others_credentials();
-        }
+/// The credentials of this thread may have changed: they are asked for again when needed.
+pub fn forget_credentials() {
+    if let Some(child) = vfork_child() {
+        child.changed_credentials.store(true, Relaxed);
     }
+    are_others();
+    if credentials().elsewhere {
+        return;
+    }
+    let own = &culvert_intercept::current().credentials;
+    if culvert_intercept::multi_threaded() {
+        own.store(UNKNOWN, Relaxed);
+    } else {
+        own.store(AS_OTHERS, Relaxed);
+        forget_others();
+    }
+}
 
-    /// What the threads have that have not changed theirs is asked for again.
-    pub(super) fn forget_others_credentials(&self) {
-        self.credentials.store(core::ptr::null_mut(), Release);
-    }
+/// What the threads have that have not changed theirs is asked for again.
+pub(super) fn forget_others() {
+    OTHERS.store(core::ptr::null_mut(), Release);
+}
 
-    /// This thread has entered another user namespace; it was asked who it is ([`caller`]) before.
-    pub fn enter_user_namespace(&self) {
-        let before = self.credentials();
-        let here = Credentials {
-            real: before.ids,
-            effective: Rights::NONE,
-            permitted: Rights::NONE,
-            for_access: Rights::NONE,
-            elsewhere: true,
-            ..before.clone()
-        };
-        crate::description::other_credentials();
-        let here = core::ptr::from_ref(here.kept());
-        let own = &culvert_intercept::current().credentials;
-        own.store(here as usize, Relaxed);
-    }
+/// This thread has entered another user namespace; it was asked who it is ([`caller`]) before.
+pub fn enter_user_namespace() {
+    let before = credentials();
+    let here = Credentials {
+        real: before.ids,
+        effective: Rights::NONE,
+        permitted: Rights::NONE,
+        for_access: Rights::NONE,
+        elsewhere: true,
+        ..before.clone()
+    };
+    are_others();
+    let here = core::ptr::from_ref(here.kept());
+    let own = &culvert_intercept::current().credentials;
+    own.store(here as usize, Relaxed);
+}
 
-    #[inline]
-    fn credentials(&self) -> &'static Credentials {
-        let own = culvert_intercept::current().credentials.load(Relaxed);
-        let known = match own {
-            AS_OTHERS => self.credentials.load(Acquire).cast_const(),
-            UNKNOWN => core::ptr::null(),
-            own => own as *const Credentials,
-        };
-        // SAFETY: what is kept is never freed.
-        match unsafe { known.as_ref() } {
-            Some(known) => known,
-            None => self.asked(own),
-        }
+#[inline]
+fn credentials() -> &'static Credentials {
+    let own = culvert_intercept::current().credentials.load(Relaxed);
+    let known = match own {
+        AS_OTHERS => OTHERS.load(Acquire).cast_const(),
+        UNKNOWN => core::ptr::null(),
+        own => own as *const Credentials,
+    };
+    // SAFETY: what is kept is never freed.
+    match unsafe { known.as_ref() } {
+        Some(known) => known,
+        None => asked(own),
     }
+}
 
-    #[cold]
-    fn asked(&self, own: usize) -> &'static Credentials {
-        let made = Credentials::ask(self.is_confined()).kept();
-        let place = core::ptr::from_ref(made);
-        match own {
-            AS_OTHERS => self.credentials.store(place.cast_mut(), Release),
-            _ => culvert_intercept::current()
-                .credentials
-                .store(place as usize, Relaxed),
-        }
-        made
+#[cold]
+fn asked(own: usize) -> &'static Credentials {
+    let made = Credentials::ask(is_confined()).kept();
+    let place = core::ptr::from_ref(made);
+    match own {
+        AS_OTHERS => OTHERS.store(place.cast_mut(), Release),
+        _ => culvert_intercept::current()
+            .credentials
+            .store(place as usize, Relaxed),
     }
+    made
 }
 
 /// On whose behalf drivers act now.
 pub fn caller() -> Caller<'static> {
-    let credentials = get().credentials();
+    let credentials = credentials();
     let ((uid, gid), rights) = match credentials.differ() && judged_by_real_user() {
         true => (credentials.real, credentials.for_access),
         false => (credentials.ids, credentials.effective),
     };
     let mut pid = PID.load(Relaxed);
-    if pid == 0 && !get().is_confined() {
+    if pid == 0 && !is_confined() {
         // SAFETY: getpid has no arguments.
         pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
         PID.store(pid, Relaxed);
@@ -245,7 +259,7 @@ pub fn caller() -> Caller<'static> {
 /// (`access_override_creds`, fs/open.c): drivers are told so, and the kernel judges what they do by
 /// them.
 pub fn as_real_user<R>(run: impl FnOnce() -> R) -> R {
-    let credentials = get().credentials();
+    let credentials = credentials();
     if !credentials.differ() || credentials.elsewhere {
         return run();
     }
@@ -264,7 +278,7 @@ pub fn as_itself<R>(run: impl FnOnce() -> R) -> R {
     if !judged_by_real_user() {
         return run();
     }
-    let credentials = get().credentials();
+    let credentials = credentials();
     let own = &culvert_intercept::current().slot[REAL_SLOT];
     credentials.become_itself();
     own.store(0, Relaxed);

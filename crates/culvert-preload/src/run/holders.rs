@@ -1,9 +1,9 @@
 //! Who holds a node that has become a kernel file: asked by drivers that must know whether a file
 //! without a name is still in use.
 
-use crate::process;
-use crate::run::ShadowName;
-use crate::shadow::{self, Descriptor};
+use super::ShadowName;
+use crate::files::{self, Descriptor};
+use crate::task::tables;
 use culvert::{Errno, Node};
 use culvert_sys::{nr, syscall};
 
@@ -12,7 +12,7 @@ pub fn is_held(mount: u16, node: Node) -> bool {
     let name = ShadowName { mount, node };
     match alone(name) {
         Ok(file) => {
-            process::get().table.posix_locks.close(name, file);
+            super::get().posix_locks.close(name, file);
             false
         }
         Err(error) => error != Errno::ENOENT,
@@ -26,7 +26,7 @@ const F_SETLEASE: usize = 1024;
 /// F_SETLEASE; `check_conflicting_open`, fs/locks.c). An error: somebody has it; ENOENT: there is
 /// none.
 pub fn alone(name: ShadowName) -> Result<Descriptor, Errno> {
-    alone_at(name, &process::get().run.shadow(name))
+    alone_at(name, &super::get().shadow(name))
 }
 
 /// The same by another path of it (NUL-terminated).
@@ -36,15 +36,15 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
     const SIGURG: usize = 23;
     const O_WRONLY_NONBLOCK: usize = 0o1 | 0o4000;
     // To close a descriptor of it would drop this process's record locks, which say enough.
-    if process::get().table.posix_locks.are_on(name) {
+    if super::get().posix_locks.are_on(name) {
         return Err(Errno::EAGAIN);
     }
     // Who is killed here leaves the lease to those that share its table of descriptors: they would
     // wait until the kernel breaks it, for 45 s.
-    if process::tables::are_asked_for() {
+    if tables::are_asked_for() {
         return Err(Errno::EAGAIN);
     }
-    let file = shadow::open(path, O_WRONLY_NONBLOCK, 0)?;
+    let file = files::open(path, O_WRONLY_NONBLOCK, 0)?;
     // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the shadow
     // meanwhile makes the kernel send a signal, by default SIGIO, which would end the program;
     // SIGURG is ignored by default.
@@ -55,7 +55,7 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
     match leased {
         Ok(_) => Ok(file),
         Err(error) => {
-            process::get().table.posix_locks.close(name, file);
+            super::get().posix_locks.close(name, file);
             Err(error)
         }
     }

@@ -4,19 +4,17 @@
 //! Only on a file system that gives a page at a time: one with huge pages makes more than was
 //! written, and that would look filled (`is_fit`).
 
-use crate::paging::room;
-use crate::process;
-use crate::resolver::MountId;
-use crate::run::{ShadowName, stat_descriptor};
-use crate::shadow::{Descriptor, open_shadow};
+use crate::mounts::MountId;
+use crate::run::{self, ShadowName, stat_descriptor};
+use crate::shadow::Descriptor;
+pub use crate::shadow::is_partly;
+use crate::task;
 use alloc::{boxed::Box, vec, vec::Vec};
 use culvert::{Errno, File, OpenFlags, Opened, Whence};
 use culvert_sys::PAGE64;
 use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
 
-/// Mode bit of a shadow that may have holes.
-pub const PARTLY: u32 = 0o020;
 /// Bytes that are read from the driver at a time: they are still in a second-level cache when they
 /// are written to the shadow.
 const STEP: u64 = 256 << 10;
@@ -27,11 +25,6 @@ const SEEK_HOLE: usize = 4;
 /// says the size of huge ones where it gives them (`shmem_getattr`, mm/shmem.c).
 pub fn is_fit(found: &culvert_sys::raw::general::stat) -> bool {
     found.st_blksize as u64 == PAGE64
-}
-
-/// Whether a shadow with this `struct stat` may have holes.
-pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
-    found.st_mode & PARTLY != 0
 }
 
 /// The file behind a shadow, open for reading.
@@ -45,11 +38,11 @@ pub fn open_writable(name: ShadowName) -> culvert::Result<Box<dyn File>> {
 }
 
 fn open_with(name: ShadowName, flags: OpenFlags) -> culvert::Result<Box<dyn File>> {
-    let file_system = process::file_system(MountId(name.mount))?;
+    let file_system = run::get().mounts.file_system(MountId(name.mount))?;
     if file_system.capabilities().transient_nodes {
-        crate::descriptors::find_node(name)?;
+        crate::run::node_paths::find(name)?;
     }
-    match file_system.open(&process::caller(), name.node, flags)? {
+    match file_system.open(&task::caller(), name.node, flags)? {
         Opened::Driven(file) => Ok(file),
         Opened::Backed(fd) => {
             drop(Descriptor(fd));
@@ -105,33 +98,14 @@ pub fn all_pages(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     Ok(())
 }
 
-/// [`complete`] within the bound of the run. ENOMEM, with the reason in the log, where there is no
-/// room.
-pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
-    room::make(lacking(file, shadow)?)?;
-    complete(file, shadow).map_err(no_room)
-}
-
 /// How many bytes [`complete`] has to read.
-fn lacking(file: &dyn File, shadow: i32) -> culvert::Result<u64> {
+pub(super) fn lacking(file: &dyn File, shadow: i32) -> culvert::Result<u64> {
     let mut bytes = 0;
     each_lacking(file, shadow, &mut |(from, to)| {
         bytes += to - from;
         Ok(())
     })?;
     Ok(bytes)
-}
-
-fn no_room(error: culvert::Error) -> culvert::Error {
-    match error.errno() {
-        Errno::ENOSPC | Errno::EDQUOT => {
-            crate::log!(
-                "a file that is mapped cannot be filled: its bytes find no room in the run directory: {error}"
-            );
-            Errno::ENOMEM.into()
-        }
-        _ => error,
-    }
 }
 
 /// Calls `run` with the runs of pages that are missing of the shadow and that the driver does not
@@ -207,21 +181,6 @@ pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno>
 /// The length of a shadow.
 pub fn length_of(shadow: &Descriptor) -> Result<u64, Errno> {
     stat_descriptor(shadow.0).map(|found| found.st_size as u64)
-}
-
-/// Fills all of the shadow of `name`, and marks it so.
-pub fn all(name: ShadowName) -> culvert::Result<()> {
-    let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
-    let result = lacking(&*file, shadow.0)
-        .and_then(|bytes| Ok(room::make(bytes)?))
-        .and_then(|()| {
-            let _lock = process::get()
-                .node_locks
-                .lock(MountId(name.mount), name.node);
-            complete(&*file, shadow.0).map_err(no_room)
-        });
-    process::get().table.posix_locks.close(name, shadow);
-    result
 }
 
 /// Fills the holes of `shadow` in the pages of the range; where they were. Under the node's lock.
@@ -338,7 +297,7 @@ pub fn next_hole(fd: i32, at: u64, end: u64) -> Result<Option<(u64, u64)>, Errno
 /// the file. False where the kernel cannot tell (cachestat(2), Linux 6.5), and under a filter,
 /// which seldom knows that call.
 fn is_all_there(fd: i32, at: u64, end: u64) -> bool {
-    if process::get().is_confined() {
+    if task::is_confined() {
         return false;
     }
     let from = at & !(PAGE64 - 1);

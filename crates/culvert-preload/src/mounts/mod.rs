@@ -1,8 +1,10 @@
 //! The mounts of this process and how they nest.
 
-use super::Place;
-use super::scan::is_below;
-use alloc::{boxed::Box, vec::Vec};
+mod references;
+
+pub use references::{Hold, References};
+
+use alloc::{boxed::Box, string::String, vec::Vec};
 use culvert::{Backing, Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
 
 /// A mount, by its place in the table; stable while the process lives.
@@ -12,9 +14,35 @@ pub struct MountId(pub u16);
 /// Makes the driver of a mount, on first use. After an error it is called again at the next use.
 pub type OpenDriver = Box<dyn Fn() -> Result<Box<dyn FileSystem>> + Send + Sync>;
 
+/// Whether `path` is `prefix` or lies below it. Both canonical; `prefix` has no trailing slash.
+#[inline]
+pub(crate) fn is_below(path: &[u8], prefix: &[u8]) -> bool {
+    let length = prefix.len();
+    // The last bytes are compared first: targets often share their beginning with the paths around
+    // them.
+    (path.len() == length || (path.len() > length && path[length] == b'/'))
+        && path[length - 1] == prefix[length - 1]
+        && path[..length] == *prefix
+}
+
+/// A directory: the current one, the one a descriptor stands for, or where a walk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Directory `node` of a mount.
+    Mount {
+        /// The mount.
+        mount: MountId,
+        /// The directory.
+        node: Node,
+    },
+    /// A directory outside all mounts, or in one with a backing tree: by the absolute path at which
+    /// it is seen, without links, `.`, `..` or trailing slash (`/` for the root).
+    Host(Vec<u8>),
+}
+
 /// Where a mount's target lies in the mount that it was put into.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Covered {
+pub(crate) struct Covered {
     /// The directory that holds the target.
     pub parent: Node,
     /// The covered directory, if it exists.
@@ -141,6 +169,21 @@ impl MountTable {
                 .get_or_try_init(|| (mount.open)())
                 .map(|driver| &**driver),
         }
+    }
+
+    /// The same; the errno, and the cause in the log.
+    #[inline]
+    pub fn file_system(&self, mount: MountId) -> core::result::Result<&dyn FileSystem, Errno> {
+        self.driver(mount).map_err(|error| {
+            crate::log!("the mount at {}: {error}", self.shown_name(mount));
+            error.errno()
+        })
+    }
+
+    /// The name that users know `mount` by: its target.
+    pub fn shown_name(&self, mount: MountId) -> String {
+        let target = self.get(mount).map(|mount| &mount.target[..]);
+        String::from_utf8_lossy(target.unwrap_or(b"a mount")).into_owned()
     }
 
     /// The driver of `mount` if something has used it already.
@@ -288,27 +331,27 @@ impl MountTable {
             .filter(|&id| self.at_target(self.target(id)) == Some(id))
     }
 
-    pub(super) fn targets(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &[u8]> {
         self.mounts.iter().map(|mount| &mount.target[..])
     }
 
-    pub(super) fn has_children(&self, mount: MountId) -> bool {
+    pub(crate) fn has_children(&self, mount: MountId) -> bool {
         self.get(mount).is_some_and(|mount| mount.has_children)
     }
 
     /// The mount whose target is exactly the canonical `path`.
-    pub(super) fn at_target(&self, path: &[u8]) -> Option<MountId> {
+    pub(crate) fn at_target(&self, path: &[u8]) -> Option<MountId> {
         self.find(|mount| mount.target == path)
     }
 
     /// Whether a target lies below the canonical `path` (root: empty), so that it is a directory
     /// without links for certain.
-    pub(super) fn leads_to_target(&self, path: &[u8]) -> bool {
+    pub(crate) fn leads_to_target(&self, path: &[u8]) -> bool {
         path.is_empty() || self.targets().any(|target| is_below(target, path))
     }
 
     /// The mount that covers `name` in directory `dir` of `mount`, by the name.
-    pub(super) fn covering_name(&self, mount: MountId, dir: Node, name: &[u8]) -> Option<MountId> {
+    pub(crate) fn covering_name(&self, mount: MountId, dir: Node, name: &[u8]) -> Option<MountId> {
         self.find(|child| {
             child.parent == Some(mount)
                 && child.name() == name
@@ -318,7 +361,7 @@ impl MountTable {
 
     /// The mount that covers directory `node` of `mount`, for drivers to which several names mean
     /// the same.
-    pub(super) fn covering_node(&self, mount: MountId, node: Node) -> Option<MountId> {
+    pub(crate) fn covering_node(&self, mount: MountId, node: Node) -> Option<MountId> {
         self.find(|child| {
             child.parent == Some(mount) && self.covered(child).is_some_and(|c| c.node == Some(node))
         })
@@ -326,7 +369,7 @@ impl MountTable {
 
     /// The directory that `..` of a mount's root is (`ENOENT` when the mount around it lost that
     /// directory).
-    pub(super) fn above(&self, mount: MountId) -> Result<Place> {
+    pub(crate) fn above(&self, mount: MountId) -> Result<Place> {
         let mount = self.get(mount).ok_or(Errno::ESTALE)?;
         match mount.parent {
             None => Ok(Place::Host(

@@ -4,11 +4,9 @@
 //! So what Culvert opens and closes of such a file itself must not count, and what the program
 //! closes must, even where it stands for the file only in our table.
 
-use super::Table;
-use crate::description::{Description, O_PATH, Object};
-use crate::process::tables;
-use crate::run::{ShadowName, stat_descriptor, stat_path};
-use crate::shadow::{Descriptor, open_shadow};
+use super::{INTERNAL, O_PATH, ShadowName, stat_descriptor, stat_path};
+use crate::files::{self, Descriptor};
+use crate::task::{tables, vfork_child_with_table};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use culvert_intercept::descriptors as classes;
@@ -46,7 +44,7 @@ pub struct PosixLocks {
 
 impl PosixLocks {
     /// None.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
             adopting: AtomicBool::new(false),
@@ -54,17 +52,13 @@ impl PosixLocks {
         }
     }
 
-    /// The process has set a lock through `fd`, a descriptor of `description`.
-    pub fn note(&self, description: &Description, fd: i32) {
+    /// The process has set a lock through `fd` on the node of `name`; `own`: the driver's own
+    /// descriptor, where `fd` is of that file and of no shadow.
+    pub fn note(&self, name: ShadowName, own: Option<i32>, fd: i32) {
         // A vfork child's locks are its own.
-        if crate::process::vfork_child_with_table().is_some() {
+        if vfork_child_with_table().is_some() {
             return;
         }
-        let name = description.name();
-        let own = match &description.object {
-            Object::File(file) if description.is_direct() => file.descriptor(),
-            _ => None,
-        };
         let mut list = self.list.lock();
         if list.iter().all(|locked| locked.name != name) {
             list.push(Locked {
@@ -77,12 +71,11 @@ impl PosixLocks {
         self.any.store(true, Relaxed);
     }
 
-    /// `fd` was inherited: this process may have had locks on its file before its exec, which end
-    /// as if they had been set now.
-    pub(super) fn note_inherited(&self, description: &Description, fd: i32) {
-        let is_file = matches!(description.object, Object::File(_));
-        if is_file && !tables::are_asked_for() && has_locks(fd) {
-            self.note(description, fd);
+    /// `fd`, of a file, was inherited: this process may have had locks on it before its exec, which
+    /// end as if they had been set now.
+    pub(crate) fn note_inherited(&self, name: ShadowName, own: Option<i32>, fd: i32) {
+        if !tables::are_asked_for() && has_locks(fd) {
+            self.note(name, own, fd);
         }
     }
 
@@ -93,7 +86,7 @@ impl PosixLocks {
 
     /// Runs `adopt`, by which a driver makes a descriptor of an inherited one: where that has a
     /// number for internal descriptors, it keeps it.
-    pub(super) fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
+    pub(crate) fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
         self.adopting.store(true, Relaxed);
         let result = adopt();
         self.adopting.store(false, Relaxed);
@@ -101,8 +94,8 @@ impl PosixLocks {
     }
 
     /// Whether closing `fd`, a driver's descriptor, could drop locks.
-    pub(super) fn hold(&self, fd: i32) -> bool {
-        if self.adopting.load(Relaxed) && fd >= super::internal::lowest_internal() {
+    pub(crate) fn hold(&self, fd: i32) -> bool {
+        if self.adopting.load(Relaxed) && fd >= files::lowest_internal() {
             return true;
         }
         if tables::are_asked_for() {
@@ -124,7 +117,7 @@ impl PosixLocks {
     }
 
     /// The same of one whose description the program has.
-    pub(super) fn close_shared(&self, name: ShadowName, descriptor: Descriptor) {
+    pub(crate) fn close_shared(&self, name: ShadowName, descriptor: Descriptor) {
         self.park(name, descriptor, true);
     }
 
@@ -133,10 +126,10 @@ impl PosixLocks {
     /// needed at once, however often.
     pub fn parked(&self, name: ShadowName, flags: usize) -> Option<Descriptor> {
         // A child of vfork has not got what its parent has parked since.
-        if tables::are_asked_for() || crate::process::vfork_child_with_table().is_some() {
+        if tables::are_asked_for() || vfork_child_with_table().is_some() {
             return None;
         }
-        let run = &crate::process::get().run;
+        let run = super::get();
         let now = stat_path(&run.shadow(name)).ok()?;
         let mut list = self.list.lock();
         let locked = list.iter_mut().find(|locked| locked.name == name)?;
@@ -158,7 +151,7 @@ impl PosixLocks {
             return;
         }
         // The locks are not those of a child of vfork, which has a table of its own.
-        if self.any.load(Relaxed) && crate::process::vfork_child_with_table().is_none() {
+        if self.any.load(Relaxed) && vfork_child_with_table().is_none() {
             let mut list = self.list.lock();
             if let Some(locked) = list.iter_mut().find(|locked| locked.name == name)
                 && let Ok(found) = stat_descriptor(descriptor.0)
@@ -194,7 +187,7 @@ impl PosixLocks {
         }
         if let Ok(found) = stat_descriptor(descriptor.0) {
             // Where it is: to close it there would be to close it.
-            classes::set(descriptor.0, super::INTERNAL);
+            classes::set(descriptor.0, INTERNAL);
             list.push(Locked {
                 name,
                 parked: alloc::vec![Parked {
@@ -210,19 +203,18 @@ impl PosixLocks {
 
     /// Whether `fd` is one that was parked in a table that others have, too, and is not needed any
     /// more.
-    pub(super) fn is_left_over(fd: i32) -> bool {
+    pub(crate) fn is_left_over(fd: i32) -> bool {
         let found = stat_descriptor(fd);
-        let run = &crate::process::get().run;
+        let run = super::get();
         found.is_ok_and(|found| run.name_of(fd, &found).is_some()) && !has_locks(fd)
     }
 
-    /// The program closes a descriptor of `description`: its locks on the file are gone, unless
-    /// that was only a path (`filp_flush`, fs/open.c).
-    pub(super) fn closed(&self, description: &Description) {
-        if !self.any.load(Relaxed) || matches!(description.object, Object::Path) {
-            return;
+    /// The program closes a descriptor of the node of `name`: its locks on the file are gone. Whether
+    /// there were any, all on a shadow.
+    pub(crate) fn closed(&self, name: ShadowName) -> bool {
+        if !self.any.load(Relaxed) {
+            return false;
         }
-        let name = description.name();
         let found = {
             let mut list = self.list.lock();
             let at = list.iter().position(|locked| locked.name == name);
@@ -230,11 +222,30 @@ impl PosixLocks {
             self.any.store(!list.is_empty(), Relaxed);
             found
         };
-        let Some(locked) = found else { return };
+        let Some(locked) = found else { return false };
         locked.release();
-        // The kernel has seen a dup of the placeholder go, no descriptor of the file.
-        if !description.is_shared() && locked.own.is_none() {
-            drop(open_shadow(name, 0));
+        locked.own.is_none()
+    }
+
+    /// Before exec: what would be closed there, and drop locks that the next program is to have,
+    /// stays open; `own` says which descriptors of their own drivers have of which nodes.
+    pub(crate) fn keep_over_exec(&self, own: impl FnOnce() -> Vec<(ShadowName, i32)>) {
+        // A table that others have, too, keeps the locks; the next program gets a copy without
+        // them.
+        if tables::are_asked_for() || !self.any.load(Relaxed) {
+            return;
+        }
+        let mut kept = own();
+        let list = self.list.lock();
+        kept.retain(|(name, _)| list.iter().any(|locked| locked.name == *name));
+        let parked = list.iter().flat_map(|locked| &locked.parked);
+        for fd in parked
+            .map(|parked| parked.fd)
+            .chain(kept.iter().map(|kept| kept.1))
+        {
+            const F_SETFD: usize = 2;
+            // SAFETY: the flag of a descriptor that is not the program's.
+            let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
         }
     }
 
@@ -317,51 +328,6 @@ impl Locked {
             if stat_descriptor(fd).is_ok_and(|found| found.st_ino == inode) {
                 drop(Descriptor(fd));
             }
-        }
-    }
-}
-
-impl Table {
-    /// Before exec: what would be closed there, and drop locks that the next program is to have,
-    /// stays open.
-    pub fn keep_locks_over_exec(&self) {
-        // A table that others have, too, keeps the locks; the next program gets a copy without
-        // them.
-        if tables::are_asked_for() {
-            return;
-        }
-        let locks = &self.posix_locks;
-        if !locks.any.load(Relaxed) {
-            return;
-        }
-        let mut kept = Vec::new();
-        self.each(|_, description| {
-            if let Object::File(file) = &description.object {
-                kept.extend(file.descriptor().map(|own| (description.name(), own)));
-            }
-        });
-        let list = locks.list.lock();
-        kept.retain(|(name, _)| list.iter().any(|locked| locked.name == *name));
-        let parked = list.iter().flat_map(|locked| &locked.parked);
-        for fd in parked
-            .map(|parked| parked.fd)
-            .chain(kept.iter().map(|kept| kept.1))
-        {
-            const F_SETFD: usize = 2;
-            // SAFETY: the flag of a descriptor that is not the program's.
-            let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
-        }
-    }
-
-    /// The program's descriptor of `description` goes.
-    pub(super) fn lose(&self, old: *mut Description) {
-        if !old.is_null() {
-            // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
-            let description = unsafe { alloc::sync::Arc::from_raw(old.cast_const()) };
-            self.posix_locks.closed(&description);
-            let name = description.name();
-            drop(description);
-            crate::paging::kept::closed(name);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! A shadow becomes the file: before another program gets it, or when its last name goes that
 //! others hold.
 
-use super::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
-use super::{COUNT, O_RDWR, group, is_gone};
 use crate::description::{Description, Object};
+use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
+use crate::gone::{COUNT, group, is_gone};
 use crate::looked_at;
-use crate::paging::{bytes, pager::fill, records, room};
+use crate::paging::filling;
+use crate::paging::given;
+use crate::paging::{bytes, fill, records, room};
 use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link, stat_descriptor, stat_path};
@@ -15,6 +17,7 @@ use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
 use culvert_sys::{nr, syscall};
 
+const O_RDWR: usize = 2;
 const O_CREAT: usize = 0o100;
 
 /// A name of a file is about to go.
@@ -38,11 +41,11 @@ pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
         node: found.node,
     };
     stat_path(&process::get().run.shadow(name)).ok()?;
-    if process::get().is_confined() {
+    if crate::task::is_confined() {
         return None;
     }
     looked_at::before_losing(name);
-    let file = looked_at::opened(name, 0).ok();
+    let file = given::opened(name, 0).ok();
     let last = found.links <= 1;
     Some(Losing { name, file, last })
 }
@@ -57,7 +60,8 @@ impl Losing {
             Some(file) => file.attributes().is_ok_and(|it| it.links == 0),
             None => self.last,
         };
-        if !nameless || room::discard(name) || !crate::holders::is_held(name.mount, name.node) {
+        if !nameless || room::discard(name) || !crate::run::holders::is_held(name.mount, name.node)
+        {
             return;
         }
         let Some(file) = self.file.as_deref() else {
@@ -69,7 +73,7 @@ impl Losing {
             let lock = locks.lock(MountId(name.mount), name.node);
             let result = take_over(name, file, file, &writable);
             drop(lock);
-            process::get().table.posix_locks.close(name, writable);
+            process::get().run.posix_locks.close(name, writable);
             result
         });
         if let Err(error) = result {
@@ -128,7 +132,7 @@ fn become_file(description: &Description) -> Result<()> {
     let reader = match description.readable() {
         Ok(file) => file,
         Err(_) => {
-            anew = looked_at::opened(name, 0)?;
+            anew = given::opened(name, 0)?;
             &*anew
         }
     };
@@ -138,7 +142,7 @@ fn become_file(description: &Description) -> Result<()> {
         let _lock = locks.lock(description.mount, description.node);
         take_over(name, &**file, reader, &writable)
     };
-    process::get().table.posix_locks.close(name, writable);
+    process::get().run.posix_locks.close(name, writable);
     result
 }
 
@@ -156,12 +160,12 @@ fn take_over(
         return Ok(());
     }
     let group = group(name).ok_or(Errno::ENOMEM)?;
-    if looked_at::strangers_have(name) {
-        looked_at::take_changes(name, fd)?;
+    if given::strangers_have(name) {
+        given::take_changes(name, fd)?;
     }
     // While it is mapped so that it can be written, the shadow holds the truth.
     match shadow::is_followed(&found) && records::any(name) {
-        true => fill::complete_in_room(reader, fd)?,
+        true => filling::complete_in_room(reader, fd)?,
         false => {
             let fresh =
                 !shadow::is_filled(&found) && !fill::is_partly(&found) && found.st_size == 0;
@@ -213,7 +217,7 @@ fn take_over(
     unlink(&first);
     shadow::set_times(writable, &now);
     shadow::mark_gone(fd, &now)?;
-    looked_at::disown(name);
+    given::disown(name);
     let marked = stat_descriptor(fd)?;
     kept.since = Timespec {
         seconds: marked.st_ctime as i64,
@@ -238,7 +242,7 @@ fn sweep() {
         let Ok(kept) = open_record(inode, 0).and_then(|record| Kept::read(&record)) else {
             continue;
         };
-        let Ok(alone) = crate::holders::alone_at(kept.name, &path) else {
+        let Ok(alone) = crate::run::holders::alone_at(kept.name, &path) else {
             continue;
         };
         // Who opened it by its driver and has not looked yet would lose what others wrote.
@@ -246,7 +250,7 @@ fn sweep() {
         let unchanged = stat_descriptor(alone.0)
             .is_ok_and(|now| (now.st_ctime as i64, now.st_ctime_nsec as u32) == since);
         if !unchanged {
-            process::get().table.posix_locks.close(kept.name, alone);
+            process::get().run.posix_locks.close(kept.name, alone);
             continue;
         }
         let last = last_of(kept.name);
@@ -255,6 +259,6 @@ fn sweep() {
         }
         unlink(&record_of(inode));
         unlink(&path);
-        process::get().table.posix_locks.close(kept.name, alone);
+        process::get().run.posix_locks.close(kept.name, alone);
     }
 }

@@ -1,10 +1,9 @@
 //! The child of a fork: registrations are not inherited, so all ranges get new ones before the
 //! program goes on.
 
-use super::{Part, STATE, State, fill, launch};
-use crate::paging::nodes;
-use crate::process;
-use crate::run::{ShadowName, stat_descriptor, stat_path};
+use super::pager::{Part, STATE, State, launch};
+use super::{fill, filling, nodes};
+use crate::run::{self, ShadowName, stat_descriptor, stat_path};
 use crate::shadow::Descriptor;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
@@ -96,7 +95,7 @@ pub fn settle() {
 fn may_lack(name: ShadowName) -> bool {
     let found = match nodes::open(name) {
         Some((_node, fd)) => stat_descriptor(fd),
-        None => stat_path(&process::get().run.shadow(name)),
+        None => stat_path(&run::get().shadow(name)),
     };
     !found.is_ok_and(|found| !fill::is_partly(&found))
 }
@@ -104,7 +103,7 @@ fn may_lack(name: ShadowName) -> bool {
 /// A range that cannot be registered here: its file is filled. A child that cannot even do that
 /// must not see zeroes: the range is unmapped.
 fn fill_now(range: &Part, cause: Errno) {
-    if let Err(error) = fill::all(range.name) {
+    if let Err(error) = filling::all(range.name) {
         crate::log!(
             "node {:x} of mount {}, which is mapped, can neither be filled on demand ({cause}) nor now: {error}",
             range.name.node.0,

@@ -33,15 +33,32 @@
 //!     copies/D.I...       those copies, by the program's device, inode, time and size
 //! ```
 
-use crate::memory::c_string;
-use alloc::format;
-use alloc::vec::Vec;
+mod adopted;
+pub mod holders;
+pub mod internal;
+pub mod mappings;
+pub mod node_locks;
+pub mod node_paths;
+pub mod posix_locks;
+
+use crate::files::c_string;
+pub use crate::files::{
+    O_PATH, descriptor_path, list, make_directory, positions, read_file, read_link, read_link_at,
+    stat_descriptor, stat_path,
+};
+use crate::files::{kernel_flags, read_all};
+use crate::mounts::MountTable;
+use alloc::{boxed::Box, format, vec::Vec};
 use core::ffi::CStr;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Node;
 use culvert_sys::raw::general::{AT_FDCWD, STATX_BTIME, stat};
 use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, syscall};
+pub use internal::INTERNAL;
+use internal::Internal;
+use node_locks::NodeLocks;
+use posix_locks::PosixLocks;
 
 /// The environment variable that carries a run over exec: the run directory's path.
 pub const VARIABLE: &[u8] = b"CULVERT_RUN";
@@ -62,6 +79,39 @@ pub struct Run {
     pub device: u64,
     /// Its owner, as this process saw him when it joined.
     pub owner: u32,
+    /// The inherited descriptor that keeps the run directory alive, -1 when there is none.
+    pub lock_descriptor: AtomicI32,
+    /// The mounts.
+    pub mounts: MountTable,
+    /// Locks shared by the processes of the run.
+    pub node_locks: NodeLocks,
+    /// The descriptors that Culvert itself holds in this process.
+    internal: Internal,
+    /// The record locks of this process.
+    pub posix_locks: PosixLocks,
+}
+
+static JOINED: AtomicPtr<Run> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The run of this process, which is part of one at most. Only what exists after [`join`] calls
+/// this.
+#[inline]
+pub fn get() -> &'static Run {
+    let run = JOINED.load(Acquire);
+    debug_assert!(!run.is_null());
+    // SAFETY: set once, before the engine is installed, and never freed.
+    unsafe { &*run }
+}
+
+/// This process is part of `run`, whose directory is kept by `lock_descriptor`, from here on.
+pub fn join(run: Run, mounts: MountTable, lock_descriptor: i32) -> &'static Run {
+    let run = Box::leak(Box::new(Run {
+        mounts,
+        lock_descriptor: AtomicI32::new(lock_descriptor),
+        ..run
+    }));
+    JOINED.store(run, Release);
+    run
 }
 
 /// Which node of which mount a shadow or working directory stands for.
@@ -89,30 +139,6 @@ impl ShadowName {
     }
 }
 
-/// `stat` of the path `path` (NUL-terminated).
-pub(crate) fn stat_path(path: &[u8]) -> Result<stat, Errno> {
-    debug_assert_eq!(path.last(), Some(&0));
-    let mut out = core::mem::MaybeUninit::<stat>::zeroed();
-    // SAFETY: the path ends in NUL, the buffer is a `struct stat`, plain data.
-    unsafe {
-        syscall::call(
-            nr::STAT,
-            [path.as_ptr() as usize, out.as_mut_ptr() as usize],
-        )?;
-        Ok(out.assume_init())
-    }
-}
-
-/// `fstat` of `fd`.
-pub(crate) fn stat_descriptor(fd: i32) -> Result<stat, Errno> {
-    let mut out = core::mem::MaybeUninit::<stat>::zeroed();
-    // SAFETY: the buffer is a `struct stat`, plain data.
-    unsafe {
-        syscall::call(nr::FSTAT, [fd as usize, out.as_mut_ptr() as usize])?;
-        Ok(out.assume_init())
-    }
-}
-
 /// When what is open in `fd` (`AT_FDCWD`: the working directory) was made, where its file system
 /// knows.
 fn birth(fd: i32) -> Option<alloc::string::String> {
@@ -132,125 +158,6 @@ fn birth(fd: i32) -> Option<alloc::string::String> {
     (known & STATX_BTIME != 0).then(|| format!("{seconds:x}.{nanoseconds:x}"))
 }
 
-/// The link behind `/proc/self/fd/N`.
-pub(crate) fn descriptor_path(fd: i32) -> Result<Vec<u8>, Errno> {
-    read_link(format!("{}{fd}\0", culvert_sys::own_descriptors::directory()).as_bytes())
-}
-
-/// Makes the directory `path` of the run, NUL-terminated, for its user alone, whatever the
-/// program's umask says. One that is there already is right.
-pub(crate) fn make_directory(path: &[u8]) -> Result<(), Errno> {
-    const MODE: usize = 0o700;
-    // SAFETY: the path ends in NUL.
-    let call = |number| unsafe { syscall::call(number, [path.as_ptr() as usize, MODE]) };
-    match call(nr::MKDIR) {
-        // Not for nothing: where changes are watched, this is one.
-        Ok(_) if stat_path(path)?.st_mode as usize & MODE != MODE => call(nr::CHMOD).map(|_| ()),
-        Ok(_) => Ok(()),
-        Err(Errno::EEXIST) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// The target of the symbolic link `path` (NUL-terminated).
-pub(crate) fn read_link(path: &[u8]) -> Result<Vec<u8>, Errno> {
-    read_link_at(AT_FDCWD, path)
-}
-
-/// The target of the symbolic link `path` (NUL-terminated) below `directory`.
-pub(crate) fn read_link_at(directory: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
-    debug_assert_eq!(path.last(), Some(&0));
-    let mut target = alloc::vec![0u8; 4096];
-    // SAFETY: the path ends in NUL; the buffer's length is given.
-    let length = unsafe {
-        syscall::call(
-            nr::READLINKAT,
-            [
-                directory as usize,
-                path.as_ptr() as usize,
-                target.as_mut_ptr() as usize,
-                target.len(),
-            ],
-        )?
-    };
-    target.truncate(length);
-    Ok(target)
-}
-
-/// The whole content of the file `path` (NUL-terminated).
-pub(crate) fn read_file(path: &[u8]) -> Result<Vec<u8>, Errno> {
-    debug_assert_eq!(path.last(), Some(&0));
-    const O_RDONLY_CLOEXEC: usize = 0o2000000;
-    // SAFETY: the path ends in NUL; the descriptor is ours until closed.
-    unsafe {
-        let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, O_RDONLY_CLOEXEC, 0])?;
-        let result = read_all(fd as i32);
-        let _ = syscall::call(nr::CLOSE, [fd]);
-        result
-    }
-}
-
-/// What can be read of `fd` from where it stands.
-fn read_all(fd: i32) -> Result<Vec<u8>, Errno> {
-    let mut content = Vec::new();
-    loop {
-        let start = content.len();
-        content.resize(start + 4096, 0);
-        let arguments = [fd as usize, content.as_mut_ptr() as usize + start, 4096];
-        // SAFETY: the buffer is given with its length.
-        match unsafe { syscall::call(nr::READ, arguments) } {
-            Ok(count) => {
-                content.truncate(start + count);
-                if count == 0 {
-                    return Ok(content);
-                }
-            }
-            Err(Errno::EINTR) => content.truncate(start),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The names in a directory.
-pub(crate) fn list(directory: &crate::shadow::Descriptor) -> Vec<Vec<u8>> {
-    let found = positions(directory).into_iter();
-    found.map(|(name, _)| name).collect()
-}
-
-/// The kernel's listing of an open directory: each name, and the position behind it (`struct
-/// linux_dirent64`, getdents(2)).
-pub(crate) fn positions(directory: &crate::shadow::Descriptor) -> Vec<(Vec<u8>, u64)> {
-    let mut found = Vec::new();
-    let mut buffer = alloc::vec![0u8; 4096];
-    loop {
-        let arguments = [
-            directory.0 as usize,
-            buffer.as_mut_ptr() as usize,
-            buffer.len(),
-        ];
-        // SAFETY: the buffer is given with its length.
-        let got = unsafe { syscall::call(nr::GETDENTS64, arguments) }.unwrap_or(0);
-        let mut rest = buffer.get(..got).unwrap_or(&[]);
-        if rest.is_empty() {
-            return found;
-        }
-        // Inode, position of the next one, length (2 bytes), type (1 byte), name.
-        while let (Some(next), Some(length)) = (rest.get(8..16), rest.get(16..18)) {
-            let next = next.try_into().map_or(0, u64::from_ne_bytes);
-            let length = length
-                .try_into()
-                .map_or(0, u16::from_ne_bytes)
-                .max(20)
-                .into();
-            let name = rest.get(19..length).unwrap_or(&[]);
-            let end = name.iter().position(|&byte| byte == 0);
-            let name = name.get(..end.unwrap_or(name.len())).unwrap_or(&[]);
-            found.push((name.to_vec(), next));
-            rest = rest.get(length..).unwrap_or(&[]);
-        }
-    }
-}
-
 impl Run {
     /// The run directory at `path`, if it is trusted ([`trust::directory`]), and a descriptor of
     /// it.
@@ -258,12 +165,21 @@ impl Run {
         let name = c_string(path);
         let name = CStr::from_bytes_with_nul(&name).map_err(|_| Why::Failed(Errno::EINVAL))?;
         let opened = trust::directory(name, trust::user())?;
-        let run = Self {
-            path: path.to_vec(),
-            device: opened.stat().st_dev,
-            owner: opened.stat().st_uid,
-        };
-        Ok((run, opened))
+        let stat = opened.stat();
+        Ok((Self::at(path.to_vec(), stat.st_dev, stat.st_uid), opened))
+    }
+
+    fn at(path: Vec<u8>, device: u64, owner: u32) -> Self {
+        Self {
+            path,
+            device,
+            owner,
+            lock_descriptor: AtomicI32::new(-1),
+            mounts: MountTable::new(),
+            node_locks: NodeLocks::new(),
+            internal: Internal::new(),
+            posix_locks: PosixLocks::new(),
+        }
     }
 
     /// The content of the `mounts` file of the run whose directory `opened` is.
@@ -373,7 +289,7 @@ impl Run {
             return Some(name);
         }
         let here = format!("{:x}.{:x}", found.st_dev, found.st_ino);
-        let folder = crate::shadow::open(&self.file("nowhere"), 0o200000, 0).ok()?;
+        let folder = crate::files::open(&self.file("nowhere"), 0o200000, 0).ok()?;
         list(&folder).iter().find_map(|name| {
             let name = ShadowName::of_text(name)?;
             let noted = read_link(&self.file(&format!("nowhere/{}", name.text()))).ok()?;
@@ -454,12 +370,11 @@ impl Run {
     /// Whether only the run's user can have opened `fd`: its owner and mode say so.
     fn is_of_its_user(&self, fd: i32, found: &stat) -> bool {
         /// What a mode must not give: of the group's rights only the first is a mark of ours
-        /// (`shadow::FOLLOWED`).
+        /// (shadow.rs, `FOLLOWED`).
         const OTHERS: u32 = 0o037;
-        let opened = crate::descriptors::kernel_flags(fd)
-            .is_ok_and(|flags| flags & crate::description::O_PATH == 0);
+        let opened = kernel_flags(fd).is_ok_and(|flags| flags & O_PATH == 0);
         // In a user namespace it has another number: that of the lock, which is the same user's.
-        let lock = crate::process::get().lock_descriptor.load(Relaxed);
+        let lock = self.lock_descriptor.load(Relaxed);
         let owner = stat_descriptor(lock).map_or(self.owner, |lock| lock.st_uid);
         opened && found.st_uid == owner && found.st_mode & OTHERS == 0
     }
@@ -483,11 +398,7 @@ mod tests {
     use super::*;
 
     fn run() -> Run {
-        Run {
-            path: b"/dev/shm/culvert-0/abc".to_vec(),
-            device: 1,
-            owner: 0,
-        }
+        Run::at(b"/dev/shm/culvert-0/abc".to_vec(), 1, 0)
     }
 
     #[test]
@@ -514,11 +425,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("culvert-marks-{}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         let opened = std::fs::File::open(&path).unwrap();
-        let run = Run {
-            path: path.as_os_str().as_encoded_bytes().to_vec(),
-            device: 1,
-            owner: 0,
-        };
+        let run = Run::at(path.as_os_str().as_encoded_bytes().to_vec(), 1, 0);
         let name = ShadowName {
             mount: 3,
             node: Node(0xbeef),

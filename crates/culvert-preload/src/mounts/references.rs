@@ -2,10 +2,9 @@
 //! more.
 
 use super::{MountId, MountTable};
-use crate::process;
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
-use culvert::Node;
+use culvert::{FileSystem, Node};
 
 /// How many are kept without memory of their own: the thing itself, its directory, and what a link
 /// or two led through.
@@ -138,25 +137,41 @@ impl fmt::Debug for References<'_> {
     }
 }
 
-/// A node that is held ([`culvert::FileSystem::hold`]) until this is dropped.
-#[derive(Debug, PartialEq, Eq)]
+/// A node that is held ([`FileSystem::hold`]) until this is dropped.
 pub struct Hold {
+    driver: &'static dyn FileSystem,
     mount: MountId,
     node: Node,
 }
 
 impl Hold {
     /// Holds `node`. None: it is gone already, and shows that as it can.
-    pub fn of(mount: MountId, node: Node) -> Option<Self> {
-        let driver = process::file_system(mount).ok()?;
-        driver.hold(node).ok().map(|()| Self { mount, node })
+    pub fn of(table: &'static MountTable, mount: MountId, node: Node) -> Option<Self> {
+        let driver = table.file_system(mount).ok()?;
+        driver.hold(node).ok().map(|()| Self {
+            driver,
+            mount,
+            node,
+        })
+    }
+}
+
+impl PartialEq for Hold {
+    fn eq(&self, other: &Self) -> bool {
+        (self.mount, self.node) == (other.mount, other.node)
+    }
+}
+
+impl Eq for Hold {}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.mount, self.node).fmt(out)
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if let Ok(driver) = process::file_system(self.mount) {
-            driver.release(self.node);
-        }
+        self.driver.release(self.node);
     }
 }

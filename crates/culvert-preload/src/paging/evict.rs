@@ -7,8 +7,8 @@
 //! then is the last that anybody has stored, and whoever stores now waits for the page to be
 //! filled.
 
+use super::bytes::{read_shadow, write_file};
 use super::fill;
-use crate::paging::bytes::{read_shadow, write_file};
 use crate::run::stat_descriptor;
 use crate::shadow::{self, Descriptor};
 use alloc::{vec, vec::Vec};

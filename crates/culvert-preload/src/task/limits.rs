@@ -50,7 +50,7 @@ fn ask_umask() -> u32 {
 
 /// `Umask:` of proc_pid_status(5).
 fn read_umask() -> Result<u32, Errno> {
-    let status = crate::run::read_file(b"/proc/thread-self/status\0")?;
+    let status = crate::files::read_file(b"/proc/thread-self/status\0")?;
     let label = b"Umask:\t";
     let at = status
         .windows(label.len())
@@ -179,4 +179,36 @@ pub fn without_file_size<R, E: From<Errno>>(
     let result = change();
     set(Some(&limits), &mut [0; 2])?;
     result
+}
+
+/// Sets the length of a shadow, whatever the program's limit of file sizes says.
+pub fn set_length(fd: i32, length: u64) -> Result<(), Errno> {
+    without_file_size(length, || {
+        // SAFETY: sets the length of our own file.
+        unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
+    })
+}
+
+/// Makes a file of the run directory at least so long, with room for all of it, so that no look at
+/// a mapping of it can meet a page for which there is none.
+pub fn make_room(fd: i32, length: u64) -> Result<(), Errno> {
+    if super::is_confined() {
+        // A filter that lets programs read files may end them for what comes below; others have
+        // made room, or there is none.
+        return match crate::files::stat_descriptor(fd)?.st_size as u64 >= length {
+            true => Ok(()),
+            false => Err(Errno::ENOSPC),
+        };
+    }
+    without_file_size(length, || {
+        // SAFETY: touches no memory of ours.
+        let made = unsafe { syscall::call(nr::FALLOCATE, [fd as usize, 0, 0, length as usize]) };
+        match made {
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINTR) => {
+                // SAFETY: as above; it only grows, everybody asking for the same length.
+                unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
+            }
+            made => made.map(|_| ()),
+        }
+    })
 }

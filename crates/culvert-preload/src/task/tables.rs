@@ -6,11 +6,8 @@
 //! file for another thread. So from the first such call on *the kernel is asked* at each use what a
 //! number stands for (descriptors/asked.rs), for which no description stays private.
 
-use super::{get, tables, vfork_child};
-use crate::answer::Answer;
-use crate::process;
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicBool, AtomicUsize};
+use super::{UNUSUAL, vfork_child};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use culvert_intercept::descriptors as classes;
 
 /// Tables of descriptors that were told apart so far.
@@ -31,7 +28,7 @@ pub(super) fn new_number() -> usize {
 /// child of vfork, for a thread with one of its own, and for a process that shares its table with
 /// the one that made it (`culvert_drivers::TableNumber`).
 pub fn number() -> usize {
-    if get().unusual.load(Relaxed) == 0 {
+    if UNUSUAL.load(Relaxed) == 0 {
         return TABLE.load(Relaxed);
     }
     if let Some(own) = vfork_child().and_then(|child| child.table) {
@@ -51,13 +48,13 @@ pub fn is_process_s() -> bool {
 /// Whether the kernel is asked what numbers stand for.
 #[inline]
 pub fn are_asked_for() -> bool {
-    get().unusual.load(Relaxed) != 0 && ASKED.load(Relaxed)
+    UNUSUAL.load(Relaxed) != 0 && ASKED.load(Relaxed)
 }
 
 /// It is from here on.
 pub fn ask() {
     if !ASKED.swap(true, Relaxed) {
-        get().unusual.fetch_add(1, Relaxed);
+        UNUSUAL.fetch_add(1, Relaxed);
     }
 }
 
@@ -91,22 +88,6 @@ pub fn separate() {
 
 /// Whether the table of descriptors may be one that another thread or process has, too.
 pub fn may_share_table() -> bool {
-    process::vfork_child_with_table().is_none()
-        && (culvert_intercept::multi_threaded() || tables::are_asked_for())
-}
-
-/// Runs `unshare`, which gives this thread a table of its own where it succeeds.
-pub fn with_own_table(unshare: impl FnOnce() -> Answer) -> Answer {
-    culvert_intercept::exclusively(|| {
-        let table = &process::get().table;
-        table.promote_all(false)?;
-        table.ask();
-        let answer = unshare()?;
-        tables::thread_has_own();
-        // A process that shares no memory has the classes for itself, too.
-        if !culvert_intercept::multi_threaded() {
-            separate();
-        }
-        Ok(answer)
-    })
+    super::vfork_child_with_table().is_none()
+        && (culvert_intercept::multi_threaded() || are_asked_for())
 }

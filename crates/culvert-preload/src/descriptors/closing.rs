@@ -1,0 +1,79 @@
+//! What closing a descriptor of the program's does to its record locks
+//! ([`crate::run::posix_locks`]).
+
+use super::Table;
+use crate::description::{Description, Object};
+use crate::paging::kept;
+use crate::run::{self, ShadowName};
+use crate::shadow::open_shadow;
+use alloc::{sync::Arc, vec::Vec};
+
+impl Description {
+    /// The driver's own descriptor, where the program's are of that file and of no shadow.
+    pub fn own_file(&self) -> Option<i32> {
+        match &self.object {
+            Object::File(file) if self.is_direct() => file.descriptor(),
+            _ => None,
+        }
+    }
+}
+
+impl Table {
+    /// Before exec: what would be closed there, and drop locks that the next program is to have,
+    /// stays open.
+    pub fn keep_locks_over_exec(&self) {
+        run::get().posix_locks.keep_over_exec(|| {
+            let mut own = Vec::new();
+            self.each(|_, description| {
+                if let Object::File(file) = &description.object {
+                    own.extend(file.descriptor().map(|fd| (description.name(), fd)));
+                }
+            });
+            own
+        });
+    }
+
+    /// The program's descriptor of `description` goes, and with it its locks, unless that was only
+    /// a path (`filp_flush`, fs/open.c).
+    pub(super) fn lose(&self, old: *mut Description) {
+        if !old.is_null() {
+            // SAFETY: the slot's reference, made by `Arc::into_raw`, taken out by the caller.
+            let description = unsafe { Arc::from_raw(old.cast_const()) };
+            let name = description.name();
+            let had_locks =
+                !matches!(description.object, Object::Path) && run::get().posix_locks.closed(name);
+            // The kernel has seen a dup of the placeholder go, no descriptor of the file.
+            if had_locks && !description.is_shared() {
+                drop(open_shadow(name, 0));
+            }
+            drop(description);
+            self.closed(name);
+        }
+    }
+
+    /// The program has closed a descriptor of the file of `name`: if that was its last one, the
+    /// shadow that is kept open for it need not stay.
+    fn closed(&self, name: ShadowName) {
+        if kept::may_go(name) {
+            let mut open = false;
+            self.each(|_, description| open |= description.name() == name);
+            if !open {
+                kept::let_go(name);
+            }
+        }
+    }
+}
+
+/// For every description of this process: whether its companions go through the exec that comes.
+pub fn companions_before_exec() {
+    if !crate::watch::tells() {
+        return;
+    }
+    let table = super::table();
+    table.each(|_, description| description.companions_go(false));
+    table.each(|fd, description| {
+        if !super::close_on_exec(fd).unwrap_or(true) {
+            description.companions_go(true);
+        }
+    });
+}

@@ -1,0 +1,165 @@
+//! What mmap(2) is given for a file whose bytes only its driver has: its shadow, filled with them,
+//! or one that the pager fills.
+
+use super::filling;
+use super::room;
+use super::{fill, pager};
+use crate::description::{Description, Object};
+use crate::files::Descriptor;
+use crate::run::{self, ShadowName, stat_descriptor, stat_path};
+use crate::shadow::{
+    FILLED, ToShadow, is_filled, is_partly, mark_filled, mark_partly, open_shadow, set_times,
+};
+use crate::task::limits::set_length;
+use culvert::{Errno, File};
+
+/// Fills the shadow of `name` with the bytes of `file` unless it is filled already.
+pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
+    let path = run::get().shadow(name);
+    if stat_path(&path).is_ok_and(|found| is_filled(&found)) {
+        return Ok(());
+    }
+    // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
+    let _lock = run::get()
+        .node_locks
+        .lock(crate::mounts::MountId(name.mount), name.node);
+    let writable = match open_shadow(name, 0o2) {
+        // Somebody has filled it meanwhile, and executes it.
+        Err(Errno::ETXTBSY) if stat_path(&path).is_ok_and(|found| is_filled(&found)) => {
+            return Ok(());
+        }
+        opened => opened?,
+    };
+    let result = fill_opened(file, &writable);
+    run::get().posix_locks.close(name, writable);
+    result
+}
+
+fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
+    let found = stat_descriptor(writable.0)?;
+    if is_filled(&found) {
+        return Ok(());
+    }
+    if is_partly(&found) {
+        return filling::complete_in_room(file, writable.0);
+    }
+    let attributes = file.attributes()?;
+    room::make(attributes.size)?;
+    let mut sink = ToShadow {
+        fd: writable.0,
+        at: 0,
+        room: 0,
+    };
+    while sink.at < attributes.size {
+        sink.room = (attributes.size - sink.at).min(1 << 20) as usize;
+        if file.read_at(sink.at, &mut sink)? == 0 {
+            return Err(culvert::Error::because(
+                Errno::EIO,
+                "the file ended before its size",
+            ));
+        }
+    }
+    set_length(writable.0, attributes.size)?;
+    set_times(writable, &attributes);
+    Ok(mark_filled(writable, &attributes)?)
+}
+
+/// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped
+/// and touched; whether it is one.
+fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
+    let writable = match open_shadow(name, 0o2) {
+        // It is being executed, and was filled for that.
+        Err(Errno::ETXTBSY) => return Ok(false),
+        opened => opened?,
+    };
+    let result = begin_opened(name, file, &writable);
+    run::get().posix_locks.close(name, writable);
+    result
+}
+
+fn begin_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culvert::Result<bool> {
+    let is_fresh = |found: &culvert_sys::raw::general::stat| {
+        !is_filled(found) && found.st_size == 0 && fill::is_fit(found)
+    };
+    let found = stat_descriptor(writable.0)?;
+    let attributes = file.attributes()?;
+    // Before the lock, for which the pager may be waiting.
+    if !(is_partly(&found) || is_fresh(&found) && pager::lazy(name, attributes.size)) {
+        return Ok(false);
+    }
+    let mount = crate::mounts::MountId(name.mount);
+    let _lock = run::get().node_locks.lock(mount, name.node);
+    let found = stat_descriptor(writable.0)?;
+    if is_fresh(&found) && !is_partly(&found) {
+        set_length(writable.0, attributes.size)?;
+        set_times(writable, &attributes);
+        mark_partly(writable.0, &attributes, false)?;
+        return Ok(true);
+    }
+    Ok(is_partly(&found))
+}
+
+/// What mmap is given for a description: its own descriptor when that is a filled shadow already,
+/// else a new one on the filled shadow.
+///
+/// A new one is avoided where possible: closing it would drop the POSIX locks that this process has
+/// on the shadow (fcntl(2)).
+pub enum Mappable {
+    /// The program's own descriptor.
+    Own(i32),
+    /// A descriptor for this purpose.
+    Other(Descriptor),
+}
+
+impl Mappable {
+    /// The descriptor's number.
+    pub fn number(&self) -> i32 {
+        match self {
+            Self::Own(fd) | Self::Other(Descriptor(fd)) => *fd,
+        }
+    }
+}
+
+impl Mappable {
+    /// It has been mapped.
+    pub fn close(self, description: &Description) {
+        if let Self::Other(descriptor) = self {
+            run::get().posix_locks.close(description.name(), descriptor);
+        }
+    }
+}
+
+/// Something to map for the description of `fd`. `on_demand`: it may be one that the pager fills
+/// (`pager::mapped`).
+pub fn mappable(description: &Description, fd: i32, on_demand: bool) -> culvert::Result<Mappable> {
+    let Object::File(file) = &description.object else {
+        return Err(Errno::ENODEV.into());
+    };
+    if description.is_shared() && stat_descriptor(fd)?.st_mode & FILLED != 0 {
+        return Ok(Mappable::Own(fd));
+    }
+    let name = ShadowName {
+        mount: description.mount.0,
+        node: description.node,
+    };
+    // Open all the time, so that nobody empties it before it is mapped.
+    let mappable = match description.is_shared() {
+        true => Mappable::Own(fd),
+        false => Mappable::Other(open_shadow(name, 0)?),
+    };
+    let begun = match on_demand {
+        true => begin(name, &**file),
+        false => Ok(false),
+    };
+    let ready = begun.and_then(|begun| match begun {
+        true => Ok(()),
+        false => fill(name, &**file),
+    });
+    match ready {
+        Ok(()) => Ok(mappable),
+        Err(error) => {
+            mappable.close(description);
+            Err(error)
+        }
+    }
+}
