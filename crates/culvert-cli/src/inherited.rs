@@ -5,7 +5,10 @@ use crate::{
     failure::{Failure, path, reason, shown},
 };
 use culvert::mount::Mount;
-use culvert_sys::trust::{self, Why};
+use culvert_sys::{
+    Errno,
+    trust::{self, Why},
+};
 use std::{
     fs::{self, File},
     io::Read,
@@ -24,8 +27,8 @@ pub struct Inherited {
 }
 
 /// The run that this process is part of, if it is. One that CULVERT_RUN names and that is not
-/// trusted is none: the variable survives su(1) and `sudo -E`, and would let another user say what
-/// this one's programs see. That is said in one line.
+/// trusted, or is over, is none: the variable survives su(1) and `sudo -E`, and would let another
+/// user say what this one's programs see. That is said in one line.
 pub fn inherited() -> Result<Option<Inherited>, Failure> {
     let Some((directory, intercepted)) = inherited_path() else {
         return Ok(None);
@@ -39,10 +42,17 @@ pub fn inherited() -> Result<Option<Inherited>, Failure> {
     };
     let bytes = match mounts(&directory) {
         Ok(bytes) => bytes.map_err(|error| damaged(reason(&error)))?,
-        Err(Why::Failed(errno)) => return Err(damaged(errno.to_string())),
+        Err(Why::Failed(errno)) if intercepted || !is_over(errno) => {
+            return Err(damaged(errno.to_string()));
+        }
         Err(why) => {
+            let not = match why {
+                Why::Failed(_) => "there",
+                _ => "trusted",
+            };
             eprintln!(
-                "culvert: warning: CULVERT_RUN names {}, which is not trusted: {why}; it is ignored, and mounts of that run are not seen",
+                "culvert: warning: CULVERT_RUN names {}, which is not {not}: {why}; it is ignored, \
+                 and mounts of that run are not seen",
                 shown(&directory)
             );
             return Ok(None);
@@ -53,6 +63,12 @@ pub fn inherited() -> Result<Option<Inherited>, Failure> {
         mounts,
         intercepted,
     }))
+}
+
+/// Whether a run directory that cannot be opened with `errno` is one that was removed: its run is
+/// over, and whoever still has the variable (su(1), `sudo -E`, a shell's history) is in no run.
+const fn is_over(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ENOTDIR)
 }
 
 /// The content of the `mounts` of the run directory `directory`, if it is trusted.

@@ -36,9 +36,7 @@ pub fn interest(number: usize) -> Interest {
     }
     match row(number).map(|row| row.treatment) {
         Some(Treatment::Handled(interest, _)) => interest,
-        Some(Treatment::Submits(_) | Treatment::Refused(..) | Treatment::RefusedInside(..)) => {
-            Interest::Always
-        }
+        Some(Treatment::Submits(_) | Treatment::RefusedInside(..)) => Interest::Always,
         Some(Treatment::RefusedOn(..)) => Interest::Descriptor0,
         _ => Interest::Never,
     }
@@ -56,7 +54,6 @@ pub fn dispatch(call: &mut Call) -> Outcome {
             true => without_hidden(*interest, call),
         },
         Some(Treatment::Submits(function)) => function(call, dispatch),
-        Some(Treatment::Refused(errno, _)) => calls::done(Err(*errno)),
         Some(Treatment::RefusedInside(at, errno, _)) => {
             calls::path::refuse_inside(call, *at, *errno)
         }

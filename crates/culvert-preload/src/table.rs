@@ -27,8 +27,6 @@ pub enum Treatment {
     Engine(&'static str),
     /// The kernel gets it, for this reason.
     Forwarded(&'static str),
-    /// It fails with this errno while mounts are present, for this reason.
-    Refused(Errno, &'static str),
     /// It fails with this errno when its path is in a mount, for this reason; else the kernel gets
     /// it.
     RefusedInside(At, Errno, &'static str),
@@ -56,7 +54,6 @@ macro_rules! table {
     (@ Submits ($function:expr)) => { Treatment::Submits($function) };
     (@ Engine ($why:expr)) => { Treatment::Engine($why) };
     (@ Forwarded ($why:expr)) => { Treatment::Forwarded($why) };
-    (@ Refused ($errno:expr, $why:expr)) => { Treatment::Refused($errno, $why) };
     (@ RefusedInside ($at:expr, $errno:expr, $why:expr)) => { Treatment::RefusedInside($at, $errno, $why) };
     (@ RefusedOn ($errno:expr, $why:expr)) => { Treatment::RefusedOn($errno, $why) };
 }
@@ -467,13 +464,6 @@ pub fn document() -> alloc::string::String {
             Treatment::Forwarded(why) => {
                 writeln!(page, "| {} | {} | forwarded: {why} |", row.number, row.name)
             }
-            Treatment::Refused(errno, why) => writeln!(
-                page,
-                "| {} | {} | refused with {}: {why} |",
-                row.number,
-                row.name,
-                errno.name()
-            ),
             Treatment::RefusedInside(_, errno, why) => writeln!(
                 page,
                 "| {} | {} | on paths of mounts refused with {}: {why} |",

@@ -49,8 +49,6 @@ pub struct Notes {
     /// Counts, by twos, the changes of status flags of shared descriptions (`F_SETFL`). Bit 0:
     /// programs that are not intercepted hold some too, so that the kernel must be asked each time.
     pub flag_changes: AtomicU32,
-    /// Counts the times a shadow came to be looked at (looked_at.rs).
-    pub looked_at: AtomicU32,
     /// Counts the times a shadow was given to a program that is not intercepted and may write to
     /// it.
     pub strangers: AtomicU32,

@@ -29,8 +29,8 @@ pub fn shell(name: &str, script: &str) -> Option<Finished> {
     Some(done)
 }
 
-/// What `CULVERT_RUN` names is another user's, open to all or not, a link, a FIFO or has one: it is
-/// ignored and said in one line, by root and by a user, and nobody waits. With a library that is
+/// What `CULVERT_RUN` names is another user's, open to all or not, a link, a FIFO or has one, or is
+/// not there any more: it is ignored and said in one line, by root and by a user, and nobody waits. With a library that is
 /// loaded by hand nothing changes either.
 #[test]
 fn a_run_of_another_user_is_ignored() {
