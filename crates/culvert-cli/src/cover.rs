@@ -4,7 +4,7 @@
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
-use culvert_drivers::passthrough;
+use culvert_drivers::binding;
 use culvert_sys::{nr, raw::general as linux, syscall};
 use rustix::{
     fs::CWD,
@@ -50,7 +50,7 @@ fn cover_all(mounts: &mut [Mount], asked: bool) -> Result<(), String> {
         match &sources[index] {
             Some(Ok(tree)) => {
                 attach(tree, path(&mount.target))?;
-                passthrough::set_bound(mount);
+                binding::set_bound(mount);
             }
             Some(Err(why)) if asked => return Err(why.clone()),
             _ => hide(path(&mount.target))?,
@@ -61,7 +61,7 @@ fn cover_all(mounts: &mut [Mount], asked: bool) -> Result<(), String> {
 
 /// The tree that is to be bound over the target of `mount`, if it is one.
 fn source(mount: &Mount) -> Option<Result<OwnedFd, String>> {
-    if !passthrough::may_be_bound(mount) {
+    if !binding::may_be_bound(mount) {
         return None;
     }
     let tree = copy_of_tree(path(&mount.source)).and_then(|tree| {

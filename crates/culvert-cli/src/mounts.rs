@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::{Mount, Request, is_url};
-use culvert_drivers::passthrough;
+use culvert_drivers::{DriverInfo, Source, binding};
 use std::{
     fs, io,
     os::unix::ffi::OsStrExt,
@@ -41,7 +41,7 @@ pub fn resolve(requests: Vec<Request>, inherited: &[Mount]) -> Result<Vec<Mount>
         mount
             .check()
             .map_err(|error| Failure::new(error.to_string()))?;
-        if mount.driver == "passthrough" && mount.source == mount.target {
+        if mount.source == mount.target && source_kind(&mount) == Some(Source::Directory) {
             return Err(Failure::new(format!(
                 "source and target are the same directory {}",
                 shown(path(&mount.target))
@@ -82,11 +82,11 @@ pub fn lies_on<'a>(mount: &Mount, mounts: &'a [Mount]) -> Option<&'a Mount> {
 /// kernel's directory that it is there.
 pub fn source_behind(mount: &mut Mount, outer: &Mount) -> Result<(), Failure> {
     // What the kernel has bound there it finds itself.
-    if passthrough::is_bound(outer) {
+    if binding::is_bound(outer) {
         return Ok(());
     }
     let source = path(&mount.source);
-    if !passthrough::may_be_bound(outer) || outer.read_only() && !mount.read_only() {
+    if !binding::may_be_bound(outer) || outer.read_only() && !mount.read_only() {
         return Err(Failure::new(format!(
             "source {} lies on the mount {}, which is not simply a directory of the kernel's",
             shown(source),
@@ -103,6 +103,11 @@ pub fn source_behind(mount: &mut Mount, outer: &Mount) -> Result<(), Failure> {
         mount.source.pop();
     }
     Ok(())
+}
+
+/// What the source of `mount` is, as its driver declares.
+pub fn source_kind(mount: &Mount) -> Option<Source> {
+    culvert_drivers::declared(mount).map(|declared| declared.source)
 }
 
 /// `typed` from the root, its dots resolved by name where they lead nowhere yet.
@@ -136,8 +141,14 @@ pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
         let typed = typed.as_os_str().as_bytes();
         typed == b"memory" || typed.starts_with(b"memory:")
     };
-    if in_memory || driver.is_some_and(|driver| driver.name == "memory") {
-        return Ok((typed.to_path_buf(), "memory"));
+    let named = |driver: &DriverInfo| {
+        let declared = culvert_drivers::declared_by(driver.name);
+        declared.is_some_and(|declared| declared.source == Source::Name)
+    };
+    match driver {
+        Some(driver) if named(driver) => return Ok((typed.to_path_buf(), driver.name)),
+        None if in_memory => return Ok((typed.to_path_buf(), "memory")),
+        _ => {}
     }
     let canonical = fs::canonicalize(typed).map_err(wrong)?;
     let kind = fs::metadata(&canonical).map_err(wrong)?.file_type();
@@ -161,15 +172,19 @@ pub fn source(request: &Request) -> Result<(PathBuf, &'static str), Failure> {
         let source = shown(&canonical);
         Failure::new(format!("source {source} is {what}, not {wanted}"))
     };
-    match name {
-        "passthrough" if !kind.is_dir() => Err(wrong("a directory").advice(match kind.is_file() {
-            true => "type passthrough serves a directory; give the one that holds the file",
-            false => "type passthrough serves a directory",
-        })),
-        "archive" if !kind.is_file() => Err(wrong("an archive file").advice(match kind.is_dir() {
-            true => "a directory is served by type passthrough",
-            false => "an archive is read at any place of it, so it must be a regular file",
-        })),
+    match culvert_drivers::declared_by(name).map(|declared| declared.source) {
+        Some(Source::Directory) if !kind.is_dir() => {
+            Err(wrong("a directory").advice(match kind.is_file() {
+                true => format!("type {name} serves a directory; give the one that holds the file"),
+                false => format!("type {name} serves a directory"),
+            }))
+        }
+        Some(Source::File) if !kind.is_file() => {
+            Err(wrong("an archive file").advice(match kind.is_dir() {
+                true => "a directory is served by type passthrough",
+                false => "an archive is read at any place of it, so it must be a regular file",
+            }))
+        }
         _ => Ok((canonical, name)),
     }
 }

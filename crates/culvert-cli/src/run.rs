@@ -12,6 +12,7 @@ use crate::{
     verdict::{self, Kind, Refusal, Verdict},
 };
 use culvert::mount::{Mount, Request};
+use culvert_drivers::Source;
 use culvert_preload::{exec::limits, notice};
 use std::{
     ffi::{OsStr, OsString},
@@ -130,8 +131,8 @@ fn serve(
     let mut all = inherited.mounts.clone();
     for mut mount in added {
         if let Some(outer) = mounts::lies_on(&mount, &inherited.mounts) {
-            match mount.driver.as_str() {
-                "passthrough" => mounts::source_behind(&mut mount, outer)?,
+            match mounts::source_kind(&mount) {
+                Some(Source::Directory) => mounts::source_behind(&mut mount, outer)?,
                 _ => prepare::copy_source(&mut mount, &directory.path, all.len())?,
             }
         }

@@ -11,6 +11,7 @@ use crate::{
     verdict::{self, Kind},
 };
 use culvert::mount::Mount;
+use culvert_drivers::OtherUser;
 use culvert_preload::start::other_user::Carried;
 use std::{
     ffi::OsString,
@@ -111,13 +112,12 @@ fn serve(again: &Again, directory: &Held, mounts: Vec<Mount>) -> Result<(), Fail
     let all: Vec<Mount> = mounts
         .into_iter()
         .map(|mount| {
-            let ready = match mount.driver.as_str() {
-                // Whoever has the file has all that is in it, whatever its modes say.
-                "memory" => Err(Failure::new(
-                    "files in memory are kept by the user of the run",
-                )),
-                "archive" => prepare::prepare(&of_this_user(&mount), &directory.path),
-                _ => may_open(&mount),
+            let ready = match culvert_drivers::declared(&mount).map(|one| one.other_user) {
+                Some(OtherUser::Refused(why)) => Err(Failure::new(why)),
+                Some(OtherUser::Prepares) => {
+                    prepare::prepare(&of_this_user(&mount), &directory.path)
+                }
+                Some(OtherUser::Opens) | None => may_open(&mount),
             };
             ready.unwrap_or_else(|failure| {
                 refused.push(format!(

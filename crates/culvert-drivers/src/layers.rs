@@ -10,8 +10,7 @@
 
 use crate::registry::{self, alternatives, check_names_of};
 use crate::{
-    DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault, passthrough,
-    trace,
+    DriverInfo, Environment, Prepared, Progress, archive::warning::printable, fault, trace,
 };
 use alloc::{boxed::Box, format, string::ToString, vec::Vec};
 use culvert::{
@@ -144,8 +143,10 @@ pub fn prepare(
 /// calls.
 pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn FileSystem>> {
     let Stack { mut driver, layers } = Stack::of(mount)?;
-    if !layers.is_empty() {
-        passthrough::set_layered(&mut driver);
+    if !layers.is_empty()
+        && let Some(change) = registry::declared(&driver).and_then(|one| one.below_layers)
+    {
+        change(&mut driver);
     }
     let lowest = registry::open(&driver, environment)?;
     layers

@@ -14,6 +14,8 @@ extern crate alloc;
 extern crate std;
 
 pub mod archive;
+pub mod binding;
+mod declared;
 mod descriptor;
 mod descriptor_file;
 pub mod fault;
@@ -25,11 +27,12 @@ mod registry;
 pub mod trace;
 
 pub use archive::{Progress, Warning, Warnings};
+pub use declared::{AccessTimes, Declared, OtherUser, Source};
 pub use descriptor::{Adopt, Descriptor, Held, Keeper, NodeBook, TableNumber, Traces};
 pub use descriptor_file::{DescriptorFile, unhindered};
 pub use layers::{open, prepare};
 pub use proof::Proof;
-pub use registry::{DriverInfo, OptionInfo, detect, find, list};
+pub use registry::{DriverInfo, OptionInfo, declared, declared_by, detect, find, list};
 pub(crate) use registry::{check_names, invalid_option};
 
 use alloc::{string::String, vec::Vec};

@@ -1,7 +1,7 @@
 //! Drivers by name, and their options.
 
 use crate::archive::{host, warning::printable};
-use crate::{Environment, Prepared, Progress, archive, memory, passthrough};
+use crate::{Declared, Environment, Prepared, Progress, archive, memory, passthrough};
 use alloc::{boxed::Box, format, string::String, vec::Vec};
 use culvert::{
     Errno, Error, FileSystem, Result,
@@ -35,6 +35,7 @@ type Prepare = fn(&Mount, &Environment<'_>, &mut dyn FnMut(Progress)) -> Result<
 /// A driver and the two moments of its mounts.
 struct Driver {
     info: DriverInfo,
+    declared: Declared,
     prepare: Prepare,
     open: fn(&Mount, &Environment<'_>) -> Result<Box<dyn FileSystem>>,
 }
@@ -46,6 +47,7 @@ const DRIVERS: &[Driver] = &[
             summary: "a directory, as it is",
             options: passthrough::OPTIONS,
         },
+        declared: passthrough::DECLARED,
         prepare: passthrough::prepare,
         open: passthrough::open,
     },
@@ -55,6 +57,7 @@ const DRIVERS: &[Driver] = &[
             summary: "tar, tar.gz, tar.zst, tar.xz, tar.bz2 and zip archives, read in place (read-only)",
             options: archive::OPTIONS,
         },
+        declared: archive::DECLARED,
         prepare: archive::prepare,
         open: archive::open,
     },
@@ -64,6 +67,7 @@ const DRIVERS: &[Driver] = &[
             summary: "a file system in shared memory, for all processes of a run, or with a name for several runs",
             options: memory::OPTIONS,
         },
+        declared: memory::DECLARED,
         prepare: memory::prepare,
         open: memory::open,
     },
@@ -93,6 +97,17 @@ fn driver(name: &str) -> Result<&'static Driver> {
             ),
         )
     })
+}
+
+/// What the driver of `mount` declares; none where there is no such driver.
+pub fn declared(mount: &Mount) -> Option<&'static Declared> {
+    declared_by(&mount.driver)
+}
+
+/// The same of the driver called `name`.
+pub fn declared_by(name: &str) -> Option<&'static Declared> {
+    let found = DRIVERS.iter().find(|driver| driver.info.name == name);
+    found.map(|driver| &driver.declared)
 }
 
 /// The driver for `source`, by its content: a directory is [`passthrough`]'s, `memory` and

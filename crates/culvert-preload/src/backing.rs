@@ -53,7 +53,7 @@ pub fn mount_above(path: &[u8]) -> Option<MountId> {
     let process = process::get();
     let mut best: Option<(MountId, usize)> = None;
     for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
-        let bound = culvert_drivers::passthrough::is_bound(specification);
+        let bound = culvert_drivers::binding::is_bound(specification);
         let root = match bound {
             true => &specification.target,
             false => &specification.source,

@@ -398,7 +398,7 @@ fn enter(
     for (index, specification) in specifications.iter().enumerate() {
         // Where the source is bound over the target, what a native call finds there is right, and
         // its identity is that of the source, too.
-        let bound = culvert_drivers::passthrough::is_bound(specification);
+        let bound = culvert_drivers::binding::is_bound(specification);
         let identity = (!bound)
             .then(|| stat_path(&c_string(&specification.target)).ok())
             .flatten()

@@ -8,8 +8,12 @@
 //! wait.
 
 use super::{Ready, serve_until_unmounted, signals};
-use crate::failure::{Failure, path, reason, shown};
+use crate::{
+    failure::{Failure, path, reason, shown},
+    mounts,
+};
 use culvert::mount::Mount;
+use culvert_drivers::Source;
 use culvert_server::{handover::Handover, mounting};
 use culvert_sys::{nr, syscall};
 use rustix::{
@@ -129,7 +133,7 @@ fn end_mount(handover: &Handover) {
 /// The source, where it is a directory: held open, so that every server finds it, also where the
 /// mount lies over it.
 fn held(mount: &Mount) -> Result<Option<i32>, Failure> {
-    if mount.driver != "passthrough" {
+    if mounts::source_kind(mount) != Some(Source::Directory) {
         return Ok(None);
     }
     let source = path(&mount.source);

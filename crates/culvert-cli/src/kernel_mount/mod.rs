@@ -20,7 +20,7 @@ use crate::{
     run_directory::{self, Held},
 };
 use culvert::mount::Request;
-use culvert_drivers::{Environment, NodeBook};
+use culvert_drivers::{Environment, NodeBook, Source};
 use culvert_server::{
     DeviceFuse, Ended, Requests, Session, Settings, Transport,
     counters::Counters,
@@ -118,9 +118,12 @@ pub fn mount(mut asked: Mount) -> Result<u8, Failure> {
     let inherited = Inherited::now();
     let target = target::check(path(&asked.request.target))?;
     let (source, driver) = mounts::source(&asked.request)?;
-    target::check_outside(&target, &source, driver)?;
+    let kind = culvert_drivers::declared_by(driver).map(|declared| declared.source);
+    if kind == Some(Source::Directory) {
+        target::check_outside(&target, &source)?;
+    }
     target::check_apart(&target, &crate::base::base()?)?;
-    if asked.restart && driver == "archive" {
+    if asked.restart && kind == Some(Source::File) {
         target::check_findable(&target, &source)?;
     }
     asked.request.source = source.into_os_string().into_encoded_bytes();

@@ -71,12 +71,12 @@ pub fn check_apart(target: &Path, base: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Refuses `target` in a directory `source` that is passed through: the server would find its own
+/// Refuses `target` in a directory `source` that is served: the server would find its own
 /// mount there, wait for itself, and keep it in use. The source itself may be the target: what is
 /// under the mount is held.
-pub fn check_outside(target: &Path, source: &Path, driver: &str) -> Result<(), Failure> {
+pub fn check_outside(target: &Path, source: &Path) -> Result<(), Failure> {
     let source = fs::canonicalize(source).unwrap_or_else(|_| source.into());
-    if driver != "passthrough" || target == source || !target.starts_with(&source) {
+    if target == source || !target.starts_with(&source) {
         return Ok(());
     }
     Err(Failure::new(format!(

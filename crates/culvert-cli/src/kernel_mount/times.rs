@@ -7,6 +7,7 @@
 
 use crate::failure::{Failure, path, reason, shown};
 use culvert::mount::Mount;
+use culvert_drivers::AccessTimes;
 use culvert_sys::{Errno, nr, syscall};
 use rustix::{
     fs::StatVfsMountFlags,
@@ -93,14 +94,14 @@ impl Times {
             _ => "relatime",
         };
         let refused = |why: String| Failure::new(format!("option {name}: {why}"));
-        match mount.driver.as_str() {
-            "passthrough" => {}
-            // Nothing in it ever changes.
-            "archive" if self.of(RELATIVE) & WHEN != STRICT => return Ok(None),
+        match culvert_drivers::declared(mount).map(|declared| declared.access_times) {
+            Some(AccessTimes::Source) => {}
+            Some(AccessTimes::Never) if self.of(RELATIVE) & WHEN != STRICT => return Ok(None),
             _ if self.of(RELATIVE) == RELATIVE => return Ok(None),
-            driver => {
+            _ => {
                 return Err(refused(format!(
-                    "type {driver} has its own times of access"
+                    "type {} has its own times of access",
+                    mount.driver
                 )));
             }
         }

@@ -24,6 +24,6 @@ pub mod zip;
 pub use bytes::Bytes;
 pub use filesystem::ArchiveFs;
 pub use index::build::Progress;
-pub use options::{OPTIONS, Options};
+pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{detect, open, prepare};
 pub use warning::{Warning, Warnings};

@@ -1,9 +1,18 @@
 //! The options of an archive mount.
 
 use super::warning::printable;
-use crate::{OptionInfo, invalid_option};
+use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, invalid_option};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Error, Result, mount::Mount};
+
+/// What the driver declares.
+pub const DECLARED: Declared = Declared {
+    source: Source::File,
+    other_user: OtherUser::Prepares,
+    access_times: AccessTimes::Never,
+    may_be_bound: None,
+    below_layers: None,
+};
 
 /// What `culvert drivers archive` shows.
 pub const OPTIONS: &[OptionInfo] = &[

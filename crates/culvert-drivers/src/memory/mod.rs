@@ -39,5 +39,5 @@ mod xattrs;
 
 pub use check::check;
 pub use filesystem::MemoryFs;
-pub use options::{OPTIONS, Options};
+pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

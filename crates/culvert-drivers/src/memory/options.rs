@@ -1,8 +1,18 @@
 //! The options of a memory mount.
 
 use super::layout;
-use crate::{OptionInfo, check_names, invalid_option};
+use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, check_names, invalid_option};
 use culvert::{Errno, Error, Result, mount::Mount};
+
+/// What the driver declares.
+pub const DECLARED: Declared = Declared {
+    source: Source::Name,
+    // Whoever has the file has all that is in it, whatever its modes say.
+    other_user: OtherUser::Refused("files in memory are kept by the user of the run"),
+    access_times: AccessTimes::Own,
+    may_be_bound: None,
+    below_layers: None,
+};
 
 /// What `culvert drivers memory` shows.
 pub const OPTIONS: &[OptionInfo] = &[

@@ -31,6 +31,5 @@ mod xattrs;
 pub(crate) use attributes::{Target, attributes, change};
 pub use filesystem::PassthroughFs;
 pub(crate) use kernel::{descriptor_call, duplicate, seek, status};
-pub(crate) use options::set_layered;
-pub use options::{OPTIONS, Options, is_bound, may_be_bound, set_bound};
+pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

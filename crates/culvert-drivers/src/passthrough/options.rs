@@ -1,6 +1,6 @@
 //! The options of a passthrough mount.
 
-use crate::{OptionInfo, invalid_option};
+use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, binding::BOUND, invalid_option};
 use alloc::{format, string::String};
 use culvert::{BackingLinks, Errno, Error, Result, mount::Mount};
 
@@ -46,9 +46,6 @@ pub const OPTIONS: &[OptionInfo] = &[
 /// Option that `prepare` adds: the root's device and inode, so that every process of a run finds
 /// the same directory or none.
 pub(super) const IDENTITY: &str = "identity";
-/// Option that the launcher adds when the source is bound over the target by a mount of the
-/// kernel's, through which everything then goes.
-pub(super) const BOUND: &str = "bound";
 
 /// The options of one mount, checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,31 +114,19 @@ impl Options {
     }
 }
 
-/// Whether the kernel could show the same as `mount` by binding its source over its target: nothing
-/// is changed by calls or layers.
-pub fn may_be_bound(mount: &Mount) -> bool {
-    mount.driver == "passthrough"
-        && mount.option("layer").is_none()
-        && Options::travelled(mount).is_ok_and(|options| !options.driven)
-}
+/// What the driver declares.
+pub const DECLARED: Declared = Declared {
+    source: Source::Directory,
+    other_user: OtherUser::Opens,
+    access_times: AccessTimes::Source,
+    may_be_bound: Some(|mount| Options::travelled(mount).is_ok_and(|options| !options.driven)),
+    below_layers: Some(driven),
+};
 
-/// Notes that the source of `mount` is bound over its target, for every process of the run.
-pub fn set_bound(mount: &mut Mount) {
-    mount.options.push((BOUND.into(), Default::default()));
-}
-
-/// Notes that layers lie over `mount`, a passthrough mount: its files are then driven, for on the
-/// kernel's own descriptors calls about metadata would pass by the layers, and tell another
-/// `st_dev` than calls by path.
-pub(crate) fn set_layered(mount: &mut Mount) {
-    if mount.driver == "passthrough" {
-        mount.options.push(("driven".into(), Default::default()));
-    }
-}
-
-/// Whether that was noted: what the kernel finds at the target is the mount itself.
-pub fn is_bound(mount: &Mount) -> bool {
-    mount.driver == "passthrough" && mount.option(BOUND).is_some()
+/// The files of a mount below layers are driven, for on the kernel's own descriptors calls about
+/// metadata would pass by the layers, and tell another `st_dev` than calls by path.
+fn driven(mount: &mut Mount) {
+    mount.options.push(("driven".into(), Default::default()));
 }
 
 /// The value of the option that carries an identity.

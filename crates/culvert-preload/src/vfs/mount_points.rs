@@ -46,7 +46,7 @@ pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
         let parent = process.mounts.parent(*mount);
         let is_bound = |parent: MountId| {
             let specification = process.specifications.get(usize::from(parent.0));
-            specification.is_some_and(culvert_drivers::passthrough::is_bound)
+            specification.is_some_and(culvert_drivers::binding::is_bound)
         };
         if parent != seen_in && !(seen_in.is_none() && parent.is_some_and(is_bound)) {
             return false;

@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use culvert::Errno;
-use culvert_drivers::passthrough::is_bound;
+use culvert_drivers::binding::is_bound;
 use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::{nr, syscall};
 

@@ -1,0 +1,54 @@
+//! What a driver declares of itself, so that nobody asks for it by name.
+
+use culvert::mount::Mount;
+
+/// What the source of a mount is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A directory. Who serves the mount may hold it by a descriptor.
+    Directory,
+    /// A regular file, which each process opens by its path.
+    File,
+    /// Any file that exists; the driver says what is wrong with it.
+    Path,
+    /// A name that is no path.
+    Name,
+}
+
+/// How a program of another user than the run's gets the mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherUser {
+    /// It opens the source by its own rights.
+    Opens,
+    /// The same, and the mount is prepared anew: what was made for it is the run's user's.
+    Prepares,
+    /// Not at all, for this reason.
+    Refused(&'static str),
+}
+
+/// Whose the times of access are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// Those of the source's file system, which changes them by its mount's flags.
+    Source,
+    /// They never change.
+    Never,
+    /// The driver keeps them in its own way.
+    Own,
+}
+
+/// What a driver declares.
+#[derive(Clone, Copy, Debug)]
+pub struct Declared {
+    /// What its sources are.
+    pub source: Source,
+    /// How other users get a mount.
+    pub other_user: OtherUser,
+    /// Whose the times of access are.
+    pub access_times: AccessTimes,
+    /// Whether the kernel could show the same as a mount without layers by binding its source over
+    /// its target (mount(2), `MS_BIND`); none: never. See [`crate::binding`].
+    pub may_be_bound: Option<fn(&Mount) -> bool>,
+    /// Changes a mount that layers lie over, before it is opened.
+    pub below_layers: Option<fn(&mut Mount)>,
+}
