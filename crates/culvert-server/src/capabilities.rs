@@ -184,12 +184,18 @@ pub const SWITCHES: &[(&str, &str)] = &[
         STAY_AWAKE,
         "one thread looks for the next request for 50 microseconds before it sleeps: being woken takes longer than most requests",
     ),
+    (
+        GIVE_WAY,
+        "with io_uring, a server that may (root): threads that answer many requests a millisecond are of the class SCHED_IDLE, so that their callers wake on the same processor",
+    ),
 ];
 
 /// See [`SWITCHES`].
 pub const POLL: &str = "poll";
 /// See [`SWITCHES`].
 pub const STAY_AWAKE: &str = "stay-awake";
+/// See [`SWITCHES`].
+pub const GIVE_WAY: &str = "give-way";
 /// See [`SWITCHES`].
 pub const XATTRS: &str = "xattrs";
 /// See [`SWITCHES`].

@@ -15,17 +15,26 @@ use crate::{
     worker::Worker,
 };
 use culvert::{Change, Observed};
-use culvert_wire::InitFlags;
+use culvert_wire::{InitFlags, Request};
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
     thread,
+    time::Duration,
 };
 
 /// The largest write and read, bytes: what `fs.fuse.max_pages_limit` (256 pages) allows.
 const MAXIMUM_DATA: usize = 1 << 20;
 /// Buffer for header and structures in front of the data.
 const MAXIMUM_HEAD: usize = 4096;
+
+/// `FUSE_FORGET`, `FUSE_BATCH_FORGET`.
+const FORGET: [u32; 2] = [2, 42];
+
+/// With rings, after a FORGET the device is looked at again after this: those that have come
+/// meanwhile come at once, and whoever causes them need not wake a thread for each. An interrupt
+/// may be as late.
+const AFTER_FORGET: Duration = Duration::from_millis(1);
 
 /// Threads that may be added to those that a session begins with, when all wait for something.
 const MOST_THREADS: usize = 64;
@@ -76,10 +85,11 @@ impl Session {
             Ok(notifier) => notifier,
             Err(error) => return Ended::Broken(error),
         };
+        let gives_way = !self.settings.without(capabilities::GIVE_WAY);
         let rings = match self.protocol.flags.contains(InitFlags::OVER_IO_URING) {
             true => match transport
                 .device()
-                .and_then(|device| Rings::new(device, MAXIMUM_DATA))
+                .and_then(|device| Rings::new(device, MAXIMUM_DATA, gives_way))
             {
                 Ok(rings) => Some(rings),
                 Err(error) => return Ended::Broken(error),
@@ -213,6 +223,7 @@ impl Session {
         let mut worker = Worker::new(self, slot);
         let mut buffer = Buffer::new(MAXIMUM_DATA + MAXIMUM_HEAD, buffer::REQUEST)?;
         let mut out = Buffer::new(MAXIMUM_DATA, 0)?;
+        let rings = self.protocol.flags.contains(InitFlags::OVER_IO_URING);
         loop {
             let length = pool.next(transport, &mut turn, &mut buffer, &mut || out.give_back())?;
             if length == 0 {
@@ -220,6 +231,11 @@ impl Session {
                 return Ok(());
             }
             worker.carry_out(transport, &buffer[..length], &mut out)?;
+            let header = Request::header(&buffer);
+            if rings && header.is_some_and(|header| FORGET.contains(&header.opcode)) {
+                thread::sleep(AFTER_FORGET);
+                turn = Turn::default();
+            }
         }
     }
 

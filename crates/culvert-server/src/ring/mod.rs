@@ -10,6 +10,7 @@
 //! FORGET and INTERRUPT, notifications and INIT go by /dev/fuse
 //! (Documentation/filesystems/fuse/fuse-io-uring.rst).
 
+mod class;
 mod entry;
 mod uring;
 
@@ -23,6 +24,7 @@ use crate::{
     transport::{Channel, DeviceFuse},
     worker::Worker,
 };
+use class::{Manner, Members};
 use entry::Entry;
 use rustix::thread::CpuSet;
 use std::{
@@ -48,6 +50,8 @@ const FIRST_THREADS: usize = 2;
 const OTHERS: usize = 32;
 /// Threads that a queue may have: so many of its requests may wait for others.
 const MOST_THREADS: usize = 64;
+/// The steward is told of a queue that takes requests after each so many of them.
+const OFTEN: u64 = 64;
 /// How often the steward looks while there is something to do.
 const TICK: Duration = Duration::from_millis(1);
 
@@ -152,6 +156,7 @@ struct Queue {
     busy: AtomicUsize,
     /// Requests taken.
     taken: AtomicU64,
+    members: Members,
 }
 
 /// All queues of a connection.
@@ -165,6 +170,8 @@ pub struct Rings {
     file: AtomicU64,
     steward: OnceLock<Thread>,
     steward_sleeps: AtomicBool,
+    /// Queues may give way (see `class`).
+    gives_way: bool,
     /// When a queue may get another thread, after one could not be made.
     retry: Mutex<Retry>,
     ended: AtomicBool,
@@ -172,10 +179,12 @@ pub struct Rings {
 
 impl Rings {
     /// For the connection of `device`, with requests and answers of up to `payload` bytes.
+    /// `gives_way`: its threads may, see `class`.
     ///
     /// # Errors
     /// The processors cannot be counted.
-    pub fn new(device: OwnedFd, payload: usize) -> io::Result<Self> {
+    pub fn new(device: OwnedFd, payload: usize, gives_way: bool) -> io::Result<Self> {
+        let gives_way = gives_way && class::available();
         Ok(Self {
             queues: (0..queues()?).map(|_| Queue::default()).collect(),
             device,
@@ -183,6 +192,7 @@ impl Rings {
             file: AtomicU64::new(0),
             steward: OnceLock::new(),
             steward_sleeps: AtomicBool::new(false),
+            gives_way,
             retry: Mutex::default(),
             ended: AtomicBool::new(false),
         })
@@ -210,7 +220,7 @@ impl Rings {
         queue.threads.fetch_add(1, SeqCst);
         let thread = thread::Builder::new().name(format!("queue {number}"));
         let started = thread.spawn_scoped(scope, move || {
-            let outcome = self.serve(number, is_full, session);
+            let outcome = queue.members.with(|| self.serve(number, is_full, session));
             let last = queue.threads.fetch_sub(1, SeqCst) == 1;
             match outcome {
                 Ok(()) => self.end(),
@@ -268,13 +278,14 @@ impl Rings {
         let mut worker = Worker::new(session, None);
         let queue = &self.queues[number];
         while let Some(taken) = entry.next()? {
-            queue.taken.fetch_add(1, Relaxed);
+            let count = queue.taken.fetch_add(1, Relaxed);
             if let Some(file) = taken.opened() {
                 self.file.store(file, Relaxed);
             }
             queue.busy.fetch_add(1, SeqCst);
             // It sleeps only after it has seen that no queue is full.
-            if self.steward_sleeps.load(SeqCst) && self.is_full(queue) {
+            let wanted = self.is_full(queue) || self.gives_way && count.is_multiple_of(OFTEN);
+            if wanted && self.steward_sleeps.load(SeqCst) {
                 self.tell_steward();
             }
             let channel: &dyn Channel = &taken.channel;
@@ -303,12 +314,20 @@ impl Rings {
     }
 
     /// The steward's life: gives a thread to a queue that has been full for a tick and took nothing
-    /// meanwhile; sleeps while none is full.
+    /// meanwhile; has those give way that are brisk; sleeps while none is either.
     fn watch<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
         let _ = self.steward.set(thread::current());
         let mut full: Vec<Option<u64>> = vec![None; self.queues.len()];
+        let mut manners: Vec<Manner> = Vec::new();
+        manners.resize_with(self.queues.len(), || Manner::new(Instant::now()));
         while !self.ended.load(SeqCst) {
             let mut any = false;
+            if self.gives_way {
+                let now = Instant::now();
+                for (queue, manner) in self.queues.iter().zip(&mut manners) {
+                    any |= manner.look(&queue.members, queue.taken.load(Relaxed), now);
+                }
+            }
             for (number, queue) in self.queues.iter().enumerate() {
                 let before = full[number].take();
                 if !self.is_full(queue) {

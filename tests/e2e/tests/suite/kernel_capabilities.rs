@@ -101,6 +101,7 @@ const RESULTS: &[Result] = &[
     Result { name: "async-read", words: &["--without", "passthrough"], source: Fresh("head -c 4194304 /dev/urandom > f"), program: SAME, with: "same\n", without: "same\n" },
     Result { name: "async-dio", words: &["--without", "passthrough"], source: Fresh("head -c 4194304 /dev/urandom > f"), program: SAME, with: "same\n", without: "same\n" },
     Result { name: "parallel-dirops", words: &[], source: Fresh("true"), program: MANY, with: "30\n", without: "30\n" },
+    Result { name: "give-way", words: &[], source: Fresh("true"), program: MANY, with: "30\n", without: "30\n" },
     Result { name: "stay-awake", words: &[], source: Fresh("true"), program: MANY, with: "30\n", without: "30\n" },
 ];
 

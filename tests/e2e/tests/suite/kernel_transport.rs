@@ -183,6 +183,22 @@ fn the_ring_is_taken_where_it_can_be() {
     );
 }
 
+/// Threads of a queue that answers one request after the other give way to their callers, and are
+/// as they were when that ends; threads that share their processor with others, or that a user's
+/// server has, are not held up.
+#[test]
+fn threads_give_way_and_are_not_held_up() {
+    if !possible() || !world().is_root() || ring().is_none() {
+        return;
+    }
+    for (name, user, gives_way) in [("root", User::Me, "5"), ("user", User::Nobody, "0")] {
+        let script = script!(part "kernel_transport/threads_give_way_and_are_not_held_up.sh");
+        let done = privately(&format!("transport-class-{name}"), user, script);
+        let expected = format!("alone {gives_way}\nafter 0\nbeside others: in time\n");
+        assert_eq!(done.text(), expected, "{name}\n{}", done.report());
+    }
+}
+
 /// The thread that has registered a file for the kernel, without root's rights, has them again for
 /// what needs them.
 #[test]
