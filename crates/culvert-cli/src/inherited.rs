@@ -5,6 +5,7 @@ use crate::{
     failure::{Failure, path, reason, shown},
 };
 use culvert::mount::Mount;
+use culvert_sys::flags::OFlags;
 use culvert_sys::{
     Errno,
     trust::{self, Why},
@@ -74,7 +75,7 @@ const fn is_over(errno: Errno) -> bool {
 /// The content of the `mounts` of the run directory `directory`, if it is trusted.
 fn mounts(directory: &Path) -> Result<std::io::Result<Vec<u8>>, Why> {
     let opened = trusted(directory, trust::user())?;
-    let file = trust::file(&opened, c"mounts", 0)?;
+    let file = trust::file(&opened, c"mounts", OFlags::empty())?;
     // SAFETY: the descriptor is nobody else's.
     let mut file = unsafe { File::from_raw_fd(file.release()) };
     let mut bytes = Vec::new();

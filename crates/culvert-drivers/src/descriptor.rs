@@ -4,35 +4,9 @@ use core::{
     mem::ManuallyDrop,
     sync::atomic::{AtomicI32, Ordering::Relaxed},
 };
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::BorrowedFd;
 
-/// A descriptor that is closed when dropped.
-#[derive(Debug)]
-pub struct Descriptor(i32);
-
-impl Descriptor {
-    /// Takes over `fd`.
-    pub const fn from_raw(fd: i32) -> Self {
-        Self(fd)
-    }
-
-    /// The number, still owned by `self`.
-    pub const fn raw(&self) -> i32 {
-        self.0
-    }
-
-    /// Gives the number away.
-    pub fn into_raw(self) -> i32 {
-        ManuallyDrop::new(self).0
-    }
-}
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor is ours alone.
-        let _ = unsafe { syscall::call(nr::CLOSE, [self.0 as usize]) };
-    }
-}
+pub use culvert_sys::OwnedFd;
 
 /// Moves a descriptor that the driver will keep out of the program's way and returns where its
 /// number is to be looked up each time: the embedder may move it again. The driver closes it, and
@@ -109,7 +83,7 @@ impl Keeper {
     }
 
     /// Takes `descriptor` into keeping.
-    pub fn keep(self, descriptor: Descriptor) -> Held {
+    pub fn keep(self, descriptor: OwnedFd) -> Held {
         let number = descriptor.into_raw();
         Held {
             number: match self.adopt.and_then(|adopt| adopt(number)) {
@@ -140,6 +114,17 @@ enum Number {
     Kept(&'static AtomicI32),
 }
 
+impl Number {
+    /// What is to be closed. Only for a value that is never looked at again.
+    fn taken(&self) -> OwnedFd {
+        let number = match self {
+            Self::Own(number) => *number,
+            Self::Kept(place) => place.swap(-1, Relaxed),
+        };
+        OwnedFd::from_raw(number)
+    }
+}
+
 impl Held {
     /// The number as it is now: not to be kept.
     #[inline]
@@ -152,12 +137,9 @@ impl Held {
 
     /// Gives it back, where it is now.
     #[must_use]
-    pub fn release(self) -> Descriptor {
+    pub fn release(self) -> OwnedFd {
         let this = ManuallyDrop::new(self);
-        Descriptor(match this.number {
-            Number::Own(number) => number,
-            Number::Kept(place) => place.swap(-1, Relaxed),
-        })
+        this.number.taken()
     }
 
     /// The table that it is in.
@@ -165,14 +147,15 @@ impl Held {
         self.table
     }
 
-    /// Runs `run` on the descriptor.
-    pub fn with<R>(&self, run: impl FnOnce(&Descriptor) -> R) -> R {
-        run(&ManuallyDrop::new(Descriptor(self.raw())))
+    /// The descriptor as it is now, for a call.
+    #[inline]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        BorrowedFd::number(self.raw())
     }
 }
 
-impl From<Descriptor> for Held {
-    fn from(descriptor: Descriptor) -> Self {
+impl From<OwnedFd> for Held {
+    fn from(descriptor: OwnedFd) -> Self {
         Keeper::default().keep(descriptor)
     }
 }
@@ -180,10 +163,7 @@ impl From<Descriptor> for Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.keeper.table() == self.table {
-            drop(Descriptor(match self.number {
-                Number::Own(number) => number,
-                Number::Kept(place) => place.swap(-1, Relaxed),
-            }));
+            drop(self.number.taken());
         }
     }
 }

@@ -1,13 +1,14 @@
 //! An open file of the kernel's as a driven file.
 
-use crate::descriptor::{Descriptor, Held, Keeper};
-use crate::passthrough::{Target, attributes, change, descriptor_call, duplicate, seek, status};
+use crate::descriptor::{Held, Keeper, OwnedFd};
+use crate::passthrough::{Target, attributes, change, duplicate, seek, status};
 use alloc::{boxed::Box, vec::Vec};
 use core::any::Any;
 use culvert::sync::Mutex;
 use culvert::{Attributes, Errno, File, Node, Result, SetAttributes, Sink, Source, Whence};
+use culvert_sys::fd::{self, BorrowedFd, Command};
 use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, syscall, waits};
+use culvert_sys::{fs, ioctl};
 
 /// A [`File`] over a kernel descriptor: reads and writes by pread(2) and pwrite(2) on it, all else
 /// by the call of the same name.
@@ -30,7 +31,7 @@ pub struct DescriptorFile {
 impl DescriptorFile {
     /// The file open in `descriptor`, which `keeper` is to keep: `node`, shown with the number
     /// `inode`. See [`unhindered`] for a description of one's own.
-    pub fn new(descriptor: Descriptor, keeper: Keeper, node: Node, inode: u64) -> Self {
+    pub fn new(descriptor: OwnedFd, keeper: Keeper, node: Node, inode: u64) -> Self {
         Self::on(keeper.keep(descriptor), node, inode)
     }
 
@@ -62,17 +63,14 @@ impl DescriptorFile {
         }
     }
 
-    fn fd(&self) -> usize {
-        self.held.raw() as usize
+    fn fd(&self) -> BorrowedFd<'_> {
+        BorrowedFd::number(self.held.raw())
     }
 
     /// pread(2) into all of `buffer`, or up to the end.
     fn read(&self, buffer: &mut [u8], offset: u64, waiting: &dyn Fn() -> bool) -> Result<usize> {
         loop {
-            let (address, length) = (buffer.as_mut_ptr() as usize, buffer.len());
-            let arguments = [self.fd(), address, length, offset as usize];
-            // SAFETY: the kernel writes at most `length` bytes into the buffer.
-            match unsafe { waits::call(nr::PREAD64, arguments) } {
+            match fs::waiting::pread(self.fd(), buffer, offset) {
                 Err(Errno::EINTR) if !waiting() => {}
                 answer => return Ok(answer?),
             }
@@ -113,10 +111,7 @@ impl DescriptorFile {
 
     fn write_bytes(&self, bytes: &[u8], offset: u64, from: &dyn Source) -> Result<usize> {
         loop {
-            let (address, length) = (bytes.as_ptr() as usize, bytes.len());
-            let arguments = [self.fd(), address, length, offset as usize];
-            // SAFETY: the kernel reads at most `length` bytes from the slice.
-            match unsafe { waits::call(nr::PWRITE64, arguments) } {
+            match fs::waiting::pwrite(self.fd(), bytes, offset) {
                 Err(Errno::EINTR) if !from.interrupted() => {}
                 answer => return Ok(answer?),
             }
@@ -125,16 +120,11 @@ impl DescriptorFile {
 
     /// Where the bytes were appended, and how many.
     fn append_bytes(&self, bytes: &[u8], from: &dyn Source) -> Result<(u64, usize)> {
-        let vector = [bytes.as_ptr() as usize, bytes.len()];
-        const HERE: usize = usize::MAX;
-        let flags = linux::RWF_APPEND as usize;
-        let arguments = [self.fd(), vector.as_ptr() as usize, 1, HERE, HERE, flags];
         let _guard = self.offset.lock();
         loop {
             // At the description's offset, which the kernel leaves at the end of what it wrote: so
-            // it tells where that was. SAFETY: the kernel reads at most `length` bytes from the
-            // slice, by a vector that outlives the call.
-            match unsafe { waits::call(nr::PWRITEV2, arguments) } {
+            // it tells where that was.
+            match fs::waiting::append(self.fd(), bytes) {
                 Err(Errno::EINTR) if !from.interrupted() => {}
                 // Before Linux 4.16.
                 Err(Errno::ENOSYS | Errno::EOPNOTSUPP) => {
@@ -151,22 +141,16 @@ impl DescriptorFile {
     }
 }
 
-const F_GETFL: usize = 3;
-
 /// `descriptor` with `O_APPEND` and `O_DIRECT` taken off its description, which must be the
 /// caller's alone: writes then go where they are told to, from memory that is not aligned.
 #[must_use]
-pub fn unhindered(descriptor: Descriptor) -> Descriptor {
-    const F_SETFL: usize = 4;
-    let fd = descriptor.raw() as usize;
-    // SAFETY: reads and changes flags of a description. Where the kernel refuses (a file that may
-    // only be appended to), they stay, and it does with writes what it would for the program.
-    unsafe {
-        let flags = syscall::call(nr::FCNTL, [fd, F_GETFL]).unwrap_or(0);
-        let plain = flags & !((linux::O_APPEND | linux::O_DIRECT) as usize);
-        if plain != flags {
-            let _ = syscall::call(nr::FCNTL, [fd, F_SETFL, plain]);
-        }
+pub fn unhindered(descriptor: OwnedFd) -> OwnedFd {
+    // Where the kernel refuses (a file that may only be appended to), they stay, and it does with
+    // writes what it would for the program.
+    let flags = fd::fcntl(&descriptor, Command::GETFL, 0).unwrap_or(0);
+    let plain = flags & !((linux::O_APPEND | linux::O_DIRECT) as usize);
+    if plain != flags {
+        let _ = fd::fcntl(&descriptor, Command::SETFL, plain);
     }
     descriptor
 }
@@ -230,15 +214,14 @@ impl File for DescriptorFile {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        let call = if data_only { nr::FDATASYNC } else { nr::FSYNC };
-        descriptor_call(call, self.held.raw())
+        Ok(match data_only {
+            true => fs::waiting::fdatasync(self.fd()),
+            false => fs::waiting::fsync(self.fd()),
+        }?)
     }
 
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        let arguments = [self.fd(), mode as usize, offset as usize, length as usize];
-        // SAFETY: touches no memory of ours.
-        unsafe { waits::call(nr::FALLOCATE, arguments) }?;
-        Ok(())
+        Ok(fs::waiting::fallocate(self.fd(), mode, offset, length)?)
     }
 
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
@@ -256,16 +239,9 @@ impl File for DescriptorFile {
         let mut done = 0;
         while done < length {
             let (mut source, mut target) = (offset + done, to_offset + done);
-            let arguments = [
-                self.fd(),
-                (&raw mut source) as usize,
-                other.fd(),
-                (&raw mut target) as usize,
-                (length - done) as usize,
-                0,
-            ];
-            // SAFETY: the kernel reads and writes the two offsets, which are ours.
-            match unsafe { waits::call(nr::COPY_FILE_RANGE, arguments) } {
+            let left = (length - done) as usize;
+            let (from, to) = (self.fd(), other.fd());
+            match fs::waiting::copy_file_range(from, &mut source, to, &mut target, left) {
                 Ok(0) => break,
                 Ok(count) => done += count as u64,
                 Err(_) if done > 0 => break,
@@ -291,29 +267,16 @@ impl File for DescriptorFile {
         let Ok(other) = duplicate(self.held.raw()) else {
             return Ok(());
         };
-        descriptor_call(nr::CLOSE, other.into_raw())
+        // A child would have what is not closed yet: it is no call that others fork beside.
+        Ok(other.close()?)
     }
 
     fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
-        if !PASSED_DOWN.contains(&request) || argument.len() < (request >> 16 & 0x3fff) as usize {
-            return Err(Errno::ENOTTY.into());
-        }
-        let arguments = [self.fd(), request as usize, argument.as_mut_ptr() as usize];
-        // SAFETY: these requests touch no more of the argument than their size says, which is
-        // there.
-        Ok(unsafe { syscall::call(nr::IOCTL, arguments) }?)
+        let request = ioctl::OwnSize::new(request).filter(|known| argument.len() >= known.size());
+        let request = request.ok_or(Errno::ENOTTY)?;
+        Ok(request.call(self.fd(), argument)?)
     }
 }
-
-/// Requests whose argument is all in the size that they name (ioctl_iflags(2),
-/// ioctl_xfs_fsgetxattr(2)). Others hold pointers, descriptors or arrays.
-const PASSED_DOWN: [u32; 5] = [
-    0x8008_6601, // FS_IOC_GETFLAGS
-    0x4008_6602, // FS_IOC_SETFLAGS
-    0x8008_7601, // FS_IOC_GETVERSION
-    0x801c_581f, // FS_IOC_FSGETXATTR
-    0x401c_5820, // FS_IOC_FSSETXATTR
-];
 
 /// Memory between the kernel's file and the program, initialised. Those of the usual size are kept
 /// for the next call: fresh pages cost more than the copy.

@@ -1,6 +1,7 @@
 //! Files and descriptors of the kernel's, by its own calls: those of the run directory and proc(5).
 
 use alloc::{format, vec::Vec};
+pub use culvert_sys::OwnedFd;
 use culvert_sys::raw::general::{AT_FDCWD, stat};
 use culvert_sys::{Errno, nr, syscall};
 
@@ -8,31 +9,12 @@ use culvert_sys::{Errno, nr, syscall};
 pub const O_PATH: u32 = 0o10000000;
 const O_CLOEXEC: usize = 0o2000000;
 
-/// A descriptor that is closed when dropped.
-pub struct Descriptor(pub i32);
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor is owned.
-        let _ = unsafe { syscall::call(nr::CLOSE, [self.0 as usize]) };
-    }
-}
-
-impl Descriptor {
-    /// Gives up ownership.
-    pub fn release(self) -> i32 {
-        let fd = self.0;
-        core::mem::forget(self);
-        fd
-    }
-}
-
 /// open(2) by a NUL-terminated path, close-on-exec.
-pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<Descriptor, Errno> {
+pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<OwnedFd, Errno> {
     debug_assert_eq!(path.last(), Some(&0));
     // SAFETY: the path ends in NUL.
     unsafe { syscall::call(nr::OPEN, [path.as_ptr() as usize, flags | O_CLOEXEC, mode]) }
-        .map(|fd| Descriptor(fd as i32))
+        .map(|fd| OwnedFd::from_raw(fd as i32))
 }
 
 /// Access mode and status flags of `fd`, as the kernel has them.
@@ -72,7 +54,7 @@ pub fn open_descriptors() -> Vec<i32> {
     list(&directory)
         .iter()
         .filter_map(|name| core::str::from_utf8(name).ok()?.parse::<i32>().ok())
-        .filter(|&fd| fd != directory.0)
+        .filter(|&fd| fd != directory.raw())
         .collect()
 }
 
@@ -180,19 +162,19 @@ pub fn read_all(fd: i32) -> Result<Vec<u8>, Errno> {
 }
 
 /// The names in a directory.
-pub fn list(directory: &Descriptor) -> Vec<Vec<u8>> {
+pub fn list(directory: &OwnedFd) -> Vec<Vec<u8>> {
     let found = positions(directory).into_iter();
     found.map(|(name, _)| name).collect()
 }
 
 /// The kernel's listing of an open directory: each name, and the position behind it (`struct
 /// linux_dirent64`, getdents(2)).
-pub fn positions(directory: &Descriptor) -> Vec<(Vec<u8>, u64)> {
+pub fn positions(directory: &OwnedFd) -> Vec<(Vec<u8>, u64)> {
     let mut found = Vec::new();
     let mut buffer = alloc::vec![0u8; 4096];
     loop {
         let arguments = [
-            directory.0 as usize,
+            directory.raw() as usize,
             buffer.as_mut_ptr() as usize,
             buffer.len(),
         ];

@@ -15,7 +15,7 @@ use crate::paging::kept::kept;
 use crate::paging::{bytes, follow};
 use crate::process;
 use crate::run::{self, ShadowName, stat_descriptor, stat_path};
-use crate::shadow::{self, Descriptor, open_shadow};
+use crate::shadow::{self, OwnedFd, open_shadow};
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -24,12 +24,12 @@ use culvert_sys::{nr, syscall};
 
 /// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that
 /// may only be read. `on_demand`: as [`follow::start`].
-pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<Descriptor> {
+pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<OwnedFd> {
     // Open all the time, so that nobody empties it before it is mapped.
     let shadow = open_shadow(description.name(), 0)?;
     let followed = match follow(description, on_demand, |_, _| Ok(())) {
         Err(error) if error.errno() == Errno::ETXTBSY => {
-            follow::start_executed(description, shadow.0)
+            follow::start_executed(description, shadow.raw())
         }
         followed => followed,
     };
@@ -65,7 +65,7 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
         return Ok(());
     };
     let taken = match strangers_have(name) {
-        true => take_changes(name, writable.0),
+        true => take_changes(name, writable.raw()),
         false => Ok(()),
     };
     let renewed = taken.and_then(|()| renew_opened(name, file, &writable));
@@ -73,8 +73,8 @@ pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     renewed
 }
 
-fn renew_opened(name: ShadowName, file: &dyn File, shadow: &Descriptor) -> culvert::Result<()> {
-    let (found, now) = (stat_descriptor(shadow.0)?, file.attributes()?);
+fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert::Result<()> {
+    let (found, now) = (stat_descriptor(shadow.raw())?, file.attributes()?);
     let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
     let same = now.size == found.st_size as u64
         && (now.mtime.seconds, now.mtime.nanoseconds) == modified
@@ -86,8 +86,8 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &Descriptor) -> culve
     if shadow::is_followed(&found) && crate::paging::records::any(name) {
         return Ok(());
     }
-    bytes::equalise(file, shadow.0, false)?;
-    mark_equal_to(&now, shadow.0)
+    bytes::equalise(file, shadow.raw(), false)?;
+    mark_equal_to(&now, shadow.raw())
 }
 
 /// A program that is not intercepted gets `description` and may write through it.
@@ -217,7 +217,7 @@ fn bring(name: ShadowName, wait: bool) {
         false => locks.try_lock(mount, name.node),
     };
     if let Some(_lock) = lock
-        && let Err(error) = take_changes(name, writable.0)
+        && let Err(error) = take_changes(name, writable.raw())
     {
         lost(name, &error);
     }
@@ -225,13 +225,13 @@ fn bring(name: ShadowName, wait: bool) {
 }
 
 /// The shadow, if there is one that is kept equal.
-fn open_existing(name: ShadowName) -> Option<Descriptor> {
+fn open_existing(name: ShadowName) -> Option<OwnedFd> {
     let path = run::get().shadow(name);
     let opened = match shadow::open(&path, O_RDWR as usize, 0) {
         Ok(opened) => opened,
-        Err(_) => Descriptor(dup_high(kept(name)?.number(), true).ok()?),
+        Err(_) => OwnedFd::from_raw(dup_high(kept(name)?.number(), true).ok()?),
     };
-    match stat_descriptor(opened.0) {
+    match stat_descriptor(opened.raw()) {
         Ok(found) if shadow::is_filled(&found) => Some(opened),
         _ => {
             run::get().posix_locks.close(name, opened);

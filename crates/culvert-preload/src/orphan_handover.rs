@@ -11,7 +11,7 @@ use crate::paging::{bytes, fill, records, room};
 use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run::{ShadowName, read_link, stat_descriptor, stat_path};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
@@ -151,9 +151,9 @@ fn take_over(
     name: ShadowName,
     file: &dyn File,
     reader: &dyn File,
-    writable: &Descriptor,
+    writable: &OwnedFd,
 ) -> Result<()> {
-    let fd = writable.0;
+    let fd = writable.raw();
     let found = stat_descriptor(fd)?;
     if is_gone(&found) {
         // Somebody was faster.
@@ -247,7 +247,7 @@ fn sweep() {
         };
         // Who opened it by its driver and has not looked yet would lose what others wrote.
         let since = (kept.since.seconds, kept.since.nanoseconds);
-        let unchanged = stat_descriptor(alone.0)
+        let unchanged = stat_descriptor(alone.raw())
             .is_ok_and(|now| (now.st_ctime as i64, now.st_ctime_nsec as u32) == since);
         if !unchanged {
             process::get().run.posix_locks.close(kept.name, alone);

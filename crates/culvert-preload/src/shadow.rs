@@ -20,7 +20,7 @@ pub const PARTLY: u32 = 0o020;
 /// It is the file (gone/).
 pub const GONE: u32 = 0o004;
 const O_CREAT: usize = 0o100;
-pub use crate::files::{Descriptor, open, open_descriptors};
+pub use crate::files::{OwnedFd, open, open_descriptors};
 
 /// Whether a shadow with this `struct stat` holds its node's bytes.
 pub fn is_filled(found: &culvert_sys::raw::general::stat) -> bool {
@@ -39,7 +39,7 @@ pub fn is_followed(found: &culvert_sys::raw::general::stat) -> bool {
 
 /// An open file description on the shadow of `name` that is none of the program's, with the access
 /// mode and status flags `flags`; its offset is not to be used.
-pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+pub fn open_shadow(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
     match parked(name, kept_flags(flags)) {
         Some(parked) => Ok(parked),
         None => open_description(name, flags),
@@ -47,7 +47,7 @@ pub fn open_shadow(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
 }
 
 /// One that was opened before and could not be closed.
-pub fn parked(name: ShadowName, flags: usize) -> Option<Descriptor> {
+pub fn parked(name: ShadowName, flags: usize) -> Option<OwnedFd> {
     let locks = &run::get().posix_locks;
     locks.are_on(name).then(|| locks.parked(name, flags))?
 }
@@ -57,7 +57,7 @@ pub fn parked(name: ShadowName, flags: usize) -> Option<Descriptor> {
 ///
 /// Where closing it would drop the program's locks, it will stay: so its number is then none that
 /// the program gets next.
-pub fn open_description(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+pub fn open_description(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
     match run::get().posix_locks.are_on(name) {
         true => run::internal::open_high(&|| open_lowest(name, flags)),
         false => open_lowest(name, flags),
@@ -66,7 +66,7 @@ pub fn open_description(name: ShadowName, flags: u32) -> Result<Descriptor, Errn
 
 /// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a
 /// number as [`open_description`]'s.
-pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<Descriptor, Errno> {
+pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<OwnedFd, Errno> {
     match run::get().posix_locks.are_on(name) {
         true => run::internal::open_high(&|| open(path, flags, 0)),
         false => open(path, flags, 0),
@@ -74,7 +74,7 @@ pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<Descript
 }
 
 /// As [`open_description`], at the lowest number that is free: for the program itself.
-pub fn open_lowest(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+pub fn open_lowest(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
     let path = run::get().shadow(name);
     let wanted = kept_flags(flags);
     loop {
@@ -91,7 +91,7 @@ pub fn kept_flags(flags: u32) -> usize {
     (flags & (3 | KEPT | crate::files::O_PATH)) as usize
 }
 
-fn create(path: &[u8]) -> Result<Descriptor, Errno> {
+fn create(path: &[u8]) -> Result<OwnedFd, Errno> {
     open(path, 0o1 | O_CREAT, 0o600)
 }
 
@@ -180,17 +180,17 @@ impl Sink for ToShadow {
 }
 
 /// Gives the shadow the times of a file with these attributes.
-pub fn set_times(shadow: &Descriptor, attributes: &culvert::Attributes) {
+pub fn set_times(shadow: &OwnedFd, attributes: &culvert::Attributes) {
     let times =
         [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
-    let arguments = [shadow.0 as usize, 0, times.as_ptr() as usize, 0];
+    let arguments = [shadow.raw() as usize, 0, times.as_ptr() as usize, 0];
     // SAFETY: sets the times of our own file.
     let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
 }
 
 /// Says that a shadow holds the bytes of a file with these attributes.
-pub fn mark_filled(shadow: &Descriptor, attributes: &culvert::Attributes) -> Result<(), Errno> {
-    mark(shadow.0, attributes, FILLED)
+pub fn mark_filled(shadow: &OwnedFd, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(shadow.raw(), attributes, FILLED)
 }
 
 /// Says that a shadow that may have holes has none any more.

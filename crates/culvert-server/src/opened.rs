@@ -1,7 +1,7 @@
 //! What the kernel has open: files and directories, by the numbers that it was given.
 
 use culvert::{Attributes, Directory, Errno, File, Node, Opened, Result, Sink};
-use culvert_drivers::{Descriptor, DescriptorFile, Keeper, unhindered};
+use culvert_drivers::{DescriptorFile, Keeper, unhindered};
 
 /// An open file.
 pub struct OpenFile {
@@ -35,7 +35,7 @@ impl File for Lost {
 pub fn file_in(opened: Opened, node: Node) -> Box<dyn File> {
     match opened {
         Opened::Backed(fd) => {
-            let descriptor = unhindered(Descriptor::from_raw(fd));
+            let descriptor = unhindered(fd);
             let keeper = Keeper::default();
             Box::new(DescriptorFile::new(descriptor, keeper, node, node.0))
         }

@@ -8,7 +8,7 @@ use crate::{
     session::Session,
 };
 use culvert::{Errno, Error, File, Node, OpenFlags, Opened, OpenedDirectory, Result};
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 impl Session {
     /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is
@@ -63,11 +63,7 @@ impl Session {
                 .open_directory(&SERVER, Node(open.node), flags);
             let driven = match opened {
                 Ok(OpenedDirectory::Driven(directory)) => Some(directory),
-                Ok(OpenedDirectory::Backed(fd)) => {
-                    // SAFETY: the driver gives the descriptor away.
-                    drop(unsafe { OwnedFd::from_raw_fd(fd) });
-                    None
-                }
+                Ok(OpenedDirectory::Backed(_)) => None,
                 // It is asked by node, and says itself what is wrong.
                 Ok(OpenedDirectory::Stateless) | Err(_) => None,
             };
@@ -84,7 +80,10 @@ impl Session {
                 // SAFETY: looked at only here.
                 let left = identity(unsafe { BorrowedFd::borrow_raw(open.fd) });
                 return match left == Some(open.identity) {
-                    true => Ok(file_in(Opened::Backed(open.fd), node)),
+                    true => Ok(file_in(
+                        Opened::Backed(culvert::OwnedFd::from_raw(open.fd)),
+                        node,
+                    )),
                     false => Err(Error::because(
                         Errno::EBADF,
                         "its descriptor is not that file's any more",
@@ -114,6 +113,7 @@ mod tests {
     use culvert::mount::Mount;
     use culvert_drivers::Environment;
     use culvert_wire::{InitFlags, Message, NEWEST_MINOR, Protocol, structures::ReleaseIn};
+    use std::os::fd::OwnedFd;
     use std::{
         io,
         os::fd::{AsFd, AsRawFd, IntoRawFd},

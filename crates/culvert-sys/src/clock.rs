@@ -69,13 +69,9 @@ fn vdso() -> Option<*const u8> {
     let read = unsafe {
         let address = vector.as_mut_ptr() as usize;
         syscall::call(nr::PRCTL, [PR_GET_AUXV, address, length, 0, 0]).or_else(|_| {
-            let fd = syscall::call(
-                nr::OPEN,
-                [c"/proc/self/auxv".as_ptr() as usize, 0o2000000, 0],
-            )?;
-            let read = syscall::call(nr::READ, [fd, address, length]);
-            let _ = syscall::call(nr::CLOSE, [fd]);
-            read
+            let flags = crate::flags::OFlags::CLOEXEC;
+            let file = crate::fs::open(c"/proc/self/auxv", flags, 0)?;
+            syscall::call(nr::READ, [file.raw() as usize, address, length])
         })
     };
     let words = read.ok()?.min(length) / size_of::<usize>();

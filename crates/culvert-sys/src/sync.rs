@@ -4,41 +4,54 @@
 //! thread be inside a hook while the process forks, but those that wait there with no lock held
 //! ([`waits`]): so no lock is ever copied held.
 
-use crate::{nr, syscall, waits};
+use crate::table::calls;
+use crate::waits;
+use core::ptr::null;
 use core::sync::atomic::{AtomicU32, Ordering::*};
+use linux_raw_sys::general as linux;
 
 /// A three-state futex lock: 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky",
 /// mutex 2).
 pub struct RawFutex(AtomicU32);
 
-const FUTEX_WAIT_PRIVATE: usize = 128;
-const FUTEX_WAKE_PRIVATE: usize = 129;
+calls! {
+    fn wait(word: *mut u32, operation: u32, expected: u32, limit: *const linux::timespec) -> ()
+        = FUTEX[word, operation, expected, limit];
+    fn wake(word: *mut u32, operation: u32, count: usize) -> usize = FUTEX[word, operation, count];
+}
 
 /// Sleeps while `*word == expected`; returns at once when it differs, and possibly for no reason.
 pub fn futex_wait(word: &AtomicU32, expected: u32) {
-    // SAFETY: the word outlives the call; a null timeout waits without end.
-    let _ = unsafe {
-        syscall::call(
-            nr::FUTEX,
-            [
-                word.as_ptr() as usize,
-                FUTEX_WAIT_PRIVATE,
-                expected as usize,
-                0,
-            ],
-        )
-    };
+    let _ = wait(
+        word.as_ptr(),
+        linux::FUTEX_WAIT | linux::FUTEX_PRIVATE_FLAG,
+        expected,
+        null(),
+    );
 }
 
 /// Wakes up to `count` threads that sleep on `word`.
 pub fn futex_wake(word: &AtomicU32, count: usize) {
-    // SAFETY: the address is only a key for the kernel.
-    let _ = unsafe {
-        syscall::call(
-            nr::FUTEX,
-            [word.as_ptr() as usize, FUTEX_WAKE_PRIVATE, count],
-        )
+    let _ = wake(
+        word.as_ptr(),
+        linux::FUTEX_WAKE | linux::FUTEX_PRIVATE_FLAG,
+        count,
+    );
+}
+
+/// Sleeps while `*word == expected`, at most so many nanoseconds (less than a second); also between
+/// processes.
+pub fn shared_wait(word: &AtomicU32, expected: u32, nanoseconds: u32) {
+    let limit = linux::timespec {
+        tv_sec: 0,
+        tv_nsec: nanoseconds.into(),
     };
+    let _ = wait(word.as_ptr(), linux::FUTEX_WAIT, expected, &raw const limit);
+}
+
+/// Wakes all who sleep on `word`, in any process.
+pub fn shared_wake(word: &AtomicU32) {
+    let _ = wake(word.as_ptr(), linux::FUTEX_WAKE, i32::MAX as usize);
 }
 
 // SAFETY: exclusive: only the 0 -> 1 or 0 -> 2 transition enters, with acquire; unlock releases.

@@ -16,18 +16,13 @@
 //! shown as the overflow user (65534, user_namespaces(7)), and so is a process. `O_NOATIME` makes
 //! the kernel compare the users themselves (open(2); `inode_owner_or_capable` of fs/inode.c).
 
-use crate::raw::general::AT_FDCWD;
+use crate::fd::{self, AsFd, BorrowedFd, CWD, Command, OwnedFd};
+use crate::flags::{OFlags, Resolve};
 use crate::raw::general::stat;
-use crate::{Errno, nr, syscall};
+use crate::{Errno, fs, process};
 use core::ffi::CStr;
 use core::fmt;
 
-const O_DIRECTORY: usize = 0o200_000;
-const O_NOFOLLOW: usize = 0o400_000;
-const O_NONBLOCK: usize = 0o4000;
-const O_CLOEXEC: usize = 0o2_000_000;
-const O_NOATIME: usize = 0o1_000_000;
-const O_PATH: usize = 0o10_000_000;
 const ROOT: u32 = 0;
 
 /// Why something is not trusted.
@@ -76,31 +71,29 @@ impl fmt::Display for Why {
 
 /// What was found to be trusted, open; closed when dropped.
 pub struct Opened {
-    number: i32,
+    fd: OwnedFd,
     found: stat,
 }
 
 impl Opened {
-    fn new(number: usize) -> Result<Self, Why> {
-        let number = number as i32;
-        status(number)
-            .map(|found| Self { number, found })
-            .map_err(|errno| {
-                close(number);
-                Why::Failed(errno)
-            })
+    fn new(fd: OwnedFd) -> Result<Self, Why> {
+        let found = fs::fstat(&fd).map_err(Why::Failed)?;
+        Ok(Self { fd, found })
     }
 
     /// Its number; it stays this value's.
     pub fn number(&self) -> i32 {
-        self.number
+        self.fd.raw()
+    }
+
+    /// The descriptor alone.
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
     }
 
     /// Gives up ownership: the caller closes it.
     pub fn release(self) -> i32 {
-        let number = self.number;
-        core::mem::forget(self);
-        number
+        self.fd.into_raw()
     }
 
     /// `fstat` of it, when it was opened.
@@ -111,84 +104,58 @@ impl Opened {
 
 impl fmt::Debug for Opened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "descriptor {}", self.number)
+        write!(f, "descriptor {}", self.number())
     }
 }
 
-impl Drop for Opened {
-    fn drop(&mut self) {
-        close(self.number);
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.borrow()
     }
-}
-
-fn close(number: i32) {
-    // SAFETY: the descriptor is the caller's own.
-    let _ = unsafe { syscall::call(nr::CLOSE, [number as usize]) };
 }
 
 /// The effective user of this process.
 pub fn user() -> u32 {
-    // SAFETY: has no arguments and cannot fail.
-    unsafe { syscall::raw(nr::GETEUID, [0; 6]) as u32 }
+    process::geteuid()
 }
 
 /// The directory `path` (absolute), if it is trusted as one of user `owner`: the effective user,
 /// except where root asks about somebody.
 pub fn directory(path: &CStr, owner: u32) -> Result<Opened, Why> {
-    // `struct open_how`, and RESOLVE_NO_SYMLINKS: also none on the way, which somebody could lead
-    // elsewhere later.
-    const RESOLVE_NO_SYMLINKS: u64 = 4;
-    let flags = O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME;
-    let how = [flags as u64, 0, RESOLVE_NO_SYMLINKS];
-    let arguments = [
-        AT_FDCWD as usize,
-        path.as_ptr() as usize,
-        how.as_ptr() as usize,
-        size_of_val(&how),
-    ];
-    // SAFETY: the path ends in NUL, the structure is given with its size.
-    let opened = match unsafe { syscall::call(nr::OPENAT2, arguments) } {
+    // Also none on the way, which somebody could lead elsewhere later.
+    let flags =
+        OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOATIME;
+    let opened = match fs::openat2(CWD, path, flags, 0, Resolve::NO_SYMLINKS) {
         // A filter that does not know the call, or what it says of O_NOATIME.
         Err(Errno::ENOSYS | Errno::EPERM) => step_by_step(path, flags),
         other => other,
     };
     match opened {
-        Ok(number) => private(Opened::new(number)?, owner),
-        Err(errno) => Err(refusal(AT_FDCWD, path, owner, errno)),
+        Ok(fd) => private(Opened::new(fd)?, owner),
+        Err(errno) => Err(refusal(CWD, path, owner, errno)),
     }
 }
 
 /// openat2(2) with RESOLVE_NO_SYMLINKS of the absolute directory `path`, one component after the
 /// other.
-fn step_by_step(path: &CStr, flags: usize) -> Result<usize, Errno> {
+fn step_by_step(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     const NAME_MAX: usize = 255;
-    let open = |parent: i32, name: &CStr, flags: usize| {
-        let at = [parent as usize, name.as_ptr() as usize, flags];
-        // SAFETY: the path ends in NUL.
-        unsafe { syscall::call(nr::OPENAT, at) }
-    };
-    let way = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut names = path.to_bytes().split(|&byte| byte == b'/');
     if names.next() != Some(b"") {
         return Err(Errno::EINVAL);
     }
-    let mut at = open(AT_FDCWD, c"/", way)?;
+    let mut at = fs::openat(CWD, c"/", way, 0)?;
     for name in names.filter(|name| !name.is_empty()) {
         let mut with_nul = [0; NAME_MAX + 1];
-        let next = match with_nul.get_mut(..name.len()) {
-            Some(place) if name.len() <= NAME_MAX => {
-                place.copy_from_slice(name);
-                CStr::from_bytes_until_nul(&with_nul).map_err(|_| Errno::EINVAL)
-            }
-            _ => Err(Errno::ENAMETOOLONG),
-        };
-        let next = next.and_then(|name| open(at as i32, name, way));
-        close(at as i32);
-        at = next?;
+        let place = with_nul
+            .get_mut(..name.len())
+            .filter(|_| name.len() <= NAME_MAX);
+        place.ok_or(Errno::ENAMETOOLONG)?.copy_from_slice(name);
+        let next = CStr::from_bytes_until_nul(&with_nul).map_err(|_| Errno::EINVAL)?;
+        at = fs::openat(&at, next, way, 0)?;
     }
-    let last = open(at as i32, c".", flags);
-    close(at as i32);
-    last
+    fs::openat(&at, c".", flags, 0)
 }
 
 /// Whether the directory that is open in `number`, which this process has inherited, is trusted.
@@ -198,23 +165,17 @@ fn step_by_step(path: &CStr, flags: usize) -> Result<usize, Errno> {
 /// from one that anybody could have left open for it: only who may read a directory with mode 0700
 /// can open it for more than `O_PATH`.
 pub fn inherited(number: i32) -> Result<(), Why> {
-    const F_GETFL: usize = 3;
-    // SAFETY: takes no memory.
-    let flags = unsafe { syscall::call(nr::FCNTL, [number as usize, F_GETFL]) };
-    if flags.map_err(Why::Failed)? & O_PATH != 0 {
+    let fd = BorrowedFd::number(number);
+    let flags = fd::fcntl(fd, Command::GETFL, 0).map_err(Why::Failed)?;
+    if OFlags::from_bits(flags as u32).contains(OFlags::PATH) {
         return Err(Why::Kind);
     }
-    let found = status(number).map_err(Why::Failed)?;
+    let found = fs::fstat(fd).map_err(Why::Failed)?;
     if found.st_uid == ROOT {
         return is_private(&found, ROOT);
     }
-    let arguments = [
-        number as usize,
-        c".".as_ptr() as usize,
-        O_DIRECTORY | O_CLOEXEC | O_NOATIME,
-    ];
-    // SAFETY: the path ends in NUL.
-    match unsafe { syscall::call(nr::OPENAT, arguments) } {
+    let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
+    match fs::openat(fd, c".", flags, 0) {
         Ok(again) => private(Opened::new(again)?, user()).map(drop),
         Err(Errno::EPERM | Errno::EACCES) => Err(Why::Owner(found.st_uid, user())),
         Err(errno) => Err(Why::Failed(errno)),
@@ -223,15 +184,10 @@ pub fn inherited(number: i32) -> Result<(), Why> {
 
 /// The regular file `name` (one component) of the trusted directory `directory`, opened with
 /// `flags`: none of O_CREAT.
-pub fn file(directory: &Opened, name: &CStr, flags: usize) -> Result<Opened, Why> {
-    let arguments = [
-        directory.number as usize,
-        name.as_ptr() as usize,
-        flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-    ];
-    // SAFETY: the path ends in NUL.
-    let opened = match unsafe { syscall::call(nr::OPENAT, arguments) } {
-        Ok(number) => Opened::new(number)?,
+pub fn file(directory: &Opened, name: &CStr, flags: OFlags) -> Result<Opened, Why> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = match fs::openat(directory, name, flags, 0) {
+        Ok(fd) => Opened::new(fd)?,
         Err(Errno::ELOOP) => return Err(Why::Link),
         // A FIFO that nobody reads, a socket.
         Err(Errno::ENXIO) => return Err(Why::Kind),
@@ -249,14 +205,13 @@ pub fn file(directory: &Opened, name: &CStr, flags: usize) -> Result<Opened, Why
 /// own, if it is one of this user's or of root's that only they may write: so are caches, which
 /// everybody may read.
 pub fn kept(number: i32) -> Result<stat, Why> {
-    const F_SETFL: usize = 4;
     /// DEFAULT_OVERFLOWUID (include/linux/highuid.h).
     const OVERFLOW: u32 = 65534;
-    let found = status(number).map_err(Why::Failed)?;
+    let fd = BorrowedFd::number(number);
+    let found = fs::fstat(fd).map_err(Why::Failed)?;
     let user = user();
-    // SAFETY: takes no memory; the file is only read.
-    let compared =
-        || unsafe { syscall::call(nr::FCNTL, [number as usize, F_SETFL, O_NOATIME]).is_ok() };
+    // The file is only read.
+    let compared = || fd::fcntl(fd, Command::SETFL, OFlags::NOATIME.bits() as usize).is_ok();
     match () {
         () if found.st_mode & 0o170_000 != 0o100_000 => Err(Why::Kind),
         () if found.st_uid != ROOT && found.st_uid != user => Err(Why::Owner(found.st_uid, user)),
@@ -272,43 +227,33 @@ pub fn kept(number: i32) -> Result<stat, Why> {
 ///
 /// The caller's umask must leave the owner's rights: they are needed to open it.
 pub fn make_directory(parent: i32, name: &CStr) -> Result<Opened, Why> {
-    const MODE: usize = 0o700;
-    let at = [parent as usize, name.as_ptr() as usize, MODE];
-    // SAFETY: the path ends in NUL.
-    let new = match unsafe { syscall::call(nr::MKDIRAT, at) } {
-        Ok(_) => true,
+    const MODE: u32 = 0o700;
+    let parent = BorrowedFd::number(parent);
+    let new = match fs::mkdirat(parent, name, MODE) {
+        Ok(()) => true,
         Err(Errno::EEXIST) => false,
         Err(errno) => return Err(Why::Failed(errno)),
     };
-    let flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME;
-    let at = [parent as usize, name.as_ptr() as usize, flags];
-    // SAFETY: the path ends in NUL.
-    let opened = match unsafe { syscall::call(nr::OPENAT, at) } {
-        Ok(number) => Opened::new(number)?,
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME;
+    let opened = match fs::openat(parent, name, flags, 0) {
+        Ok(fd) => Opened::new(fd)?,
         Err(errno) => return Err(refusal(parent, name, user(), errno)),
     };
     let found = &opened.found;
     // A default ACL or a set-group-ID directory has its own say. Who has put another in its place
     // meanwhile keeps it.
-    if new && found.st_uid == user() && found.st_mode & 0o7777 != MODE as u32 {
-        // SAFETY: takes no memory.
-        unsafe { syscall::call(nr::FCHMOD, [opened.number as usize, MODE]) }
-            .map_err(Why::Failed)?;
-        return private(Opened::new(opened.release() as usize)?, user());
+    if new && found.st_uid == user() && found.st_mode & 0o7777 != MODE {
+        fs::fchmod(&opened, MODE).map_err(Why::Failed)?;
+        return private(Opened::new(opened.fd)?, user());
     }
     private(opened, user())
 }
 
 /// Why the kernel has answered `errno` to who wanted to open the directory `path` (below `parent`)
 /// of `owner`: whose is it, where that can be told.
-fn refusal(parent: i32, path: &CStr, owner: u32, errno: Errno) -> Why {
-    let at = [
-        parent as usize,
-        path.as_ptr() as usize,
-        O_PATH | O_NOFOLLOW | O_CLOEXEC,
-    ];
-    // SAFETY: the path ends in NUL.
-    let found = unsafe { syscall::call(nr::OPENAT, at) }
+fn refusal(parent: BorrowedFd<'_>, path: &CStr, owner: u32, errno: Errno) -> Why {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = fs::openat(parent, path, flags, 0)
         .map_err(Why::Failed)
         .and_then(Opened::new)
         .map(|opened| opened.found);
@@ -337,14 +282,5 @@ fn is_private(found: &stat, owner: u32) -> Result<(), Why> {
         () if found.st_uid != owner => Err(Why::Owner(found.st_uid, owner)),
         () if found.st_mode & 0o077 != 0 => Err(Why::Mode(found.st_mode & 0o7777)),
         () => Ok(()),
-    }
-}
-
-fn status(number: i32) -> Result<stat, Errno> {
-    let mut out = core::mem::MaybeUninit::<stat>::zeroed();
-    // SAFETY: the buffer is a `struct stat`, plain data.
-    unsafe {
-        syscall::call(nr::FSTAT, [number as usize, out.as_mut_ptr() as usize])?;
-        Ok(out.assume_init())
     }
 }

@@ -1,6 +1,6 @@
 //! An open directory.
 
-use crate::{DirectorySink, Result};
+use crate::{DirectorySink, OwnedFd, Result};
 use alloc::boxed::Box;
 
 /// What opening a directory found.
@@ -8,10 +8,10 @@ pub enum OpenedDirectory {
     /// Nothing is kept per open: the transport calls
     /// [`FileSystem::read_directory`](crate::FileSystem::read_directory) with the node.
     Stateless,
-    /// The descriptor *is* the directory, as with [`Opened::Backed`](crate::Opened::Backed): a raw
-    /// descriptor number opened with `O_DIRECTORY`, owned by the receiver. Listings are the
-    /// kernel's own; names are still resolved through the driver.
-    Backed(i32),
+    /// The descriptor *is* the directory, as with [`Opened::Backed`](crate::Opened::Backed),
+    /// opened with `O_DIRECTORY`. Listings are the kernel's own; names are still resolved through
+    /// the driver.
+    Backed(OwnedFd),
     /// The driver keeps a snapshot or a cursor for this open.
     Driven(Box<dyn Directory>),
 }

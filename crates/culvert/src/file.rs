@@ -1,7 +1,8 @@
 //! An open file: what `open` returns and what a driven file does.
 
 use crate::{
-    Attributes, Errno, Lock, LockKind, LockOwner, Result, SetAttributes, Sink, Source, Wait,
+    Attributes, Errno, Lock, LockKind, LockOwner, OwnedFd, Result, SetAttributes, Sink, Source,
+    Wait,
 };
 use alloc::{boxed::Box, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -9,9 +10,8 @@ use core::{any::Any, task::Waker};
 /// What `open` found.
 pub enum Opened {
     /// The descriptor *is* the data: the program gets it, the kernel transport makes it FUSE
-    /// passthrough. A raw descriptor number, owned by the receiver, opened with the access mode
-    /// that was asked for, close-on-exec.
-    Backed(i32),
+    /// passthrough. Opened with the access mode that was asked for, close-on-exec.
+    Backed(OwnedFd),
     /// The driver serves reads and writes itself.
     Driven(Box<dyn File>),
 }

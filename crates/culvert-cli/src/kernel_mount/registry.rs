@@ -16,6 +16,7 @@ use culvert_server::{
     counters::{Counted, Counters},
     mounting::{MountIdentity, table},
 };
+use culvert_sys::flags::OFlags;
 use culvert_sys::trust::{self, Opened};
 use std::{
     collections::BTreeSet,
@@ -160,7 +161,7 @@ fn read(run: &Opened, device: &str) -> Option<((i64, i64), Served)> {
 /// The first bytes of a file of a run directory, which may be another user's, and when it was
 /// written.
 fn read_some(run: &Opened, name: &CStr) -> Option<(Vec<u8>, (i64, i64))> {
-    let file = trust::file(run, name, 0).ok()?;
+    let file = trust::file(run, name, OFlags::empty()).ok()?;
     let found = file.stat();
     let written = (found.st_mtime as i64, found.st_mtime_nsec as i64);
     // SAFETY: the descriptor is nobody else's.

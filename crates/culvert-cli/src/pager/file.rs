@@ -10,7 +10,7 @@ use culvert_preload::{
     process,
     resolver::MountId,
     run::{ShadowName, node_locks::NodeLock},
-    shadow::{Descriptor, open_shadow},
+    shadow::{OwnedFd, open_shadow},
 };
 use culvert_sys::PAGE64;
 use std::sync::{
@@ -31,7 +31,7 @@ pub struct File {
     /// Which one.
     pub name: ShadowName,
     file: Box<dyn culvert::File>,
-    shadow: Descriptor,
+    shadow: OwnedFd,
     ahead: Mutex<Ahead>,
     /// The file, open for writing: opened when pages are to be dropped that were stored into. What
     /// keeps it from being opened may pass.
@@ -121,7 +121,7 @@ impl File {
         if at >= length {
             return Ok(Some((at, at + PAGE64)));
         }
-        let hole = fill::next_hole(self.shadow.0, at, at + 1)?;
+        let hole = fill::next_hole(self.shadow.raw(), at, at + 1)?;
         // Somebody else has filled it meanwhile.
         if hole.is_none() {
             return Ok(Some((at, at + PAGE64)));
@@ -136,7 +136,7 @@ impl File {
             ahead.window(at, length, room::most())
         });
         room::note(Arc::downgrade(self), (from, to));
-        match fill::holes(&*self.file, self.shadow.0, (from, to)) {
+        match fill::holes(&*self.file, self.shadow.raw(), (from, to)) {
             Ok(holes) => {
                 let whole = |(from, to): (u64, u64)| (from, to.next_multiple_of(PAGE64));
                 holes.into_iter().map(whole).for_each(filled);
@@ -144,7 +144,7 @@ impl File {
             }
             // What was asked for may be readable though what lies around it is not.
             Err(_) if (from, to) != (at, at + PAGE64) => {
-                fill::holes(&*self.file, self.shadow.0, (at, at + PAGE64))?;
+                fill::holes(&*self.file, self.shadow.raw(), (at, at + PAGE64))?;
                 Ok(Some((at, at + PAGE64)))
             }
             Err(error) => Err(error),
@@ -183,7 +183,7 @@ impl File {
             ahead.filled = 0;
         }
         if stored.is_empty() {
-            return fill::drop_clean(self.shadow.0, range)
+            return fill::drop_clean(self.shadow.raw(), range)
                 .ok()
                 .map(Dropped::Bytes);
         }
@@ -195,7 +195,7 @@ impl File {
         if stored.iter().any(|(_, said)| other(said)) {
             return None;
         }
-        let evicted = evict::write_back_and_drop(writable, self.shadow.0, range)
+        let evicted = evict::write_back_and_drop(writable, self.shadow.raw(), range)
             .inspect_err(|error| self.stays(error))
             .ok()?;
         Some(match evicted.all {
@@ -236,7 +236,7 @@ impl File {
         let Some(_lock) = self.lock(0) else {
             return Ok(());
         };
-        fill::all_pages(&*self.file, self.shadow.0)
+        fill::all_pages(&*self.file, self.shadow.raw())
     }
 
     fn lock(&self, slot: u32) -> Option<NodeLock<'static>> {

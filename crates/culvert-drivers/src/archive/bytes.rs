@@ -1,9 +1,10 @@
 //! Random access to the bytes of an archive file.
 
-use super::host::{self, Descriptor, Mapped, Status};
+use super::host::{self, Mapped, Status};
 use crate::descriptor::{Held, Keeper};
 use alloc::vec::Vec;
 use culvert::{Errno, Error, Result, Sink};
+use culvert_sys::BorrowedFd;
 
 /// Bytes that can be read at any offset, from several threads at once.
 pub trait Bytes: Send + Sync {
@@ -114,10 +115,10 @@ impl FileBytes {
 
     fn with<R>(
         &self,
-        run: impl FnOnce(&Descriptor) -> core::result::Result<R, Errno>,
+        run: impl FnOnce(BorrowedFd<'_>) -> core::result::Result<R, Errno>,
     ) -> Result<R> {
         let file = self.file.as_ref().ok_or(Errno::EBADF)?;
-        Ok(file.with(run)?)
+        Ok(run(file.fd())?)
     }
 
     /// Closes the descriptor when the mapping serves every read.
@@ -142,7 +143,7 @@ impl FileBytes {
 
     /// What fstat(2) says now.
     pub fn status(&self) -> Result<Status> {
-        self.with(host::status)
+        self.with(|file| host::status(file))
     }
 }
 

@@ -1,55 +1,36 @@
 //! The system calls of the archive driver: everything it asks of the kernel is here.
 
-pub use crate::descriptor::Descriptor;
+pub use crate::descriptor::OwnedFd;
+use alloc::ffi::CString;
 use alloc::vec::Vec;
 use culvert::{Errno, Timespec};
+use culvert_sys::fd::CWD;
+use culvert_sys::flags::{AtFlags, OFlags, Protection};
+use culvert_sys::memory::{Mapping, Of};
 use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{AsFd, fs, process};
 
 /// `path` with the NUL that the kernel wants; `ENOENT` for a path with a NUL inside, as no such
 /// file can exist.
-fn terminated(path: &[u8]) -> Result<Vec<u8>, Errno> {
-    if path.contains(&0) {
-        return Err(Errno::ENOENT);
-    }
-    let mut owned = Vec::with_capacity(path.len() + 1);
-    owned.extend_from_slice(path);
-    owned.push(0);
-    Ok(owned)
+fn terminated(path: &[u8]) -> Result<CString, Errno> {
+    CString::new(path).map_err(|_| Errno::ENOENT)
 }
 
-fn open(path: &[u8], flags: u32, mode: u32) -> Result<Descriptor, Errno> {
-    let path = terminated(path)?;
-    // SAFETY: the path is NUL-terminated and outlives the call.
-    let fd = unsafe {
-        syscall::call(
-            nr::OPENAT,
-            [
-                linux::AT_FDCWD as usize,
-                path.as_ptr() as usize,
-                flags as usize,
-                mode as usize,
-            ],
-        )
-    }?;
-    Ok(Descriptor::from_raw(fd as i32))
+fn open(path: &[u8], flags: OFlags, mode: u32) -> Result<OwnedFd, Errno> {
+    fs::openat(CWD, &terminated(path)?, flags | OFlags::CLOEXEC, mode)
 }
 
 /// Opens a file for reading. Does not hang on a FIFO (`O_NONBLOCK`) nor make a terminal the
 /// controlling one.
-pub fn open_read(path: &[u8]) -> Result<Descriptor, Errno> {
-    open(
-        path,
-        linux::O_RDONLY | linux::O_CLOEXEC | linux::O_NOCTTY | linux::O_NONBLOCK,
-        0,
-    )
+pub fn open_read(path: &[u8]) -> Result<OwnedFd, Errno> {
+    open(path, OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK, 0)
 }
 
 /// Makes a new file, mode 0600; `EEXIST` when anything has that name.
-pub fn create_new(path: &[u8]) -> Result<Descriptor, Errno> {
+pub fn create_new(path: &[u8]) -> Result<OwnedFd, Errno> {
     open(
         path,
-        linux::O_WRONLY | linux::O_CREAT | linux::O_EXCL | linux::O_CLOEXEC | linux::O_NOFOLLOW,
+        OFlags::WRONLY | OFlags::CREAT | OFlags::EXCL | OFlags::NOFOLLOW,
         0o600,
     )
 }
@@ -57,30 +38,16 @@ pub fn create_new(path: &[u8]) -> Result<Descriptor, Errno> {
 /// A new file without a name in the directory of `path`, mode 0600 (O_TMPFILE): gone with the
 /// process unless [`name`] gives it one. `EOPNOTSUPP`, `EISDIR` or `ENOENT` where the file system
 /// has no such files.
-pub fn create_unnamed(path: &[u8]) -> Result<Descriptor, Errno> {
+pub fn create_unnamed(path: &[u8]) -> Result<OwnedFd, Errno> {
     let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     let directory = if end == 0 { &b"/"[..] } else { &path[..end] };
-    open(
-        directory,
-        linux::O_WRONLY | linux::O_TMPFILE | linux::O_CLOEXEC,
-        0o600,
-    )
+    open(directory, OFlags::WRONLY | OFlags::TMPFILE, 0o600)
 }
 
 /// Gives a file of [`create_unnamed`] the name `path`; `EEXIST` when something has it.
-pub fn name(file: &Descriptor, path: &[u8]) -> Result<(), Errno> {
-    let link = terminated(alloc::format!("/proc/self/fd/{}", file.raw()).as_bytes())?;
-    let path = terminated(path)?;
-    let here = linux::AT_FDCWD as usize;
-    let arguments = [
-        here,
-        link.as_ptr() as usize,
-        here,
-        path.as_ptr() as usize,
-        linux::AT_SYMLINK_FOLLOW as usize,
-    ];
-    // SAFETY: both paths are NUL-terminated and outlive the call.
-    unsafe { syscall::call(nr::LINKAT, arguments) }.map(drop)
+pub fn name(file: impl AsFd, path: &[u8]) -> Result<(), Errno> {
+    let link = terminated(alloc::format!("/proc/self/fd/{}", file.as_fd().raw()).as_bytes())?;
+    fs::linkat(CWD, &link, CWD, &terminated(path)?, AtFlags::SYMLINK_FOLLOW)
 }
 
 /// What fstat(2) says, as far as it is used here.
@@ -126,55 +93,20 @@ impl From<linux::stat> for Status {
 }
 
 /// fstat(2).
-pub fn status(file: &Descriptor) -> Result<Status, Errno> {
-    // SAFETY: `stat` is plain data for which zero is a value.
-    let mut stat: linux::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: the kernel fills the struct that we own.
-    unsafe {
-        syscall::call(
-            nr::FSTAT,
-            [file.raw() as usize, core::ptr::from_mut(&mut stat) as usize],
-        )
-    }?;
-    Ok(stat.into())
+pub fn status(file: impl AsFd) -> Result<Status, Errno> {
+    fs::fstat(file).map(Into::into)
 }
 
 /// stat(2).
 pub fn status_of(path: &[u8]) -> Result<Status, Errno> {
-    let path = terminated(path)?;
-    // SAFETY: `stat` is plain data for which zero is a value.
-    let mut stat: linux::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: the path is NUL-terminated; the kernel fills the struct that we own.
-    unsafe {
-        syscall::call(
-            nr::STAT,
-            [
-                path.as_ptr() as usize,
-                core::ptr::from_mut(&mut stat) as usize,
-            ],
-        )
-    }?;
-    Ok(stat.into())
+    fs::stat(&terminated(path)?).map(Into::into)
 }
 
 /// Reads at `offset` until `buffer` is full or the file ends; returns the bytes read (pread(2)).
-pub fn read_at(file: &Descriptor, mut offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+pub fn read_at(file: impl AsFd, mut offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
     let mut done = 0;
     while done < buffer.len() {
-        let rest = &mut buffer[done..];
-        // SAFETY: the kernel writes at most `rest.len()` bytes into `rest`.
-        let got = unsafe {
-            syscall::call(
-                nr::PREAD64,
-                [
-                    file.raw() as usize,
-                    rest.as_mut_ptr() as usize,
-                    rest.len(),
-                    offset as usize,
-                ],
-            )
-        };
-        match got {
+        match fs::pread(&file, &mut buffer[done..], offset) {
             Ok(0) => break,
             Ok(count) => {
                 done += count;
@@ -189,15 +121,9 @@ pub fn read_at(file: &Descriptor, mut offset: u64, buffer: &mut [u8]) -> Result<
 }
 
 /// Writes all of `bytes` (write(2)).
-pub fn write_all(file: &Descriptor, mut bytes: &[u8]) -> Result<(), Errno> {
+pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        // SAFETY: the kernel reads at most `bytes.len()` bytes from `bytes`.
-        match unsafe {
-            syscall::call(
-                nr::WRITE,
-                [file.raw() as usize, bytes.as_ptr() as usize, bytes.len()],
-            )
-        } {
+        match fs::write(&file, bytes) {
             Ok(0) => return Err(Errno::EIO),
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::EINTR) => {}
@@ -208,40 +134,23 @@ pub fn write_all(file: &Descriptor, mut bytes: &[u8]) -> Result<(), Errno> {
 }
 
 /// Asks the kernel to read ahead (posix_fadvise(2), POSIX_FADV_WILLNEED).
-pub fn will_need(file: &Descriptor, offset: u64, length: u64) {
-    const WILL_NEED: usize = 3;
-    // SAFETY: touches no memory of ours.
-    let _ = unsafe {
-        syscall::call(
-            nr::FADVISE64,
-            [
-                file.raw() as usize,
-                offset as usize,
-                length as usize,
-                WILL_NEED,
-            ],
-        )
-    };
+pub fn will_need(file: impl AsFd, offset: u64, length: u64) {
+    let _ = fs::fadvise(file, offset, length, linux::POSIX_FADV_WILLNEED);
 }
 
 /// fsync(2).
-pub fn sync(file: &Descriptor) -> Result<(), Errno> {
-    // SAFETY: touches no memory of ours.
-    unsafe { syscall::call(nr::FSYNC, [file.raw() as usize]) }.map(drop)
+pub fn sync(file: impl AsFd) -> Result<(), Errno> {
+    fs::fsync(file)
 }
 
 /// rename(2).
 pub fn rename(from: &[u8], to: &[u8]) -> Result<(), Errno> {
-    let (from, to) = (terminated(from)?, terminated(to)?);
-    // SAFETY: both paths are NUL-terminated and outlive the call.
-    unsafe { syscall::call(nr::RENAME, [from.as_ptr() as usize, to.as_ptr() as usize]) }.map(drop)
+    fs::rename(&terminated(from)?, &terminated(to)?)
 }
 
 /// unlink(2).
 pub fn unlink(path: &[u8]) -> Result<(), Errno> {
-    let path = terminated(path)?;
-    // SAFETY: the path is NUL-terminated and outlives the call.
-    unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) }.map(drop)
+    fs::unlink(&terminated(path)?)
 }
 
 /// Makes `path` and its missing parents, mode 0700; fine when it is there already.
@@ -252,10 +161,8 @@ pub fn make_directories(path: &[u8]) -> Result<(), Errno> {
             .iter()
             .position(|&byte| byte == b'/')
             .map_or(path.len(), |next| end + 1 + next);
-        let part = terminated(&path[..end])?;
-        // SAFETY: the path is NUL-terminated and outlives the call.
-        match unsafe { syscall::call(nr::MKDIR, [part.as_ptr() as usize, 0o700]) } {
-            Ok(_) | Err(Errno::EEXIST) => {}
+        match fs::mkdir(&terminated(&path[..end])?, 0o700) {
+            Ok(()) | Err(Errno::EEXIST) => {}
             // A parent that we may not write to but that exists shows itself at the end.
             Err(Errno::EACCES | Errno::EROFS | Errno::EPERM) if end < path.len() => {}
             Err(errno) => return Err(errno),
@@ -267,8 +174,7 @@ pub fn make_directories(path: &[u8]) -> Result<(), Errno> {
 /// The working directory (getcwd(2)); `ENOENT` when it was removed or lies outside the root.
 pub fn current_directory() -> Result<Vec<u8>, Errno> {
     let mut path = alloc::vec![0; 4096];
-    // SAFETY: the kernel writes at most `path.len()` bytes into `path`.
-    let length = unsafe { syscall::call(nr::GETCWD, [path.as_mut_ptr() as usize, path.len()]) }?;
+    let length = fs::getcwd(&mut path)?;
     // The length counts the NUL.
     path.truncate(length.saturating_sub(1));
     if path.first() != Some(&b'/') {
@@ -277,54 +183,26 @@ pub fn current_directory() -> Result<Vec<u8>, Errno> {
     Ok(path)
 }
 
-/// geteuid(2).
-pub fn effective_user() -> u32 {
-    // SAFETY: touches no memory and cannot fail.
-    unsafe { syscall::raw(nr::GETEUID, [0; 6]) as u32 }
-}
-
-/// getegid(2).
-pub fn effective_group() -> u32 {
-    // SAFETY: touches no memory and cannot fail.
-    unsafe { syscall::raw(nr::GETEGID, [0; 6]) as u32 }
-}
-
-/// getpid(2).
-pub fn process() -> u32 {
-    // SAFETY: touches no memory and cannot fail.
-    unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 }
-}
+pub use process::{
+    getegid as effective_group, geteuid as effective_user, getpid as process_number,
+};
 
 /// The time of day (CLOCK_REALTIME).
 pub fn now() -> Timespec {
-    let mut time = linux::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel fills the struct that we own.
-    let _ = unsafe {
-        syscall::call(
-            nr::CLOCK_GETTIME,
-            [0, core::ptr::from_mut(&mut time) as usize],
-        )
-    };
-    Timespec {
-        seconds: time.tv_sec,
-        nanoseconds: time.tv_nsec as u32,
-    }
+    let time = process::clock_gettime(linux::CLOCK_REALTIME);
+    time.map_or_else(
+        |_| Timespec::default(),
+        |time| Timespec {
+            seconds: time.tv_sec,
+            nanoseconds: time.tv_nsec as u32,
+        },
+    )
 }
 
 /// The soft limit of address space in bytes (RLIMIT_AS), none when unlimited.
 pub fn address_space_limit() -> Option<u64> {
-    let mut limit = [0u64; 2];
-    // SAFETY: the kernel fills the `struct rlimit`, two unsigned longs, that we own.
-    let got = unsafe {
-        syscall::call(
-            nr::GETRLIMIT,
-            [linux::RLIMIT_AS as usize, limit.as_mut_ptr() as usize],
-        )
-    };
-    (got.is_ok() && limit[0] != u64::MAX).then_some(limit[0])
+    let [soft, _] = process::getrlimit(linux::RLIMIT_AS).ok()?;
+    (soft != u64::MAX).then_some(soft)
 }
 
 /// A file mapped read-only (mmap(2)), unmapped when dropped.
@@ -332,38 +210,13 @@ pub fn address_space_limit() -> Option<u64> {
 /// The file is outside data: it may shrink at any time, and then a touch of the lost pages raises
 /// SIGBUS. Who hands out slices of a mapping says who may touch them.
 #[derive(Debug)]
-pub struct Mapped {
-    start: *const u8,
-    length: usize,
-}
-
-// SAFETY: read-only memory that lives as long as the value.
-unsafe impl Send for Mapped {}
-// SAFETY: as above; nothing is ever written through it.
-unsafe impl Sync for Mapped {}
+pub struct Mapped(Mapping);
 
 impl Mapped {
     /// Maps the first `length` bytes of `file`, at least one.
-    pub fn new(file: &Descriptor, length: u64) -> Result<Self, Errno> {
+    pub fn new(file: impl AsFd, length: u64) -> Result<Self, Errno> {
         let length = usize::try_from(length).map_err(|_| Errno::ENOMEM)?;
-        // SAFETY: a new mapping at a place that the kernel chooses; nothing existing is replaced.
-        let start = unsafe {
-            syscall::call(
-                nr::MMAP,
-                [
-                    culvert_sys::place::hint(length),
-                    length,
-                    linux::PROT_READ as usize,
-                    linux::MAP_SHARED as usize,
-                    file.raw() as usize,
-                    0,
-                ],
-            )
-        }?;
-        Ok(Self {
-            start: start as *const u8,
-            length,
-        })
+        Mapping::new(Of::file(&file), length, Protection::READ).map(Self)
     }
 
     /// The mapped bytes.
@@ -371,27 +224,13 @@ impl Mapped {
         // SAFETY: mapped readable for `length` bytes until drop. Only length-checked plain bytes
         // are read, so a concurrent change of the file shows as other bytes, never as an invalid
         // value; a truncated file is the business of those who touch (see the type).
-        unsafe { core::slice::from_raw_parts(self.start, self.length) }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, to which no slice can outlive `self`.
-        let _ = unsafe { syscall::call(nr::MUNMAP, [self.start as usize, self.length]) };
+        unsafe { core::slice::from_raw_parts(self.0.start(), self.0.len()) }
     }
 }
 
 /// A number that nobody can guess (getrandom(2)); some number where the kernel has none yet.
 pub fn random() -> u64 {
-    const GRND_NONBLOCK: usize = 1;
     let mut word = [0u8; 8];
-    // SAFETY: the kernel fills at most the eight bytes that we own.
-    let _ = unsafe {
-        syscall::call(
-            nr::GETRANDOM,
-            [word.as_mut_ptr() as usize, word.len(), GRND_NONBLOCK],
-        )
-    };
+    let _ = process::getrandom(&mut word, linux::GRND_NONBLOCK);
     u64::from_le_bytes(word)
 }

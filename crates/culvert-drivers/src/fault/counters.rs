@@ -1,10 +1,11 @@
 //! How many operations each rule has met, and how many of them it struck.
 
-use alloc::{boxed::Box, format, vec::Vec};
+use alloc::{boxed::Box, ffi::CString, format, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use culvert::Errno;
-use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, syscall};
+use culvert_sys::flags::{OFlags, Protection};
+use culvert_sys::fs;
+use culvert_sys::memory::{Mapping, Of};
 
 /// One counter for each rule. A counter holds both numbers, so that they change in one step.
 pub enum Counters {
@@ -33,32 +34,20 @@ impl Counters {
             return Ok(Self::Shared(&[]));
         }
         let length = rules * size_of::<AtomicU64>();
-        let path = [path, b"\0"].concat();
-        let flags = linux::O_RDWR | linux::O_CLOEXEC | linux::O_NOFOLLOW;
-        // SAFETY: the path ends in NUL; the descriptor is ours until closed; the structure is plain
-        // data; a new mapping wherever there is room.
-        unsafe {
-            let fd = syscall::call(nr::OPEN, [path.as_ptr() as usize, flags as usize, 0])?;
-            let mut found = core::mem::MaybeUninit::<linux::stat>::zeroed();
-            let mapped =
-                syscall::call(nr::FSTAT, [fd, found.as_mut_ptr() as usize]).and_then(|_| {
-                    if found.assume_init().st_size != length as i64 {
-                        return Err(Errno::EBADMSG);
-                    }
-                    let both = (linux::PROT_READ | linux::PROT_WRITE) as usize;
-                    syscall::call(
-                        nr::MMAP,
-                        [0, length, both, linux::MAP_SHARED as usize, fd, 0],
-                    )
-                });
-            let _ = syscall::call(nr::CLOSE, [fd]);
-            // Never unmapped: mounts live as long as their process. A page is aligned for anything,
-            // and any bytes are counters.
-            Ok(Self::Shared(core::slice::from_raw_parts(
-                mapped? as *const AtomicU64,
-                rules,
-            )))
+        let path = CString::new(path).map_err(|_| Errno::ENOENT)?;
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = fs::open(&path, flags, 0)?;
+        if fs::fstat(&file)?.st_size != length as i64 {
+            return Err(Errno::EBADMSG);
         }
+        let both = Protection::READ | Protection::WRITE;
+        // Never unmapped: mounts live as long as their process.
+        let mapped = Mapping::near(0, Of::file(&file), length, both)?.leak();
+        // SAFETY: it is `length` bytes long and stays. A page is aligned for anything, and any
+        // bytes are counters.
+        Ok(Self::Shared(unsafe {
+            core::slice::from_raw_parts(mapped.cast::<AtomicU64>(), rules)
+        }))
     }
 
     fn all(&self) -> &[AtomicU64] {
@@ -97,22 +86,17 @@ impl Counters {
 
 /// Makes a file of counters at zero for `rules` rules in `directory`, and returns its path.
 pub fn create(directory: &[u8], rules: usize) -> Result<Vec<u8>, Errno> {
-    let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL | linux::O_CLOEXEC;
+    let flags = OFlags::RDWR | OFlags::CREAT | OFlags::EXCL | OFlags::CLOEXEC;
     let mut number = 0;
     loop {
-        let mut path = [directory, format!("/fault.{number}\0").as_bytes()].concat();
-        let arguments = [path.as_ptr() as usize, flags as usize, 0o600];
-        // SAFETY: the path ends in NUL; the descriptor is ours until closed.
-        unsafe {
-            match syscall::call(nr::OPEN, arguments) {
-                Err(Errno::EEXIST) => number += 1,
-                Err(errno) => return Err(errno),
-                Ok(fd) => {
-                    let sized = syscall::call(nr::FTRUNCATE, [fd, rules * size_of::<AtomicU64>()]);
-                    let _ = syscall::call(nr::CLOSE, [fd]);
-                    path.pop();
-                    return sized.map(|_| path);
-                }
+        let path = [directory, format!("/fault.{number}").as_bytes()].concat();
+        let path = CString::new(path).map_err(|_| Errno::ENOENT)?;
+        match fs::open(&path, flags, 0o600) {
+            Err(Errno::EEXIST) => number += 1,
+            Err(errno) => return Err(errno),
+            Ok(file) => {
+                fs::ftruncate(&file, (rules * size_of::<AtomicU64>()) as u64)?;
+                return Ok(path.into_bytes());
             }
         }
     }

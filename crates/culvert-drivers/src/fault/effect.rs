@@ -1,11 +1,12 @@
 //! What can happen to the process itself: waiting, and ways to end.
 //!
-//! Waits are calls that others may fork beside ([`waits`]), as those of a driver for a network are.
+//! Waits are calls that others may fork beside ([`culvert_sys::waits`]), as those of a driver for a network are.
 
-use crate::Descriptor;
+use core::ffi::CStr;
 use culvert::Errno;
-use culvert_sys::raw::general::{O_CLOEXEC, O_NONBLOCK, O_RDONLY, POLLIN, pollfd, timespec};
-use culvert_sys::{nr, syscall, waits};
+use culvert_sys::flags::OFlags;
+use culvert_sys::raw::general::{POLLIN, pollfd};
+use culvert_sys::{fs, process};
 
 /// What a driver with a defect does to its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,38 +63,24 @@ pub fn wait(time: u64, interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
             return Err(Errno::EINTR);
         }
         let slice = left.min(SLICE);
-        let mut unslept = timespec {
-            tv_sec: 0,
-            tv_nsec: slice as i64,
-        };
-        let here = &raw mut unslept as usize;
-        // SAFETY: both arguments are one structure of ours (nanosleep(2) allows it).
-        left -= match unsafe { waits::call(nr::NANOSLEEP, [here, here]) } {
-            Err(Errno::EINTR) => slice.saturating_sub(unslept.tv_nsec as u64),
-            _ => slice,
-        };
+        left -= process::waiting::nanosleep(slice);
     }
     Ok(())
 }
 
-/// Waits until somebody writes to the FIFO `path`, which ends in NUL, or has opened it for writing
+/// Waits until somebody writes to the FIFO `path`, or has opened it for writing
 /// and closes it. Who opens it for writing waits natively until this is reached. `EINTR` as soon as
 /// a signal waits for this thread.
-pub fn until(path: &[u8], interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
-    const FLAGS: u32 = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
-    let arguments = [path.as_ptr() as usize, FLAGS as usize];
-    // SAFETY: the path ends in NUL.
-    let fifo = Descriptor::from_raw(unsafe { syscall::call(nr::OPEN, arguments) }? as i32);
-    let mut waited = pollfd {
+pub fn until(path: &CStr, interrupted: &dyn Fn() -> bool) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fifo = fs::open(path, flags, 0)?;
+    let mut waited = [pollfd {
         fd: fifo.raw(),
         events: POLLIN as i16,
         revents: 0,
-    };
+    }];
     while !interrupted() {
-        let slice = (SLICE / 1_000_000) as usize;
-        let here = &raw mut waited as usize;
-        // SAFETY: one structure of ours.
-        match unsafe { waits::call(nr::POLL, [here, 1, slice]) } {
+        match process::waiting::poll(&mut waited, (SLICE / 1_000_000) as i32) {
             Ok(0) | Err(Errno::EINTR) => {}
             done => return done.map(drop),
         }

@@ -3,7 +3,7 @@
 use super::file::FaultFile;
 use super::operation::{Operation, Operations};
 use super::rules::{Rules, Selected};
-use crate::{Descriptor, DescriptorFile, Keeper, unhindered};
+use crate::{DescriptorFile, Keeper, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
     Access, Attributes, Caller, DirectoryPlusSink, DirectorySink, Entry, Errno, FileKind,
@@ -97,7 +97,7 @@ impl Layer for FaultFs {
                     .inner
                     .attributes(node)
                     .map_or(node.0, |found| found.inode);
-                let descriptor = unhindered(Descriptor::from_raw(fd));
+                let descriptor = unhindered(fd);
                 Box::new(DescriptorFile::new(descriptor, self.keeper, node, inode))
             }
         };

@@ -4,6 +4,7 @@ use super::operation::{Operation, Operations};
 use super::{counters::STRUCK_MAX, effect::Action, glob};
 use crate::archive::warning::printable;
 use crate::registry::alternatives;
+use alloc::ffi::CString;
 use alloc::{
     format,
     string::{String, ToString},
@@ -56,8 +57,8 @@ pub struct Rule {
 pub struct Effect {
     /// Waits, in nanoseconds.
     pub delay: u64,
-    /// Waits until somebody writes to this FIFO; the path ends in NUL.
-    pub until: Option<Vec<u8>>,
+    /// Waits until somebody writes to this FIFO.
+    pub until: Option<CString>,
     /// Moves this many bytes at most.
     pub short: Option<Short>,
     /// Does not do it, but this.
@@ -165,7 +166,7 @@ impl Rule {
                 })?;
             }
             "until" if value.starts_with(b"/") && !value.contains(&0) => {
-                self.effect.until = Some([value, b"\0"].concat());
+                self.effect.until = CString::new(value).ok();
             }
             "until" => return Err(wrong("the absolute path of a FIFO")),
             "short" if value == b"random" => self.effect.short = Some(Short::Random),

@@ -9,6 +9,7 @@ use crate::Held;
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, Result};
+use culvert_sys::memory::{self, Advice, Mapping};
 
 /// Windows by size: small ones first, so that a small file system costs little, then larger ones,
 /// so that a large one needs few.
@@ -100,14 +101,12 @@ impl Image {
     #[cold]
     fn map(&self, block: u64) -> Result<usize> {
         let (window, start, blocks) = window_of(block);
-        let mapped = host::map(self.fd(), start * BLOCK, blocks * BLOCK)? as usize;
+        let mapped = host::map(self.fd(), start * BLOCK, blocks * BLOCK)?;
         let place = &self.windows[window as usize];
-        match place.compare_exchange(0, mapped, AcqRel, Acquire) {
-            Ok(_) => Ok(mapped),
-            Err(first) => {
-                host::unmap(mapped as *mut u8, blocks * BLOCK);
-                Ok(first)
-            }
+        match place.compare_exchange(0, mapped.address(), AcqRel, Acquire) {
+            Ok(_) => Ok(mapped.leak() as usize),
+            // Another thread was faster.
+            Err(first) => Ok(first),
         }
     }
 
@@ -189,7 +188,7 @@ impl Image {
                 let Ok((start, length)) = self.span(at, until - at) else {
                     return;
                 };
-                host::populate(start, length * BLOCK);
+                let _ = memory::advise(start, (length * BLOCK) as usize, Advice::POPULATE_WRITE);
                 at += length;
             }
         }
@@ -227,7 +226,8 @@ impl Drop for Image {
                 _ => 1 << LARGE,
             };
             if at != 0 {
-                host::unmap(at as *mut u8, blocks * BLOCK);
+                // SAFETY: `map` has left it there, and nothing borrows from `self` any more.
+                drop(unsafe { Mapping::from_leaked(at as *mut u8, (blocks * BLOCK) as usize) });
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use super::host as files;
 use super::host::terminated;
-use crate::{Descriptor, Held, Keeper};
+use crate::{Held, Keeper, OwnedFd};
 use alloc::format;
 use culvert::{Errno, Error, Timespec};
+use culvert_sys::fd::{self, BorrowedFd, Command};
+use culvert_sys::flags::{AtFlags, OFlags};
 use culvert_sys::raw::general as linux;
-use culvert_sys::{nr, syscall};
+use culvert_sys::{fs, process};
 
 /// `FALLOC_FL_KEEP_SIZE`.
 pub const KEEP_SIZE: u32 = 1;
@@ -45,48 +47,32 @@ impl From<linux::stat> for Status {
 
 /// fstat(2).
 pub fn status(fd: i32) -> Result<Status, Errno> {
-    // SAFETY: plain data for which zero is a value, filled by the kernel.
-    unsafe {
-        let mut stat: linux::stat = core::mem::zeroed();
-        syscall::call(nr::FSTAT, [fd as usize, (&raw mut stat) as usize])?;
-        Ok(stat.into())
-    }
+    fs::fstat(BorrowedFd::number(fd)).map(Into::into)
 }
 
 /// fstatat(2) of `name` in `directory`, links not followed.
 pub fn status_at(directory: i32, name: &[u8]) -> Result<Status, Errno> {
-    let name = terminated(name);
-    let flags = linux::AT_SYMLINK_NOFOLLOW as usize;
-    // SAFETY: the name ends in NUL; plain data for which zero is a value, filled by the kernel.
-    unsafe {
-        let mut stat: linux::stat = core::mem::zeroed();
-        let (name, to) = (name.as_ptr() as usize, (&raw mut stat) as usize);
-        syscall::call(nr::NEWFSTATAT, [directory as usize, name, to, flags])?;
-        Ok(stat.into())
-    }
+    let directory = BorrowedFd::number(directory);
+    fs::fstatat(directory, &terminated(name)?, AtFlags::SYMLINK_NOFOLLOW).map(Into::into)
 }
 
 /// Opens `name` in `directory`, close-on-exec, links not followed.
-pub fn open_at(directory: i32, name: &[u8], flags: u32) -> Result<Descriptor, Errno> {
-    let name = terminated(name);
-    let flags = (flags | linux::O_CLOEXEC | linux::O_NOFOLLOW) as usize;
-    let arguments = [directory as usize, name.as_ptr() as usize, flags, 0o600];
-    // SAFETY: the name ends in NUL and outlives the call.
-    unsafe { syscall::call(nr::OPENAT, arguments) }.map(|fd| Descriptor::from_raw(fd as i32))
+pub fn open_at(directory: i32, name: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    fs::openat(
+        BorrowedFd::number(directory),
+        &terminated(name)?,
+        flags,
+        0o600,
+    )
 }
 
 /// unlinkat(2) of a file; what is not there is no error.
 pub fn remove_at(directory: i32, name: &[u8]) -> Result<(), Errno> {
-    let name = terminated(name);
-    // SAFETY: the name ends in NUL and outlives the call.
-    match unsafe {
-        syscall::call(
-            nr::UNLINKAT,
-            [directory as usize, name.as_ptr() as usize, 0],
-        )
-    } {
-        Ok(_) | Err(Errno::ENOENT) => Ok(()),
-        Err(errno) => Err(errno),
+    let name = terminated(name)?;
+    match fs::unlinkat(BorrowedFd::number(directory), &name, AtFlags::empty()) {
+        Err(Errno::ENOENT) => Ok(()),
+        other => other,
     }
 }
 
@@ -94,10 +80,8 @@ pub fn remove_at(directory: i32, name: &[u8]) -> Result<(), Errno> {
 pub fn write(fd: i32, bytes: &[u8], offset: u64) -> (usize, Result<(), Errno>) {
     let mut done = 0;
     while done < bytes.len() {
-        let rest = &bytes[done..];
-        let (from, at) = (rest.as_ptr() as usize, offset as usize + done);
-        // SAFETY: the slice is given with its length.
-        match unsafe { syscall::call(nr::PWRITE64, [fd as usize, from, rest.len(), at]) } {
+        let offset = offset + done as u64;
+        match fs::pwrite(BorrowedFd::number(fd), &bytes[done..], offset) {
             Ok(0) => return (done, Err(Errno::ENOSPC)),
             Ok(count) => done += count,
             Err(Errno::EINTR) => {}
@@ -113,16 +97,9 @@ pub fn copy(from: (i32, u64), to: (i32, u64), length: u64) -> u64 {
     let mut done = 0;
     while done < length {
         let (mut source, mut target) = (from.1 + done, to.1 + done);
-        let arguments = [
-            from.0 as usize,
-            (&raw mut source) as usize,
-            to.0 as usize,
-            (&raw mut target) as usize,
-            (length - done) as usize,
-            0,
-        ];
-        // SAFETY: the kernel reads and writes the two offsets, which are ours.
-        match unsafe { syscall::call(nr::COPY_FILE_RANGE, arguments) } {
+        let (from, to) = (BorrowedFd::number(from.0), BorrowedFd::number(to.0));
+        let left = (length - done) as usize;
+        match fs::copy_file_range(from, &mut source, to, &mut target, left) {
             Ok(0) => break,
             Ok(count) => done += count as u64,
             Err(Errno::EINTR) => {}
@@ -135,9 +112,7 @@ pub fn copy(from: (i32, u64), to: (i32, u64), length: u64) -> u64 {
 /// pread(2).
 pub fn read(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     loop {
-        let (to, length) = (buffer.as_mut_ptr() as usize, buffer.len());
-        // SAFETY: the buffer is given with its length.
-        match unsafe { syscall::call(nr::PREAD64, [fd as usize, to, length, offset as usize]) } {
+        match fs::pread(BorrowedFd::number(fd), buffer, offset) {
             Err(Errno::EINTR) => {}
             other => return other,
         }
@@ -146,37 +121,44 @@ pub fn read(fd: i32, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
 
 /// ftruncate(2).
 pub fn set_size(fd: i32, size: u64) -> Result<(), Errno> {
-    // SAFETY: touches no memory of ours.
-    unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, size as usize]) }.map(drop)
+    fs::ftruncate(BorrowedFd::number(fd), size)
 }
 
 /// futimens(2): the time of modification.
 pub fn set_mtime(fd: i32, time: Timespec) -> Result<(), Errno> {
     let times = of_modification(time);
-    // SAFETY: the times outlive the call.
-    unsafe { syscall::call(nr::UTIMENSAT, [fd as usize, 0, times.as_ptr() as usize, 0]) }.map(drop)
+    fs::utimensat(BorrowedFd::number(fd), None, Some(&times), AtFlags::empty())
 }
 
 /// utimensat(2): the same, of `name` in `directory`.
 pub fn set_mtime_at(directory: i32, name: &[u8], time: Timespec) -> Result<(), Errno> {
-    let (name, times) = (terminated(name), of_modification(time));
-    let (name, times) = (name.as_ptr() as usize, times.as_ptr() as usize);
-    let flags = linux::AT_SYMLINK_NOFOLLOW as usize;
-    // SAFETY: the name ends in NUL; name and times outlive the call.
-    unsafe { syscall::call(nr::UTIMENSAT, [directory as usize, name, times, flags]) }.map(drop)
+    let (directory, name) = (BorrowedFd::number(directory), terminated(name)?);
+    let times = of_modification(time);
+    fs::utimensat(
+        directory,
+        Some(&name),
+        Some(&times),
+        AtFlags::SYMLINK_NOFOLLOW,
+    )
 }
 
-/// `struct timespec[2]` that leaves the time of access as it is.
-fn of_modification(time: Timespec) -> [i64; 4] {
-    const UTIME_OMIT: i64 = (1 << 30) - 2;
-    [0, UTIME_OMIT, time.seconds, time.nanoseconds.into()]
+/// Leaves the time of access as it is.
+fn of_modification(time: Timespec) -> fs::Times {
+    let omitted = linux::timespec {
+        tv_sec: 0,
+        tv_nsec: linux::UTIME_OMIT.into(),
+    };
+    let given = linux::timespec {
+        tv_sec: time.seconds,
+        tv_nsec: time.nanoseconds.into(),
+    };
+    [omitted, given]
 }
 
 /// lseek(2): the next data or hole from `offset` on; none when there is no more data.
 pub fn seek(fd: i32, offset: u64, whence: u32) -> Result<Option<u64>, Errno> {
-    // SAFETY: touches no memory of ours.
-    match unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence as usize]) } {
-        Ok(at) => Ok(Some(at as u64)),
+    match fs::seek(BorrowedFd::number(fd), offset as i64, whence) {
+        Ok(at) => Ok(Some(at)),
         Err(Errno::ENXIO) => Ok(None),
         Err(errno) => Err(errno),
     }
@@ -184,18 +166,11 @@ pub fn seek(fd: i32, offset: u64, whence: u32) -> Result<Option<u64>, Errno> {
 
 /// Whether anybody but `fd` has its file open or mapped: a write lease is granted only where nobody
 /// has (fcntl(2), `F_SETLEASE`; `check_conflicting_open`, fs/locks.c). When in doubt somebody has.
-pub fn is_held(fd: Descriptor) -> bool {
-    const F_SETLEASE: usize = 1024;
-    const F_SETSIG: usize = 10;
-    const SIGURG: usize = 23;
-    let number = fd.raw() as usize;
-    // SAFETY: the lease is on a descriptor of our own, and ends with it. Who opens the file
-    // meanwhile makes the kernel send a signal, by default SIGIO, which would end the program;
-    // SIGURG is ignored by default.
-    unsafe {
-        syscall::call(nr::FCNTL, [number, F_SETSIG, SIGURG]).is_err()
-            || syscall::call(nr::FCNTL, [number, F_SETLEASE, linux::F_WRLCK as usize]).is_err()
-    }
+pub fn is_held(fd: OwnedFd) -> bool {
+    // The lease ends with the descriptor. Who opens the file meanwhile makes the kernel send a
+    // signal, by default SIGIO, which would end the program; SIGURG is ignored by default.
+    fd::fcntl(&fd, Command::SETSIG, linux::SIGURG as usize).is_err()
+        || fd::fcntl(&fd, Command::SETLEASE, linux::F_WRLCK as usize).is_err()
 }
 
 /// Whether the new descriptor `fd` tells that the process has so many that none should be kept
@@ -203,27 +178,18 @@ pub fn is_held(fd: Descriptor) -> bool {
 /// handful is never too many.
 pub fn is_scarce(fd: i32) -> bool {
     const HANDFUL: i32 = 8;
-    const RLIMIT_NOFILE: usize = 7;
     if fd < HANDFUL {
         return false;
     }
-    let mut limits = [u64::MAX; 2];
-    // SAFETY: prlimit64 of this process writes two words.
-    let asked = unsafe {
-        let to = limits.as_mut_ptr() as usize;
-        syscall::call(nr::PRLIMIT64, [0, RLIMIT_NOFILE, 0, to])
-    };
-    asked.is_ok() && fd as u64 >= limits[0] / 8
+    process::prlimit(linux::RLIMIT_NOFILE, None).is_ok_and(|[soft, _]| fd as u64 >= soft / 8)
 }
 
 /// The names in `directory`.
 pub fn list(directory: i32) -> Result<alloc::vec::Vec<alloc::vec::Vec<u8>>, Errno> {
-    let here = open_at(directory, b".", linux::O_DIRECTORY)?;
+    let here = open_at(directory, b".", OFlags::DIRECTORY)?;
     let (mut names, mut buffer) = (alloc::vec::Vec::new(), alloc::vec![0u8; 4096]);
     loop {
-        let (to, length) = (buffer.as_mut_ptr() as usize, buffer.len());
-        // SAFETY: the buffer is given with its length.
-        let got = unsafe { syscall::call(nr::GETDENTS64, [here.raw() as usize, to, length]) }?;
+        let got = fs::getdents64(&here, &mut buffer)?;
         if got == 0 {
             return Ok(names);
         }

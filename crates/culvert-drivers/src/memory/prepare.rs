@@ -10,7 +10,7 @@ use super::{
     options::{self, Options},
 };
 use crate::archive::host as files;
-use crate::{Descriptor, Environment, Prepared, Progress, Warnings};
+use crate::{Environment, OwnedFd, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, format, sync::Arc};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use culvert::{Errno, Error, FileSystem, Result, mount::Mount};
@@ -79,7 +79,7 @@ fn not_ours(what: &str) -> Error {
 }
 
 /// Refuses what others may change, or is not this user's.
-fn private(fd: &Descriptor, directory: bool) -> Result<()> {
+fn private(fd: &OwnedFd, directory: bool) -> Result<()> {
     let status = files::status(fd)?;
     if status.mode & 0o077 != 0 && status.uid == files::effective_user() {
         return Err(not_ours("open to others (its mode must be 0600 or 0700)"));
@@ -91,7 +91,7 @@ fn private(fd: &Descriptor, directory: bool) -> Result<()> {
 }
 
 /// Refuses what is another user's, or no regular file.
-fn ours(fd: &Descriptor) -> Result<()> {
+fn ours(fd: &OwnedFd) -> Result<()> {
     let status = files::status(fd)?;
     if status.uid != files::effective_user() {
         return Err(not_ours("another user's"));
@@ -114,7 +114,7 @@ fn make_named(directory: &[u8], path: &[u8], options: &Options) -> Result<()> {
 
 /// Makes the file system of `fd` as large as the options want; what they say of its root counts
 /// only for a new one.
-fn adjust(fd: Descriptor, path: &[u8], options: &Options) -> Result<()> {
+fn adjust(fd: OwnedFd, path: &[u8], options: &Options) -> Result<()> {
     private(&fd, false)?;
     kernel_files::make_directory(path, 0o700)?;
     let core = join_core(fd, path, &Environment::default())?;
@@ -141,7 +141,7 @@ fn adjust(fd: Descriptor, path: &[u8], options: &Options) -> Result<()> {
 }
 
 /// Writes an empty file system to `fd`.
-fn format(fd: &Descriptor, options: &Options) -> Result<()> {
+fn format(fd: &OwnedFd, options: &Options) -> Result<()> {
     let free = host::free_space(fd.raw())? / BLOCK;
     let blocks = match options.blocks {
         Some(blocks) => blocks,
@@ -212,7 +212,7 @@ fn lies_in(source: &[u8], run: Option<&[u8]>) -> bool {
 }
 
 /// Joins the file system in `fd`; `EIO` when there is none.
-fn join_core(fd: Descriptor, path: &[u8], environment: &Environment<'_>) -> Result<Core> {
+fn join_core(fd: OwnedFd, path: &[u8], environment: &Environment<'_>) -> Result<Core> {
     if host::size(fd.raw())? < FIRST * BLOCK {
         return Err(damaged("the file is too short for a memory file system"));
     }
@@ -227,7 +227,7 @@ fn join_core(fd: Descriptor, path: &[u8], environment: &Environment<'_>) -> Resu
     Ok(core)
 }
 
-fn core_of(fd: Descriptor, path: Option<&[u8]>, environment: &Environment<'_>) -> Result<Core> {
+fn core_of(fd: OwnedFd, path: Option<&[u8]>, environment: &Environment<'_>) -> Result<Core> {
     let files = match path {
         Some(path) => kernel_files::Directory::open(path, fd.raw(), environment.keeper)?,
         None => None,

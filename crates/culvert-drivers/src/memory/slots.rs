@@ -183,7 +183,7 @@ impl Core {
     }
 
     /// A new description of the shared file, for the lock of a slot.
-    fn description(&self) -> Result<crate::Descriptor> {
+    fn description(&self) -> Result<crate::OwnedFd> {
         host::reopen(self.image.fd())
             .map_err(|errno| Error::because(errno, "the shared file could not be opened anew"))
     }

@@ -1,10 +1,11 @@
 //! Attributes as the kernel tells and takes them.
 
-use super::kernel::{self, Link, device, kind};
+use super::kernel::{Link, device, kind};
 use culvert::{Attributes, Errno, Node, Result, SetAttributes, Timespec};
+use culvert_sys::fd::{BorrowedFd, CWD};
+use culvert_sys::flags::AtFlags;
+use culvert_sys::fs;
 use culvert_sys::raw::general as linux;
-use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
 
 /// The attributes of `node`, which `status` describes. `inode` is the node's number: on other
 /// devices than the root's the inode alone would make hard links of strangers.
@@ -59,62 +60,39 @@ pub(crate) fn change(target: Target, changes: &SetAttributes) -> Result<()> {
     Ok(())
 }
 
-const EMPTY: &core::ffi::CStr = c"";
-
 fn change_owner(target: Target, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     const SAME: u32 = u32::MAX;
-    let (uid, gid) = (uid.unwrap_or(SAME) as usize, gid.unwrap_or(SAME) as usize);
+    let (uid, gid) = (uid.unwrap_or(SAME), gid.unwrap_or(SAME));
     let (Target::Place(fd) | Target::File(fd)) = target;
-    let flags = kernel::AT_EMPTY_PATH as usize;
-    // SAFETY: the path is NUL-terminated.
-    unsafe {
-        syscall::call(
-            nr::FCHOWNAT,
-            [fd as usize, EMPTY.as_ptr() as usize, uid, gid, flags],
-        )
-    }?;
-    Ok(())
+    Ok(fs::fchownat(
+        BorrowedFd::number(fd),
+        c"",
+        uid,
+        gid,
+        AtFlags::EMPTY_PATH,
+    )?)
 }
 
-fn change_permissions(target: Target, permissions: u32) -> Result<()> {
-    let mode = permissions as usize;
-    // SAFETY: paths are NUL-terminated and outlive the calls.
-    unsafe {
-        match target {
-            Target::File(fd) => syscall::call(nr::FCHMOD, [fd as usize, mode]),
-            Target::Place(fd) => {
-                let flags = kernel::AT_EMPTY_PATH as usize;
-                match syscall::call(
-                    nr::FCHMODAT2,
-                    [fd as usize, EMPTY.as_ptr() as usize, mode, flags],
-                ) {
-                    // Before Linux 6.6, or under a filter that does not know the call.
-                    Err(Errno::ENOSYS | Errno::EPERM) => {
-                        let link = Link::new(fd);
-                        syscall::call(nr::FCHMODAT, [AT_FDCWD as usize, link.address(), mode])
-                    }
-                    other => other,
+fn change_permissions(target: Target, mode: u32) -> Result<()> {
+    match target {
+        Target::File(fd) => Ok(fs::fchmod(BorrowedFd::number(fd), mode)?),
+        Target::Place(fd) => {
+            match fs::fchmodat2(BorrowedFd::number(fd), c"", mode, AtFlags::EMPTY_PATH) {
+                // Before Linux 6.6, or under a filter that does not know the call.
+                Err(Errno::ENOSYS | Errno::EPERM) => {
+                    Ok(fs::fchmodat(CWD, Link::new(fd).path(), mode)?)
                 }
+                other => Ok(other?),
             }
         }
-    }?;
-    Ok(())
+    }
 }
 
 fn change_size(target: Target, size: u64) -> Result<()> {
-    let size = usize::try_from(size).map_err(|_| Errno::EFBIG)?;
-    // SAFETY: paths are NUL-terminated and outlive the calls.
-    let answer = unsafe {
-        match target {
-            Target::File(fd) => syscall::call(nr::FTRUNCATE, [fd as usize, size]),
-            Target::Place(fd) => {
-                let link = Link::new(fd);
-                syscall::call(nr::TRUNCATE, [link.address(), size])
-            }
-        }
-    };
-    answer?;
-    Ok(())
+    match target {
+        Target::File(fd) => Ok(fs::ftruncate(BorrowedFd::number(fd), size)?),
+        Target::Place(fd) => Ok(fs::truncate(Link::new(fd).path(), size)?),
+    }
 }
 
 fn change_times(target: Target, changes: &SetAttributes) -> Result<()> {
@@ -130,29 +108,18 @@ fn change_times(target: Target, changes: &SetAttributes) -> Result<()> {
     };
     let times = [time(changes.atime), time(changes.mtime)];
     // Both the present moment: write permission is enough, if the kernel is told so.
-    let times = match changes.touch {
-        true => 0,
-        false => times.as_ptr() as usize,
-    };
-    let (fd, path, flags) = match target {
-        Target::File(fd) => (fd as usize, 0, 0),
-        Target::Place(fd) => (
-            fd as usize,
-            EMPTY.as_ptr() as usize,
-            kernel::AT_EMPTY_PATH as usize,
-        ),
-    };
-    // SAFETY: the path is null or NUL-terminated, the times null or two that outlive the call.
-    let answer = unsafe { syscall::call(nr::UTIMENSAT, [fd, path, times, flags]) };
-    let answer = match (answer, target) {
-        // Before Linux 5.8 only by path.
-        (Err(Errno::EINVAL), Target::Place(fd)) => {
-            let link = Link::new(fd);
-            // SAFETY: as above.
-            unsafe { syscall::call(nr::UTIMENSAT, [AT_FDCWD as usize, link.address(), times, 0]) }
+    let times = (!changes.touch).then_some(&times);
+    let none = AtFlags::empty();
+    let answer = match target {
+        Target::File(fd) => fs::utimensat(BorrowedFd::number(fd), None, times, none),
+        Target::Place(fd) => {
+            let place = BorrowedFd::number(fd);
+            match fs::utimensat(place, Some(c""), times, AtFlags::EMPTY_PATH) {
+                // Before Linux 5.8 only by path.
+                Err(Errno::EINVAL) => fs::utimensat(CWD, Some(Link::new(fd).path()), times, none),
+                answer => answer,
+            }
         }
-        (answer, _) => answer,
     };
-    answer?;
-    Ok(())
+    Ok(answer?)
 }

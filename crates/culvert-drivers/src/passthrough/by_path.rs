@@ -74,10 +74,7 @@ fn driven(opened: Opened) -> Result<Box<dyn File>> {
     match opened {
         Opened::Driven(file) => Ok(file),
         // The options of `open` make every file driven.
-        Opened::Backed(fd) => {
-            drop(crate::descriptor::Descriptor::from_raw(fd));
-            Err(Error::because(Errno::EIO, "a backed file behind paths"))
-        }
+        Opened::Backed(_) => Err(Error::because(Errno::EIO, "a backed file behind paths")),
     }
 }
 

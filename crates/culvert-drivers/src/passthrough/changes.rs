@@ -8,7 +8,7 @@ use super::object::Object;
 use culvert::{
     Attributes, Entry, Errno, FileKind, Node, OpenFlags, Opened, RenameFlags, Result, Timespec,
 };
-use culvert_sys::nr;
+use culvert_sys::flags::AtFlags;
 use culvert_sys::raw::general::{O_RDWR, O_WRONLY};
 
 /// Flags of open(2) that say how, and not what or where: the others are the callers' here.
@@ -209,7 +209,7 @@ impl PassthroughFs {
         let (called, name) = (name, Name::new(name)?);
         let held = self.nodes.hold(object.fd(), &name);
         self.doing(&[(dir, called, DELETE)], || {
-            kernel::name_call(nr::UNLINKAT, object.fd(), &name, [flags as usize, 0])
+            kernel::remove(object.fd(), &name, AtFlags::from_bits(flags))
         })?;
         self.nodes.unnamed(held, (dir, &name));
         Ok(())

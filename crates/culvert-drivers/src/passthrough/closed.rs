@@ -8,10 +8,10 @@
 
 use super::kernel::{self, Name, identity};
 use super::object::Object;
-use crate::descriptor::{Descriptor, NodeBook, Traces};
+use crate::descriptor::{NodeBook, OwnedFd, Traces};
 use culvert::{Errno, FileKind, Node, Result};
 use culvert_sys::raw::general::{self as linux, statx};
-use culvert_sys::{nr, syscall};
+use culvert_sys::{nr, process, syscall};
 
 /// The longest handle that is kept, bytes: those of ext4 have 8, of tmpfs 12, of XFS 12 or 24, of
 /// Btrfs 20.
@@ -136,7 +136,7 @@ pub(super) struct Closing {
     pub limit: usize,
     /// By which handles are opened: a description on the root, and the number of the mount that it
     /// is on; none: handles are not to be had here.
-    handles: Option<(Descriptor, u64)>,
+    handles: Option<(OwnedFd, u64)>,
 }
 
 impl Closing {
@@ -183,7 +183,7 @@ impl Closing {
     ///
     /// # Errors
     /// `ESTALE`: it is gone, or elsewhere.
-    pub fn open(&self, closed: &Closed, place: (i32, Option<&Name>)) -> Result<Descriptor> {
+    pub fn open(&self, closed: &Closed, place: (i32, Option<&Name>)) -> Result<OwnedFd> {
         let opened = by_own_right(|| match (closed.handle, &self.handles, place) {
             (Some(handle), Some((mount, _)), _) => open_handle(mount.raw(), &handle),
             (_, _, (dir, Some(name))) => {
@@ -205,7 +205,7 @@ impl Closing {
 
 /// A description on directory `root` by which handles can be opened, and its mount; none where the
 /// file system has no handles, or this process lacks `CAP_DAC_READ_SEARCH`.
-fn handles(root: i32) -> Option<(Descriptor, u64)> {
+fn handles(root: i32) -> Option<(OwnedFd, u64)> {
     let status = kernel::status(root, None).ok()?;
     let handle = handle_of(root).ok()?;
     // Not with O_PATH: `open_by_handle_at` takes no such descriptor (`get_path_anchor`,
@@ -244,7 +244,7 @@ fn handle_of(fd: i32) -> Result<Handle> {
 }
 
 /// open_by_handle_at(2), with `O_PATH`.
-fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
+fn open_handle(mount: i32, handle: &Handle) -> Result<OwnedFd> {
     let flags = kernel::O_PATH | kernel::O_NOFOLLOW | kernel::O_CLOEXEC;
     let arguments = [
         mount as usize,
@@ -253,7 +253,7 @@ fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
     ];
     // SAFETY: the kernel reads the handle, as long as it says.
     let fd = unsafe { syscall::call(nr::OPEN_BY_HANDLE_AT, arguments) }?;
-    Ok(Descriptor::from_raw(fd as i32))
+    Ok(OwnedFd::from_raw(fd as i32))
 }
 
 /// Runs `run` as the process itself, should the thread act as another user: whoever has a node had
@@ -261,14 +261,14 @@ fn open_handle(mount: i32, handle: &Handle) -> Result<Descriptor> {
 fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
     const ASK: u32 = u32::MAX;
     let (own, _) = kernel::effective_ids();
-    let acting = file_system_user(ASK);
+    let acting = process::setfsuid(ASK);
     if acting == own {
         return run();
     }
     let rights = Rights::of_thread();
-    file_system_user(own);
+    process::setfsuid(own);
     let result = run();
-    file_system_user(acting);
+    process::setfsuid(acting);
     // To be another user again has taken all rights over files, those as well that the thread had
     // been given.
     if let Ok(rights) = rights {
@@ -279,31 +279,15 @@ fn by_own_right<R>(run: impl FnOnce() -> R) -> R {
 
 /// The capabilities of the calling thread (capget(2)): effective, permitted and inheritable, of
 /// each the lower 32 and the upper ones.
-struct Rights([[u32; 3]; 2]);
-
-/// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
-const OF_THREAD: [u32; 2] = [0x2008_0522, 0];
+struct Rights(process::Capabilities);
 
 impl Rights {
     fn of_thread() -> Result<Self> {
-        let (mut header, mut sets) = (OF_THREAD, [[0; 3]; 2]);
-        let arguments = [(&raw mut header) as usize, (&raw mut sets) as usize];
-        // SAFETY: header and sets are as the kernel wants them in this version, and outlive the
-        // call.
-        unsafe { syscall::call(nr::CAPGET, arguments) }?;
-        Ok(Self(sets))
+        Ok(Self(process::capget()?))
     }
 
     fn restore(&self) {
-        let mut header = OF_THREAD;
-        let arguments = [(&raw mut header) as usize, (&raw const self.0) as usize];
-        // SAFETY: as above. It fails for nothing that the thread had before.
-        let _ = unsafe { syscall::call(nr::CAPSET, arguments) };
+        // It fails for nothing that the thread had before.
+        let _ = process::capset(&self.0);
     }
-}
-
-/// setfsuid(2), of this thread; who it was before.
-fn file_system_user(user: u32) -> u32 {
-    // SAFETY: touches no memory; it never fails, at worst nothing changes.
-    unsafe { syscall::raw(nr::SETFSUID, [user as usize, 0, 0, 0, 0, 0]) as u32 }
 }

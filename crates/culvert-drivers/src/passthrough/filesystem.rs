@@ -7,7 +7,7 @@ use super::nodes::{Nodes, Place};
 use super::object::Object;
 use super::options::Options;
 use super::watch::{WATCHED, Watch};
-use crate::descriptor::{Descriptor, Held, Keeper, NodeBook};
+use crate::descriptor::{Held, Keeper, NodeBook, OwnedFd};
 use crate::descriptor_file::{DescriptorFile, unhindered};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use culvert::{
@@ -15,7 +15,7 @@ use culvert::{
     FileKind, FileSystem, Node, Observed, Observer, OpenFlags, Opened, OpenedDirectory,
     RenameFlags, Result, SetAttributes, StatFs, Validity,
 };
-use culvert_sys::nr;
+use culvert_sys::fs;
 
 /// A directory of the kernel's as a file system.
 ///
@@ -35,7 +35,7 @@ impl PassthroughFs {
     /// `keeper`'s; its nodes are those in `book`, and stand there; `limit` of them may have a
     /// descriptor at a time, all if there is none.
     pub fn new(
-        root: Descriptor,
+        root: OwnedFd,
         options: Options,
         keeper: Keeper,
         book: Option<&'static dyn NodeBook>,
@@ -74,7 +74,7 @@ impl PassthroughFs {
     }
 
     /// What `descriptor` is, opened with `O_PATH`, with one reference.
-    pub(super) fn entry(&self, descriptor: Descriptor, place: Option<Place<'_>>) -> Result<Entry> {
+    pub(super) fn entry(&self, descriptor: OwnedFd, place: Option<Place<'_>>) -> Result<Entry> {
         let status = kernel::status(descriptor.raw(), None)?;
         let node = self.nodes.insert(descriptor, &status, place)?;
         let attributes = attributes(node, &status)?;
@@ -82,10 +82,10 @@ impl PassthroughFs {
     }
 
     /// The file `node`, open in `descriptor`, as the transport is to get it.
-    pub(super) fn opened(&self, node: Node, descriptor: Descriptor) -> Opened {
+    pub(super) fn opened(&self, node: Node, descriptor: OwnedFd) -> Opened {
         match self.drives() {
             true => Opened::Driven(self.driven(node, self.keeper.keep(unhindered(descriptor)))),
-            false => Opened::Backed(descriptor.into_raw()),
+            false => Opened::Backed(descriptor),
         }
     }
 
@@ -115,7 +115,7 @@ impl PassthroughFs {
         let mut here = kernel::place(fd)?;
         let mut above = None;
         while here != root {
-            let from = above.as_ref().map_or(fd, Descriptor::raw);
+            let from = above.as_ref().map_or(fd, OwnedFd::raw);
             let next = kernel::open_parent(from)?;
             let there = kernel::place(next.raw())?;
             // The root of the process, which is its own parent.
@@ -236,7 +236,7 @@ impl FileSystem for PassthroughFs {
         let object = self.directory(dir)?;
         let kept = flags.0 & (kernel::O_NOATIME | kernel::O_NONBLOCK);
         let opened = kernel::open_directory(object.fd(), kept, 0)?;
-        Ok(OpenedDirectory::Backed(opened.into_raw()))
+        Ok(OpenedDirectory::Backed(opened))
     }
 
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
@@ -247,8 +247,10 @@ impl FileSystem for PassthroughFs {
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
         let object = self.directory(dir)?;
         let opened = kernel::open_directory(object.fd(), 0, 0)?;
-        let call = if data_only { nr::FDATASYNC } else { nr::FSYNC };
-        kernel::descriptor_call(call, opened.raw())
+        Ok(match data_only {
+            true => fs::waiting::fdatasync(&opened),
+            false => fs::waiting::fsync(&opened),
+        }?)
     }
 
     fn statfs(&self) -> Result<StatFs> {
@@ -315,7 +317,7 @@ impl FileSystem for PassthroughFs {
 
     fn mkdir(&self, _caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
         self.make(dir, name, FileKind::Directory, |dir, name| {
-            kernel::name_call(nr::MKDIRAT, dir, name, [mode as usize, 0])
+            kernel::make_directory(dir, name, mode)
         })
     }
 
@@ -332,7 +334,7 @@ impl FileSystem for PassthroughFs {
         // None: the kernel's EINVAL.
         let kind = FileKind::of_mode(mode).unwrap_or(FileKind::Regular);
         self.make(dir, name, kind, |dir, name| {
-            kernel::name_call(nr::MKNODAT, dir, name, [mode as usize, device as usize])
+            kernel::make_node(dir, name, mode, device)
         })
     }
 
@@ -439,7 +441,7 @@ impl FileSystem for PassthroughFs {
     fn sync(&self) -> Result<()> {
         let root = self.nodes.root().1.fd();
         let opened = kernel::open_directory(root, 0, 0)?;
-        kernel::descriptor_call(nr::SYNCFS, opened.raw())
+        Ok(fs::waiting::syncfs(&opened)?)
     }
 
     fn backing(&self) -> Option<Backing> {

@@ -1,9 +1,11 @@
 //! inotify(7), as far as it is used here.
 
 use super::kernel::Link;
-use crate::descriptor::Descriptor;
+use crate::descriptor::OwnedFd;
 use culvert::{Errno, Result};
-use culvert_sys::{nr, syscall};
+use culvert_sys::fd::BorrowedFd;
+use culvert_sys::flags::OFlags;
+use culvert_sys::fs;
 
 /// A file was written or truncated.
 pub const MODIFY: u32 = 0x2;
@@ -39,36 +41,27 @@ pub struct Event<'a> {
 }
 
 /// A list of watches whose events are read without waiting.
-pub fn open() -> Result<Descriptor> {
-    const NONBLOCK_CLOEXEC: usize = 0o4000 | 0o2000000;
-    // SAFETY: makes a descriptor.
-    let fd = unsafe { syscall::call(nr::INOTIFY_INIT1, [NONBLOCK_CLOEXEC]) }?;
-    Ok(Descriptor::from_raw(fd as i32))
+pub fn open() -> Result<OwnedFd> {
+    Ok(fs::inotify_init(OFlags::NONBLOCK | OFlags::CLOEXEC)?)
 }
 
 /// Watches what `fd` is for the events of `mask`; the watch, which is the same for the same file.
 ///
 /// - `EACCES`: the caller may not read it.
 /// - `ENOSPC`: the user has as many watches as may be (`fs.inotify.max_user_watches`).
-pub fn add(list: &Descriptor, fd: i32, mask: u32) -> Result<i32> {
-    let link = Link::new(fd);
-    let arguments = [list.raw() as usize, link.address(), mask as usize];
-    // SAFETY: the path is NUL-terminated and outlives the call.
-    let watch = unsafe { syscall::call(nr::INOTIFY_ADD_WATCH, arguments) }?;
-    Ok(watch as i32)
+pub fn add(list: &OwnedFd, fd: i32, mask: u32) -> Result<i32> {
+    Ok(fs::inotify_add_watch(list, Link::new(fd).path(), mask)?)
 }
 
 /// Ends a watch.
-pub fn remove(list: &Descriptor, watch: i32) {
-    // SAFETY: no memory is concerned. EINVAL: it has ended by itself.
-    let _ = unsafe { syscall::call(nr::INOTIFY_RM_WATCH, [list.raw() as usize, watch as usize]) };
+pub fn remove(list: &OwnedFd, watch: i32) {
+    // EINVAL: it has ended by itself.
+    let _ = fs::inotify_rm_watch(list, watch);
 }
 
 /// Events that are there, into `buffer`; how many bytes, 0: none.
 pub fn read(list: i32, buffer: &mut [u8]) -> Result<usize> {
-    let arguments = [list as usize, buffer.as_mut_ptr() as usize, buffer.len()];
-    // SAFETY: the buffer is ours.
-    match unsafe { syscall::call(nr::READ, arguments) } {
+    match fs::read(BorrowedFd::number(list), buffer) {
         Err(Errno::EAGAIN | Errno::EINTR) => Ok(0),
         answer => Ok(answer?),
     }

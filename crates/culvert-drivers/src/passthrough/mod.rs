@@ -30,6 +30,6 @@ mod xattrs;
 
 pub(crate) use attributes::{Target, attributes, change};
 pub use filesystem::PassthroughFs;
-pub(crate) use kernel::{descriptor_call, duplicate, seek, status};
+pub(crate) use kernel::{duplicate, seek, status};
 pub use options::{DECLARED, OPTIONS, Options};
 pub use prepare::{open, prepare};

@@ -14,7 +14,7 @@ use super::closed::{Closed, Closing, birth};
 use super::kernel::{self, Name, identity, kind};
 use super::object::Object;
 use super::table::{Key, Known, State, Table};
-use crate::descriptor::{Descriptor, Keeper, NodeBook};
+use crate::descriptor::{Keeper, NodeBook, OwnedFd};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use culvert::{Errno, Error, FileKind, Node, Result, sync::Mutex};
@@ -44,7 +44,7 @@ impl Nodes {
     /// The nodes below the directory `root`; those in `book` are known already. `limit`: how many
     /// may have a descriptor.
     pub fn new(
-        root: Descriptor,
+        root: OwnedFd,
         keeper: Keeper,
         book: Option<&'static dyn NodeBook>,
         limit: Option<usize>,
@@ -81,7 +81,7 @@ impl Nodes {
     /// Descriptor `fd` of the process before this one, which was `node`. One that nobody refers to,
     /// or that is something else, is closed.
     fn take_over(&self, fd: i32, node: Node, references: u64) {
-        let descriptor = Descriptor::from_raw(fd);
+        let descriptor = OwnedFd::from_raw(fd);
         let usable = kernel::status(fd, None).ok().and_then(|status| {
             let kind = kind(&status).ok()?;
             (references > 0 && self.number(identity(&status)) == node)
@@ -187,7 +187,7 @@ impl Nodes {
         Ok(above)
     }
 
-    fn object(&self, descriptor: Descriptor, identity: (u64, u64), kind: FileKind) -> Arc<Object> {
+    fn object(&self, descriptor: OwnedFd, identity: (u64, u64), kind: FileKind) -> Arc<Object> {
         // Outside the lock: the embedder has locks of its own.
         Arc::new(Object {
             held: self.keeper.keep(descriptor),
@@ -276,7 +276,7 @@ impl Nodes {
     /// in `place`, if in any.
     pub fn insert(
         &self,
-        descriptor: Descriptor,
+        descriptor: OwnedFd,
         status: &statx,
         place: Option<Place<'_>>,
     ) -> Result<Node> {
@@ -285,7 +285,7 @@ impl Nodes {
 
     fn add(
         &self,
-        descriptor: Descriptor,
+        descriptor: OwnedFd,
         status: &statx,
         place: Option<Place<'_>>,
         count: impl FnOnce(&mut Known),
@@ -323,13 +323,13 @@ impl Nodes {
 
     /// What `descriptor` is, kept for good: the transport knows it from another process, and will
     /// not give back what it never got.
-    pub fn keep(&self, descriptor: Descriptor, status: &statx) -> Result<Arc<Object>> {
+    pub fn keep(&self, descriptor: OwnedFd, status: &statx) -> Result<Arc<Object>> {
         let node = self.add(descriptor, status, None, |known| known.pins += 1)?;
         self.get(node)
     }
 
     /// The node of `descriptor`, the directory above `child`, kept by `child` from now on.
-    pub fn above(&self, child: Node, descriptor: Descriptor, status: &statx) -> Result<Node> {
+    pub fn above(&self, child: Node, descriptor: OwnedFd, status: &statx) -> Result<Node> {
         let parent = self.add(descriptor, status, None, |known| known.pins += 1)?;
         let mut table = self.table.lock();
         let key = (self.keeper.table(), parent);
@@ -452,9 +452,9 @@ mod tests {
     use super::*;
     use std::os::fd::IntoRawFd;
 
-    fn descriptor(path: &std::path::Path) -> Descriptor {
+    fn descriptor(path: &std::path::Path) -> OwnedFd {
         let file = std::fs::File::open(path).expect("it is there");
-        Descriptor::from_raw(file.into_raw_fd())
+        OwnedFd::from_raw(file.into_raw_fd())
     }
 
     /// Between the question what a name is and the look for its node a file may get the number of

@@ -5,7 +5,7 @@ use super::filesystem::PassthroughFs;
 use super::kernel;
 use super::kernel::identity;
 use super::options::{self, Options};
-use crate::descriptor::Descriptor;
+use crate::descriptor::OwnedFd;
 use crate::{Environment, Prepared, Progress, Warnings};
 use alloc::{boxed::Box, string::String};
 use culvert::path::PathAdapter;
@@ -60,7 +60,7 @@ pub fn open(mount: &Mount, environment: &Environment<'_>) -> Result<Box<dyn File
 }
 
 /// The root: by the target where the kernel has bound the source there, else by the source.
-fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<Descriptor> {
+fn root(mount: &Mount, options: &Options, held: Option<i32>) -> Result<OwnedFd> {
     let place = match options.bound {
         true => &mount.target,
         false => &mount.source,

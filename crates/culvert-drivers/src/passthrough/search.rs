@@ -11,7 +11,7 @@ use super::kernel::identity;
 use super::kernel::{self, Name};
 use super::listing::entries;
 use super::object::Object;
-use crate::descriptor::Descriptor;
+use crate::descriptor::OwnedFd;
 use alloc::{sync::Arc, vec::Vec};
 use culvert::{Errno, Error, Node, Result};
 
@@ -20,7 +20,7 @@ const MOST: usize = 1 << 20;
 
 /// A directory on the way down: itself, and the directories in it that remain.
 struct Level {
-    directory: Descriptor,
+    directory: OwnedFd,
     below: Vec<Name>,
 }
 
@@ -75,13 +75,13 @@ impl PassthroughFs {
         }
     }
 
-    fn keep(&self, found: Descriptor) -> Result<Arc<Object>> {
+    fn keep(&self, found: OwnedFd) -> Result<Arc<Object>> {
         let status = kernel::status(found.raw(), None)?;
         self.nodes.keep(found, &status)
     }
 
     /// Looks for `node` among the names in `directory`.
-    fn look(&self, directory: &Descriptor, node: Node, looked_at: &mut usize) -> Result<Found> {
+    fn look(&self, directory: &OwnedFd, node: Node, looked_at: &mut usize) -> Result<Found> {
         let (device, _) = identity(&kernel::status(directory.raw(), None)?);
         let mut below = Vec::new();
         let mut found = None;
@@ -121,7 +121,7 @@ const DT_UNKNOWN: u8 = 0;
 
 enum Found {
     /// The node itself.
-    Here(Descriptor),
+    Here(OwnedFd),
     /// Not here; perhaps in these.
     Below(Vec<Name>),
 }

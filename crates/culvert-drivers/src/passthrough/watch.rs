@@ -17,7 +17,7 @@ use super::inotify::{
 };
 use super::kernel::{self, Name};
 use super::object::Object;
-use crate::descriptor::Descriptor;
+use crate::descriptor::OwnedFd;
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     format,
@@ -67,7 +67,7 @@ struct State {
 }
 
 struct Active {
-    list: Descriptor,
+    list: OwnedFd,
     observer: Arc<dyn Observer>,
 }
 

@@ -98,7 +98,7 @@ fn text(driver: &dyn FileSystem, node: Node) -> String {
         panic!("a descriptor");
     };
     // SAFETY: the driver gives it away.
-    let mut file = unsafe { fs::File::from_raw_fd(fd) };
+    let mut file = unsafe { fs::File::from_raw_fd(fd.into_raw()) };
     let mut text = String::new();
     file.read_to_string(&mut text).unwrap();
     text

@@ -11,7 +11,7 @@ use super::{done, file, io, unbuffered};
 use crate::descriptors::dup_high;
 use crate::memory;
 use crate::run::stat_descriptor;
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use culvert::Errno;
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::{nr, syscall};
@@ -97,7 +97,7 @@ impl Block {
         if self.flags & RESFD != 0 {
             let null = device(b"/dev/null\0", 3)?;
             let nothing = Self {
-                fd: null.0 as u32,
+                fd: null.raw() as u32,
                 operation: self.operation | OPERATION,
                 ..*self
             };
@@ -155,7 +155,7 @@ impl Block {
 
     /// The block that ends as the operation did, and what it is done on: none for an error that
     /// nothing can be made to end with.
-    fn ending(&self, result: isize) -> Option<(Self, Descriptor)> {
+    fn ending(&self, result: isize) -> Option<(Self, OwnedFd)> {
         const ENOSPC: isize = -(Errno::ENOSPC.raw() as isize);
         const EFAULT: isize = -(Errno::EFAULT.raw() as isize);
         let (path, minor): (&[u8], _) = match result {
@@ -169,7 +169,7 @@ impl Block {
         let mut block = Self {
             rw_flags: 0,
             operation: priority | PWRITE,
-            fd: on.0 as u32,
+            fd: on.raw() as u32,
             buffer: NOWHERE,
             length: result.max(1) as u64,
             offset: 0,
@@ -188,13 +188,13 @@ impl Block {
 }
 
 /// A device of memory's (major number 1), at a number of our own.
-fn device(path: &[u8], minor: u64) -> Result<Descriptor, Errno> {
+fn device(path: &[u8], minor: u64) -> Result<OwnedFd, Errno> {
     let opened = shadow::open(path, O_RDWR, 0)?;
-    let found = stat_descriptor(opened.0)?;
+    let found = stat_descriptor(opened.raw())?;
     if found.st_mode & 0o170000 != 0o020000 || found.st_rdev != 0x100 | minor {
         return Err(Errno::EINVAL);
     }
-    dup_high(opened.0, true).map(Descriptor)
+    dup_high(opened.raw(), true).map(OwnedFd::from_raw)
 }
 
 /// One control block of ours, at `entry` of the program's list.

@@ -200,5 +200,5 @@ fn root_to_be(address: usize) -> Option<Vec<u8>> {
     let length = culvert_intercept::user::string_in(address, &mut path).ok()?;
     path.truncate(length);
     let root = crate::shadow::open(&crate::memory::c_string(&path), O_PATH_DIRECTORY, 0).ok()?;
-    crate::run::descriptor_path(root.0).ok()
+    crate::run::descriptor_path(root.raw()).ok()
 }

@@ -201,7 +201,7 @@ fn map_shadow(held: &Held, fd: i32, read_only: bool, call: &Call) -> Answer {
     }
     const PROT_NONE: usize = 0;
     let writable = shadow::open_shadow(name, O_RDWR)?;
-    let start = map(writable.0, PROT_NONE);
+    let start = map(writable.raw(), PROT_NONE);
     process::get().run.posix_locks.close(name, writable);
     let start = start?;
     let part = pager::Part {

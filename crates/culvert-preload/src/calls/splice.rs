@@ -7,7 +7,7 @@ use super::transfer::{CHUNK, End, O_APPEND, flags, write_foreign};
 use crate::answer::{Answer, RESTART};
 use crate::description::{Held, Object, may_read, may_write};
 use crate::memory::{self, MAX_RW_COUNT};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use crate::vfs::write::room;
 use alloc::vec;
 use culvert::Errno;
@@ -186,8 +186,8 @@ fn write_all(to: &mut End<'_>, bytes: &[u8]) -> Result<(), Errno> {
 
 /// A pipe of our own for the time of one call.
 struct Pipe {
-    read: Descriptor,
-    write: Descriptor,
+    read: OwnedFd,
+    write: OwnedFd,
 }
 
 impl Pipe {
@@ -199,8 +199,8 @@ impl Pipe {
             // splice(2) knows no want of descriptors.
             .map_err(|_| Errno::ENOMEM)?;
         Ok(Self {
-            read: Descriptor(ends[0]),
-            write: Descriptor(ends[1]),
+            read: OwnedFd::from_raw(ends[0]),
+            write: OwnedFd::from_raw(ends[1]),
         })
     }
 
@@ -208,7 +208,7 @@ impl Pipe {
     /// to.
     fn look(&self, input: usize, buffer: &mut [u8], wait: bool) -> Answer {
         let how = if wait { 0 } else { NONBLOCK as usize };
-        let to = self.write.0 as usize;
+        let to = self.write.raw() as usize;
         // SAFETY: four numbers.
         match unsafe {
             culvert_intercept::wait::interruptible(nr::TEE, [input, to, buffer.len(), how, 0, 0])
@@ -230,7 +230,7 @@ impl Pipe {
             let arguments = [
                 input,
                 0,
-                self.write.0 as usize,
+                self.write.raw() as usize,
                 0,
                 rest.len(),
                 NONBLOCK as usize,
@@ -251,7 +251,7 @@ impl Pipe {
     fn empty(&self, mut buffer: &mut [u8]) -> Result<(), Errno> {
         while !buffer.is_empty() {
             let arguments = [
-                self.read.0 as usize,
+                self.read.raw() as usize,
                 buffer.as_mut_ptr() as usize,
                 buffer.len(),
             ];

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::memory::{self, Path, c_string};
 use crate::process;
 use crate::resolver::MountId;
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use crate::vfs::native::open_restricted;
 use crate::vfs::targets::parent_of;
 use crate::vfs::unix_sockets::{
@@ -129,7 +129,7 @@ pub fn by_kernel(
 /// By the link of its descriptor, which is short.
 fn reach_far(call: &Call, at: usize, base: i32, path: Path<'_>) -> Answer {
     let socket = open_restricted(base, path, O_PATH, 0, 0)?;
-    let link = format!("{}{}\0", own_descriptors::directory(), socket.0);
+    let link = format!("{}{}\0", own_descriptors::directory(), socket.raw());
     with_address(call, at, link.as_bytes())
 }
 
@@ -144,7 +144,7 @@ fn bind_far(call: &Call, given: &[u8], base: i32, path: Path<'_>) -> Answer {
         .map_or(0, |at| at + 1);
     let (parent, name) = (parent_of(&path), &path[start..]);
     let parent = open_restricted(base, Path::of(&parent), O_PATH | O_DIRECTORY, 0, 0)?;
-    let way = format!("{}{}\0", own_descriptors::directory(), parent.0);
+    let way = format!("{}{}\0", own_descriptors::directory(), parent.raw());
     if let Ok(short) = FarName::new(way.as_bytes(), given) {
         let address = [short.directory(), b"/", name, b"\0"].concat();
         if address.len() <= LONGEST {
@@ -234,7 +234,7 @@ pub fn with_peer(call: &mut Call) -> Outcome {
             let name = renamed(kernels).unwrap_or_else(|| kernels.to_vec());
             let put = put_name(&name, address, length, room as usize);
             if put.is_err() && call.number != nr::RECVFROM {
-                drop(Descriptor(result as i32));
+                drop(OwnedFd::from_raw(result as i32));
             }
             done(put.map(|()| result as usize))
         }

@@ -16,6 +16,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::*;
 use culvert::Node;
 use culvert_drivers::Held as Kept;
+use culvert_sys::OwnedFd;
 use culvert_sys::raw::general::{O_DIRECTORY, O_NONBLOCK};
 use culvert_sys::sync::Mutex;
 use culvert_sys::{nr, syscall};
@@ -57,7 +58,7 @@ fn flags_of(flags: u32, directory: bool) -> u32 {
 
 fn open(path: &[u8], flags: u32) -> Option<Kept> {
     let opened = shadow::open(path, flags as usize, 0).ok()?;
-    Some(run::internal::keeper().keep(culvert_drivers::Descriptor::from_raw(opened.release())))
+    Some(run::internal::keeper().keep(OwnedFd::from_raw(opened.into_raw())))
 }
 
 impl Description {
@@ -197,7 +198,7 @@ impl Description {
                 .is_ok_and(|flags| flags & ACCESS_MODE == self.access_mode() & ACCESS_MODE);
             if place.is_none() && same {
                 let keeper = run::internal::keeper();
-                *place = Some(keeper.keep(culvert_drivers::Descriptor::from_raw(fd)));
+                *place = Some(keeper.keep(OwnedFd::from_raw(fd)));
             }
         }
     }

@@ -207,11 +207,11 @@ impl Table {
         node_paths::note(name);
         let fd = match from {
             0 => {
-                set_close_on_exec(opened.0, close_on_exec)?;
-                opened.release()
+                set_close_on_exec(opened.raw(), close_on_exec)?;
+                opened.into_raw()
             }
             _ => {
-                let fd = dup_from(opened.0, from, close_on_exec)?;
+                let fd = dup_from(opened.raw(), from, close_on_exec)?;
                 run::get().posix_locks.close(name, opened);
                 fd
             }

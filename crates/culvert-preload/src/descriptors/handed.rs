@@ -9,7 +9,7 @@ use super::{close_on_exec, dup_high, node_is_found};
 use crate::description::{Description, Object};
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
@@ -27,7 +27,7 @@ static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 
 /// Descriptors for the next program, each with the mount that it is for (two mounts of one source
 /// may have the same node); they survive exec, and are closed where that fails.
-pub fn hand_down() -> Vec<(u16, Descriptor)> {
+pub fn hand_down() -> Vec<(u16, OwnedFd)> {
     let process = process::get();
     let mut inherited: Vec<Arc<Description>> = Vec::new();
     process.table.each(|fd, description| {
@@ -63,7 +63,7 @@ pub fn hand_down() -> Vec<(u16, Descriptor)> {
     owns.filter(|&(mount, fd)| !known.contains(&(mount, identity(fd))))
         .chain(given)
         .take(MOST)
-        .filter_map(|(mount, fd)| Some((mount, Descriptor(dup_high(fd, false).ok()?))))
+        .filter_map(|(mount, fd)| Some((mount, OwnedFd::from_raw(dup_high(fd, false).ok()?))))
         .collect()
 }
 
@@ -135,6 +135,6 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     };
     let fd = place.swap(-1, AcqRel);
     classes::set(fd, classes::UNKNOWN);
-    drop(Descriptor(fd));
+    drop(OwnedFd::from_raw(fd));
     true
 }

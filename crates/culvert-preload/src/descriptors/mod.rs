@@ -27,13 +27,13 @@ pub use crate::run::internal::{open_high, with_more, with_more_for_one};
 pub use crate::run::node_paths::{
     find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
 };
-use crate::shadow;
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
+use culvert_sys::OwnedFd;
 use culvert_sys::{nr, sync::Mutex, syscall};
 
 /// The class of a descriptor with a description in our table.
@@ -420,10 +420,14 @@ fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
 
 /// The same descriptor at the next number that no request of a ring is about to look at.
 pub fn not_awaited(fd: i32) -> Result<i32, Errno> {
-    let mut fd = shadow::Descriptor(fd);
-    while rings::is_awaited(fd.0) {
-        let next = dup_from(fd.0, fd.0.saturating_add(1), close_on_exec(fd.0)?)?;
-        fd = shadow::Descriptor(next);
+    let mut fd = OwnedFd::from_raw(fd);
+    while rings::is_awaited(fd.raw()) {
+        let next = dup_from(
+            fd.raw(),
+            fd.raw().saturating_add(1),
+            close_on_exec(fd.raw())?,
+        )?;
+        fd = OwnedFd::from_raw(next);
     }
-    Ok(fd.release())
+    Ok(fd.into_raw())
 }

@@ -4,7 +4,7 @@
 use super::MOUNTS;
 use crate::memory::c_string;
 use crate::process::{self, tables};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
@@ -26,7 +26,7 @@ impl Drop for Kernel {
         let fd = self.0.swap(-1, AcqRel);
         if fd >= 0 {
             classes::set(fd, classes::UNKNOWN);
-            drop(Descriptor(fd));
+            drop(OwnedFd::from_raw(fd));
         }
     }
 }
@@ -40,9 +40,9 @@ static ANY: AtomicBool = AtomicBool::new(false);
 pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
     let kernel = shadow::open(&c_string(path), 0, 0).ok()?;
     // Before the program's own is made, which gets the number.
-    let place = process::get().run.adopt_internal(kernel.0)?;
+    let place = process::get().run.adopt_internal(kernel.raw())?;
     // It has become another number.
-    kernel.release();
+    kernel.into_raw();
     Some(Kernel(place))
 }
 

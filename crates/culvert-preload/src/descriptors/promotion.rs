@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
+use culvert_sys::OwnedFd;
 use culvert_sys::{nr, sync::MutexGuard, syscall};
 
 impl Table {
@@ -43,9 +44,9 @@ impl Table {
             let opened = shadow_of(&description, flags)?;
             node_paths::note(name);
             if !matches!(description.object, Object::Path) && offset != 0 {
-                kernel_seek(opened.0, offset as i64, 0)?;
+                kernel_seek(opened.raw(), offset as i64, 0)?;
             }
-            self.replace_all(&description, fd, opened.0)?;
+            self.replace_all(&description, fd, opened.raw())?;
             run::get().posix_locks.close_shared(name, opened);
             Ok(Kept::OnShadow)
         })
@@ -130,7 +131,7 @@ impl Table {
 }
 
 /// A descriptor of the shadow of a description's file.
-fn shadow_of(description: &Description, flags: u32) -> Result<shadow::Descriptor, Errno> {
+fn shadow_of(description: &Description, flags: u32) -> Result<OwnedFd, Errno> {
     if let Some(gone) = description.gone() {
         return gone.shadow(flags);
     }

@@ -8,7 +8,6 @@ use crate::process;
 use crate::resolver::{MountId, References};
 use crate::run::{self, node_paths};
 use crate::run::{ShadowName, stat_descriptor};
-use crate::shadow::Descriptor;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
@@ -144,8 +143,7 @@ impl Table {
                 &saved::of(fd, name),
             )? {
                 Opened::Driven(file) => Object::File(file),
-                Opened::Backed(fd) => {
-                    drop(Descriptor(fd));
+                Opened::Backed(_) => {
                     return Err(culvert::Error::because(
                         Errno::EIO,
                         "a shadow of a backed file",
@@ -189,10 +187,7 @@ impl Table {
                 description.references.push(mount, node);
                 Some(description)
             }
-            (_, Opened::Backed(own)) => {
-                drop(Descriptor(own));
-                None
-            }
+            (_, Opened::Backed(_)) => None,
         }
     }
 }

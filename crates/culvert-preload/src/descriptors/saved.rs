@@ -9,7 +9,7 @@ use super::{close_on_exec, dup_high};
 use crate::description::{Description, Object};
 use crate::process;
 use crate::run::{ShadowName, stat_descriptor};
-use crate::shadow::{Descriptor, write_all};
+use crate::shadow::{OwnedFd, write_all};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -72,7 +72,7 @@ impl Saved {
 
 /// A descriptor on what the driven files of this program that survive exec have saved; none where
 /// nothing is. It survives exec, and is closed where that fails.
-pub fn hand_down() -> Option<Descriptor> {
+pub fn hand_down() -> Option<OwnedFd> {
     let process = process::get();
     let mut inherited: Vec<(i32, Arc<Description>)> = Vec::new();
     process.table.each(|fd, description| {
@@ -106,9 +106,9 @@ pub fn hand_down() -> Option<Descriptor> {
     let name = b"culvert-saved\0";
     // SAFETY: the name ends in NUL; makes a new descriptor.
     let fd = unsafe { syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, 1]) };
-    let low = Descriptor(fd.ok()? as i32);
-    write_all(low.0, 0, &all).ok()?;
-    Some(Descriptor(dup_high(low.0, false).ok()?))
+    let low = OwnedFd::from_raw(fd.ok()? as i32);
+    write_all(low.raw(), 0, &all).ok()?;
+    Some(OwnedFd::from_raw(dup_high(low.raw(), false).ok()?))
 }
 
 /// What the driver of `description` saves of it, if that is anything.

@@ -282,7 +282,7 @@ fn write_file(target: &Target<'_>, path: &[u8], attributes: &Attributes) -> Resu
         let fresh = &target.fresh[..];
         remove(fresh);
         let opened = shadow::open(fresh, 0o1 | 0o100 | 0o200, 0o600)?;
-        shadow::write_all(opened.0, 0, &bytes).map_err(errno)?;
+        shadow::write_all(opened.raw(), 0, &bytes).map_err(errno)?;
         call(nr::RENAME, &[fresh, path])?;
     }
     call_with(nr::CHMOD, path, mode)?;
@@ -295,10 +295,7 @@ fn bytes_of(file_system: &dyn FileSystem, attributes: &Attributes) -> Result<Vec
         .map_err(errno)?
     {
         Opened::Driven(file) => file,
-        Opened::Backed(fd) => {
-            drop(shadow::Descriptor(fd));
-            return Err(Errno::EOPNOTSUPP);
-        }
+        Opened::Backed(_) => return Err(Errno::EOPNOTSUPP),
     };
     let mut bytes = vec![0u8; usize::try_from(attributes.size).map_err(|_| Errno::EFBIG)?];
     let mut at = 0;

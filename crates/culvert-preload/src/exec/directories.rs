@@ -13,7 +13,7 @@ use crate::description::{Description, Object, kernel_seek};
 use crate::process::{self, Here, tables};
 use crate::resolver::{MountId, Place};
 use crate::run::{ShadowName, positions};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::{format, sync::Arc, vec::Vec};
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -29,7 +29,7 @@ const OWN_ENTRIES: u64 = 2;
 #[derive(Default)]
 pub struct Replaced {
     /// The program's number, and what it was.
-    descriptors: Vec<(i32, Descriptor)>,
+    descriptors: Vec<(i32, OwnedFd)>,
     /// Ends in NUL.
     working_directory: Option<Vec<u8>>,
 }
@@ -41,8 +41,8 @@ pub fn replace() -> Result<Replaced, Errno> {
     let mut replaced = Replaced::default();
     for (fd, description) in inherited() {
         let given = directory(&description, fd).and_then(|given| {
-            let kept = crate::descriptors::dup_high(fd, true).map(Descriptor)?;
-            dup3(given.0, fd)?;
+            let kept = crate::descriptors::dup_high(fd, true).map(OwnedFd::from_raw)?;
+            dup3(given.raw(), fd)?;
             Ok(kept)
         });
         match given {
@@ -77,7 +77,7 @@ impl Drop for Replaced {
     /// The program goes on: execve has failed.
     fn drop(&mut self) {
         for (fd, was) in &self.descriptors {
-            let _ = dup3(was.0, *fd);
+            let _ = dup3(was.raw(), *fd);
         }
         if let Some(path) = &self.working_directory {
             let _ = change_to(path);
@@ -121,7 +121,7 @@ fn inherited() -> Vec<(i32, Arc<Description>)> {
 }
 
 /// A directory of the kernel's for the description of `fd`, at its position.
-fn directory(description: &Description, fd: i32) -> Result<Descriptor, Errno> {
+fn directory(description: &Description, fd: i32) -> Result<OwnedFd, Errno> {
     let name = description.name();
     let flags = match description.object {
         Object::Path => O_PATH | O_DIRECTORY,
@@ -134,7 +134,7 @@ fn directory(description: &Description, fd: i32) -> Result<Descriptor, Errno> {
     if let Some(own) = kernel_directory(name, flags)? {
         // The driver's positions are those of its directory.
         if position != 0 {
-            kernel_seek(own.0, position as i64, 0)?;
+            kernel_seek(own.raw(), position as i64, 0)?;
         }
         return Ok(own);
     }
@@ -146,7 +146,7 @@ fn directory(description: &Description, fd: i32) -> Result<Descriptor, Errno> {
 }
 
 /// The driver's own directory.
-fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<Descriptor>, Errno> {
+fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<OwnedFd>, Errno> {
     let file_system = process::file_system(MountId(name.mount))?;
     // One that the mount does not let anybody write is not to be written past it.
     if file_system.capabilities().read_only {
@@ -160,7 +160,7 @@ fn kernel_directory(name: ShadowName, flags: u32) -> Result<Option<Descriptor>, 
 }
 
 /// The copy of a directory, where nothing can be written.
-fn copy(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
+fn copy(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
     let path = copied_tree::copy(name)?;
     match read_only_mount(&path) {
         Ok(tree) => {
@@ -169,13 +169,13 @@ fn copy(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
                 syscall::call(
                     nr::OPENAT,
                     [
-                        tree.0 as usize,
+                        tree.raw() as usize,
                         c".".as_ptr() as usize,
                         flags as usize | 0o2000000,
                     ],
                 )
             }
-            .map(|fd| Descriptor(fd as i32))
+            .map(|fd| OwnedFd::from_raw(fd as i32))
         }
         Err(_) if overrides_modes() => Err(Errno::EACCES),
         Err(_) => shadow::open(&path, flags as usize, 0),
@@ -183,7 +183,7 @@ fn copy(name: ShadowName, flags: u32) -> Result<Descriptor, Errno> {
 }
 
 /// A mount of the directory `path`, nowhere in the tree, that is read-only.
-fn read_only_mount(path: &[u8]) -> Result<Descriptor, Errno> {
+fn read_only_mount(path: &[u8]) -> Result<OwnedFd, Errno> {
     const CLONE_AND_CLOEXEC: usize = 1 | 0o2000000;
     const MOUNT_ATTR_RDONLY: u64 = 1;
     // `struct mount_attr`: set, clear, propagation, user namespace.
@@ -194,11 +194,11 @@ fn read_only_mount(path: &[u8]) -> Result<Descriptor, Errno> {
             nr::OPEN_TREE,
             [AT_FDCWD as usize, path.as_ptr() as usize, CLONE_AND_CLOEXEC],
         )?;
-        let tree = Descriptor(tree as i32);
+        let tree = OwnedFd::from_raw(tree as i32);
         syscall::call(
             nr::MOUNT_SETATTR,
             [
-                tree.0 as usize,
+                tree.raw() as usize,
                 c"".as_ptr() as usize,
                 AT_EMPTY_PATH,
                 change.as_ptr() as usize,
@@ -228,7 +228,7 @@ fn overrides_modes() -> bool {
 /// Puts `copied` behind the names that were read before `position` of the driver's listing.
 ///
 /// - `EOPNOTSUPP`: the copy does not list those first.
-fn seek_in_copy(name: ShadowName, copied: &Descriptor, position: u64) -> Result<(), Errno> {
+fn seek_in_copy(name: ShadowName, copied: &OwnedFd, position: u64) -> Result<(), Errno> {
     let file_system = process::file_system(MountId(name.mount))?;
     let mut rest: Vec<Vec<u8>> = Vec::new();
     file_system
@@ -244,7 +244,7 @@ fn seek_in_copy(name: ShadowName, copied: &Descriptor, position: u64) -> Result<
         return Err(Errno::EOPNOTSUPP);
     }
     let to = before.last().map_or(0, |(_, next)| *next);
-    kernel_seek(copied.0, to as i64, 0).map(|_| ())
+    kernel_seek(copied.raw(), to as i64, 0).map(|_| ())
 }
 
 /// Makes the kernel's working directory the one that the program is to see for `name`, which is
@@ -256,9 +256,9 @@ fn go_to(name: ShadowName) -> Result<(), Errno> {
         None => copy(name, flags)?,
     };
     crate::descriptors::note_node(name);
-    process::get().run.mark_directory(name, there.0)?;
+    process::get().run.mark_directory(name, there.raw())?;
     // SAFETY: a call on our own descriptor.
-    unsafe { syscall::call(nr::FCHDIR, [there.0 as usize]) }.map(|_| ())
+    unsafe { syscall::call(nr::FCHDIR, [there.raw() as usize]) }.map(|_| ())
 }
 
 /// Makes it a directory whose listing is EINVAL (nothing less is an error to readdir(3), which
@@ -272,13 +272,17 @@ fn go_nowhere(name: ShadowName) -> Result<(), Errno> {
     drop(process);
     let here = shadow::open(b".\0", O_DIRECTORY as usize, 0)?;
     let mut buffer = [0u8; 1024];
-    let arguments = [here.0 as usize, buffer.as_mut_ptr() as usize, buffer.len()];
+    let arguments = [
+        here.raw() as usize,
+        buffer.as_mut_ptr() as usize,
+        buffer.len(),
+    ];
     // SAFETY: the buffer is given with its length.
     if unsafe { syscall::call(nr::GETDENTS64, arguments) } != Err(Errno::EINVAL) {
         return Err(Errno::EOPNOTSUPP);
     }
     crate::descriptors::note_node(name);
-    let found = crate::run::stat_descriptor(here.0)?;
+    let found = crate::run::stat_descriptor(here.raw())?;
     process::get().run.note_nowhere(name, &found)
 }
 

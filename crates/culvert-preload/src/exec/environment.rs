@@ -5,7 +5,7 @@ use crate::descriptors::{handed, saved};
 use crate::memory;
 use crate::process::{self, Process};
 use crate::run::OUTSIDE;
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use alloc::vec;
 use alloc::vec::Vec;
 use culvert::Errno;
@@ -20,8 +20,8 @@ fn carriers(
     loader: Loader,
     others: &[Vec<u8>; 2],
     nested: Option<Vec<u8>>,
-    handed: &[(u16, Descriptor)],
-    saved: Option<&Descriptor>,
+    handed: &[(u16, OwnedFd)],
+    saved: Option<&OwnedFd>,
 ) -> Vec<Vec<u8>> {
     let mut entries = Vec::new();
     let list = |name: &[u8], old: &[u8]| {
@@ -48,11 +48,7 @@ fn carriers(
 /// `CULVERT_RUN=<directory>:<lock descriptor>[,<descriptor of a node>.<its
 /// mount>]...[,s<descriptor>]:<flags>[:<log file>]`, where the last descriptor is what open files
 /// have saved ([`saved`]).
-pub fn carrier(
-    process: &Process,
-    handed: &[(u16, Descriptor)],
-    saved: Option<&Descriptor>,
-) -> Vec<u8> {
+pub fn carrier(process: &Process, handed: &[(u16, OwnedFd)], saved: Option<&OwnedFd>) -> Vec<u8> {
     let mut entry = crate::run::VARIABLE.to_vec();
     entry.push(b'=');
     entry.extend_from_slice(&process.run.path);
@@ -63,10 +59,10 @@ pub fn carrier(
     let flags = process.flags & !OUTSIDE | if process.is_outside() { OUTSIDE } else { 0 };
     entry.extend_from_slice(alloc::format!(":{lock}").as_bytes());
     for (mount, descriptor) in handed {
-        entry.extend_from_slice(alloc::format!(",{}.{mount}", descriptor.0).as_bytes());
+        entry.extend_from_slice(alloc::format!(",{}.{mount}", descriptor.raw()).as_bytes());
     }
     if let Some(descriptor) = saved {
-        entry.extend_from_slice(alloc::format!(",s{}", descriptor.0).as_bytes());
+        entry.extend_from_slice(alloc::format!(",s{}", descriptor.raw()).as_bytes());
     }
     entry.extend_from_slice(alloc::format!(":{flags}").as_bytes());
     if let Some(path) = crate::log::path() {

@@ -11,7 +11,7 @@ use super::materialise::name_in;
 use crate::memory::c_string;
 use crate::process;
 use crate::run::stat_descriptor;
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::{format, vec, vec::Vec};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -19,7 +19,7 @@ use culvert_sys::{nr, syscall};
 /// The path, NUL-terminated, of a copy of the program `look`, which programs see at `path`, whose
 /// interpreter is `interpreter` (NUL-terminated).
 pub fn with_interpreter(look: &Look, interpreter: &[u8], path: &[u8]) -> Result<Vec<u8>, Errno> {
-    let found = stat_descriptor(look.file.0)?;
+    let found = stat_descriptor(look.file.raw())?;
     let copy = process::get().run.file(&format!(
         "copies/{:x}.{:x}.{:x}.{:x}.{:x}",
         found.st_dev, found.st_ino, found.st_mtime, found.st_mtime_nsec, found.st_size
@@ -59,12 +59,13 @@ fn make(look: &Look, interpreter: &[u8], size: u64, copy: &[u8]) -> Result<(), E
 
 /// Writes the program into `file`, its PT_INTERP changed (`Elf64_Phdr`: p_offset at 8, p_filesz at
 /// 32).
-fn write(look: &Look, interpreter: &[u8], size: u64, file: &Descriptor) -> Result<(), Errno> {
+fn write(look: &Look, interpreter: &[u8], size: u64, file: &OwnedFd) -> Result<(), Errno> {
     let header = look.interpreter_header().ok_or(Errno::ENOEXEC)?;
     let mut block = vec![0u8; 1 << 18];
     let mut at = 0;
-    let put =
-        |at: u64, bytes: &[u8]| shadow::write_all(file.0, at, bytes).map_err(|error| error.errno());
+    let put = |at: u64, bytes: &[u8]| {
+        shadow::write_all(file.raw(), at, bytes).map_err(|error| error.errno())
+    };
     while at < size {
         let count = look.read_at(at, &mut block);
         if count == 0 {

@@ -6,7 +6,7 @@ use crate::memory::c_string;
 use crate::process;
 use crate::resolver::MountId;
 use crate::run::{ShadowName, stat_descriptor, stat_path};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use crate::vfs::busy::may_execute;
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
@@ -68,7 +68,7 @@ pub fn unreadable(path: &[u8]) -> Why {
 /// The program file `path` on the real file system or a mount, opened for a look.
 pub struct Look {
     /// A descriptor of it.
-    pub file: Descriptor,
+    pub file: OwnedFd,
 }
 
 impl Look {
@@ -82,9 +82,9 @@ impl Look {
     /// What the kernel says before it looks at the arguments (`do_open_execat`, fs/exec.c), of a
     /// program that is at `path` (NUL-terminated).
     pub fn check(&self, path: &[u8]) -> Result<(), Errno> {
-        let mode = stat_descriptor(self.file.0)?.st_mode;
+        let mode = stat_descriptor(self.file.raw())?.st_mode;
         match FileKind::of_mode(mode) == Some(FileKind::Regular) && is_executable(path) {
-            true => crate::vfs::busy::may_execute(self.file.0),
+            true => crate::vfs::busy::may_execute(self.file.raw()),
             false => Err(Errno::EACCES),
         }
     }
@@ -96,7 +96,7 @@ impl Look {
             syscall::call(
                 nr::PREAD64,
                 [
-                    self.file.0 as usize,
+                    self.file.raw() as usize,
                     into.as_mut_ptr() as usize,
                     into.len(),
                     offset as usize,
@@ -123,7 +123,7 @@ impl Look {
     /// Why the kernel will run it with other rights than the caller's (AT_SECURE), so that ld.so
     /// ignores LD_AUDIT.
     pub fn privileges(&self) -> Option<Why> {
-        let found = stat_descriptor(self.file.0).ok()?;
+        let found = stat_descriptor(self.file.raw()).ok()?;
         let capable = || process::caller().uid != 0 && self.has_capabilities();
         changes_of_user(&found).or_else(|| capable().then_some(Why::Capabilities))
     }
@@ -135,7 +135,7 @@ impl Look {
             syscall::call(
                 nr::FGETXATTR,
                 [
-                    self.file.0 as usize,
+                    self.file.raw() as usize,
                     c"security.capability".as_ptr() as usize,
                     0,
                     0,
@@ -154,7 +154,7 @@ pub fn was_ours(name: ShadowName) -> bool {
         .node_locks
         .lock(MountId(name.mount), name.node);
     match Look::open(&process::get().run.shadow(name)) {
-        Ok(look) => may_execute(look.file.0).is_ok(),
+        Ok(look) => may_execute(look.file.raw()).is_ok(),
         Err(_) => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::memory::c_string;
 use crate::run::{ShadowName, stat_path};
-use crate::shadow::{self, Descriptor};
+use crate::shadow;
 use crate::{looked_at, process};
 use alloc::vec::Vec;
 use culvert::Errno;
@@ -35,7 +35,7 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
         culvert::Opened::Driven(file) => file,
         culvert::Opened::Backed(fd) => {
             return Ok(Executable {
-                host: c_string(&crate::run::descriptor_path(Descriptor(fd).0)?),
+                host: c_string(&crate::run::descriptor_path(fd.raw())?),
                 is_shadow: false,
             });
         }
@@ -63,7 +63,7 @@ pub fn materialise(path: &[u8], name: ShadowName) -> Result<Executable, Errno> {
     }
     // Where that is not done the kernel refuses to execute it.
     if let Ok(kept) = &kept {
-        let _ = shadow::make_executable(name, kept.0);
+        let _ = shadow::make_executable(name, kept.raw());
     }
     let named = name_in(b"exe", path, &process.run.shadow(name));
     if let Ok(kept) = kept {

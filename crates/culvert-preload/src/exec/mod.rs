@@ -26,7 +26,7 @@ pub use crate::files::open_descriptors;
 use crate::memory::c_string;
 use crate::resolver::References;
 use crate::run::{STRICT, ShadowName};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use crate::vfs::own_file::OwnFile;
 use crate::{notice, process};
 use alloc::boxed::Box;
@@ -54,11 +54,11 @@ struct Image {
     /// say.
     nested: bool,
     /// What the environment says is there.
-    handed: Vec<(u16, Descriptor)>,
+    handed: Vec<(u16, OwnedFd)>,
     /// Why the program would start without its mounts, and what to do: then it does not start.
     hindrance: Option<String>,
     /// What the drivers of inherited files have saved, which it says as well.
-    saved: Option<Descriptor>,
+    saved: Option<OwnedFd>,
 }
 
 /// What a program is given beside its environment and the run, and does not see.
@@ -222,7 +222,7 @@ fn assemble(
                 ourselves |= on_mount || host[..host.len() - 1] != name;
                 // The kernel will not see it.
                 if ourselves {
-                    crate::vfs::busy::may_execute(look.file.0)?;
+                    crate::vfs::busy::may_execute(look.file.raw())?;
                 }
                 let mut list = vec![c_string(&interpreter)];
                 list.extend(argument.as_deref().map(c_string));
@@ -257,10 +257,10 @@ fn assemble(
                     if !look::is_executable(&host) {
                         return Err(Errno::EACCES);
                     }
-                    crate::vfs::busy::may_execute(look.file.0)?;
+                    crate::vfs::busy::may_execute(look.file.raw())?;
                     let place = match shown.or(on_mount_path) {
                         Some(path) => path,
-                        None => crate::run::descriptor_path(look.file.0)?,
+                        None => crate::run::descriptor_path(look.file.raw())?,
                     };
                     image.path = interpreter::with_interpreter(&look, &own, &place)?;
                     shown = Some(place);

@@ -352,7 +352,7 @@ fn remember(room: u64) {
 
 /// How many bytes more than natively the surplus must hold for a program, if that is remembered.
 pub fn wanted(look: &Look) -> Option<u64> {
-    let found = stat_descriptor(look.file.0).ok()?;
+    let found = stat_descriptor(look.file.raw()).ok()?;
     let number = read_link(&note(&found)).ok()?;
     let room = core::str::from_utf8(&number).ok()?.parse().ok()?;
     (1..=2 * MOST).contains(&room).then_some(room)

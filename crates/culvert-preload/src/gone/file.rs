@@ -4,7 +4,7 @@ use super::O_RDWR;
 use super::record::{Kept, open_record, path_of};
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use crate::task;
 use core::any::Any;
 use culvert::{Attributes, Errno, File, FileKind, Result, SetAttributes, Sink, Source, Whence};
@@ -21,13 +21,13 @@ pub struct GoneFile {
 
 impl GoneFile {
     /// That of `opened`, a description of its own on the shadow of `name`.
-    pub(super) fn new(name: ShadowName, opened: Descriptor, found: &stat) -> Self {
+    pub(super) fn new(name: ShadowName, opened: OwnedFd, found: &stat) -> Self {
         let keeper = Keeper {
             adopt: Some(|fd| run::get().adopt_internal(fd)),
             table: Some(task::tables::number),
             lends: None,
         };
-        let own = culvert_drivers::Descriptor::from_raw(opened.release());
+        let own = OwnedFd::from_raw(opened.into_raw());
         Self {
             bytes: DescriptorFile::new(own, keeper, name.node, found.st_ino),
             name,
@@ -37,7 +37,7 @@ impl GoneFile {
 
     /// Another description of the shadow, with the access mode and those status flags of `flags`
     /// that a shadow has.
-    pub fn shadow(&self, flags: u32) -> core::result::Result<Descriptor, Errno> {
+    pub fn shadow(&self, flags: u32) -> core::result::Result<OwnedFd, Errno> {
         shadow::open_path(self.name, &path_of(self.shadow), shadow::kept_flags(flags))
     }
 
@@ -133,7 +133,7 @@ impl File for GoneFile {
     ) -> Result<bool> {
         // By a descriptor that may write, a mapping could be made writable later.
         let opened = self.shadow(if stores { O_RDWR as u32 } else { 0 })?;
-        map(opened.0);
+        map(opened.raw());
         run::get().posix_locks.close(self.name, opened);
         Ok(true)
     }

@@ -67,7 +67,7 @@ pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<Gone
         return Ok(None);
     };
     let opened = shadow::open_path(name, &path_of(inode), O_RDWR)?;
-    let found = stat_descriptor(opened.0)?;
+    let found = stat_descriptor(opened.raw())?;
     if !is_gone(&found) {
         run::get().posix_locks.close(name, opened);
         return Ok(None);
@@ -91,7 +91,7 @@ pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
             return None;
         }
         let opened = shadow::open_path(name, &path_of(inode), (flags & 3) as usize).ok()?;
-        let found = stat_descriptor(opened.0).ok()?;
+        let found = stat_descriptor(opened.raw()).ok()?;
         let file = GoneFile::new(name, opened, &found);
         if !file.attributes().is_ok_and(|it| it == *wanted) {
             return None;

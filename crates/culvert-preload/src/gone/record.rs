@@ -3,7 +3,7 @@
 
 use super::count;
 use crate::run::{self, ShadowName, list, read_link};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::{format, vec::Vec};
 use culvert::{Errno, Timespec};
 use culvert_sys::{nr, syscall};
@@ -74,21 +74,21 @@ impl Kept {
         }
     }
 
-    pub(crate) fn write(&self, record: &Descriptor) -> Result<(), Errno> {
+    pub(crate) fn write(&self, record: &OwnedFd) -> Result<(), Errno> {
         let words = self.words();
         let (address, length) = (words.as_ptr() as usize, size_of_val(&words));
         // SAFETY: the words are given with their length.
-        match unsafe { syscall::call(nr::PWRITE64, [record.0 as usize, address, length, 0]) }? {
+        match unsafe { syscall::call(nr::PWRITE64, [record.raw() as usize, address, length, 0]) }? {
             written if written == length => Ok(()),
             _ => Err(Errno::ENOSPC),
         }
     }
 
-    pub(crate) fn read(record: &Descriptor) -> Result<Self, Errno> {
+    pub(crate) fn read(record: &OwnedFd) -> Result<Self, Errno> {
         let mut words = [0u64; WORDS];
         let (address, length) = (words.as_mut_ptr() as usize, size_of_val(&words));
         // SAFETY: the words are given with their length.
-        match unsafe { syscall::call(nr::PREAD64, [record.0 as usize, address, length, 0]) }? {
+        match unsafe { syscall::call(nr::PREAD64, [record.raw() as usize, address, length, 0]) }? {
             read if read == length => Ok(Self::of_words(&words)),
             _ => Err(Errno::EIO),
         }
@@ -114,7 +114,7 @@ pub(crate) fn record_of(inode: u64) -> Vec<u8> {
     run::get().file(&format!("gone/{inode:x}.attributes"))
 }
 
-pub(crate) fn open_record(inode: u64, flags: usize) -> Result<Descriptor, Errno> {
+pub(crate) fn open_record(inode: u64, flags: usize) -> Result<OwnedFd, Errno> {
     shadow::open(&record_of(inode), flags, 0o600)
 }
 

@@ -231,7 +231,7 @@ fn stored(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
         flags: 0,
         inverted: PAGE_IS_WRITTEN,
     };
-    scan(map.0, (start, end), &protected, &mut |run| {
+    scan(map.raw(), (start, end), &protected, &mut |run| {
         note(from, run.0.max(from))?;
         from = from.max(run.1);
         Ok(())
@@ -254,7 +254,7 @@ fn there(region: &Mapped) -> Result<Vec<(u64, u64)>, Errno> {
         flags: PM_SCAN_WP_MATCHING | PM_SCAN_CHECK_WPASYNC,
         inverted: 0,
     };
-    scan(map.0, (start, end), &unprotected, &mut |(from, to)| {
+    scan(map.raw(), (start, end), &unprotected, &mut |(from, to)| {
         let offset = |address: u64| region.offset + (address - start);
         ranges.push((offset(from), offset(to)));
         Ok(())

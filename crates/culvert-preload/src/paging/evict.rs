@@ -10,7 +10,7 @@
 use super::bytes::{read_shadow, write_file};
 use super::fill;
 use crate::run::stat_descriptor;
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result};
 use culvert_sys::PAGE64;
@@ -21,8 +21,8 @@ const STEP: usize = 1 << 20;
 
 /// A pipe for pages.
 struct Pipe {
-    out: Descriptor,
-    into: Descriptor,
+    out: OwnedFd,
+    into: OwnedFd,
     /// How many bytes in whole pages it holds.
     room: usize,
 }
@@ -36,9 +36,9 @@ impl Pipe {
         let mut ends = [-1i32; 2];
         // SAFETY: room for two numbers.
         unsafe { syscall::call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC_NONBLOCK]) }?;
-        let (out, into) = (Descriptor(ends[0]), Descriptor(ends[1]));
+        let (out, into) = (OwnedFd::from_raw(ends[0]), OwnedFd::from_raw(ends[1]));
         // SAFETY: a call on a descriptor made above.
-        let grown = unsafe { syscall::call(nr::FCNTL, [into.0 as usize, F_SETPIPE_SZ, STEP]) };
+        let grown = unsafe { syscall::call(nr::FCNTL, [into.raw() as usize, F_SETPIPE_SZ, STEP]) };
         let room = grown.map_or(USUAL, |_| STEP);
         Ok(Self { out, into, room })
     }
@@ -49,7 +49,7 @@ impl Pipe {
         while taken < length {
             let offset = at + taken as u64;
             let place = core::ptr::from_ref(&offset) as usize;
-            let into = self.into.0 as usize;
+            let into = self.into.raw() as usize;
             let arguments = [file as usize, place, into, 0, length - taken, 0];
             // SAFETY: the offset outlives the call.
             match unsafe { syscall::call(nr::SPLICE, arguments) } {
@@ -68,7 +68,11 @@ impl Pipe {
         let mut done = 0;
         while done < buffer.len() {
             let left = &mut buffer[done..];
-            let arguments = [self.out.0 as usize, left.as_mut_ptr() as usize, left.len()];
+            let arguments = [
+                self.out.raw() as usize,
+                left.as_mut_ptr() as usize,
+                left.len(),
+            ];
             // SAFETY: the buffer is given with its length.
             match unsafe { syscall::call(nr::READ, arguments) } {
                 Ok(0) => return Err(Errno::EIO),

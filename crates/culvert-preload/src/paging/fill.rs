@@ -6,7 +6,7 @@
 
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName, stat_descriptor};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 pub use crate::shadow::is_partly;
 use crate::task;
 use alloc::{boxed::Box, vec, vec::Vec};
@@ -44,10 +44,7 @@ fn open_with(name: ShadowName, flags: OpenFlags) -> culvert::Result<Box<dyn File
     }
     match file_system.open(&task::caller(), name.node, flags)? {
         Opened::Driven(file) => Ok(file),
-        Opened::Backed(fd) => {
-            drop(Descriptor(fd));
-            Err(Errno::EIO.into())
-        }
+        Opened::Backed(_) => Err(Errno::EIO.into()),
     }
 }
 
@@ -179,8 +176,8 @@ pub fn present(shadow: i32, range: (u64, u64)) -> Result<Vec<(u64, u64)>, Errno>
 }
 
 /// The length of a shadow.
-pub fn length_of(shadow: &Descriptor) -> Result<u64, Errno> {
-    stat_descriptor(shadow.0).map(|found| found.st_size as u64)
+pub fn length_of(shadow: &OwnedFd) -> Result<u64, Errno> {
+    stat_descriptor(shadow.raw()).map(|found| found.st_size as u64)
 }
 
 /// Fills the holes of `shadow` in the pages of the range; where they were. Under the node's lock.

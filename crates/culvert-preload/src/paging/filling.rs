@@ -17,11 +17,11 @@ pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
 /// Fills all of the shadow of `name`, and marks it so.
 pub fn all(name: ShadowName) -> culvert::Result<()> {
     let (file, shadow) = (open(name)?, open_shadow(name, 2)?);
-    let result = lacking(&*file, shadow.0)
+    let result = lacking(&*file, shadow.raw())
         .and_then(|bytes| Ok(room::make(bytes)?))
         .and_then(|()| {
             let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
-            complete(&*file, shadow.0).map_err(no_room)
+            complete(&*file, shadow.raw()).map_err(no_room)
         });
     run::get().posix_locks.close(name, shadow);
     result

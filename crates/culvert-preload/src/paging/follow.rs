@@ -16,7 +16,7 @@ use crate::description::Description;
 use crate::mounts::MountId;
 use crate::run::{self};
 use crate::run::{ShadowName, stat_descriptor};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, File};
@@ -32,7 +32,7 @@ pub enum Opened {
     /// Kept open because this process changes its user.
     Kept(Arc<Kept>),
     /// Opened for this purpose, closed when dropped.
-    Own(ShadowName, Option<Descriptor>),
+    Own(ShadowName, Option<OwnedFd>),
 }
 
 impl Opened {
@@ -41,12 +41,12 @@ impl Opened {
         match self {
             Self::Mapped(_, fd) => *fd,
             Self::Kept(kept) => kept.number(),
-            Self::Own(_, descriptor) => descriptor.as_ref().map_or(-1, |own| own.0),
+            Self::Own(_, descriptor) => descriptor.as_ref().map_or(-1, |own| own.raw()),
         }
     }
 
     /// The descriptor that was opened for this purpose.
-    pub fn into_own(mut self) -> Option<Descriptor> {
+    pub fn into_own(mut self) -> Option<OwnedFd> {
         match &mut self {
             Self::Mapped(..) | Self::Kept(_) => None,
             Self::Own(_, descriptor) => descriptor.take(),

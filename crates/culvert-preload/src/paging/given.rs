@@ -7,7 +7,7 @@ use super::bytes;
 use super::kept::kept;
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName, stat_descriptor};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use crate::task;
 use alloc::{format, vec, vec::Vec};
 use core::sync::atomic::Ordering::*;
@@ -26,7 +26,7 @@ pub(crate) fn any_strangers() -> bool {
 /// were given, or followed the file since. Bytes that are others in the shadow are what strangers
 /// have written; the rest may be old, where others store into a mapping of the file itself. Not of
 /// all bytes: what lies behind its end is not known.
-pub struct Given(Descriptor);
+pub struct Given(OwnedFd);
 
 /// What strangers were given of the shadow of `name`, if they were. Under the node's lock.
 pub fn given(name: ShadowName) -> Option<Given> {
@@ -39,7 +39,7 @@ pub fn given(name: ShadowName) -> Option<Given> {
 
 impl Given {
     fn length(&self) -> u64 {
-        stat_descriptor(self.0.0).map_or(0, |found| found.st_size as u64)
+        stat_descriptor(self.0.raw()).map_or(0, |found| found.st_size as u64)
     }
 
     /// Holds what the shadow in `fd` holds. Where there is no room for it nothing is known.
@@ -49,7 +49,7 @@ impl Given {
         loop {
             let copied = bytes::read_shadow(fd, at, &mut buffer).map_err(Into::into);
             let copied = copied.and_then(|count| {
-                shadow::write_all(self.0.0, at, &buffer[..count]).map(|()| count)
+                shadow::write_all(self.0.raw(), at, &buffer[..count]).map(|()| count)
             });
             match copied {
                 Ok(0) => return,
@@ -62,7 +62,7 @@ impl Given {
     /// Nothing is known from byte `size` on.
     pub fn cut(&self, size: u64) {
         if self.length() > size {
-            let _ = bytes::set_length(self.0.0, size);
+            let _ = bytes::set_length(self.0.raw(), size);
         }
     }
 
@@ -70,7 +70,7 @@ impl Given {
     /// is more than was known.
     pub fn note(&self, at: u64, bytes: &[u8]) -> culvert::Result<()> {
         let known = self.length().saturating_sub(at).min(bytes.len() as u64) as usize;
-        shadow::write_all(self.0.0, at, &bytes[..known])
+        shadow::write_all(self.0.raw(), at, &bytes[..known])
     }
 
     /// What others have stored into a mapping of `file` comes to the shadow in `fd`, but where
@@ -80,14 +80,14 @@ impl Given {
         let known = (0, self.length());
         bytes::each_difference(file, fd, known, &mut |at, ours, theirs| {
             let mut then = vec![0u8; ours.len()];
-            let got = bytes::read_shadow(self.0.0, at, &mut then)?;
+            let got = bytes::read_shadow(self.0.raw(), at, &mut then)?;
             let is_old = |i: usize| ours[i] != theirs[i] && theirs[i] == then[i];
             let mut from = 0;
             while let Some(first) = (from..got).find(|&i| is_old(i)) {
                 let last = (first..got).find(|&i| !is_old(i)).unwrap_or(got);
                 let place = at + first as u64;
                 shadow::write_all(fd, place, &ours[first..last])?;
-                shadow::write_all(self.0.0, place, &ours[first..last])?;
+                shadow::write_all(self.0.raw(), place, &ours[first..last])?;
                 from = last;
             }
             Ok(())
@@ -103,7 +103,7 @@ impl Given {
         while at < end {
             let want = (end - at).min(now.len() as u64) as usize;
             let got = bytes::read_shadow(fd, at, &mut now[..want])?;
-            let got = got.min(bytes::read_shadow(self.0.0, at, &mut then[..want])?);
+            let got = got.min(bytes::read_shadow(self.0.raw(), at, &mut then[..want])?);
             if got == 0 {
                 return Ok(at);
             }
@@ -116,7 +116,7 @@ impl Given {
                 let last = (first..got).find(|&i| now[i] == then[i]).unwrap_or(got);
                 let place = at + first as u64;
                 bytes::write_file(file, place, &now[first..last])?;
-                shadow::write_all(self.0.0, place, &now[first..last])?;
+                shadow::write_all(self.0.raw(), place, &now[first..last])?;
                 from = last;
             }
             at += got as u64;
@@ -239,10 +239,7 @@ pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box
     let file_system = run::get().mounts.driver(MountId(name.mount))?;
     match file_system.open(&task::caller(), name.node, OpenFlags(flags))? {
         Opened::Driven(file) => Ok(file),
-        Opened::Backed(fd) => {
-            drop(Descriptor(fd));
-            Err(Errno::EIO.into())
-        }
+        Opened::Backed(_) => Err(Errno::EIO.into()),
     }
 }
 

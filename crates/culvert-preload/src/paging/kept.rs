@@ -2,7 +2,7 @@
 //! directory.
 
 use crate::run::{self, ShadowName};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use crate::task;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
@@ -35,7 +35,7 @@ impl Drop for Kept {
         let fd = self.place.swap(-1, AcqRel);
         if fd >= 0 {
             let locks = &run::get().posix_locks;
-            locks.close(self.name, Descriptor(fd));
+            locks.close(self.name, OwnedFd::from_raw(fd));
         }
     }
 }

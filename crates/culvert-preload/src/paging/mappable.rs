@@ -5,7 +5,7 @@ use super::filling;
 use super::room;
 use super::{fill, pager};
 use crate::description::{Description, Object};
-use crate::files::Descriptor;
+use crate::files::OwnedFd;
 use crate::run::{self, ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{
     FILLED, ToShadow, is_filled, is_partly, mark_filled, mark_partly, open_shadow, set_times,
@@ -35,18 +35,18 @@ pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
     result
 }
 
-fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
-    let found = stat_descriptor(writable.0)?;
+fn fill_opened(file: &dyn File, writable: &OwnedFd) -> culvert::Result<()> {
+    let found = stat_descriptor(writable.raw())?;
     if is_filled(&found) {
         return Ok(());
     }
     if is_partly(&found) {
-        return filling::complete_in_room(file, writable.0);
+        return filling::complete_in_room(file, writable.raw());
     }
     let attributes = file.attributes()?;
     room::make(attributes.size)?;
     let mut sink = ToShadow {
-        fd: writable.0,
+        fd: writable.raw(),
         at: 0,
         room: 0,
     };
@@ -59,7 +59,7 @@ fn fill_opened(file: &dyn File, writable: &Descriptor) -> culvert::Result<()> {
             ));
         }
     }
-    set_length(writable.0, attributes.size)?;
+    set_length(writable.raw(), attributes.size)?;
     set_times(writable, &attributes);
     Ok(mark_filled(writable, &attributes)?)
 }
@@ -77,11 +77,11 @@ fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
     result
 }
 
-fn begin_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> culvert::Result<bool> {
+fn begin_opened(name: ShadowName, file: &dyn File, writable: &OwnedFd) -> culvert::Result<bool> {
     let is_fresh = |found: &culvert_sys::raw::general::stat| {
         !is_filled(found) && found.st_size == 0 && fill::is_fit(found)
     };
-    let found = stat_descriptor(writable.0)?;
+    let found = stat_descriptor(writable.raw())?;
     let attributes = file.attributes()?;
     // Before the lock, for which the pager may be waiting.
     if !(is_partly(&found) || is_fresh(&found) && pager::lazy(name, attributes.size)) {
@@ -89,11 +89,11 @@ fn begin_opened(name: ShadowName, file: &dyn File, writable: &Descriptor) -> cul
     }
     let mount = crate::mounts::MountId(name.mount);
     let _lock = run::get().node_locks.lock(mount, name.node);
-    let found = stat_descriptor(writable.0)?;
+    let found = stat_descriptor(writable.raw())?;
     if is_fresh(&found) && !is_partly(&found) {
-        set_length(writable.0, attributes.size)?;
+        set_length(writable.raw(), attributes.size)?;
         set_times(writable, &attributes);
-        mark_partly(writable.0, &attributes, false)?;
+        mark_partly(writable.raw(), &attributes, false)?;
         return Ok(true);
     }
     Ok(is_partly(&found))
@@ -108,14 +108,15 @@ pub enum Mappable {
     /// The program's own descriptor.
     Own(i32),
     /// A descriptor for this purpose.
-    Other(Descriptor),
+    Other(OwnedFd),
 }
 
 impl Mappable {
     /// The descriptor's number.
     pub fn number(&self) -> i32 {
         match self {
-            Self::Own(fd) | Self::Other(Descriptor(fd)) => *fd,
+            Self::Own(fd) => *fd,
+            Self::Other(fd) => fd.raw(),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::records::Record;
 use super::regions::{Region, Regions, Watch};
 use crate::description::Description;
 use crate::run::{self, ShadowName};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use crate::task;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*};
@@ -38,7 +38,9 @@ impl Drop for Node {
         if let Some(place) = self.shadow {
             let fd = place.swap(-1, AcqRel);
             if fd >= 0 {
-                run::get().posix_locks.close(self.name, Descriptor(fd));
+                run::get()
+                    .posix_locks
+                    .close(self.name, OwnedFd::from_raw(fd));
             }
         }
     }
@@ -101,7 +103,7 @@ pub fn find(name: ShadowName) -> Option<Arc<Node>> {
 
 /// The node of `description`, which is about to be mapped through it; its shadow is open in
 /// `shadow`.
-pub fn enter(description: Arc<Description>, shadow: Option<Descriptor>) -> Arc<Node> {
+pub fn enter(description: Arc<Description>, shadow: Option<OwnedFd>) -> Arc<Node> {
     let name = description.name();
     if let Some(known) = find(name) {
         return known;

@@ -4,7 +4,7 @@
 use super::pager::{Part, STATE, State, launch};
 use super::{fill, filling, nodes};
 use crate::run::{self, ShadowName, stat_descriptor, stat_path};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
@@ -23,7 +23,7 @@ pub fn forked(shares_table: bool) {
         let fd = place.swap(-1, AcqRel);
         if !shares_table && fd >= 0 {
             classes::set(fd, classes::UNKNOWN);
-            drop(Descriptor(fd));
+            drop(OwnedFd::from_raw(fd));
         }
     }
     state.forked = true;

@@ -11,7 +11,7 @@ use super::records;
 use crate::mounts::MountId;
 use crate::run::{self, holders};
 use crate::run::{ShadowName, list, stat_descriptor, stat_path};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 use culvert::Errno;
 use culvert_sys::{nr, syscall};
@@ -142,13 +142,13 @@ fn empty(name: ShadowName) -> Result<bool, Errno> {
 }
 
 /// Makes a shadow that nobody else has as it was made. Under the node's lock.
-fn reset(name: ShadowName, alone: Descriptor) -> Result<(), Errno> {
+fn reset(name: ShadowName, alone: OwnedFd) -> Result<(), Errno> {
     const FRESH: usize = 0o600;
     // Who opens it from here on waits until it is no longer marked, and then for the lock.
     // SAFETY: a call on a file of our own that nobody has mapped.
-    let unmarked = unsafe { syscall::call(nr::FCHMOD, [alone.0 as usize, FRESH]) };
+    let unmarked = unsafe { syscall::call(nr::FCHMOD, [alone.raw() as usize, FRESH]) };
     holders::end_lease(&alone);
-    let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.0, 0));
+    let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.raw(), 0));
     run::get().posix_locks.close(name, alone);
     emptied
 }
@@ -171,7 +171,7 @@ pub fn discard(name: ShadowName) -> bool {
         }
         Err(_) => return false,
     };
-    let Ok(found) = stat_descriptor(alone.0) else {
+    let Ok(found) = stat_descriptor(alone.raw()) else {
         run::get().posix_locks.close(name, alone);
         return false;
     };

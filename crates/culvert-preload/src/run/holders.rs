@@ -2,7 +2,7 @@
 //! without a name is still in use.
 
 use super::ShadowName;
-use crate::files::{self, Descriptor};
+use crate::files::{self, OwnedFd};
 use crate::task::tables;
 use culvert::{Errno, Node};
 use culvert_sys::{nr, syscall};
@@ -25,12 +25,12 @@ const F_SETLEASE: usize = 1024;
 /// who opens it waits. A write lease is granted only where nobody else has it (fcntl(2),
 /// F_SETLEASE; `check_conflicting_open`, fs/locks.c). An error: somebody has it; ENOENT: there is
 /// none.
-pub fn alone(name: ShadowName) -> Result<Descriptor, Errno> {
+pub fn alone(name: ShadowName) -> Result<OwnedFd, Errno> {
     alone_at(name, &super::get().shadow(name))
 }
 
 /// The same by another path of it (NUL-terminated).
-pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
+pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<OwnedFd, Errno> {
     const F_WRLCK: usize = 1;
     const F_SETSIG: usize = 10;
     const SIGURG: usize = 23;
@@ -49,8 +49,8 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
     // meanwhile makes the kernel send a signal, by default SIGIO, which would end the program;
     // SIGURG is ignored by default.
     let leased = unsafe {
-        syscall::call(nr::FCNTL, [file.0 as usize, F_SETSIG, SIGURG])
-            .and_then(|_| syscall::call(nr::FCNTL, [file.0 as usize, F_SETLEASE, F_WRLCK]))
+        syscall::call(nr::FCNTL, [file.raw() as usize, F_SETSIG, SIGURG])
+            .and_then(|_| syscall::call(nr::FCNTL, [file.raw() as usize, F_SETLEASE, F_WRLCK]))
     };
     match leased {
         Ok(_) => Ok(file),
@@ -62,8 +62,8 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<Descriptor, Errno> {
 }
 
 /// Ends the lease of [`alone`].
-pub fn end_lease(file: &Descriptor) {
+pub fn end_lease(file: &OwnedFd) {
     const F_UNLCK: usize = 2;
     // SAFETY: a call on a descriptor of our own.
-    let _ = unsafe { syscall::call(nr::FCNTL, [file.0 as usize, F_SETLEASE, F_UNLCK]) };
+    let _ = unsafe { syscall::call(nr::FCNTL, [file.raw() as usize, F_SETLEASE, F_UNLCK]) };
 }

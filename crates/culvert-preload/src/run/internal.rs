@@ -4,7 +4,7 @@
 use super::adopted::Adopted;
 use super::posix_locks::PosixLocks;
 use super::{O_PATH, Run, ShadowName};
-use crate::files::{self, Descriptor, dup_from, dup_high, lowest_internal};
+use crate::files::{self, OwnedFd, dup_from, dup_high, lowest_internal};
 use crate::task::{self, VforkChild, tables};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicI32, Ordering::*};
@@ -47,11 +47,11 @@ impl Run {
         if fd > 3
             && self.is_internal(fd - 1)
             && self.make_room()
-            && let Ok(lowest) = dup_from(fd, 0, close_on_exec).map(Descriptor)
-            && lowest.0 < fd
+            && let Ok(lowest) = dup_from(fd, 0, close_on_exec).map(OwnedFd::from_raw)
+            && lowest.raw() < fd
         {
-            drop(Descriptor(fd));
-            return lowest.release();
+            drop(OwnedFd::from_raw(fd));
+            return lowest.into_raw();
         }
         while fd > 3 && self.is_internal(fd - 1) && self.move_internal(fd - 1).is_ok() {
             let flag = if close_on_exec { 0o2000000 } else { 0 };
@@ -59,7 +59,7 @@ impl Run {
             if unsafe { syscall::call(nr::DUP3, [fd as usize, fd as usize - 1, flag]) }.is_err() {
                 break;
             }
-            drop(Descriptor(fd));
+            drop(OwnedFd::from_raw(fd));
             fd -= 1;
         }
         fd
@@ -102,7 +102,7 @@ impl Run {
         let given_up = self.internal.placeholder.swap(-1, AcqRel);
         if given_up >= 0 {
             classes::set(given_up, classes::UNKNOWN);
-            drop(Descriptor(given_up));
+            drop(OwnedFd::from_raw(given_up));
         }
         Some(run())
     }
@@ -159,7 +159,7 @@ impl Run {
             None => with_more(|| self.take_high(fd)).flatten(),
             place => place,
         }?;
-        drop(Descriptor(fd));
+        drop(OwnedFd::from_raw(fd));
         Some(place)
     }
 
@@ -167,18 +167,18 @@ impl Run {
     pub fn keep_shadow(
         &'static self,
         name: ShadowName,
-        descriptor: Descriptor,
+        descriptor: OwnedFd,
     ) -> Option<&'static AtomicI32> {
         // One that must not be closed stays where it is, and the next one for the same node will be
         // this one.
-        if descriptor.0 >= lowest_internal()
+        if descriptor.raw() >= lowest_internal()
             && !tables::are_asked_for()
             && self.posix_locks.are_on(name)
         {
-            classes::set(descriptor.0, INTERNAL);
-            return Some(self.internal.adopted.add(descriptor.release()));
+            classes::set(descriptor.raw(), INTERNAL);
+            return Some(self.internal.adopted.add(descriptor.into_raw()));
         }
-        let place = self.take_high(descriptor.0);
+        let place = self.take_high(descriptor.raw());
         self.posix_locks.close(name, descriptor);
         place
     }
@@ -213,7 +213,7 @@ impl Run {
         let child = task::vfork_child_with_table();
         if let Some(place) = child.and_then(|child| child.place_of_kept(fd)) {
             place.store(dup_away(fd, true)?, Release);
-            drop(Descriptor(fd));
+            drop(OwnedFd::from_raw(fd));
             return Ok(());
         }
         match culvert_intercept::multi_threaded() {
@@ -290,7 +290,7 @@ impl Run {
                 holder.store(moved, Release);
                 classes::set(moved, INTERNAL);
                 classes::set(fd, classes::UNKNOWN);
-                drop(Descriptor(fd));
+                drop(OwnedFd::from_raw(fd));
                 return Ok(());
             }
         }
@@ -341,7 +341,7 @@ pub fn with_more<R>(run: impl FnOnce() -> R) -> Option<R> {
 pub fn with_more_for_one<R>(run: impl FnOnce() -> R) -> Option<R> {
     let placeholder = super::get().placeholder().ok()?;
     dup_from(placeholder, 0, true)
-        .map(Descriptor)
+        .map(OwnedFd::from_raw)
         .ok()
         .map(drop)?;
     with_more(run)
@@ -350,7 +350,7 @@ pub fn with_more_for_one<R>(run: impl FnOnce() -> R) -> Option<R> {
 /// What `open` opens, at a number for internal descriptors from the beginning: of a file whose
 /// descriptors must not be closed, so that it cannot be moved there. The numbers below are taken
 /// meanwhile. Where that cannot be done, at any number.
-pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descriptor, Errno> {
+pub fn open_high(open: &dyn Fn() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     // Other threads would see numbers taken that are not, and a filter may forbid dup.
     if culvert_intercept::multi_threaded() || crate::task::is_confined() {
         return open();
@@ -359,8 +359,8 @@ pub fn open_high(open: &dyn Fn() -> Result<Descriptor, Errno>) -> Result<Descrip
     let floor = files::internal_floor();
     let mut below = Vec::new();
     loop {
-        match dup_from(placeholder, 0, true).map(Descriptor) {
-            Ok(free) if free.0 >= floor => break,
+        match dup_from(placeholder, 0, true).map(OwnedFd::from_raw) {
+            Ok(free) if free.raw() >= floor => break,
             Ok(low) => below.push(low),
             // The high ones are all in use: the highest that was free.
             Err(_) => {
@@ -390,7 +390,7 @@ fn stand(place: &AtomicI32, make: impl FnOnce() -> Result<i32, Errno>) -> Result
             Ok(made)
         }
         Err(first) => {
-            drop(Descriptor(made));
+            drop(OwnedFd::from_raw(made));
             Ok(first)
         }
     }
@@ -402,24 +402,28 @@ fn make_placeholder() -> Result<i32, Errno> {
         const MFD_CLOEXEC_ALLOW_SEALING: usize = 3;
         const F_ADD_SEALS: usize = 1033;
         const SEAL_SEAL_SHRINK_GROW_WRITE: usize = 1 | 2 | 4 | 8;
-        let made = Descriptor(syscall::call(
+        let made = OwnedFd::from_raw(syscall::call(
             nr::MEMFD_CREATE,
             [c"culvert".as_ptr() as usize, MFD_CLOEXEC_ALLOW_SEALING],
         )? as i32);
         syscall::call(
             nr::FCNTL,
-            [made.0 as usize, F_ADD_SEALS, SEAL_SEAL_SHRINK_GROW_WRITE],
+            [
+                made.raw() as usize,
+                F_ADD_SEALS,
+                SEAL_SEAL_SHRINK_GROW_WRITE,
+            ],
         )?;
         made
     };
-    open_again(made.0, 1 /* O_WRONLY */)
+    open_again(made.raw(), 1 /* O_WRONLY */)
 }
 
 /// A new description of what `fd` is open on, with `flags`, at a number for internal descriptors.
 fn open_again(fd: i32, flags: u32) -> Result<i32, Errno> {
     let path = alloc::format!("/proc/self/fd/{fd}\0");
     let opened = files::open(path.as_bytes(), flags as usize, 0)?;
-    dup_high(opened.0, true).or_else(|_| dup_from(opened.0, 3, true))
+    dup_high(opened.raw(), true).or_else(|_| dup_from(opened.raw(), 3, true))
 }
 
 /// How descriptors are kept beside the program's own.
@@ -444,7 +448,7 @@ fn adopt(fd: i32) -> Option<&'static AtomicI32> {
 /// bytes are lost with it.
 fn adopt_in_child(fd: i32, child: &VforkChild) -> Option<&'static AtomicI32> {
     let moved = dup_high(fd, true).ok()?;
-    drop(Descriptor(fd));
+    drop(OwnedFd::from_raw(fd));
     let place = &*Box::leak(Box::new(AtomicI32::new(moved)));
     child.keep_descriptor(place);
     Some(place)

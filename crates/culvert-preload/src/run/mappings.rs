@@ -48,7 +48,7 @@ pub(crate) fn map(create: bool) -> Result<Table, Errno> {
         0 => {
             let flags = 0o2 | if create { 0o100 } else { 0 }; // O_RDWR, O_CREAT
             let file = files::open(&super::get().file("mappings"), flags, 0o600)?;
-            crate::task::limits::make_room(file.0, LENGTH as u64)?;
+            crate::task::limits::make_room(file.raw(), LENGTH as u64)?;
             // SAFETY: the mapping is a new one of our own file, of which every page is there, and
             // lives for ever.
             let made = unsafe {
@@ -59,7 +59,7 @@ pub(crate) fn map(create: bool) -> Result<Table, Errno> {
                     LENGTH,
                     READ_WRITE,
                     MAP_SHARED,
-                    file.0 as usize,
+                    file.raw() as usize,
                     0,
                 ];
                 syscall::call(nr::MMAP, arguments)?

@@ -52,6 +52,7 @@ use alloc::{boxed::Box, format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Node;
+use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general::{AT_FDCWD, STATX_BTIME, stat};
 use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, syscall};
@@ -184,7 +185,7 @@ impl Run {
 
     /// The content of the `mounts` file of the run whose directory `opened` is.
     pub fn mounts(opened: &Opened) -> Result<Vec<u8>, Why> {
-        let mounts = trust::file(opened, c"mounts", 0)?;
+        let mounts = trust::file(opened, c"mounts", OFlags::empty())?;
         read_all(mounts.number()).map_err(Why::Failed)
     }
 

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_drivers::Proof;
+use culvert_sys::OwnedFd;
 use culvert_sys::waits::{self, Holding};
 use culvert_sys::{nr, sync::Mutex, syscall};
 
@@ -126,7 +127,7 @@ impl NodeLocks {
             0o2 | 0o100, /* O_RDWR|O_CREAT */
             0o600,
         )?;
-        crate::task::limits::make_room(file.0, LENGTH as u64)?;
+        crate::task::limits::make_room(file.raw(), LENGTH as u64)?;
         // SAFETY: the mapping is a new one of our own file, grown to its full length first, and
         // lives for ever.
         unsafe {
@@ -139,7 +140,7 @@ impl NodeLocks {
                     LENGTH,
                     READ_WRITE,
                     MAP_SHARED,
-                    file.0 as usize,
+                    file.raw() as usize,
                     0,
                 ],
             )
@@ -428,9 +429,11 @@ impl NodeLocks {
             }
             let path = super::get().file("owners");
             let file = files::open(&path, 0o2 | 0o100 /* O_RDWR|O_CREAT */, 0o600)?;
-            let adopted = super::get().adopt_internal(file.0).ok_or(Errno::EMFILE)?;
+            let adopted = super::get()
+                .adopt_internal(file.raw())
+                .ok_or(Errno::EMFILE)?;
             // It has become another number.
-            let _ = file.release();
+            let _ = file.into_raw();
             place = core::ptr::from_ref(adopted).cast_mut();
             self.owners.store(place, Release);
         }
@@ -444,7 +447,7 @@ impl NodeLocks {
             // A process that has given its rights up, or has no number left.
             return lock_free_slot(fd, F_SETLK, first);
         };
-        let own = culvert_drivers::Descriptor::from_raw(own.release());
+        let own = OwnedFd::from_raw(own.into_raw());
         let slot = lock_free_slot(own.raw(), F_OFD_SETLK, first)?;
         *proof = Some(Proof::of(&own)?);
         Ok(slot)

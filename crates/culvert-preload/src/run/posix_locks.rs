@@ -5,7 +5,7 @@
 //! closes must, even where it stands for the file only in our table.
 
 use super::{INTERNAL, O_PATH, ShadowName, stat_descriptor, stat_path};
-use crate::files::{self, Descriptor};
+use crate::files::{self, OwnedFd};
 use crate::task::{tables, vfork_child_with_table};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -112,19 +112,19 @@ impl PosixLocks {
 
     /// Closes a descriptor of the shadow of `name` that the program never had; kept open while
     /// closing it would drop locks.
-    pub fn close(&self, name: ShadowName, descriptor: Descriptor) {
+    pub fn close(&self, name: ShadowName, descriptor: OwnedFd) {
         self.park(name, descriptor, false);
     }
 
     /// The same of one whose description the program has.
-    pub(crate) fn close_shared(&self, name: ShadowName, descriptor: Descriptor) {
+    pub(crate) fn close_shared(&self, name: ShadowName, descriptor: OwnedFd) {
         self.park(name, descriptor, true);
     }
 
     /// One of those that [`PosixLocks::close`] has kept open, on the shadow that `name` has now and
     /// with these status flags: the caller's until it closes it again. So there are as many as are
     /// needed at once, however often.
-    pub fn parked(&self, name: ShadowName, flags: usize) -> Option<Descriptor> {
+    pub fn parked(&self, name: ShadowName, flags: usize) -> Option<OwnedFd> {
         // A child of vfork has not got what its parent has parked since.
         if tables::are_asked_for() || vfork_child_with_table().is_some() {
             return None;
@@ -142,10 +142,10 @@ impl PosixLocks {
         let fitting = locked.parked.iter().enumerate().filter(|it| fits(it.1));
         // A low number would have to be moved where it is kept, and another one be parked for that.
         let (at, _) = fitting.max_by_key(|it| it.1.fd)?;
-        Some(Descriptor(locked.parked.swap_remove(at).fd))
+        Some(OwnedFd::from_raw(locked.parked.swap_remove(at).fd))
     }
 
-    fn park(&self, name: ShadowName, descriptor: Descriptor, shared: bool) {
+    fn park(&self, name: ShadowName, descriptor: OwnedFd, shared: bool) {
         if tables::are_asked_for() {
             self.close_or_park(name, descriptor);
             return;
@@ -154,10 +154,10 @@ impl PosixLocks {
         if self.any.load(Relaxed) && vfork_child_with_table().is_none() {
             let mut list = self.list.lock();
             if let Some(locked) = list.iter_mut().find(|locked| locked.name == name)
-                && let Ok(found) = stat_descriptor(descriptor.0)
+                && let Ok(found) = stat_descriptor(descriptor.raw())
             {
                 locked.parked.push(Parked {
-                    fd: descriptor.release(),
+                    fd: descriptor.into_raw(),
                     inode: found.st_ino,
                     shared,
                 });
@@ -169,7 +169,7 @@ impl PosixLocks {
 
     /// [`PosixLocks::close`] in a table that others may have, too: the locks may be another
     /// process's, so the kernel is asked for them.
-    fn close_or_park(&self, name: ShadowName, descriptor: Descriptor) {
+    fn close_or_park(&self, name: ShadowName, descriptor: OwnedFd) {
         let mut list = self.list.lock();
         for locked in &mut *list {
             locked.parked.retain(|&Parked { fd, inode, .. }| {
@@ -177,21 +177,21 @@ impl PosixLocks {
                 let needed = there && has_locks(fd);
                 if there && !needed {
                     classes::set(fd, classes::UNKNOWN);
-                    drop(Descriptor(fd));
+                    drop(OwnedFd::from_raw(fd));
                 }
                 needed
             });
         }
-        if !has_locks(descriptor.0) {
+        if !has_locks(descriptor.raw()) {
             return;
         }
-        if let Ok(found) = stat_descriptor(descriptor.0) {
+        if let Ok(found) = stat_descriptor(descriptor.raw()) {
             // Where it is: to close it there would be to close it.
-            classes::set(descriptor.0, INTERNAL);
+            classes::set(descriptor.raw(), INTERNAL);
             list.push(Locked {
                 name,
                 parked: alloc::vec![Parked {
-                    fd: descriptor.release(),
+                    fd: descriptor.into_raw(),
                     inode: found.st_ino,
                     shared: true,
                 }],
@@ -326,7 +326,7 @@ impl Locked {
         for &Parked { fd, inode, .. } in &self.parked {
             // The program may have closed the number and have it for something else now.
             if stat_descriptor(fd).is_ok_and(|found| found.st_ino == inode) {
-                drop(Descriptor(fd));
+                drop(OwnedFd::from_raw(fd));
             }
         }
     }

@@ -5,7 +5,7 @@ use super::native::{open_restricted, stat_at};
 use crate::memory::{Path, c_string};
 use crate::process;
 use crate::resolver::{LastStep, MountId};
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use alloc::format;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -24,7 +24,7 @@ pub struct Backed<'p> {
     links: BackingLinks,
     text: Text<'p>,
     /// What keeps the descriptor of [`Backed::base`], where that was opened for this.
-    _base: Option<Descriptor>,
+    _base: Option<OwnedFd>,
 }
 
 enum Text<'p> {
@@ -78,15 +78,15 @@ impl<'p> Backed<'p> {
         let root = crate::backing::identity(backing.root).ok()?;
         let here = stat_at(directory, Path::of(b".\0"), 0).ok()?;
         let mut at = (here.st_dev, here.st_ino);
-        let mut base: Option<Descriptor> = None;
+        let mut base: Option<OwnedFd> = None;
         let mut rest = path;
         while matches!(*rest, [b'.', b'.'] | [b'.', b'.', b'/', ..]) {
             if at == root {
                 return None;
             }
-            let from = base.as_ref().map_or(directory, |base| base.0);
+            let from = base.as_ref().map_or(directory, |base| base.raw());
             let above = open_restricted(from, Path::of(b"..\0"), O_PATH_DIRECTORY, 0, 0).ok()?;
-            at = crate::backing::identity(above.0).ok()?;
+            at = crate::backing::identity(above.raw()).ok()?;
             base = Some(above);
             rest = rest.skip(2);
             while rest.first() == Some(&b'/') {
@@ -99,7 +99,7 @@ impl<'p> Backed<'p> {
             }
             rest = Path::of(b".\0");
         }
-        let above = base.as_ref().map_or(directory, |base| base.0);
+        let above = base.as_ref().map_or(directory, |base| base.raw());
         Some(Self {
             _base: base,
             ..Self::below_directory(mount, backing, above, rest)
@@ -163,7 +163,7 @@ pub struct Name<'n> {
     pub directory: i32,
     /// The name, with the slashes behind it; more than a name where no link can be on the way.
     pub name: Path<'n>,
-    _parent: Option<Descriptor>,
+    _parent: Option<OwnedFd>,
 }
 
 impl<'n> Name<'n> {
@@ -186,7 +186,7 @@ impl<'n> Name<'n> {
                 let parent = open_parent(place.base, &path[..slash])?;
                 Some(match parent {
                     Ok(parent) => Self {
-                        directory: parent.0,
+                        directory: parent.raw(),
                         name: path.skip(start),
                         _parent: Some(parent),
                     },
@@ -222,7 +222,7 @@ impl<'n> Name<'n> {
 
 /// Opens the directory at `path` without leaving `base`. None: only a walk can tell. An error is
 /// the path's own.
-fn open_parent(base: i32, path: &[u8]) -> Option<Result<Descriptor, Errno>> {
+fn open_parent(base: i32, path: &[u8]) -> Option<Result<OwnedFd, Errno>> {
     const O_PATH_DIRECTORY: u64 = 0o10200000;
     const RESOLVE_BENEATH: u64 = 8;
     let mut room = MaybeUninit::<[u8; 4096]>::uninit();
@@ -269,7 +269,7 @@ pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno>
         false => 0,
     };
     // SAFETY: replaces the program's descriptor by the one just made, at the same number.
-    unsafe { syscall::call(nr::DUP3, [opened.0 as usize, fd as usize, on_exec]) }?;
+    unsafe { syscall::call(nr::DUP3, [opened.raw() as usize, fd as usize, on_exec]) }?;
     process::get().table.note_directory(fd, mount);
     Ok(())
 }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicI32, AtomicPtr};
 use culvert::{Attributes, Errno, FileKind, Node};
+use culvert_sys::OwnedFd;
 use culvert_sys::raw::general::{AT_FDCWD, O_CLOEXEC, O_CREAT, O_EXCL, O_TRUNC, stat};
 use culvert_sys::{nr, syscall};
 
@@ -69,10 +70,10 @@ pub fn prepare() {
     };
     // SAFETY: the path ends in NUL, and is that of a directory of ours.
     let _ = unsafe { syscall::call(nr::CHMOD, [folder.as_ptr() as usize, 0o1777]) };
-    match process.run.adopt_internal(opened.0) {
+    match process.run.adopt_internal(opened.raw()) {
         // Moved, and closed where it was.
         Some(place) => {
-            opened.release();
+            opened.into_raw();
             FOLDER_OPEN.store(core::ptr::from_ref(place).cast_mut(), Release);
         }
         None => drop(opened),
@@ -114,12 +115,12 @@ fn make(directory: i32, path: &[u8], attributes: &Attributes) -> Result<Option<(
     // What is there is held, since who has made it may put something else in its place.
     let at = [base, name, O_PATH_NOFOLLOW];
     // SAFETY: as above.
-    let there = unsafe { syscall::call(nr::OPENAT, at) }.map(|fd| shadow::Descriptor(fd as i32))?;
-    let found = stat_descriptor(there.0)?;
+    let there = unsafe { syscall::call(nr::OPENAT, at) }.map(|fd| OwnedFd::from_raw(fd as i32))?;
+    let found = stat_descriptor(there.raw())?;
     if !made && !may_stand_in(&found, attributes) {
         return Err(Errno::EIO);
     }
-    let (it, empty) = (there.0 as usize, c"".as_ptr() as usize);
+    let (it, empty) = (there.raw() as usize, c"".as_ptr() as usize);
     // SAFETY: the path ends in NUL.
     unsafe {
         let _ = syscall::call(nr::FCHOWNAT, [it, empty, uid, gid, AT_EMPTY_PATH]);
@@ -166,13 +167,13 @@ pub fn open(found: &mut Inside<'_>, attributes: &Attributes, flags: u32) -> Answ
         Errno::ELOOP => Errno::EIO,
         errno => errno,
     })?;
-    let opened = shadow::Descriptor(opened as i32);
-    let now = stat_descriptor(opened.0)?;
+    let opened = OwnedFd::from_raw(opened as i32);
+    let now = stat_descriptor(opened.raw())?;
     let other = made.is_some_and(|made| made != (now.st_dev, now.st_ino));
     if FileKind::of_mode(now.st_mode) != Some(FileKind::Fifo) || other {
         return Err(Errno::EIO);
     }
-    let fd = opened.release();
+    let fd = opened.into_raw();
     note(name, attributes.node);
     let fd = process.table.opened_by_kernel(fd, flags & O_CLOEXEC != 0);
     let mut description = Description::fifo(found.mount, attributes.node, flags, true);

@@ -1,7 +1,7 @@
 //! System calls of the kernel's own that looks at paths are made of.
 
 use crate::memory::Path;
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use culvert::Errno;
 use culvert_sys::raw::general;
 use culvert_sys::{nr, syscall};
@@ -13,7 +13,7 @@ pub fn open_restricted(
     flags: u64,
     mode: u64,
     resolve: u64,
-) -> Result<Descriptor, Errno> {
+) -> Result<OwnedFd, Errno> {
     const O_CLOEXEC: u64 = 0o2000000;
     let how = [flags | O_CLOEXEC, mode, resolve];
     let arguments = [
@@ -23,7 +23,7 @@ pub fn open_restricted(
         24,
     ];
     // SAFETY: the path ends in NUL; `how` is a `struct open_how` of the length given.
-    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| Descriptor(fd as i32))
+    unsafe { syscall::call(nr::OPENAT2, arguments) }.map(|fd| OwnedFd::from_raw(fd as i32))
 }
 
 /// AT_SYMLINK_NOFOLLOW.

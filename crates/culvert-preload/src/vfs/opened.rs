@@ -6,8 +6,8 @@ use crate::process;
 use crate::resolver::{Inside, Last};
 use alloc::boxed::Box;
 use culvert::{Attributes, Caller, Directory, FileKind, OpenFlags, Opened, OpenedDirectory};
+use culvert_sys::fd::{self, Command};
 use culvert_sys::raw::general::{O_CLOEXEC, O_CREAT, O_EXCL, O_TMPFILE, O_TRUNC};
-use culvert_sys::{nr, syscall};
 
 /// [`give`] for what a call has just made: its entry is one more reference.
 pub fn give_new(
@@ -46,15 +46,9 @@ fn give_opened(
             // The descriptor itself: to close another of this file would drop the record locks that
             // the program holds on it (fcntl(2)).
             let close_on_exec = flags & O_CLOEXEC != 0;
-            const F_SETFD: usize = 2;
-            // SAFETY: sets the flag of a descriptor just made.
-            unsafe {
-                syscall::call(
-                    nr::FCNTL,
-                    [fd as usize, F_SETFD, usize::from(close_on_exec)],
-                )
-            }?;
-            Ok(process::get().table.opened_by_kernel(fd, close_on_exec) as usize)
+            fd::fcntl(&fd, Command::SETFD, usize::from(close_on_exec))?;
+            let table = &process::get().table;
+            Ok(table.opened_by_kernel(fd.into_raw(), close_on_exec) as usize)
         }
     }
 }
@@ -85,10 +79,7 @@ pub fn add_directory(
     let listing = match opened.map_err(|error| error.errno())? {
         OpenedDirectory::Driven(listing) => Some(listing),
         // Its listing is the driver's by node: names of mounts are to be seen in it, and `..` is.
-        OpenedDirectory::Backed(fd) => {
-            drop(crate::shadow::Descriptor(fd));
-            None
-        }
+        OpenedDirectory::Backed(_) => None,
         OpenedDirectory::Stateless => None,
     };
     let extra = Extra {

@@ -10,6 +10,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use culvert::Errno;
 use culvert_drivers::binding::is_bound;
+use culvert_sys::OwnedFd;
 use culvert_sys::raw::general::O_CLOEXEC;
 use culvert_sys::{nr, syscall};
 
@@ -305,14 +306,13 @@ fn memory_file(content: &[u8], flags: u32) -> Answer {
     };
     // SAFETY: the name ends in NUL; the descriptor is new.
     unsafe {
-        let fd = crate::shadow::Descriptor(syscall::call(
-            nr::MEMFD_CREATE,
-            [name.as_ptr() as usize, flag],
-        )? as i32);
-        write(fd.0, content)?;
+        let fd = OwnedFd::from_raw(
+            syscall::call(nr::MEMFD_CREATE, [name.as_ptr() as usize, flag])? as i32,
+        );
+        write(fd.raw(), content)?;
         Ok(process::get()
             .table
-            .opened_by_kernel(fd.release(), flags & 0o2000000 != 0) as usize)
+            .opened_by_kernel(fd.into_raw(), flags & 0o2000000 != 0) as usize)
     }
 }
 

@@ -8,6 +8,7 @@ use crate::process;
 use crate::resolver::MountId;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
+use culvert_sys::OwnedFd;
 use culvert_sys::{nr, syscall};
 
 /// Whether the kernel would create or remove a name in the empty directory under a mount, reached
@@ -65,6 +66,6 @@ pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
         process.table.install(fd, reference);
     }
     process.table.remove(new);
-    drop(crate::shadow::Descriptor(new));
+    drop(OwnedFd::from_raw(new));
     moved.map(|_| ())
 }

@@ -60,7 +60,7 @@ pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
         Err(_) => return None,
     };
     // SAFETY: fchdir has no other arguments.
-    let answer = unsafe { syscall::call(nr::FCHDIR, [opened.0 as usize]) };
+    let answer = unsafe { syscall::call(nr::FCHDIR, [opened.raw() as usize]) };
     Some(answer.map(|_| {
         process::get().set_working_directory(Some((Here::Backed(place.mount), Keeper::nothing())));
         INSIDE

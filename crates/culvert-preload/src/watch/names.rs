@@ -9,7 +9,7 @@ use super::mirror::{Mirror, below, make_entry, rename, unlink};
 use super::{Event, may_have_mirror, mirror_of, raise, tells};
 use crate::mounts::MountId;
 use crate::run::{self, make_directory};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use alloc::vec::Vec;
 use culvert::{Entry, Errno, FileKind, FileSystem, Node, RenameFlags};
 use culvert_sys::{nr, syscall};
@@ -19,7 +19,7 @@ const O_PATH: usize = 0o10000000;
 
 /// The right to change mirrors.
 pub(super) struct Turn {
-    locked: Descriptor,
+    locked: OwnedFd,
 }
 
 impl Drop for Turn {
@@ -27,7 +27,7 @@ impl Drop for Turn {
         const LOCK_UN: usize = 8;
         // A copy that went through fork must not keep it.
         // SAFETY: a call on our own descriptor.
-        let _ = unsafe { syscall::call(nr::FLOCK, [self.locked.0 as usize, LOCK_UN]) };
+        let _ = unsafe { syscall::call(nr::FLOCK, [self.locked.raw() as usize, LOCK_UN]) };
     }
 }
 
@@ -45,7 +45,7 @@ impl Turn {
         };
         loop {
             // SAFETY: a call on our own descriptor.
-            match unsafe { syscall::call(nr::FLOCK, [opened.0 as usize, LOCK_EX]) } {
+            match unsafe { syscall::call(nr::FLOCK, [opened.raw() as usize, LOCK_EX]) } {
                 Err(Errno::EINTR) => {}
                 locked => return locked.map(|_| Self { locked: opened }),
             }

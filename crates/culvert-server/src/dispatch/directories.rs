@@ -13,7 +13,6 @@ use culvert_wire::{
     Answer, Data, DirectoryWriter, InitFlags, WireEntry,
     structures::{EntryOut, FsyncIn, InHeader, OpenIn, OpenOut, ReadIn},
 };
-use std::os::fd::{FromRawFd, OwnedFd};
 
 /// How many positions `.` and `..` take, which are added here, in front of the driver's.
 const DOTS: u64 = 2;
@@ -56,12 +55,7 @@ impl Session {
             {
                 return Err(Errno::ENOSYS.into());
             }
-            OpenedDirectory::Stateless => None,
-            OpenedDirectory::Backed(fd) => {
-                // SAFETY: the driver gives the descriptor away.
-                drop(unsafe { OwnedFd::from_raw_fd(fd) });
-                None
-            }
+            OpenedDirectory::Stateless | OpenedDirectory::Backed(_) => None,
             OpenedDirectory::Driven(directory) => Some(directory),
         };
         let open_flags = match self.settings.without(CACHE_DIR) || self.validity.entry == 0 {

@@ -149,8 +149,8 @@ impl Session {
         made: bool,
     ) -> OpenOut {
         // Where the data are the kernel's nothing is delayed that closing could report.
-        let (kind, number) = match opened {
-            Opened::Backed(fd) => (Kind::Backed, fd),
+        let (kind, number) = match &opened {
+            Opened::Backed(fd) => (Kind::Backed, fd.raw()),
             Opened::Driven(_) => (Kind::Driven, -1),
         };
         let identity = match kind {

@@ -69,8 +69,7 @@ fn write(opened: Opened, content: &[u8]) -> Result<()> {
             file.flush()
         }
         Opened::Backed(fd) => {
-            // SAFETY: the contract gives us the descriptor.
-            let fd: std::os::fd::OwnedFd = unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) };
+            let fd = crate::testing::of_std(fd);
             let written = std::fs::File::from(fd).write_all_at(content, 0);
             written.map_err(|_| Errno::EIO.into())
         }

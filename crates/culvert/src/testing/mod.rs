@@ -37,6 +37,12 @@ pub use tree::Tree;
 pub use writing::writing;
 
 use crate::{Caller, Errno, Result};
+/// `fd`, as the standard library has descriptors.
+fn of_std(fd: crate::OwnedFd) -> std::os::fd::OwnedFd {
+    // SAFETY: it has given the number up.
+    unsafe { std::os::fd::FromRawFd::from_raw_fd(fd.into_raw()) }
+}
+
 use std::{
     format,
     panic::{AssertUnwindSafe, catch_unwind},

@@ -106,7 +106,9 @@ fn file_name(identity: &Identity, tolerant: bool) -> String {
 /// Writes an index to `path` so that no reader ever sees half of it.
 fn store(path: &[u8], parts: &Parts) -> Result<()> {
     let mut temporary = path.to_vec();
-    temporary.extend_from_slice(format!(".{:x}-{:x}", host::process(), host::random()).as_bytes());
+    temporary.extend_from_slice(
+        format!(".{:x}-{:x}", host::process_number(), host::random()).as_bytes(),
+    );
     // A file without a name leaves nothing behind when the process is killed while it writes.
     let unnamed = host::create_unnamed(path);
     let named = unnamed.is_err();

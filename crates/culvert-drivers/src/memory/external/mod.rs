@@ -18,17 +18,18 @@ use super::{
     layout::{flag, header, inode},
     transaction::Transaction,
 };
-use crate::Descriptor;
+use crate::OwnedFd;
 use alloc::{format, string::String, vec::Vec};
 use culvert::{Attributes, Errno, Result};
+use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general as linux;
 
 impl Directory {
     /// An empty file for `of`, in place of what a killed process may have left.
-    fn create(&self, of: &Inode<'_>) -> Result<Descriptor> {
+    fn create(&self, of: &Inode<'_>) -> Result<OwnedFd> {
         let name = name_of(of);
         host::remove_at(self.fd(), name.as_bytes())?;
-        let flags = linux::O_RDWR | linux::O_CREAT | linux::O_EXCL;
+        let flags = OFlags::RDWR | OFlags::CREAT | OFlags::EXCL;
         let made = open_at(self.fd(), name.as_bytes(), flags)?;
         files::change_mode(made.raw(), self.mode())?;
         Ok(made)
@@ -63,8 +64,9 @@ impl Core {
     }
 
     /// Opens the file of `of`, with the access mode `flags`; `EIO` where it is missing.
-    pub fn open_external(&self, of: &Inode<'_>, flags: u32) -> Result<Descriptor> {
+    pub fn open_external(&self, of: &Inode<'_>, flags: u32) -> Result<OwnedFd> {
         let directory = self.directory_of_files()?.fd();
+        let flags = OFlags::from_bits(flags);
         open_at(directory, name_of(of).as_bytes(), flags).map_err(|errno| match errno {
             Errno::ENOENT => damaged("a mapped file's own file is missing"),
             errno => errno.into(),

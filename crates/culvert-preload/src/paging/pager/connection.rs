@@ -4,7 +4,7 @@
 use super::message::{self, Kind, Message};
 use super::{Part, State, launch, possible, userfault};
 use crate::run;
-use crate::shadow::Descriptor;
+use crate::shadow::OwnedFd;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
@@ -16,8 +16,8 @@ impl State {
             let (made, full) = userfault::create()
                 .inspect_err(|error| crate::log!("no userfaultfd: {error}"))
                 .ok()?;
-            let place = run::get().adopt_internal(made.0)?;
-            let _ = made.release();
+            let place = run::get().adopt_internal(made.raw())?;
+            let _ = made.into_raw();
             self.userfault = Some((place, full));
         }
         self.userfault
@@ -82,7 +82,7 @@ impl State {
     }
 
     /// Says who we are, and which ranges are ours already (an earlier pager has died).
-    pub(in crate::paging) fn greet(&mut self, socket: Descriptor) -> Result<i32, Errno> {
+    pub(in crate::paging) fn greet(&mut self, socket: OwnedFd) -> Result<i32, Errno> {
         let userfault = match self.userfault() {
             Some((fd, true)) => Some(fd),
             _ => None,
@@ -103,7 +103,7 @@ impl State {
             let last = left == 0;
             for message in &mut *messages {
                 message.number = self.next_number();
-                message.send(socket.0, userfault.take())?;
+                message.send(socket.raw(), userfault.take())?;
             }
             // The child of a fork that has no pages to wait for only says that it lives: its parent
             // was served, so there is somebody who hears it. Where that one ends this very moment,
@@ -117,11 +117,13 @@ impl State {
                 break;
             }
             for message in &*messages {
-                check(message::answered(socket.0, message.number)?)?;
+                check(message::answered(socket.raw(), message.number)?)?;
             }
         }
-        let place = run::get().adopt_internal(socket.0).ok_or(Errno::EMFILE)?;
-        let _ = socket.release();
+        let place = run::get()
+            .adopt_internal(socket.raw())
+            .ok_or(Errno::EMFILE)?;
+        let _ = socket.into_raw();
         self.socket = Some(place);
         // An earlier pager may have died with faults that it had taken and not answered.
         if let Some(fd) = userfault {
@@ -158,7 +160,7 @@ impl State {
         if let Some(place) = self.socket.take() {
             let fd = place.swap(-1, AcqRel);
             classes::set(fd, classes::UNKNOWN);
-            drop(Descriptor(fd));
+            drop(OwnedFd::from_raw(fd));
         }
     }
 

@@ -5,7 +5,7 @@
 //! seen the start succeed can connect at once.
 
 use crate::run::{self, read_link};
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use crate::task::helper::{self, Blocked};
 use alloc::{vec, vec::Vec};
 use culvert_sys::{Errno, nr, syscall};
@@ -36,17 +36,17 @@ fn address() -> Result<([u8; 110], usize), Errno> {
     Ok((address, 2 + path.len()))
 }
 
-fn socket() -> Result<Descriptor, Errno> {
+fn socket() -> Result<OwnedFd, Errno> {
     // SAFETY: makes a descriptor.
     unsafe { syscall::call(nr::SOCKET, [AF_UNIX, SOCK_SEQPACKET_CLOEXEC, 0]) }
-        .map(|fd| Descriptor(fd as i32))
+        .map(|fd| OwnedFd::from_raw(fd as i32))
 }
 
 /// A connection to the pager that runs. ECONNREFUSED, ENOENT: there is none.
-pub fn connect() -> Result<Descriptor, Errno> {
+pub fn connect() -> Result<OwnedFd, Errno> {
     let (address, length) = address()?;
     let socket = socket()?;
-    let arguments = [socket.0 as usize, address.as_ptr() as usize, length];
+    let arguments = [socket.raw() as usize, address.as_ptr() as usize, length];
     // SAFETY: the address is given with its length.
     unsafe { syscall::call(nr::CONNECT, arguments) }?;
     Ok(socket)
@@ -78,12 +78,12 @@ pub fn start() -> Result<(), Errno> {
     let socket = socket()?;
     // SAFETY: descriptors of ours, a path that ends in NUL, an address given with its length.
     unsafe {
-        syscall::call(nr::FLOCK, [lock.0 as usize, LOCK_EX_NB])?;
+        syscall::call(nr::FLOCK, [lock.raw() as usize, LOCK_EX_NB])?;
         let _ = syscall::call(nr::UNLINK, [path.as_ptr() as usize]);
-        let place = [socket.0 as usize, address.as_ptr() as usize, length];
+        let place = [socket.raw() as usize, address.as_ptr() as usize, length];
         syscall::call(nr::BIND, place)?;
         let _ = syscall::call(nr::CHMOD, [path.as_ptr() as usize, 0o600]);
-        syscall::call(nr::LISTEN, [socket.0 as usize, 128])?;
+        syscall::call(nr::LISTEN, [socket.raw() as usize, 128])?;
     }
     let command = run.file("command");
     let directory = crate::memory::c_string(&run.path);
@@ -97,7 +97,7 @@ pub fn start() -> Result<(), Errno> {
             0,
         ],
         environment: [log.as_ref().map_or(0, |entry| entry.as_ptr() as usize), 0],
-        descriptors: [socket.0, lock.0],
+        descriptors: [socket.raw(), lock.raw()],
         stack: 0,
         failed: 0,
     };

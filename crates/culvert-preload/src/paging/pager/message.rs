@@ -4,6 +4,7 @@
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName};
 use culvert::Node;
+use culvert_sys::OwnedFd;
 use culvert_sys::{Errno, nr, syscall};
 
 /// What a message asks for.
@@ -173,7 +174,7 @@ impl Message {
             ))),
             _ => {
                 if let Some(fd) = fd {
-                    drop(crate::shadow::Descriptor(fd));
+                    drop(OwnedFd::from_raw(fd));
                 }
                 Err(Errno::EBADMSG)
             }

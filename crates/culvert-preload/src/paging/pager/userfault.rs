@@ -5,7 +5,7 @@
 //! these blocks the thread that forks, moves or unmaps until somebody has read the event, in a
 //! process that may have died.
 
-use crate::shadow::{self, Descriptor};
+use crate::shadow::{self, OwnedFd};
 use culvert_sys::PAGE64;
 use culvert_sys::{Errno, nr, syscall};
 
@@ -35,14 +35,14 @@ const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
 /// A new userfaultfd of this process, and whether it catches the kernel's own accesses too: only
 /// then may pages be missing, since a system call that is given one would fail with EFAULT
 /// otherwise.
-pub fn create() -> Result<(Descriptor, bool), Errno> {
+pub fn create() -> Result<(OwnedFd, bool), Errno> {
     let (made, full) = match open_full() {
         Ok(made) => (made, true),
         // SAFETY: makes a descriptor.
         Err(_) => unsafe {
             let flags = O_CLOEXEC_NONBLOCK | USER_MODE_ONLY;
             (
-                Descriptor(syscall::call(nr::USERFAULTFD, [flags])? as i32),
+                OwnedFd::from_raw(syscall::call(nr::USERFAULTFD, [flags])? as i32),
                 false,
             )
         },
@@ -51,25 +51,25 @@ pub fn create() -> Result<(Descriptor, bool), Errno> {
     // be told.
     let poison = FEATURE_MISSING_SHMEM | FEATURE_POISON;
     for features in [poison | FEATURES_WRITES, poison] {
-        if control(made.0, IOCTL_API, &mut [API, features, 0]).is_ok() {
+        if control(made.raw(), IOCTL_API, &mut [API, features, 0]).is_ok() {
             return Ok((made, full));
         }
     }
-    control(made.0, IOCTL_API, &mut [API, FEATURE_MISSING_SHMEM, 0])?;
+    control(made.raw(), IOCTL_API, &mut [API, FEATURE_MISSING_SHMEM, 0])?;
     Ok((made, false))
 }
 
 /// A userfaultfd that catches the kernel's accesses too, without features yet. EPERM, EACCES,
 /// ENOENT: this user gets none, neither by userfaultfd(2) nor by `/dev/userfaultfd`.
-pub fn open_full() -> Result<Descriptor, Errno> {
+pub fn open_full() -> Result<OwnedFd, Errno> {
     // SAFETY: makes descriptors.
     unsafe {
         if let Ok(made) = syscall::call(nr::USERFAULTFD, [O_CLOEXEC_NONBLOCK]) {
-            return Ok(Descriptor(made as i32));
+            return Ok(OwnedFd::from_raw(made as i32));
         }
         let device = shadow::open(b"/dev/userfaultfd\0", 2, 0)?;
-        let arguments = [device.0 as usize, IOCTL_NEW, O_CLOEXEC_NONBLOCK];
-        syscall::call(nr::IOCTL, arguments).map(|made| Descriptor(made as i32))
+        let arguments = [device.raw() as usize, IOCTL_NEW, O_CLOEXEC_NONBLOCK];
+        syscall::call(nr::IOCTL, arguments).map(|made| OwnedFd::from_raw(made as i32))
     }
 }
 

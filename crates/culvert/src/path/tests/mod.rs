@@ -88,7 +88,10 @@ impl Layer for Descriptors {
     fn opened(&self, node: Node, flags: OpenFlags, opened: Opened) -> Opened {
         let path = self.0.path_of(node).unwrap();
         match self.0.driver().descriptor(&path, flags) {
-            Ok(file) => Opened::Backed(std::os::fd::IntoRawFd::into_raw_fd(file)),
+            Ok(file) => {
+                let fd = std::os::fd::IntoRawFd::into_raw_fd(file);
+                Opened::Backed(crate::OwnedFd::from_raw(fd))
+            }
             // A new file of mode 0 can be opened a second time by the superuser only.
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => opened,
             Err(error) => panic!("{error}"),

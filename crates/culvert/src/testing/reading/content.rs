@@ -26,8 +26,7 @@ pub(super) fn check(kit: &Kit<'_>, report: &mut Report) {
                 }
             }
             Some(Opened::Backed(fd)) => {
-                // SAFETY: the contract gives us the descriptor.
-                let fd: std::os::fd::OwnedFd = unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) };
+                let fd = crate::testing::of_std(fd);
                 let mut bytes = vec![0; want.len() + 1];
                 let count = std::fs::File::from(fd).read_at(&mut bytes, 0).unwrap_or(0);
                 report.check("content", bytes[..count] == want, || {

@@ -197,8 +197,7 @@ fn opened(kit: &Kit<'_>, report: &mut Report, path: &[u8], dir: Node, listed: &[
             report.equal("open-directory", &place, sorted(names), sorted(want));
         }
         Some(OpenedDirectory::Backed(fd)) => {
-            // SAFETY: the contract gives us the descriptor.
-            let fd: std::os::fd::OwnedFd = unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) };
+            let fd = crate::testing::of_std(fd);
             let metadata = std::fs::File::from(fd).metadata();
             report.check("open-directory", metadata.is_ok_and(|m| m.is_dir()), || {
                 format!("{place}: the descriptor is no directory")

@@ -1,7 +1,7 @@
 //! An open file, whoever serves it.
 
 use crate::{Errno, Error, File, Opened, Result, SetAttributes, testing::sinks};
-use std::{boxed::Box, fs, os::fd::FromRawFd, os::unix::fs::FileExt, vec, vec::Vec};
+use std::{boxed::Box, fs, os::unix::fs::FileExt, vec, vec::Vec};
 
 pub(super) enum Handle {
     Backed(fs::File),
@@ -11,8 +11,7 @@ pub(super) enum Handle {
 impl From<Opened> for Handle {
     fn from(opened: Opened) -> Self {
         match opened {
-            // SAFETY: the contract gives us the descriptor.
-            Opened::Backed(fd) => Self::Backed(unsafe { fs::File::from_raw_fd(fd) }),
+            Opened::Backed(fd) => Self::Backed(crate::testing::of_std(fd).into()),
             Opened::Driven(file) => Self::Driven(file),
         }
     }

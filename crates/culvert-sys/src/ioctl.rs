@@ -1,0 +1,40 @@
+//! Requests of ioctl(2) of which it is known what they touch.
+
+use crate::fd::AsFd;
+use crate::table::Word;
+use crate::{Errno, nr, syscall};
+
+/// A request whose argument is all in the size that it names (ioctl_iflags(2),
+/// ioctl_xfs_fsgetxattr(2)). Others hold pointers, descriptors or arrays.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnSize(u32);
+
+const OWN_SIZE: [u32; 5] = [
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x8008_7601, // FS_IOC_GETVERSION
+    0x801c_581f, // FS_IOC_FSGETXATTR
+    0x401c_5820, // FS_IOC_FSSETXATTR
+];
+
+impl OwnSize {
+    /// Request `number`, if it is one.
+    pub fn new(number: u32) -> Option<Self> {
+        OWN_SIZE.contains(&number).then_some(Self(number))
+    }
+
+    /// Bytes of the argument.
+    pub const fn size(self) -> usize {
+        (self.0 >> 16 & 0x3fff) as usize
+    }
+
+    /// Makes the call; EINVAL for an argument that is shorter than the request says.
+    pub fn call(self, fd: impl AsFd, argument: &mut [u8]) -> Result<usize, Errno> {
+        if argument.len() < self.size() {
+            return Err(Errno::EINVAL);
+        }
+        let address = argument.as_mut_ptr() as usize;
+        // SAFETY: the request touches no more of the argument than its size, which is there.
+        unsafe { syscall::call(nr::IOCTL, [fd.as_fd().word(), self.0 as usize, address]) }
+    }
+}

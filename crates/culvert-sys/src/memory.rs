@@ -1,0 +1,146 @@
+//! Mappings that are nobody else's.
+
+use crate::fd::{AsFd, BorrowedFd};
+use crate::flags::Protection;
+use crate::table::{Word, calls};
+use crate::{Errno, nr, place, syscall};
+use linux_raw_sys::general as linux;
+
+/// A mapping, removed when dropped. Its bytes are reached by addresses alone: who makes a reference
+/// of them says why nobody else changes them.
+#[derive(Debug)]
+pub struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: addresses alone; who reaches for the bytes answers for that.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// What a mapping shows.
+#[derive(Clone, Copy, Debug)]
+pub enum Of<'fd> {
+    /// Zeroes of its own.
+    Nothing,
+    /// The file, from an offset on: changes are everybody's.
+    Shared(BorrowedFd<'fd>, u64),
+    /// The file, from an offset on: changes are its own.
+    Private(BorrowedFd<'fd>, u64),
+}
+
+impl<'fd> Of<'fd> {
+    /// All of a file, shared.
+    pub fn file(fd: &'fd impl AsFd) -> Self {
+        Self::Shared(fd.as_fd(), 0)
+    }
+}
+
+impl Mapping {
+    /// A new mapping apart from the program's ([`place`]).
+    pub fn new(of: Of<'_>, length: usize, protection: Protection) -> Result<Self, Errno> {
+        Self::near(place::hint(length), of, length, protection)
+    }
+
+    /// A new mapping, at `address` if there is room; 0: where the kernel puts it.
+    pub fn near(
+        address: usize,
+        of: Of<'_>,
+        length: usize,
+        protection: Protection,
+    ) -> Result<Self, Errno> {
+        let (flags, fd, offset) = match of {
+            Of::Nothing => (linux::MAP_PRIVATE | linux::MAP_ANONYMOUS, -1, 0),
+            Of::Shared(fd, offset) => (linux::MAP_SHARED, fd.raw(), offset),
+            Of::Private(fd, offset) => (linux::MAP_PRIVATE, fd.raw(), offset),
+        };
+        let arguments = [
+            address,
+            length,
+            protection.word(),
+            flags as usize,
+            fd.word(),
+            offset.word(),
+        ];
+        // SAFETY: without MAP_FIXED no mapping that exists is replaced.
+        let start = unsafe { syscall::call(nr::MMAP, arguments) }?;
+        Ok(Self {
+            start: start as *mut u8,
+            length,
+        })
+    }
+
+    /// Its first byte.
+    #[inline]
+    pub const fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Its address.
+    #[inline]
+    pub fn address(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Its length in bytes, as it was asked for.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it is empty: never.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Leaves it there for good: its first byte.
+    #[inline]
+    pub fn leak(self) -> *mut u8 {
+        let start = self.start();
+        core::mem::forget(self);
+        start
+    }
+
+    /// Takes back what [`Mapping::leak`] has left there.
+    ///
+    /// # Safety
+    /// It was left by that, `length` bytes long, and nobody reaches it any more.
+    pub const unsafe fn from_leaked(start: *mut u8, length: usize) -> Self {
+        Self { start, length }
+    }
+
+    /// madvise(2) of all of it, with advice that changes no byte that is there.
+    pub fn advise(&self, advice: Advice) -> Result<(), Errno> {
+        advise(self.start, self.length, advice)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's alone, and nothing borrows from it any more.
+        let _ = unsafe { syscall::call(nr::MUNMAP, [self.start as usize, self.length]) };
+    }
+}
+
+/// Advice of madvise(2) that changes no byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Advice(u32);
+
+impl Advice {
+    /// `MADV_DONTDUMP`.
+    pub const DONTDUMP: Self = Self(linux::MADV_DONTDUMP);
+    /// `MADV_DONTFORK`: children of fork do not get it.
+    pub const DONTFORK: Self = Self(linux::MADV_DONTFORK);
+    /// `MADV_POPULATE_WRITE`, Linux 5.14.
+    pub const POPULATE_WRITE: Self = Self(linux::MADV_POPULATE_WRITE);
+    /// `MADV_WILLNEED`.
+    pub const WILLNEED: Self = Self(linux::MADV_WILLNEED);
+}
+
+calls! {
+    /// madvise(2), with advice that changes no byte that is there.
+    pub fn advise(start: *mut u8, length: usize, advice: Advice) -> ()
+        = MADVISE[start, length, advice.0];
+}

@@ -1,0 +1,200 @@
+//! Calls about this process and its threads.
+
+use crate::fd::{AsFd, OwnedFd};
+use crate::table::{calls, filled};
+use crate::{Errno, nr, syscall};
+use core::ptr::{from_mut, from_ref, null};
+use linux_raw_sys::general as linux;
+
+macro_rules! infallible {
+    ($($(#[$note:meta])* $name:ident = $number:ident;)*) => { $(
+        $(#[$note])*
+        #[inline]
+        pub fn $name() -> u32 {
+            // SAFETY: has no arguments, touches no memory and cannot fail.
+            unsafe { syscall::raw(nr::$number, [0; 6]) as u32 }
+        }
+    )* };
+}
+
+infallible! {
+    /// getpid(2).
+    getpid = GETPID;
+    /// gettid(2).
+    gettid = GETTID;
+    /// geteuid(2).
+    geteuid = GETEUID;
+    /// getegid(2).
+    getegid = GETEGID;
+    /// getuid(2).
+    getuid = GETUID;
+    /// getgid(2).
+    getgid = GETGID;
+}
+
+macro_rules! exchanges {
+    ($($(#[$note:meta])* $name:ident = $number:ident;)*) => { $(
+        $(#[$note])*
+        #[inline]
+        pub fn $name(new: u32) -> u32 {
+            // SAFETY: takes a number, touches no memory; it never fails, at worst nothing changes.
+            unsafe { syscall::raw(nr::$number, [new as usize, 0, 0, 0, 0, 0]) as u32 }
+        }
+    )* };
+}
+
+exchanges! {
+    /// umask(2): the mask before.
+    umask = UMASK;
+    /// setfsuid(2), of this thread: who it was before.
+    setfsuid = SETFSUID;
+    /// setfsgid(2), of this thread: what it was before.
+    setfsgid = SETFSGID;
+}
+
+/// Soft and hard limit (`struct rlimit64`), `u64::MAX` for none.
+pub type Limits = [u64; 2];
+
+calls! {
+    fn prlimit64(process: u32, resource: u32, new: *const Limits, old: *mut Limits) -> ()
+        = PRLIMIT64[process, resource, new, old];
+    fn get(resource: u32, into: &mut Limits) -> () = GETRLIMIT[resource, from_mut(into)];
+    /// setrlimit(2).
+    pub fn setrlimit(resource: u32, new: &Limits) -> () = SETRLIMIT[resource, from_ref(new)];
+    fn capget_into(header: &mut [u32; 2], sets: &mut Capabilities) -> ()
+        = CAPGET[from_mut(header), from_mut(sets)];
+    fn capset_from(header: &mut [u32; 2], sets: &Capabilities) -> ()
+        = CAPSET[from_mut(header), from_ref(sets)];
+    /// getgroups(2): how many there are; EINVAL where `into` has not the room.
+    pub fn getgroups(into: &mut [u32]) -> usize = GETGROUPS[into.len(), into.as_mut_ptr()];
+    /// tkill(2): a signal to a thread of this process.
+    pub fn tkill(thread: u32, signal: u32) -> () = TKILL[thread, signal];
+    /// tgkill(2).
+    pub fn tgkill(process: u32, thread: u32, signal: u32) -> () = TGKILL[process, thread, signal];
+    /// kill(2).
+    pub fn kill(process: i32, signal: u32) -> () = KILL[process, signal];
+    /// setsid(2).
+    pub fn setsid() -> i32 = SETSID[];
+    /// clock_gettime(2).
+    fn clock(clock: u32, into: &mut linux::timespec) -> () = CLOCK_GETTIME[clock, from_mut(into)];
+    /// getrandom(2): how many bytes were filled.
+    pub fn getrandom(into: &mut [u8], flags: u32) -> usize
+        = GETRANDOM[into.as_mut_ptr(), into.len(), flags];
+    /// poll(2); the time in milliseconds, none for -1.
+    pub fn poll(waited: &mut [linux::pollfd], time: i32) -> usize
+        = POLL[waited.as_mut_ptr(), waited.len(), time];
+    fn signals(how: u32, new: *const u64, old: *mut u64) -> () = RT_SIGPROCMASK[how, new, old, 8usize];
+    /// pidfd_getfd(2): a duplicate of a descriptor of another process.
+    pub fn pidfd_getfd(process: impl AsFd, number: i32) -> OwnedFd
+        = PIDFD_GETFD[process.as_fd(), number, 0];
+    fn sleep(time: *const linux::timespec, left: *mut linux::timespec) -> () = NANOSLEEP[time, left];
+    fn number_option(option: u32, argument: usize) -> usize = PRCTL[option, argument, 0, 0, 0];
+}
+
+/// prlimit(2) of this process: the limits before.
+pub fn prlimit(resource: u32, new: Option<&Limits>) -> Result<Limits, Errno> {
+    let mut old = [u64::MAX; 2];
+    prlimit64(0, resource, new.map_or(null(), from_ref), &raw mut old)?;
+    Ok(old)
+}
+
+/// getrlimit(2).
+pub fn getrlimit(resource: u32) -> Result<Limits, Errno> {
+    let mut limits = [u64::MAX; 2];
+    get(resource, &mut limits)?;
+    Ok(limits)
+}
+
+/// The capabilities of a thread: effective, permitted and inheritable, of each the lower 32 and
+/// then the upper ones.
+pub type Capabilities = [[u32; 3]; 2];
+
+/// `_LINUX_CAPABILITY_VERSION_3`, and the calling thread.
+const OF_THREAD: [u32; 2] = [linux::_LINUX_CAPABILITY_VERSION_3, 0];
+
+/// capget(2) of the calling thread.
+pub fn capget() -> Result<Capabilities, Errno> {
+    let mut sets = [[0; 3]; 2];
+    capget_into(&mut { OF_THREAD }, &mut sets)?;
+    Ok(sets)
+}
+
+/// capset(2) of the calling thread.
+pub fn capset(sets: &Capabilities) -> Result<(), Errno> {
+    capset_from(&mut { OF_THREAD }, sets)
+}
+
+/// clock_gettime(2).
+pub fn clock_gettime(which: u32) -> Result<linux::timespec, Errno> {
+    filled(|into| clock(which, into))
+}
+
+/// rt_sigprocmask(2) of this thread: the signals that were blocked before. The handler of one that
+/// is not blocked any more may run here and now.
+#[inline]
+pub fn sigprocmask(how: u32, set: u64) -> Result<u64, Errno> {
+    let mut old = 0;
+    signals(how, &raw const set, &raw mut old)?;
+    Ok(old)
+}
+
+/// The signals that this thread has blocked (rt_sigprocmask(2)).
+#[inline]
+pub fn blocked_signals() -> Result<u64, Errno> {
+    let mut old = 0;
+    signals(linux::SIG_BLOCK, null(), &raw mut old)?;
+    Ok(old)
+}
+
+/// nanosleep(2): what is left of the time when a signal came.
+pub fn nanosleep(nanoseconds: u64) -> Result<(), Errno> {
+    let time = of_nanoseconds(nanoseconds);
+    sleep(&raw const time, core::ptr::null_mut())
+}
+
+fn of_nanoseconds(nanoseconds: u64) -> linux::timespec {
+    linux::timespec {
+        tv_sec: (nanoseconds / 1_000_000_000) as i64,
+        tv_nsec: (nanoseconds % 1_000_000_000) as i64,
+    }
+}
+
+/// prctl(2), `PR_GET_SECUREBITS`.
+pub fn securebits() -> Result<usize, Errno> {
+    number_option(linux_raw_sys::prctl::PR_GET_SECUREBITS, 0)
+}
+
+/// exit_group(2).
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: ends this process; there is nothing to come back to.
+        unsafe { syscall::raw(nr::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// The same calls where they wait: other threads may fork meanwhile ([`crate::waits`]).
+pub mod waiting {
+    use super::*;
+
+    calls! { waiting:
+        fn sleep(time: *const linux::timespec, left: *mut linux::timespec) -> ()
+            = NANOSLEEP[time, left];
+        /// poll(2); the time in milliseconds, none for -1.
+        pub fn poll(waited: &mut [linux::pollfd], time: i32) -> usize
+            = POLL[waited.as_mut_ptr(), waited.len(), time];
+    }
+
+    /// nanosleep(2): how many of the nanoseconds have passed.
+    pub fn nanosleep(nanoseconds: u64) -> u64 {
+        let mut left = of_nanoseconds(nanoseconds);
+        let place = &raw mut left;
+        // Both arguments may be one structure.
+        match sleep(place, place) {
+            Err(Errno::EINTR) => {
+                let left = left.tv_sec as u64 * 1_000_000_000 + left.tv_nsec as u64;
+                nanoseconds.saturating_sub(left)
+            }
+            _ => nanoseconds,
+        }
+    }
+}
