@@ -4,8 +4,8 @@
 //! [`mounting`] gives a connection to the kernel, [`Session::negotiate`] agrees with it on what
 //! both sides do ([`capabilities`]), [`Session::serve`] answers its requests with several threads
 //! until the mount is gone. What a request means is in `dispatch`, one function for each; the
-//! transport below is a trait ([`Transport`]), so that requests may come by other ways than reads
-//! of /dev/fuse.
+//! transport below is a trait (`transport`), so that requests may come by other ways than reads of
+//! /dev/fuse.
 //!
 //! A driver's node numbers are the kernel's, except that the root's is exchanged with 1
 //! (`FUSE_ROOT_ID`). Every entry that the driver gives is one reference, as is every entry that the
@@ -17,6 +17,7 @@ mod buffer;
 mod cache_retention;
 mod cache_timeout;
 pub mod capabilities;
+mod channel;
 mod connection;
 pub mod counters;
 mod dispatch;
@@ -32,6 +33,7 @@ mod notifications;
 mod opened;
 mod passthrough;
 mod pool;
+mod readers;
 mod report;
 mod retry;
 pub mod ring;
@@ -49,8 +51,8 @@ pub fn flag_name(flag: culvert_wire::InitFlags) -> &'static str {
     found.map_or("?", |(name, _)| name)
 }
 
+pub use channel::{Channel, DeviceFuse, RequestChannel};
 pub use connection::Ended;
 pub use interrupts::interrupted;
 pub use session::Session;
 pub use settings::{Requests, Settings};
-pub use transport::{Channel, DeviceFuse, Transport};

@@ -4,7 +4,7 @@
 //! directory's lock to drop a name, and waits for pages that are being read to drop a file's, so
 //! who answers requests must never tell. It sleeps until there is something.
 
-use crate::{attributes::Numbers, report::report, transport::Channel};
+use crate::{attributes::Numbers, channel::Channel, report::report};
 use culvert::{Change, FileSystem, Node, Observed, Observer};
 use culvert_wire::{
     Name, Nodes, Notification, Protocol,

@@ -4,7 +4,7 @@
 //! The kernel takes one backing file for a node, and no cached opens beside (EIO,
 //! fs/fuse/iomode.c). So the first open of a node decides for all that overlap with it.
 
-use crate::{buffer::shrink, transport::Channel};
+use crate::{buffer::shrink, channel::Channel};
 use culvert::Node;
 use std::{
     collections::{HashMap, hash_map::Entry},

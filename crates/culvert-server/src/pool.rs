@@ -17,8 +17,8 @@
 
 use crate::{
     buffer::{self, Buffer},
+    channel::RequestChannel,
     retry::Retry,
-    transport::Transport,
 };
 use std::{
     io,
@@ -110,7 +110,7 @@ impl Pool {
     /// The channel is broken.
     pub fn next(
         &self,
-        transport: &dyn Transport,
+        transport: &dyn RequestChannel,
         turn: &mut Turn,
         buffer: &mut Buffer,
         give_back: &mut dyn FnMut(),
@@ -135,7 +135,7 @@ impl Pool {
 
     fn find(
         &self,
-        transport: &dyn Transport,
+        transport: &dyn RequestChannel,
         turn: &mut Turn,
         buffer: &mut Buffer,
         give_back: &mut dyn FnMut(),
@@ -197,7 +197,7 @@ impl Pool {
     }
 
     /// Looks for a request for a while.
-    fn look(&self, transport: &dyn Transport, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    fn look(&self, transport: &dyn RequestChannel, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let start = Instant::now();
         loop {
             let found = transport.receive_now(buffer)?;
@@ -339,14 +339,14 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::Channel;
+    use crate::channel::Channel;
     use culvert_wire::Message;
     use std::sync::mpsc;
 
     /// Requests are numbers that come by a queue; 0 ends it.
     struct Queue(Mutex<mpsc::Receiver<usize>>);
 
-    impl Transport for std::sync::Arc<Queue> {
+    impl RequestChannel for std::sync::Arc<Queue> {
         fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
             let queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(queue.recv().unwrap_or(0))
@@ -357,7 +357,7 @@ mod tests {
             };
             Ok(queue.try_recv().ok())
         }
-        fn another(&self) -> io::Result<Box<dyn Transport>> {
+        fn another(&self) -> io::Result<Box<dyn RequestChannel>> {
             Ok(Box::new(self.clone()))
         }
     }

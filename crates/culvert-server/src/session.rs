@@ -4,6 +4,7 @@ use crate::{
     attributes::Numbers,
     cache_retention::CacheRetention,
     capabilities,
+    channel::Channel,
     groups::Permitted,
     handles::Handles,
     handover::{Evidence, Handover, RequestSlot},
@@ -15,7 +16,6 @@ use crate::{
     opened::{OpenDirectory, OpenFile},
     passthrough::Backings,
     settings::Settings,
-    transport::Channel,
     zero_open::ZeroOpen,
 };
 use culvert::{FileSystem, Layered, Observed, Observer, Validity};

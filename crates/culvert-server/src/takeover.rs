@@ -104,11 +104,11 @@ impl Session {
 mod tests {
     use super::*;
     use crate::{
+        channel::{Channel, RequestChannel},
         handover::{Handover, Holding},
         identity::Identity,
         session::Context,
         settings::Settings,
-        transport::{Channel, Transport},
     };
     use culvert::mount::Mount;
     use culvert_drivers::Environment;
@@ -135,11 +135,11 @@ mod tests {
         fn release_backing(&self, _: i32) {}
     }
 
-    impl Transport for Kernel {
+    impl RequestChannel for Kernel {
         fn receive(&self, _: &mut [u8]) -> io::Result<usize> {
             Ok(0)
         }
-        fn another(&self) -> io::Result<Box<dyn Transport>> {
+        fn another(&self) -> io::Result<Box<dyn RequestChannel>> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }

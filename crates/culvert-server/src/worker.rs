@@ -1,12 +1,12 @@
 //! A request, from its bytes to its answer.
 
 use crate::{
+    channel::Channel,
     handover::{Past, RequestSlot},
     identity::Identity,
     interrupts::Hand,
     report::report,
     session::{Context, Session},
-    transport::Channel,
 };
 use culvert::Errno;
 use culvert_wire::{

@@ -22,7 +22,7 @@ use crate::{
 use culvert::mount::Request;
 use culvert_drivers::{Environment, NodeBook, Source};
 use culvert_server::{
-    DeviceFuse, Ended, Requests, Session, Settings, Transport,
+    DeviceFuse, Ended, RequestChannel, Requests, Session, Settings,
     counters::Counters,
     handover::Handover,
     mounting::{self, Failed, MountIdentity, MountPoint, Mounting},
@@ -243,7 +243,7 @@ fn start(
     ready: &Ready,
     held: Option<i32>,
     handover: Option<&'static Handover>,
-) -> Result<(Session, Box<dyn Transport>, MountIdentity), Failure> {
+) -> Result<(Session, Box<dyn RequestChannel>, MountIdentity), Failure> {
     let Ready {
         mount,
         target,
@@ -321,7 +321,7 @@ fn start(
             (device, mounted)
         }
     };
-    let transport: Box<dyn Transport> = Box::new(device);
+    let transport: Box<dyn RequestChannel> = Box::new(device);
     match Session::negotiate(filesystem, settings, &*transport) {
         Ok(session) => Ok((session, transport, mounted)),
         Err(error) => {

@@ -1,15 +1,15 @@
 //! INIT: what server and kernel agree on.
 
-use super::MAXIMUM_DATA;
 use crate::{
     cache_timeout,
     capabilities::{self, Situation},
+    channel::RequestChannel,
     handover::Handover,
+    readers::MAXIMUM_DATA,
     report::report,
     ring,
     session::Session,
     settings::{Requests, Settings},
-    transport::Transport,
 };
 use culvert::{Errno, Error, FileSystem, Result};
 use culvert_sys::PAGE;
@@ -28,7 +28,7 @@ impl Session {
     pub fn negotiate(
         filesystem: Box<dyn FileSystem>,
         settings: Settings,
-        transport: &dyn Transport,
+        transport: &dyn RequestChannel,
     ) -> Result<Self> {
         let validity = cache_timeout::chosen(&*filesystem, &settings);
         let earlier = settings.handover.and_then(Handover::protocol);
@@ -116,7 +116,7 @@ impl Session {
 
     /// Takes up what an earlier server has left, and asks the kernel for the requests that it had
     /// in hand.
-    fn continued(self, transport: &dyn Transport) -> Result<Self> {
+    fn continued(self, transport: &dyn RequestChannel) -> Result<Self> {
         self.take_over();
         match self.ask_again(transport) {
             Ok(()) => Ok(self),
@@ -128,7 +128,7 @@ impl Session {
     }
 
     /// Asks the kernel for the requests that an earlier server had in hand.
-    fn ask_again(&self, transport: &dyn Transport) -> Result<()> {
+    fn ask_again(&self, transport: &dyn RequestChannel) -> Result<()> {
         let resend = Notification::Resend {}.encode(&self.protocol);
         let resend = resend.map_err(|_| Error::from(Errno::EPROTO))?;
         transport.send(&resend).map_err(|error| {

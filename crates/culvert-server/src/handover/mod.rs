@@ -17,7 +17,7 @@ pub use locks::Holding;
 pub use opens::{Kind, Open};
 pub use requests::{Evidence, Past, RequestSlot};
 
-use crate::{mounting::MountIdentity, transport::DeviceFuse};
+use crate::{channel::DeviceFuse, mounting::MountIdentity};
 use culvert::Node;
 use culvert_wire::{InitFlags, MAJOR, Protocol};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};

@@ -2,9 +2,9 @@
 
 use super::{Asked, Kind, Locks, lock};
 use crate::{
+    channel::Channel,
     interrupts::{Hand, Interrupts},
     report::report,
-    transport::Channel,
 };
 use culvert::{Errno, Error, Result};
 use culvert_wire::{Answer, Protocol, Reply};

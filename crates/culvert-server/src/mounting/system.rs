@@ -1,7 +1,7 @@
 //! Mounting as root: fsopen(2) and its kin, mount(2) where those are missing.
 
 use super::{Failed, MountIdentity, MountPoint, Mounting, NO_DEVICE};
-use crate::transport::DeviceFuse;
+use crate::channel::DeviceFuse;
 use culvert_sys::raw::general::MS_NOSYMFOLLOW;
 use rustix::{
     fs::OFlags,

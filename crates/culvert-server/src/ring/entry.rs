@@ -2,7 +2,7 @@
 //! from, and the command that goes with it.
 
 use super::uring::{Command, Uring};
-use crate::transport::{Channel, DeviceFuse};
+use crate::channel::{Channel, DeviceFuse};
 use culvert_sys::PAGE;
 use culvert_wire::{
     Message, Notification, Plain, Protocol,

@@ -17,11 +17,12 @@ mod uring;
 use crate::{
     buffer,
     capabilities::LOCKS,
+    channel::{Channel, DeviceFuse},
     report::report,
     retry::Retry,
     session::Session,
     settings::{Requests, Settings},
-    transport::{Channel, DeviceFuse},
+    transport::{Server, Transport},
     worker::Worker,
 };
 use class::{Manner, Members};
@@ -198,16 +199,6 @@ impl Rings {
         })
     }
 
-    /// Starts the threads, among them the steward.
-    pub fn start<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
-        for number in 0..self.queues.len() {
-            for _ in 0..FIRST_THREADS {
-                self.add(number, false, session, scope);
-            }
-        }
-        scope.spawn(|| self.watch(session, scope));
-    }
-
     /// Starts a thread for queue `number`, where requests wait if it `is_full`.
     fn add<'scope>(
         &'scope self,
@@ -223,7 +214,7 @@ impl Rings {
             let outcome = queue.members.with(|| self.serve(number, is_full, session));
             let last = queue.threads.fetch_sub(1, SeqCst) == 1;
             match outcome {
-                Ok(()) => self.end(),
+                Ok(()) => self.stop(),
                 Err(error) => {
                     self.failed(format_args!("a thread of queue {number} ended: {error}"));
                     Self::end_without(last);
@@ -308,7 +299,7 @@ impl Rings {
     }
 
     /// The connection has ended.
-    pub fn end(&self) {
+    fn stop(&self) {
         self.ended.store(true, SeqCst);
         self.tell_steward();
     }
@@ -352,5 +343,27 @@ impl Rings {
             }
             self.steward_sleeps.store(false, SeqCst);
         }
+    }
+}
+
+impl Transport for Rings {
+    fn start<'scope>(
+        &'scope self,
+        session: &'scope Session,
+        scope: &'scope Scope<'scope, '_>,
+    ) -> Vec<Server<'scope>> {
+        session.interrupts.look_for_signals();
+        for number in 0..self.queues.len() {
+            for _ in 0..FIRST_THREADS {
+                self.add(number, false, session, scope);
+            }
+        }
+        scope.spawn(|| self.watch(session, scope));
+        // What ends the connection is seen by who reads the device.
+        Vec::new()
+    }
+
+    fn end(&self) {
+        self.stop();
     }
 }

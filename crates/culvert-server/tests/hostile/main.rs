@@ -6,7 +6,7 @@ mod kernel;
 mod trial;
 
 use culvert::Errno;
-use culvert_server::{Channel, Ended, Session, Transport};
+use culvert_server::{Channel, Ended, RequestChannel, Session};
 use culvert_wire::{
     Data, Message, Name, Operation, Protocol,
     structures::{CreateIn, FallocateIn, GetattrIn, InHeader, InitIn, ReadIn, ReleaseIn, WriteIn},
@@ -73,7 +73,7 @@ impl Channel for Script {
     }
 }
 
-impl Transport for Script {
+impl RequestChannel for Script {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(bytes) = self.requests.borrow_mut().pop() else {
             return Ok(0);
@@ -81,7 +81,7 @@ impl Transport for Script {
         buffer[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
     }
-    fn another(&self) -> io::Result<Box<dyn Transport>> {
+    fn another(&self) -> io::Result<Box<dyn RequestChannel>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -5,7 +5,7 @@
 
 mod asks;
 
-use culvert_server::{Channel, Transport};
+use culvert_server::{Channel, RequestChannel};
 use culvert_wire::{
     Answer, Expects, Extensions, InitFlags, MAJOR, MINIMUM_BUFFER, Message, NEWEST_MINOR,
     Notification, Operation, Protocol, Reply, Request,
@@ -264,7 +264,7 @@ impl Channel for Kernel {
     }
 }
 
-impl Transport for Kernel {
+impl RequestChannel for Kernel {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut state = self.state();
         // One thread serves: it has answered before it asks for more.
@@ -297,7 +297,7 @@ impl Transport for Kernel {
         Ok(bytes.len())
     }
 
-    fn another(&self) -> io::Result<Box<dyn Transport>> {
+    fn another(&self) -> io::Result<Box<dyn RequestChannel>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
