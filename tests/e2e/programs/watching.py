@@ -127,6 +127,13 @@ def exchange(a, b):
     assert libc.renameat2(-100, a.encode(), -100, b.encode(), 2) == 0
 
 
+def set_attribute_at(path, name, value):
+    """setxattrat(2), which no C library has yet (Linux 6.13)."""
+    text = ctypes.create_string_buffer(value)
+    arguments = (ctypes.c_uint64 * 2)(ctypes.addressof(text), len(value))
+    libc.syscall(463, -100, path, 0, name, ctypes.byref(arguments), ctypes.c_size_t(16))
+
+
 def operations():
     """What is done, in order, and its name."""
     times = (1_000_000_000, 1_100_000_000)
@@ -152,6 +159,8 @@ def operations():
         ("by the other name here", lambda: put("d/hard", b"z", os.O_WRONLY)),
         ("chmod", lambda: os.chmod("d/file", 0o600)),
         ("fchmod", on("d/file", os.O_RDONLY, lambda fd: os.fchmod(fd, 0o644))),
+        ("setxattr", lambda: libc.setxattr(b"d/file", b"user.one", b"1", 1, 0)),
+        ("setxattrat", lambda: set_attribute_at(b"d/file", b"user.two", b"2")),
         ("chmod of a directory", lambda: os.chmod("d/sub", 0o700)),
         ("chmod of the watched directory", lambda: os.chmod("d", 0o700)),
         ("chown", lambda: os.chown("d/file", os.getuid(), os.getgid())),

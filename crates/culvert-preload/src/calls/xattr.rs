@@ -7,13 +7,12 @@ use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::memory;
 use crate::process::{self, Here};
-use crate::resolver::{LastStep, MountId, Place};
+use crate::resolver::{LastStep, Place};
 use crate::vfs::path::existing;
-use crate::vfs::permission::allowed;
-use crate::watch::{self, Event};
+use crate::vfs::xattr::{self, Given, On};
+
 use alloc::vec;
-use alloc::vec::Vec;
-use culvert::{Errno, FileKind, Node, Rights};
+use culvert::Errno;
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
 use culvert_sys::raw::general::AT_FDCWD;
@@ -29,12 +28,6 @@ enum Request {
     List,
     Set,
     Remove,
-}
-
-impl Request {
-    fn changes(self) -> bool {
-        matches!(self, Self::Set | Self::Remove)
-    }
 }
 
 /// The name at `address`, and its length; ERANGE for an empty or long one (`strncpy_from_user` in
@@ -59,134 +52,35 @@ fn give(value: &[u8], buffer: usize, size: usize) -> Answer {
         .map_err(|_| Errno::EFAULT)
 }
 
-/// Whether the caller may not see attributes of this name (`xattr_permission`, fs/xattr.c;
-/// `simple_xattr_list` leaves them out).
-fn is_hidden(name: &[u8]) -> bool {
-    name.starts_with(b"trusted.") && !process::caller().has(Rights::SYS_ADMIN)
-}
-
-/// `names`, each ending in NUL, without those that the caller may not see.
-fn visible(mut names: Vec<u8>) -> Vec<u8> {
-    if names.split(|&b| b == 0).any(is_hidden) {
-        names = names
-            .split_inclusive(|&b| b == 0)
-            .filter(|name| !is_hidden(name))
-            .flatten()
-            .copied()
-            .collect();
-    }
-    names
-}
-
-/// `xattr_permission`, fs/xattr.c: what belongs to users wants the right to read or write the file,
-/// and is kept for files and directories only; in a directory where only owners remove names only
-/// its owner writes it. Whatever else changes is the superuser's.
-fn permitted(
-    file_system: &dyn culvert::FileSystem,
-    node: Node,
-    name: &[u8],
-    writes: bool,
-) -> Result<(), Errno> {
-    if file_system.capabilities().checks_permissions {
-        return Ok(());
-    }
-    let caller = process::caller();
-    if !name.starts_with(b"user.") {
-        // `cap_inode_setxattr`, security/commoncap.c
-        let needed = match name {
-            b"security.capability" => Rights::SETFCAP,
-            _ => Rights::SYS_ADMIN,
-        };
-        return match writes && name.starts_with(b"security.") && !caller.has(needed) {
-            true => Err(Errno::EPERM),
-            false => Ok(()),
-        };
-    }
-    let attributes = file_system
-        .attributes(node)
-        .map_err(|error| error.errno())?;
-    let sticky = attributes.mode() & 0o1000 != 0;
-    let owner = caller.is_owner(attributes.uid);
-    match attributes.kind {
-        FileKind::Directory if writes && sticky && !owner => Err(Errno::EPERM),
-        FileKind::Directory | FileKind::Regular => {
-            allowed(file_system, &attributes, if writes { 2 } else { 4 })
-        }
-        _ if writes => Err(Errno::EPERM),
-        _ => Err(Errno::ENODATA),
-    }
-}
-
-fn perform(mount: MountId, node: Node, request: Request, arguments: &[usize]) -> Answer {
-    let file_system = process::file_system(mount)?;
-    let read_only = file_system.capabilities().read_only;
-    let mut name = [0u8; NAME_MAX + 1];
-    let errno = |error: culvert::Error| error.errno();
+fn perform(on: On<'_>, request: Request, arguments: &[usize]) -> Answer {
+    let mut room = [0u8; NAME_MAX + 1];
     match request {
-        Request::List => give(
-            &visible(file_system.list_xattr(node).map_err(errno)?),
-            arguments[0],
-            arguments[1],
-        ),
+        Request::List => give(&xattr::list(on)?, arguments[0], arguments[1]),
         Request::Get => {
-            let length = name_at(arguments[0], &mut name)?;
-            if is_hidden(&name[..length]) {
-                return Err(Errno::ENODATA);
-            }
-            permitted(file_system, node, &name[..length], false)?;
-            give(
-                &file_system
-                    .get_xattr(node, &name[..length])
-                    .map_err(errno)?,
-                arguments[1],
-                arguments[2],
-            )
+            let length = name_at(arguments[0], &mut room)?;
+            let value = xattr::get(on, &room[..length])?;
+            give(&value, arguments[1], arguments[2])
         }
-        Request::Set | Request::Remove if read_only => Err(Errno::EROFS),
-        Request::Set => {
-            let length = name_at(arguments[0], &mut name)?;
+        Request::Set => xattr::set(on, || {
+            let length = name_at(arguments[0], &mut room)?;
             if arguments[2] > SIZE_MAX {
                 return Err(Errno::E2BIG);
             }
             let mut value = vec![0u8; arguments[2]];
             user::copy_in(&mut value, arguments[1]).map_err(|_| Errno::EFAULT)?;
-            if is_hidden(&name[..length]) {
-                return Err(Errno::EPERM);
-            }
-            permitted(file_system, node, &name[..length], true)?;
-            set(
-                file_system,
-                node,
-                &name[..length],
-                &value,
-                arguments[3] as u32,
-            )
-        }
-        Request::Remove => {
-            let length = name_at(arguments[0], &mut name)?;
-            if is_hidden(&name[..length]) {
-                return Err(Errno::EPERM);
-            }
-            permitted(file_system, node, &name[..length], true)?;
-            file_system
-                .remove_xattr(&process::caller(), node, &name[..length])
-                .map(|()| 0)
-                .map_err(errno)
-        }
+            Ok(Given {
+                name: &room[..length],
+                value,
+                flags: arguments[3] as u32,
+            })
+        })
+        .map(|()| 0),
+        Request::Remove => xattr::remove(on, || {
+            let length = name_at(arguments[0], &mut room)?;
+            Ok(&room[..length])
+        })
+        .map(|()| 0),
     }
-}
-
-fn set(
-    file_system: &dyn culvert::FileSystem,
-    node: Node,
-    name: &[u8],
-    value: &[u8],
-    flags: u32,
-) -> Answer {
-    file_system
-        .set_xattr(&process::caller(), node, name, value, flags)
-        .map(|()| 0)
-        .map_err(|error| error.errno())
 }
 
 fn of_number(number: usize) -> Request {
@@ -212,11 +106,7 @@ pub fn by_path(call: &mut Call) -> Outcome {
     on_path(call, At::new(0, last), None, |call, found| {
         let node = existing(found)?.node;
         let request = of_number(call.number);
-        let answer = perform(found.mount, node, request, &call.args[1..])?;
-        if request.changes() {
-            watch::tell(found.mount, node, found.at(), Event::Attributes);
-        }
-        Ok(answer)
+        perform(On::Found(found, node), request, &call.args[1..])
     })
 }
 
@@ -224,11 +114,7 @@ fn by_held(held: &Held, request: Request, arguments: &[usize]) -> Answer {
     if matches!(held.object, Object::Path) {
         return Err(Errno::EBADF);
     }
-    let answer = perform(held.mount, held.node, request, arguments)?;
-    if request.changes() {
-        held.tell(Event::Attributes);
-    }
-    Ok(answer)
+    perform(On::Held(held), request, arguments)
 }
 
 /// The f-forms.
@@ -258,7 +144,7 @@ fn of_working_directory(call: &Call) -> Outcome {
     if unsafe { culvert_sys::syscall::call(nr::FGETXATTR, asked) } == Err(Errno::EBADF) {
         return done(Err(Errno::EBADF));
     }
-    done(perform(mount, node, request, &call.args[1..]))
+    done(perform(On::Node(mount, node), request, &call.args[1..]))
 }
 
 /// getxattrat(2) and its kin (since 6.13).
@@ -310,6 +196,7 @@ pub fn at(call: &mut Call) -> Outcome {
         LastStep::Follow
     };
     on_path(call, At::below(0, last), None, |_, found| {
-        perform(found.mount, existing(found)?.node, request, &arguments)
+        let node = existing(found)?.node;
+        perform(On::Found(found, node), request, &arguments)
     })
 }

@@ -27,3 +27,4 @@ pub mod two_paths;
 pub mod unix_sockets;
 pub mod working_directory;
 pub mod write;
+pub mod xattr;
