@@ -6,12 +6,12 @@ use super::path::on_path;
 use crate::answer::Answer;
 use crate::description::{Held, Object};
 use crate::resolver::LastStep;
-use crate::run::ShadowName;
 use crate::vfs::native::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW};
 use crate::vfs::path::existing;
 use crate::vfs::setattr::{Right, change_found, change_held};
+use crate::vfs::truncate;
 use crate::{memory, process};
-use culvert::{Errno, FileKind, SetAttributes, Timespec};
+use culvert::{Errno, SetAttributes, Timespec};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::{nr, syscall};
@@ -163,28 +163,14 @@ pub fn fchownat(call: &mut Call) -> Outcome {
         .unwrap_or_else(|| on_node(call, At::below(0, last_step(flags)), changes, Right::Chown))
 }
 
-/// truncate(2) (`vfs_truncate`: EISDIR, EINVAL before EROFS)
+/// truncate(2)
 pub fn truncate(call: &mut Call) -> Outcome {
     let length = call.args[1] as i64;
     if length < 0 {
         return Outcome::Forward;
     }
     on_path(call, At::new(0, LastStep::Follow), None, |_, found| {
-        let attributes = existing(found)?;
-        match attributes.kind {
-            FileKind::Regular => {}
-            FileKind::Directory => return Err(Errno::EISDIR),
-            _ => return Err(Errno::EINVAL),
-        }
-        let changes = SetAttributes {
-            size: Some(length as u64),
-            ..Default::default()
-        };
-        crate::vfs::busy::may_write(ShadowName {
-            mount: found.mount.0,
-            node: attributes.node,
-        })?;
-        change_found(found, &changes, Right::Write)
+        truncate::by_path(found, length as u64).map(|()| 0)
     })
 }
 

@@ -6,17 +6,11 @@ use super::arguments::At;
 use super::done;
 use super::path::on_path;
 use crate::memory::PathBuffer;
-use crate::process;
 use crate::resolver::LastStep;
-use crate::vfs::create::{make, masked};
+use crate::vfs::create;
 use crate::vfs::remove::{remove_directory, remove_file};
-use culvert::{Errno, Rights};
 use culvert_intercept::{Call, Outcome};
 use culvert_sys::nr;
-
-/// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`,
-/// include/linux/fs.h).
-const WHITEOUT: u32 = 0;
 
 /// mkdir(2), mkdirat(2)
 pub fn mkdir(call: &mut Call) -> Outcome {
@@ -27,14 +21,7 @@ pub fn mkdir(call: &mut Call) -> Outcome {
     };
     let mode = call.args[at.path + 1];
     on_path(call, at, None, |_, found| {
-        make(found, true)?.by(|making| {
-            making.file_system.mkdir(
-                &process::caller(),
-                making.parent,
-                making.name,
-                masked(making.file_system, mode, 0o1777),
-            )
-        })
+        create::directory(found, mode as u32).map(|()| 0)
     })
 }
 
@@ -52,27 +39,7 @@ pub fn mknod(call: &mut Call) -> Outcome {
         _ => return Outcome::Forward,
     }
     on_path(call, at, None, |_, found| {
-        let making = make(found, false)?;
-        let kind = if mode as u32 & 0o170000 == 0 {
-            0o100000
-        } else {
-            mode as u32 & 0o170000
-        };
-        if matches!(kind, 0o020000 | 0o060000)
-            && !(kind == 0o020000 && device as u32 == WHITEOUT)
-            && !process::caller().has(Rights::MKNOD)
-        {
-            return Err(Errno::EPERM);
-        }
-        making.by(|making| {
-            making.file_system.mknod(
-                &process::caller(),
-                making.parent,
-                making.name,
-                kind | masked(making.file_system, mode, 0o7777),
-                device as u64,
-            )
-        })
+        create::node(found, mode as u32, device as u64).map(|()| 0)
     })
 }
 
@@ -92,14 +59,7 @@ pub fn symlink(call: &mut Call) -> Outcome {
         return Outcome::Forward;
     }
     on_path(call, at, None, |_, found| {
-        make(found, false)?.by(|making| {
-            making.file_system.symlink(
-                &process::caller(),
-                making.parent,
-                making.name,
-                target.bytes(),
-            )
-        })
+        create::symbolic_link(found, target.bytes()).map(|()| 0)
     })
 }
 

@@ -4,14 +4,11 @@ use super::arguments::{descriptor, driven, kernel_has_not};
 use super::done;
 use crate::answer::Answer;
 use crate::description::{Held, Object, may_read, may_write, report};
-use crate::memory;
-use crate::paging::change::{self, Place};
-use crate::paging::{self};
-use crate::process::limits;
-use crate::watch::Event;
+use crate::vfs::truncate;
+use crate::{memory, paging};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::raw::general::{FALLOC_FL_KEEP_SIZE, O_APPEND};
+use culvert_sys::raw::general::O_APPEND;
 use culvert_sys::raw::ioctl::{
     FICLONE, FICLONERANGE, FIDEDUPERANGE, FIOASYNC, FIOCLEX, FIONBIO, FIONCLEX, FIONREAD,
 };
@@ -98,122 +95,16 @@ pub fn fallocate(call: &mut Call) -> Outcome {
     let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
-    done((|| {
-        if matches!(held.object, Object::Path) {
-            return Err(Errno::EBADF);
-        }
-        // The order of `vfs_fallocate`, fs/open.c.
-        if (offset as i64) < 0 || (length as i64) <= 0 {
-            return Err(Errno::EINVAL);
-        }
-        if !is_known(mode as u32) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let file = held.writable()?;
-        let end = offset
-            .checked_add(length)
-            .filter(|&end| end <= i64::MAX as usize);
-        let end = end.ok_or(Errno::EFBIG)? as u64;
-        if limits::file_size() != u64::MAX && mode as u32 & FALLOC_FL_KEEP_SIZE == 0 {
-            let attributes = file
-                .attributes()
-                .map_err(|error| report(&held, "fallocate", &error))?;
-            limits::may_grow_to(attributes.size, end)?;
-        }
-        let failed = |error| report(&held, "fallocate", &error);
-        // What is moved may have been stored and not written back.
-        paging::write_back(&held).map_err(failed)?;
-        let _lock = held.lock_node();
-        // Under the lock nothing becomes of it any more.
-        let file = held.writable()?;
-        let change = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
-            // Nothing of the file need be read for these.
-            0 | UNSHARE_RANGE | PUNCH_HOLE => change::before_giving(&held, Place::Unknown),
-            _ => change::before(&held, None),
-        }
-        .map_err(failed)?;
-        file.allocate(mode as u32, offset as u64, length as u64)
-            .map_err(failed)?;
-        if let Some(change) = change {
-            let (offset, length) = (offset as u64, length as u64);
-            // Not more than the call changes: what programs store meanwhile is in the shadow alone.
-            let changed = match mode as u32 & !FALLOC_FL_KEEP_SIZE {
-                // Space alone.
-                0 | UNSHARE_RANGE => (0, 0),
-                PUNCH_HOLE if change.punch(mode as u32, offset, length).is_ok() => (0, 0),
-                PUNCH_HOLE | ZERO_RANGE => (offset, end),
-                // Collapsing and inserting move what lies behind.
-                _ => (offset, i64::MAX as u64),
-            };
-            change.after(changed).map_err(failed)?;
-        }
-        held.tell(Event::Written);
-        Ok(0)
-    })())
+    done(truncate::allocate(&held, mode as u32, offset, length).map(|()| 0))
 }
 
-/// FALLOC_FL_PUNCH_HOLE.
-const PUNCH_HOLE: u32 = 2;
-/// FALLOC_FL_ZERO_RANGE.
-const ZERO_RANGE: u32 = 0x10;
-/// FALLOC_FL_UNSHARE_RANGE.
-const UNSHARE_RANGE: u32 = 0x40;
-
-/// The modes that any file system may have: one of the operations, a hole only with the size kept,
-/// the size kept only with a hole or zeroes or by itself.
-fn is_known(mode: u32) -> bool {
-    const COLLAPSE_RANGE: u32 = 8;
-    const INSERT_RANGE: u32 = 0x20;
-    match mode & !FALLOC_FL_KEEP_SIZE {
-        0 | ZERO_RANGE | UNSHARE_RANGE => true,
-        PUNCH_HOLE => mode & FALLOC_FL_KEEP_SIZE != 0,
-        COLLAPSE_RANGE | INSERT_RANGE => mode & FALLOC_FL_KEEP_SIZE == 0,
-        _ => false,
-    }
-}
-
-/// ftruncate(2): EINVAL for a descriptor that is not open for writing.
+/// ftruncate(2)
 pub fn ftruncate(call: &mut Call) -> Outcome {
     let [fd, length, ..] = call.args;
     let Some(held) = driven(fd) else {
         return Outcome::Forward;
     };
-    done((|| {
-        if (length as i64) < 0 {
-            return Err(Errno::EINVAL);
-        }
-        if matches!(held.object, Object::Path) {
-            return Err(Errno::EBADF);
-        }
-        let refused = |error| match error {
-            Errno::EBADF => Errno::EINVAL,
-            error => error,
-        };
-        let file = held.writable().map_err(refused)?;
-        if limits::file_size() != u64::MAX {
-            let attributes = file
-                .attributes()
-                .map_err(|error| report(&held, "ftruncate", &error))?;
-            limits::may_grow_to(attributes.size, length as u64)?;
-        }
-        let changes = culvert::SetAttributes {
-            size: Some(length as u64),
-            ..Default::default()
-        };
-        let failed = |error| report(&held, "ftruncate", &error);
-        let _lock = held.lock_node();
-        // Under the lock nothing becomes of it any more.
-        let file = held.writable().map_err(refused)?;
-        let change = change::before_giving(&held, Place::Unknown).map_err(failed)?;
-        file.set_attributes(&changes).map_err(failed)?;
-        if let Some(change) = change {
-            change
-                .after((length as u64, length as u64))
-                .map_err(failed)?;
-        }
-        held.tell(Event::Modify);
-        Ok(0)
-    })())
+    done(truncate::by_descriptor(&held, length as i64).map(|()| 0))
 }
 
 /// ioctl(2): the requests that every file has, else the driver's.

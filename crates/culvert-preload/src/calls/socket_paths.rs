@@ -3,14 +3,14 @@
 use super::{done, unix_sockets};
 use crate::answer::Answer;
 use crate::memory::{Path, c_string};
-use crate::resolver::{Inside, LastStep, Restrictions};
+use crate::process;
+use crate::resolver::{Inside, Last, LastStep, Restrictions};
 use crate::vfs::backed::through_proc;
-use crate::vfs::create::{make, masked};
+use crate::vfs::create;
 use crate::vfs::native::{AT_SYMLINK_NOFOLLOW, stat_at};
 use crate::vfs::path::{Found, existing, find, find_by_walking, is_link, look_again};
 use crate::vfs::permission::granted;
 use crate::vfs::targets::{parent_is_target, parent_of};
-use crate::{process, watch};
 use culvert::{Errno, FileKind};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::nr;
@@ -19,18 +19,13 @@ use culvert_sys::raw::general::AT_FDCWD;
 /// bind(2) of a socket to a path in a mount.
 pub fn bind_path(call: &mut Call) -> Outcome {
     on_socket_path(call, 1, LastStep::Parent, |call, found, given| {
-        let making = make(&found, false).map_err(in_use)?;
-        let (file_system, caller) = (making.file_system, process::caller());
-        let mode = 0o140000 | masked(file_system, 0o777, 0o777);
-        let made = watch::made(found.mount, (making.parent, making.name), || {
-            file_system
-                .mknod(&caller, making.parent, making.name, mode, 0)
-                .map_err(|error| in_use(error.errno()))
-        })?
-        .attributes;
-        file_system.forget(made.node, 1);
+        let made = create::socket(&found).map_err(in_use)?;
         unix_sockets::bind(call, found.mount, made.inode, given).inspect_err(|_| {
-            let _ = file_system.unlink(&caller, making.parent, making.name);
+            if let (Ok(file_system), Last::Name(name)) =
+                (process::file_system(found.mount), &found.last)
+            {
+                let _ = file_system.unlink(&process::caller(), found.parent, name);
+            }
         })
     })
 }

@@ -2,34 +2,123 @@
 //! fs/namei.c), a read-only mount's EROFS in its place among them.
 
 use super::permission::allowed;
-use crate::answer::Answer;
+use crate::process::{self, limits};
 use crate::resolver::{Inside, Last, MountId};
-use crate::{process, watch};
-use culvert::{Errno, FileSystem, Node};
+use crate::watch;
+use culvert::{Attributes, Entry, Errno, FileSystem, Node, Rights};
+use culvert_sys::raw::general::{S_IFBLK, S_IFCHR, S_IFMT, S_IFREG, S_IFSOCK};
 
-/// A name that may be made.
-pub struct Making<'a> {
-    mount: MountId,
-    /// Where.
-    pub file_system: &'static dyn FileSystem,
-    /// In which directory.
-    pub parent: Node,
-    /// The name.
-    pub name: &'a [u8],
+/// The device that stands for a removed name in overlays, which everybody may make (`WHITEOUT_DEV`,
+/// include/linux/fs.h).
+const WHITEOUT: u32 = 0;
+
+/// mkdir(2)
+pub fn directory(found: &Inside<'_>, mode: u32) -> Result<(), Errno> {
+    let making = Making::of(found, true)?;
+    let mode = making.mode(mode & 0o1777);
+    making.by(|file_system, parent, name| {
+        file_system.mkdir(&process::caller(), parent, name, mode)
+    })?;
+    Ok(())
 }
 
-impl Making<'_> {
-    /// What a call answers that makes the name by `make`: the reference on what is new goes back.
-    pub fn by(&self, make: impl FnOnce(&Self) -> culvert::Result<culvert::Entry>) -> Answer {
+/// mknod(2); without a kind in `mode` it is a regular file.
+pub fn node(found: &Inside<'_>, mode: u32, device: u64) -> Result<(), Errno> {
+    let making = Making::of(found, false)?;
+    let kind = match mode & S_IFMT {
+        0 => S_IFREG,
+        kind => kind,
+    };
+    if matches!(kind, S_IFCHR | S_IFBLK)
+        && !(kind == S_IFCHR && device as u32 == WHITEOUT)
+        && !process::caller().has(Rights::MKNOD)
+    {
+        return Err(Errno::EPERM);
+    }
+    let mode = kind | making.mode(mode & 0o7777);
+    making.by(|file_system, parent, name| {
+        file_system.mknod(&process::caller(), parent, name, mode, device)
+    })?;
+    Ok(())
+}
+
+/// bind(2): the inode of a socket.
+pub fn socket(found: &Inside<'_>) -> Result<Attributes, Errno> {
+    let making = Making::of(found, false)?;
+    let mode = S_IFSOCK | making.mode(0o777);
+    making.by(|file_system, parent, name| {
+        file_system.mknod(&process::caller(), parent, name, mode, 0)
+    })
+}
+
+/// symlink(2)
+pub fn symbolic_link(found: &Inside<'_>, target: &[u8]) -> Result<(), Errno> {
+    Making::of(found, false)?.by(|file_system, parent, name| {
+        file_system.symlink(&process::caller(), parent, name, target)
+    })?;
+    Ok(())
+}
+
+/// Whether a name may be made there that is no directory's.
+pub fn may_make(found: &Inside<'_>) -> Result<(), Errno> {
+    Making::of(found, false).map(|_| ())
+}
+
+/// A name that may be made.
+pub(super) struct Making<'a> {
+    mount: MountId,
+    file_system: &'static dyn FileSystem,
+    parent: Node,
+    name: &'a [u8],
+}
+
+impl<'a> Making<'a> {
+    /// What all that makes a name checks before (`filename_create`).
+    pub fn of(found: &'a Inside<'_>, directory: bool) -> Result<Self, Errno> {
+        let Last::Name(name) = &found.last else {
+            return Err(Errno::EEXIST);
+        };
+        if found.entry.is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if found.trailing_slash && !directory {
+            return Err(Errno::ENOENT);
+        }
+        let file_system = process::file_system(found.mount)?;
+        if file_system.capabilities().read_only {
+            return Err(Errno::EROFS);
+        }
+        let parent = file_system
+            .attributes(found.parent)
+            .map_err(|error| error.errno())?;
+        allowed(file_system, &parent, 3)?;
+        Ok(Self {
+            mount: found.mount,
+            file_system,
+            parent: found.parent,
+            name,
+        })
+    }
+
+    /// The mode that something new gets of `mode`.
+    fn mode(&self, mode: u32) -> u32 {
+        limits::creation_mode(self.file_system, mode)
+    }
+
+    /// Makes the name by `make`, and tells of it: the reference on what is new goes back.
+    fn by(
+        &self,
+        make: impl FnOnce(&dyn FileSystem, Node, &[u8]) -> culvert::Result<Entry>,
+    ) -> Result<Attributes, Errno> {
         let entry = watch::made(self.mount, (self.parent, self.name), || {
-            make(self).map_err(|error| error.errno())
+            make(self.file_system, self.parent, self.name).map_err(|error| error.errno())
         })?;
         self.file_system.forget(entry.attributes.node, 1);
-        Ok(0)
+        Ok(entry.attributes)
     }
 
     /// The same for another name of `node`.
-    pub fn link(&self, node: Node) -> Answer {
+    pub fn link(&self, node: Node) -> Result<(), Errno> {
         let at = (self.parent, self.name);
         let entry = watch::linked(self.mount, node, at, || {
             self.file_system
@@ -37,38 +126,6 @@ impl Making<'_> {
                 .map_err(|error| error.errno())
         })?;
         self.file_system.forget(entry.attributes.node, 1);
-        Ok(0)
+        Ok(())
     }
-}
-
-/// What creating calls check before they create (`filename_create`).
-pub fn make<'a>(found: &'a Inside<'_>, directory: bool) -> Result<Making<'a>, Errno> {
-    let Last::Name(name) = &found.last else {
-        return Err(Errno::EEXIST);
-    };
-    if found.entry.is_some() {
-        return Err(Errno::EEXIST);
-    }
-    if found.trailing_slash && !directory {
-        return Err(Errno::ENOENT);
-    }
-    let file_system = process::file_system(found.mount)?;
-    if file_system.capabilities().read_only {
-        return Err(Errno::EROFS);
-    }
-    let parent = file_system
-        .attributes(found.parent)
-        .map_err(|error| error.errno())?;
-    allowed(file_system, &parent, 3)?;
-    Ok(Making {
-        mount: found.mount,
-        file_system,
-        parent: found.parent,
-        name,
-    })
-}
-
-/// The mode that something new gets of `mode`: of its bits those `allowed`, and what umask leaves.
-pub fn masked(file_system: &dyn FileSystem, mode: usize, allowed: u32) -> u32 {
-    process::limits::creation_mode(file_system, mode as u32 & allowed)
 }

@@ -1,7 +1,7 @@
 //! Making another name for what has one (`do_linkat`, fs/namei.c).
 
 use super::backed::{Backed, Name};
-use super::create::make;
+use super::create::{Making, may_make};
 use super::native::{AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, AT_SYMLINK_NOFOLLOW, stat_at};
 use super::path::existing;
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
@@ -112,7 +112,7 @@ fn opened_here(fd: i32) -> bool {
 /// Whether the new name may be made, wherever it would lead.
 fn makeable(target: &Side<'_>) -> Answer {
     match target {
-        Side::Inside(found) => make(found, false).map(|_| 0),
+        Side::Inside(found) => may_make(found).map(|()| 0),
         Side::Backed(place) => absent(place),
         Side::Host(..) | Side::Outside(_) => match target.host() {
             Some((directory, path)) => match is_there(directory, path) {
@@ -174,10 +174,10 @@ fn link_descriptor(fd: i32, target: &Side<'_>, flags: usize) -> Option<Answer> {
         (None, Side::Backed(place)) => return link_to_place((fd, empty), place, flags),
         // What has lost its last name gets none any more (`vfs_link`).
         (Some(held), Side::Inside(found)) if held.gone().is_some() => {
-            make(found, false).and(Err(Errno::ENOENT))
+            may_make(found).and(Err(Errno::ENOENT))
         }
         (Some(held), Side::Inside(found)) => link_node(found, held.mount, held.node, held.kind),
-        (None, Side::Inside(found)) => make(found, false).and(Err(Errno::EXDEV)),
+        (None, Side::Inside(found)) => may_make(found).and(Err(Errno::EXDEV)),
         (Some(_), _) => makeable(target).and(Err(Errno::EXDEV)),
         (None, _) => link_natively((fd, empty), target.host()?, flags),
     })
@@ -234,12 +234,12 @@ fn link_backed(from: &Backed<'_>, to: &Backed<'_>, last: LastStep) -> Option<Ans
 
 /// Another name for a node of a mount.
 fn link_node(found: &Inside<'_>, mount: MountId, node: Node, kind: FileKind) -> Answer {
-    let making = make(found, false)?;
+    let making = Making::of(found, false)?;
     if found.mount != mount {
         return Err(Errno::EXDEV);
     }
     if kind == FileKind::Directory {
         return Err(Errno::EPERM);
     }
-    making.link(node)
+    making.link(node).map(|()| 0)
 }

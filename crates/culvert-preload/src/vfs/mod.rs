@@ -23,6 +23,7 @@ pub mod rename;
 pub mod setattr;
 pub mod shown;
 pub mod targets;
+pub mod truncate;
 pub mod two_paths;
 pub mod unix_sockets;
 pub mod working_directory;
