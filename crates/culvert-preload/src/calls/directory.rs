@@ -1,24 +1,17 @@
-//! Listing directories: getdents64 and its old form.
+//! getdents64 and its old form: directories as records in the program's buffer.
 
 use super::arguments::descriptor;
 use super::done;
 use crate::answer::Answer;
-use crate::description::{Held, Object};
+use crate::description::Held;
 use crate::resolver::MountId;
-use crate::vfs::mount_points::{self, FIRST, MOST, in_kernel, is_position};
+use crate::vfs::list;
+use crate::vfs::mount_points::{self, in_kernel, is_position};
 use crate::vfs::targets::adopt_target;
-use crate::watch::Event;
 use crate::{process, run};
-use culvert::{DirectoryEntry, Errno, FileKind};
+use culvert::{DirectoryEntry, Errno};
 use culvert_intercept::{Call, Outcome, user};
 use culvert_sys::{nr, syscall};
-
-/// `.` and `..` come before the driver's entries, whose positions are moved by two.
-const OWN_ENTRIES: u64 = 2;
-
-/// The largest offset that lseek(2) takes. The end of a directory of ext4 is exactly there
-/// (`EXT4_HTREE_EOF_64BIT`), and nothing lies in the last positions before it.
-const LAST_POSITION: u64 = i64::MAX as u64;
 
 /// One `struct linux_dirent64`, or the old `struct linux_dirent` with the type in the last byte, in
 /// `record`; returns its length.
@@ -39,7 +32,7 @@ fn encode(entry: &DirectoryEntry<'_>, old: bool, record: &mut [u8; 288]) -> usiz
 }
 
 /// The program's buffer, as it fills with records.
-pub(super) struct Records {
+struct Records {
     buffer: usize,
     size: usize,
     old: bool,
@@ -47,8 +40,6 @@ pub(super) struct Records {
     pub used: usize,
     /// Why nothing was put into it.
     pub failure: Option<Errno>,
-    /// An entry found no room, so that there are more.
-    pub full: bool,
 }
 
 impl Records {
@@ -60,7 +51,6 @@ impl Records {
             old: call.number == nr::GETDENTS,
             used: 0,
             failure: None,
-            full: false,
         }
     }
 
@@ -77,7 +67,6 @@ impl Records {
             *offset = entry.next;
             return true;
         };
-        self.full = true;
         if self.used == 0 {
             self.failure = Some(failure);
         }
@@ -97,7 +86,7 @@ pub fn getdents(call: &mut Call) -> Outcome {
         return if process::get().run.is_internal(fd as i32) {
             done(Err(Errno::EBADF))
         } else {
-            match self::list_foreign(call) {
+            match list_foreign(call) {
                 Outcome::Forward => done(super::hidden::list(call)),
                 outcome => outcome,
             }
@@ -107,76 +96,17 @@ pub fn getdents(call: &mut Call) -> Outcome {
 }
 
 fn list(held: &Held, fd: i32, mut records: Records) -> Answer {
-    match held.object {
-        Object::Directory => {}
-        Object::File(_) | Object::Fifo => return Err(Errno::ENOTDIR),
-        Object::Path => return Err(Errno::EBADF),
-        Object::Broken => return Err(Errno::EIO),
+    let listed = list::entries(held, fd, &mut |entry, offset| records.put(entry, offset));
+    match listed {
+        // What was listed before counts; but a removed directory does not list itself either.
+        Err(errno) if records.used == 0 || errno == Errno::ENOENT => Err(errno),
+        _ => records.answer(),
     }
-    let file_system = process::file_system(held.mount)?;
-    held.at_offset(fd, |offset| {
-        let mut open = true;
-        while open && *offset < OWN_ENTRIES {
-            let name: &[u8] = if *offset == 0 { b"." } else { b".." };
-            let node = if *offset == 0 {
-                held.node
-            } else {
-                file_system.parent(held.node).unwrap_or(held.node)
-            };
-            let inode = file_system
-                .attributes(node)
-                .map_or(node.0, |attributes| attributes.inode);
-            open = records.put(
-                &DirectoryEntry {
-                    inode,
-                    next: *offset + 1,
-                    kind: FileKind::Directory,
-                    name,
-                },
-                offset,
-            );
-        }
-        if open && !mount_points::is_position(*offset) {
-            let from = *offset - OWN_ENTRIES;
-            let mut sink = |entry: DirectoryEntry<'_>| {
-                let next = (entry.next + OWN_ENTRIES).min(LAST_POSITION);
-                records.put(&DirectoryEntry { next, ..entry }, offset)
-            };
-            let listed = match &held.listing {
-                Some(listing) => listing.read(from, &mut sink),
-                None => file_system.read_directory(held.node, from, &mut sink),
-            };
-            if let Err(error) = listed {
-                let errno = match crate::description::report(held, "getdents64", &error) {
-                    // Removed, and its number given to another (`iterate_dir`, fs/readdir.c).
-                    Errno::ESTALE => Errno::ENOENT,
-                    errno => errno,
-                };
-                // A removed directory does not list itself either.
-                if records.used == 0 || errno == Errno::ENOENT {
-                    records.failure = Some(errno);
-                }
-                open = false;
-            }
-        }
-        if open && !records.full {
-            put(
-                &mount_points::in_driver(held.mount, held.node),
-                &mut records,
-                offset,
-            );
-        }
-        // Whatever came of it (`iterate_dir`, fs/readdir.c).
-        if records.failure != Some(Errno::ENOENT) {
-            held.tell(Event::Access);
-        }
-        records.answer()
-    })?
 }
 
 /// getdents64 on a foreign descriptor: it may be the empty directory under a mount, opened through
 /// a link outside.
-pub fn list_foreign(call: &mut Call) -> Outcome {
+fn list_foreign(call: &mut Call) -> Outcome {
     let process = process::get();
     let fd = call.args[0] as i32;
     let identity = || {
@@ -187,40 +117,16 @@ pub fn list_foreign(call: &mut Call) -> Outcome {
     let mount = (process.targets_exist.then(identity).flatten())
         .and_then(|(device, inode)| process.mounts.is_target(device, inode));
     let Some(mount) = mount else {
-        return self::list_kernels(call);
+        return list_kernels(call);
     };
     match adopt_target(fd, mount) {
-        Ok(()) => self::getdents(call),
+        Ok(()) => getdents(call),
         Err(errno) => done(Err(errno)),
     }
 }
 
-/// Puts what is left of `mounts` at `offset` into the records.
-fn put(mounts: &[MountId], records: &mut Records, offset: &mut u64) {
-    let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
-    let done = done.unwrap_or(0) as usize;
-    for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
-        let root = process::file_system(mount).and_then(|driver| {
-            driver
-                .attributes(driver.root())
-                .map_err(|error| error.errno())
-        });
-        let entry = DirectoryEntry {
-            // Natively what lies under a mount point has a number, which is not that of the mount's
-            // root either.
-            inode: root.map_or(1, |root| root.inode),
-            next: FIRST + number as u64 + 1,
-            kind: FileKind::Directory,
-            name: process::get().mounts.name(mount),
-        };
-        if !records.put(&entry, offset) {
-            return;
-        }
-    }
-}
-
 /// getdents64(2), getdents(2) of the kernel's directory behind argument 0.
-pub fn list_kernels(call: &Call) -> Outcome {
+fn list_kernels(call: &Call) -> Outcome {
     let process = process::get();
     let fd = call.args[0] as i32;
     if !process.targets_missing {
@@ -249,7 +155,9 @@ fn list_with(call: &Call, fd: i32, mounts: &[MountId]) -> Answer {
     }
     let mut records = Records::of(call);
     let mut offset = before;
-    put(mounts, &mut records, &mut offset);
+    mount_points::put(mounts, &mut offset, &mut |entry, offset| {
+        records.put(entry, offset)
+    });
     // Where that is no position, they would come again and again.
     if offset != before && seek(offset, SEEK_SET).is_err() {
         return Ok(0);
@@ -260,6 +168,7 @@ fn list_with(call: &Call, fd: i32, mounts: &[MountId]) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use culvert::FileKind;
 
     #[test]
     fn records_are_laid_out_as_the_kernel_does() {

@@ -22,7 +22,7 @@ use culvert_sys::{nr, own_descriptors, syscall};
 
 const O_PATH: u32 = crate::description::O_PATH;
 const AT_EMPTY_PATH: usize = 0x1000;
-/// Positions of `.` and `..` (calls/directory.rs).
+/// Positions of `.` and `..` (vfs/list.rs).
 const OWN_ENTRIES: u64 = 2;
 
 /// Descriptors, and the working directory, that are others until an execve succeeds.

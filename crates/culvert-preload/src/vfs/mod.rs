@@ -9,6 +9,7 @@ pub mod create;
 pub mod fifos;
 pub mod host;
 pub mod link;
+pub mod list;
 pub mod mount_points;
 pub mod native;
 pub mod open;

@@ -13,13 +13,13 @@ use crate::process::{self, Process};
 use crate::resolver::MountId;
 use crate::run;
 use alloc::vec::Vec;
-use culvert::{Errno, Node};
+use culvert::{DirectoryEntry, Errno, FileKind, Node};
 
 /// The position of the first.
-pub const FIRST: u64 = 0x7fff_ffff_ffff_ff00;
+const FIRST: u64 = 0x7fff_ffff_ffff_ff00;
 
 /// There are no more in one directory.
-pub const MOST: usize = 0xf0;
+const MOST: usize = 0xf0;
 
 /// Whether `offset` is a position among or behind mount points.
 pub fn is_position(offset: u64) -> bool {
@@ -66,4 +66,31 @@ pub fn in_kernel(process: &Process, fd: i32) -> Vec<MountId> {
         .in_kernel_directories()
         .filter(lies_there)
         .collect()
+}
+
+/// Takes an entry, and puts its position into the number; whether there was room.
+pub type Put<'a> = dyn FnMut(&DirectoryEntry<'_>, &mut u64) -> bool + 'a;
+
+/// Gives what is left of `mounts` at `offset` to `put`.
+pub fn put(mounts: &[MountId], offset: &mut u64, put: &mut Put<'_>) {
+    let done = offset.checked_sub(FIRST).filter(|_| is_position(*offset));
+    let done = done.unwrap_or(0) as usize;
+    for (number, &mount) in mounts.iter().enumerate().take(MOST).skip(done) {
+        let root = process::file_system(mount).and_then(|driver| {
+            driver
+                .attributes(driver.root())
+                .map_err(|error| error.errno())
+        });
+        let entry = DirectoryEntry {
+            // Natively what lies under a mount point has a number, which is not that of the mount's
+            // root either.
+            inode: root.map_or(1, |root| root.inode),
+            next: FIRST + number as u64 + 1,
+            kind: FileKind::Directory,
+            name: process::get().mounts.name(mount),
+        };
+        if !put(&entry, offset) {
+            return;
+        }
+    }
 }
