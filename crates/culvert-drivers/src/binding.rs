@@ -1,11 +1,8 @@
 //! Mounts whose source the launcher binds over their target, so that the kernel shows the same to
 //! programs that are not intercepted.
 
-use crate::registry::declared;
+use crate::{declared::BOUND, registry::declared};
 use culvert::mount::Mount;
-
-/// The option of a mount whose source is bound. No user writes it.
-pub(crate) const BOUND: &str = "bound";
 
 /// Whether the kernel could show the same as `mount` by binding its source over its target: nothing
 /// is changed by calls or layers.

@@ -2,6 +2,10 @@
 
 use culvert::mount::Mount;
 
+/// The option of a mount whose source is bound over its target ([`crate::binding`]). No user writes
+/// it.
+pub(crate) const BOUND: &str = "bound";
+
 /// What the source of a mount is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {

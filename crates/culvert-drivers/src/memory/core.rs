@@ -2,10 +2,10 @@
 
 use super::{
     image::{Image, damaged},
+    inode_blocks::InodeBlocks,
+    known_paths::KnownPaths,
     layout::{self, BLOCK, header, inode},
-    opened::Opened,
-    paths::Paths,
-    places::Places,
+    open_inodes::OpenInodes,
 };
 use crate::InUse;
 use alloc::{boxed::Box, vec::Vec};
@@ -29,7 +29,7 @@ pub struct Core {
     /// Address of the slot.
     pub slot_at: AtomicUsize,
     /// Which inodes this process has open.
-    pub opened: Mutex<Opened>,
+    pub opened: Mutex<OpenInodes>,
     /// The run, for a file system that several runs may use.
     pub run: Option<Vec<u8>>,
     /// Where files have their own files.
@@ -39,9 +39,9 @@ pub struct Core {
     /// See [`crate::Environment::in_use`].
     pub in_use: Option<InUse>,
     /// Where inodes lie.
-    pub places: Places,
+    pub places: InodeBlocks,
     /// Where paths of directories lead.
-    pub paths: Paths,
+    pub paths: KnownPaths,
     /// The clock.
     pub clock: culvert_sys::clock::Clock,
 }

@@ -10,8 +10,9 @@ use super::{
     host,
     image::damaged,
     layout::{BLOCK, flag, header, inode, slot},
+    open_inodes::{OpenInode, OpenInodes},
 };
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering::*, fence};
 use culvert::{Errno, Node, Result};
 
@@ -20,27 +21,6 @@ const ENTRIES: u32 = (BLOCK as u32 - 8) / 4;
 
 /// In an entry of a list: open for writing, too. Inodes have 24 bits.
 const WRITES: u32 = 1 << 31;
-
-/// An inode that this process has open.
-#[derive(Default)]
-struct Entry {
-    /// Its place in the list.
-    place: u32,
-    /// How often it is open.
-    count: u32,
-    /// How often for writing.
-    writers: u32,
-}
-
-/// What this process has open.
-#[derive(Default)]
-pub struct Opened {
-    /// By inode.
-    files: BTreeMap<u32, Entry>,
-    free: Vec<u32>,
-    end: u32,
-    blocks: Vec<u64>,
-}
 
 /// Where place `place` of a list lies, in its block `block`.
 fn place_in(block: u64, place: u32) -> u64 {
@@ -56,9 +36,9 @@ impl Core {
         let mut opened = self.opened.lock();
         if !opened.files.contains_key(&found.number) {
             let place = self.list(&mut opened, found.number)?;
-            let entry = Entry {
+            let entry = OpenInode {
                 place,
-                ..Entry::default()
+                ..OpenInode::default()
             };
             opened.files.insert(found.number, entry);
         }
@@ -124,7 +104,7 @@ impl Core {
     }
 
     /// Lets the list say whether inode `number` is open for writing.
-    fn say_writes(&self, blocks: &[u64], number: u32, entry: &Entry) {
+    fn say_writes(&self, blocks: &[u64], number: u32, entry: &OpenInode) {
         let mark = if entry.writers > 0 { WRITES } else { 0 };
         if let Some(block) = blocks.get((entry.place / ENTRIES) as usize)
             && let Ok(listed) = self.image.half(place_in(*block, entry.place))
@@ -133,7 +113,7 @@ impl Core {
         }
     }
 
-    fn list(&self, opened: &mut Opened, number: u32) -> Result<u32> {
+    fn list(&self, opened: &mut OpenInodes, number: u32) -> Result<u32> {
         self.attached()?;
         let place = match opened.free.pop() {
             Some(place) => place,
@@ -153,7 +133,7 @@ impl Core {
         Ok(place)
     }
 
-    fn lengthen(&self, opened: &mut Opened) -> Result<()> {
+    fn lengthen(&self, opened: &mut OpenInodes) -> Result<()> {
         let mut change = self.change()?;
         change.beyond = true;
         let block = change.allocate_zeroed()?;
@@ -169,7 +149,7 @@ impl Core {
         Ok(())
     }
 
-    fn strike(&self, opened: &mut Opened, place: u32) {
+    fn strike(&self, opened: &mut OpenInodes, place: u32) {
         if let Some(block) = opened.blocks.get((place / ENTRIES) as usize)
             && let Ok(entry) = self.image.half(place_in(*block, place))
         {

@@ -1,6 +1,8 @@
 //! The options of a passthrough mount.
 
-use crate::{AccessTimes, Declared, OptionInfo, OtherUser, Source, binding::BOUND, invalid_option};
+use crate::{
+    AccessTimes, Declared, OptionInfo, OtherUser, Source, declared::BOUND, invalid_option,
+};
 use alloc::{format, string::String};
 use culvert::{BackingLinks, Errno, Error, Result, mount::Mount};
 
