@@ -13,11 +13,10 @@ use crate::paging::given::{
 };
 use crate::paging::kept::kept;
 use crate::paging::{bytes, follow};
-use crate::process;
 use crate::run::{self, ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, OwnedFd, open_shadow};
 use core::sync::atomic::Ordering::*;
-use culvert::{Errno, File};
+use culvert::{Errno, File, FileSystem};
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
@@ -92,8 +91,8 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert:
 
 /// A program that is not intercepted gets `description` and may write through it.
 pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
-    let process = process::get();
-    let count = process.node_locks.notes().map(|notes| &notes.strangers);
+    let run = run::get();
+    let count = run.node_locks.notes().map(|notes| &notes.strangers);
     // Counted before it is marked: who is killed in between leaves a count that is too high, which
     // costs time only.
     count.inspect(|count| {
@@ -101,9 +100,9 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     });
     let marked = {
         // The shadow is open here, so nobody takes the mark away after this.
-        let _lock = process.node_locks.lock(description.mount, description.node);
+        let _lock = run.node_locks.lock(description.mount, description.node);
         let mark = mark_of(description.name());
-        let _ = crate::run::make_directory(&process.run.file("strangers"));
+        let _ = crate::run::make_directory(&run.file("strangers"));
         // SAFETY: the path ends in NUL.
         unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) }
     };
@@ -181,6 +180,14 @@ pub fn before(description: &Description) {
     if description.changes && any_strangers() {
         bring(description.name(), true);
     }
+}
+
+/// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has
+/// the cause). What strangers have written counts from the next call on.
+#[inline]
+pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
+    bring_all();
+    run::get().mounts.file_system(mount)
 }
 
 /// Brings what strangers wrote to the drivers, of all shadows that they were given.

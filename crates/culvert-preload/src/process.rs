@@ -1,6 +1,7 @@
 //! What this process knows: its run, its mounts, its descriptors, its working directory, on whose
 //! behalf it acts.
 
+pub use crate::looked_at::file_system;
 pub use crate::run::internal::keeper;
 pub use crate::task::credentials::{enter_user_namespace, forget_credentials};
 pub use crate::task::vfork::{enter_vfork, leave_vfork};
@@ -20,7 +21,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
-use culvert::{Errno, FileSystem, Node};
+use culvert::Node;
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::sync::Mutex;
 use culvert_sys::{nr, syscall};
@@ -104,7 +105,7 @@ pub struct Process {
     /// Some mount's target is no directory of the kernel's, so that its parent's listing lacks it.
     pub targets_missing: bool,
     /// The mounts as the user asked for them, in the order of the table.
-    pub specifications: Vec<culvert::mount::Mount>,
+    pub specifications: &'static [culvert::mount::Mount],
     working_directory: Mutex<Known>,
     /// Another process has the same one (`CLONE_FS` without `CLONE_VM`), so that only the kernel
     /// knows it.
@@ -139,15 +140,6 @@ pub fn set(process: Process) {
     PROCESS.store(Box::into_raw(Box::new(process)), Release);
 }
 
-/// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has
-/// the cause).
-#[inline]
-pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
-    // What programs that are not intercepted have written counts from the next call on.
-    crate::looked_at::bring_all();
-    get().mounts.file_system(mount)
-}
-
 /// What is known of all targets together: fields of [`Process`].
 #[derive(Clone, Copy, Default)]
 pub struct Targets {
@@ -161,13 +153,7 @@ pub struct Targets {
 
 impl Process {
     /// The state of a fresh program.
-    pub fn new(
-        run: &'static Run,
-        library: Vec<u8>,
-        flags: u8,
-        targets: Targets,
-        specifications: Vec<culvert::mount::Mount>,
-    ) -> Self {
+    pub fn new(run: &'static Run, library: Vec<u8>, flags: u8, targets: Targets) -> Self {
         Self {
             run,
             mounts: &run.mounts,
@@ -178,7 +164,7 @@ impl Process {
             targets_exist: targets.exist,
             targets_open: targets.open,
             targets_missing: targets.missing,
-            specifications,
+            specifications: &run.specifications,
             working_directory: Mutex::new(Known::Nothing),
             shared_working_directory: AtomicBool::new(false),
         }

@@ -433,11 +433,10 @@ fn enter(
             .map_err(|error| Lost::because("a mount cannot be added", error.errno()))?;
     }
     Ok(Process::new(
-        crate::run::join(run, mounts, carried.lock_descriptor),
+        crate::run::join(run, mounts, specifications, carried.lock_descriptor),
         library,
         carried.flags,
         targets,
-        specifications,
     ))
 }
 

@@ -13,10 +13,9 @@ use super::recognise::Looked;
 use super::{INTERNAL, Table, counted, dup_from, set_close_on_exec};
 use crate::description::{Description, Held, Kept, Object};
 use crate::files::kernel_flags;
-use crate::process::{self, tables};
-use crate::run::stat_descriptor;
-use crate::run::{self, node_paths};
+use crate::run::{self, node_paths, stat_descriptor};
 use crate::shadow;
+use crate::task::tables;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
@@ -103,7 +102,7 @@ impl Table {
     /// The description that was remembered for `fd`, if that is still one on its shadow, opened in
     /// the same way.
     fn remembered(&self, fd: i32, found: &stat) -> Option<Arc<Description>> {
-        if found.st_dev != process::get().run.device || !tables::is_process_s() {
+        if found.st_dev != run::get().device || !tables::is_process_s() {
             return None;
         }
         let description = {
@@ -125,7 +124,7 @@ impl Table {
         // Shadows stay for as long as the run, so that an inode says which.
         match description.shadow.load(Relaxed) {
             0 => {
-                let name = process::get().run.name_of(fd, found)?;
+                let name = run::get().name_of(fd, found)?;
                 if name != description.name() {
                     return None;
                 }

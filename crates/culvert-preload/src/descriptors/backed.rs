@@ -8,9 +8,9 @@
 
 use super::Table;
 use crate::backing;
-use crate::process::{self, tables};
-use crate::resolver::MountId;
+use crate::mounts::MountId;
 use crate::run::{descriptor_path, stat_descriptor};
+use crate::task::{self, tables};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 use culvert_intercept::descriptors as classes;
@@ -54,7 +54,7 @@ impl Table {
     #[inline]
     pub fn backed(&self, fd: i32) -> Option<MountId> {
         let class = classes::get(fd);
-        if narrow(fd) && !process::tables_differ() {
+        if narrow(fd) && !task::tables_differ() {
             if class >= BACKED {
                 return Some(MountId(u16::from(class - BACKED)));
             }
@@ -110,7 +110,7 @@ impl Table {
 
     /// Records that `fd` is a directory of the backing tree of `mount`.
     pub fn note_directory(&self, fd: i32, mount: MountId) {
-        if process::vfork_child_with_table().is_some() {
+        if task::vfork_child_with_table().is_some() {
             self.remove(fd);
             return;
         }
@@ -136,7 +136,7 @@ impl Table {
         if is_directory {
             self.note_directory(fd, mount);
         }
-        if narrow(fd) && mount.0 < CLASSES && !process::tables_differ() {
+        if narrow(fd) && mount.0 < CLASSES && !task::tables_differ() {
             OPENED_THROUGH[fd as usize].store(mount.0 as u8 + 1, Relaxed);
         }
         fd

@@ -2,9 +2,8 @@
 
 use super::{kernel_flags, walk_to_node};
 use crate::description::Description;
-use crate::process;
 use crate::resolver::{MountId, References};
-use crate::run::{ShadowName, descriptor_path, read_link, stat_path};
+use crate::run::{self, ShadowName, descriptor_path, read_link, stat_path};
 use culvert::FileKind;
 use culvert_sys::raw::general::stat;
 
@@ -17,17 +16,17 @@ pub const PATH: &[u8] = b".path\0";
 /// What `fd`, of which the kernel says `found`, is if it stands for a FIFO of a mount that still is
 /// where it was.
 pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
-    let process = process::get();
+    let run = run::get();
     let is_fifo = FileKind::of_mode(found.st_mode) == Some(FileKind::Fifo);
-    if !is_fifo || found.st_dev != process.run.device {
+    if !is_fifo || found.st_dev != run.device {
         return None;
     }
     let path = descriptor_path(fd).ok()?;
-    let below = path.strip_prefix(&process.run.path[..])?;
+    let below = path.strip_prefix(&run.path[..])?;
     let name = ShadowName::of_text(below.strip_prefix(FOLDER)?)?;
     let (mount, inode) = (MountId(name.mount), name.node.0);
-    let file_system = process::file_system(mount).ok()?;
-    let fifo = process.run.fifo(name);
+    let file_system = crate::looked_at::file_system(mount).ok()?;
+    let fifo = run.fifo(name);
     // Another user's FIFO can have any path (`Run::name_of`).
     if stat_path(&fifo).is_ok_and(|it| (it.st_dev, it.st_ino) != (found.st_dev, found.st_ino)) {
         return None;
@@ -42,7 +41,7 @@ pub fn recognise(fd: i32, found: &stat) -> Option<Description> {
         return None;
     }
     let mut description = Description::fifo(mount, node, kernel_flags(fd).ok()?, false);
-    description.references = References::new(process.mounts);
+    description.references = References::new(&run.mounts);
     description.references.push(mount, node);
     Some(description)
 }

@@ -7,9 +7,9 @@
 
 use super::{close_on_exec, dup_high, node_is_found};
 use crate::description::{Description, Object};
-use crate::process;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow::OwnedFd;
+use crate::task;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
@@ -28,14 +28,13 @@ static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
 /// Descriptors for the next program, each with the mount that it is for (two mounts of one source
 /// may have the same node); they survive exec, and are closed where that fails.
 pub fn hand_down() -> Vec<(u16, OwnedFd)> {
-    let process = process::get();
     let mut inherited: Vec<Arc<Description>> = Vec::new();
-    process.table.each(|fd, description| {
+    super::table().each(|fd, description| {
         if may_be_lost(description) && !close_on_exec(fd).unwrap_or(true) {
             inherited.push(description.clone());
         }
     });
-    if let Some(child) = process::vfork_child() {
+    if let Some(child) = task::vfork_child() {
         let installed = child.installed().into_iter();
         let installed = installed.filter_map(|(_, description)| description);
         inherited.extend(installed.filter(|description| may_be_lost(description)));
@@ -44,7 +43,7 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
     inherited.dedup_by_key(|description| (description.mount.0, description.node));
     inherited.retain(|description| is_lost(description));
     let owns = inherited.iter().filter_map(|description| {
-        let file_system = process::file_system(description.mount).ok()?;
+        let file_system = crate::looked_at::file_system(description.mount).ok()?;
         let own = file_system.handed_down(description.node)?;
         Some((description.mount.0, own))
     });
@@ -85,7 +84,7 @@ fn may_be_lost(description: &Description) -> bool {
 /// Whether the next program would not find its node by its path. Files without a name go in another
 /// way ([`crate::gone`]).
 fn is_lost(description: &Description) -> bool {
-    let Ok(file_system) = process::file_system(description.mount) else {
+    let Ok(file_system) = crate::looked_at::file_system(description.mount) else {
         return false;
     };
     if !file_system.capabilities().transient_nodes {
@@ -104,7 +103,7 @@ pub fn receive((mount, fd): (u16, i32)) {
     const FD_CLOEXEC: usize = 1;
     // SAFETY: the flag of a descriptor that is not the program's.
     if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
-        let place = process::get().run.receive_internal(fd);
+        let place = run::get().receive_internal(fd);
         GIVEN.lock().push((mount, place));
     }
 }
@@ -113,7 +112,7 @@ pub fn receive((mount, fd): (u16, i32)) {
 /// then, and stays so.
 pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
     // In a child of vfork numbers are its own, and memory is its parent's.
-    if process::vfork_child().is_some() {
+    if task::vfork_child().is_some() {
         return false;
     }
     let mut given = GIVEN.lock();

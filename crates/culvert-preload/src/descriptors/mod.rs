@@ -20,13 +20,13 @@ mod vfork;
 use crate::description::{Description, Held, Object};
 pub use crate::files::{close_on_exec, dup_from, kernel_flags};
 pub use crate::files::{dup_high, lowest_internal};
-use crate::process::{self, tables};
 use crate::run;
 pub use crate::run::INTERNAL;
 pub use crate::run::internal::{open_high, with_more, with_more_for_one};
 pub use crate::run::node_paths::{
     find as find_node, is_found as node_is_found, note as note_node, walk as walk_to_node,
 };
+use crate::task::{self, tables};
 use alloc::{alloc::alloc_zeroed, sync::Arc};
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::*;
@@ -123,7 +123,7 @@ impl Table {
         if tables::are_asked_for() {
             return self.asked(fd);
         }
-        if let Some(child) = process::vfork_child_with_table() {
+        if let Some(child) = task::vfork_child_with_table() {
             return child.descriptor(fd, || self.inherited(fd));
         }
         self.find(fd)
@@ -178,7 +178,7 @@ impl Table {
         if tables::are_asked_for() {
             return self.asked(fd).map(counted);
         }
-        match process::vfork_child_with_table() {
+        match task::vfork_child_with_table() {
             Some(child) => child.descriptor(fd, || self.known(fd).filter(|held| held.is_shared())),
             None => self.known(fd),
         }
@@ -194,7 +194,7 @@ impl Table {
         }
         // The engine's table has one class for all numbers with the same low 16 bits: a high one
         // that is foreign says nothing of a low one.
-        let shared = fd > 0xffff || self.wide.load(Relaxed) || process::tables_differ();
+        let shared = fd > 0xffff || self.wide.load(Relaxed) || task::tables_differ();
         if class == classes::FOREIGN && shared {
             return;
         }
@@ -265,7 +265,7 @@ impl Table {
             self.remember(fd, &description, None);
             return;
         }
-        if let Some(child) = process::vfork_child_with_table() {
+        if let Some(child) = task::vfork_child_with_table() {
             child.install(fd, Some(description));
             self.end.fetch_max(fd.saturating_add(1), Relaxed);
             classes::set(fd, classes::UNKNOWN);
@@ -292,7 +292,7 @@ impl Table {
             self.settled(fd);
             return;
         }
-        if let Some(child) = process::vfork_child_with_table() {
+        if let Some(child) = task::vfork_child_with_table() {
             child.install(fd, None);
             return;
         }
@@ -315,7 +315,7 @@ impl Table {
             return fd;
         }
         let fd = run::get().settle(fd, close_on_exec);
-        if process::vfork_child_with_table().is_none() {
+        if task::vfork_child_with_table().is_none() {
             if classes::get(fd) != classes::FOREIGN {
                 self.set_class(fd, classes::FOREIGN);
             }
@@ -334,7 +334,7 @@ impl Table {
 
     /// Records that the kernel's own descriptor `fd` is a ring.
     pub fn note_ring(&self, fd: i32) {
-        if fd <= 0xffff && !process::tables_differ() && !tables::are_asked_for() {
+        if fd <= 0xffff && !task::tables_differ() && !tables::are_asked_for() {
             self.end.fetch_max(fd + 1, Relaxed);
             classes::set(fd, RING);
         }
@@ -353,7 +353,7 @@ impl Table {
 
     /// Whether `fd` is in the table, without a look at descriptors that nobody knows.
     pub fn get_known(&self, fd: i32) -> bool {
-        match process::vfork_child_with_table() {
+        match task::vfork_child_with_table() {
             Some(_) => true,
             None => self
                 .slot(fd)
@@ -367,7 +367,7 @@ impl Table {
         if tables::are_asked_for() {
             return;
         }
-        if process::vfork_child_with_table().is_some() {
+        if task::vfork_child_with_table().is_some() {
             // The child's own table only says what is ours: it is looked at now.
             let _ = self.recognise(fd);
             return;

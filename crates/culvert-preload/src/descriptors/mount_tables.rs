@@ -3,8 +3,9 @@
 
 use super::MOUNTS;
 use crate::memory::c_string;
-use crate::process::{self, tables};
+use crate::run;
 use crate::shadow::{self, OwnedFd};
+use crate::task::{self, tables};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::*;
 use core::sync::atomic::{AtomicBool, AtomicI32};
@@ -40,7 +41,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
     let kernel = shadow::open(&c_string(path), 0, 0).ok()?;
     // Before the program's own is made, which gets the number.
-    let place = process::get().run.adopt_internal(kernel.raw())?;
+    let place = run::get().adopt_internal(kernel.raw())?;
     // It has become another number.
     kernel.into_raw();
     Some(Kernel(place))
@@ -48,13 +49,13 @@ pub fn open_kernels(path: &[u8]) -> Option<Kernel> {
 
 /// Records that `fd` is ours for the table at `path`, which the kernel has in `kernel`.
 pub fn note(fd: i32, path: &[u8], kernel: Kernel) {
-    if fd > 0xffff || process::tables_differ() || tables::are_asked_for() {
+    if fd > 0xffff || task::tables_differ() || tables::are_asked_for() {
         return;
     }
     ANY.store(true, Relaxed);
     let path = path.to_vec();
     OPEN.lock().push(Open { fd, path, kernel });
-    process::get().table.note_mounts(fd);
+    super::table().note_mounts(fd);
 }
 
 /// `fd` is none any more.

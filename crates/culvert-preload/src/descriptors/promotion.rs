@@ -2,7 +2,6 @@
 
 use super::{INTERNAL, Table, close_on_exec, dup_high, set_close_on_exec};
 use crate::description::{Description, Kept, Object, kernel_seek};
-use crate::process;
 use crate::run::{self, node_paths};
 use crate::shadow;
 use alloc::sync::Arc;
@@ -141,7 +140,7 @@ fn shadow_of(description: &Description, flags: u32) -> Result<OwnedFd, Errno> {
     match description.gone() {
         None => Ok(opened),
         Some(gone) => {
-            process::get().run.posix_locks.close(name, opened);
+            run::get().posix_locks.close(name, opened);
             gone.shadow(flags)
         }
     }
@@ -154,7 +153,7 @@ pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result
     // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
     unsafe { syscall::call(nr::FCNTL, [own as usize, F_SETFL, flags as usize]) }?;
     let found = crate::run::stat_descriptor(own)?;
-    match process::get().run.mark(description.mount.0, &found) {
+    match run::get().mark(description.mount.0, &found) {
         // Whoever has given up the run's user cannot tell it. Nor does what he executes see the
         // mount: to that the file is one of the kernel's.
         Err(Errno::EACCES) => Ok(()),

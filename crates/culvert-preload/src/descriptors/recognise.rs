@@ -4,10 +4,10 @@ use super::{Table, fifos, handed, saved, with_more};
 use crate::description::{Description, Held, Object};
 use crate::files::kernel_flags;
 use crate::gone;
-use crate::process;
 use crate::resolver::{MountId, References};
 use crate::run::{self, node_paths};
 use crate::run::{ShadowName, stat_descriptor};
+use crate::task;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::*;
 use culvert::{Errno, FileKind, OpenFlags, Opened};
@@ -65,7 +65,7 @@ impl Table {
 
     /// What `fd`, of which the kernel says `found`, stands for.
     pub(super) fn look_at(&self, fd: i32, found: &stat) -> Looked {
-        let run = &process::get().run;
+        let run = &run::get();
         let name = (found.st_dev == run.device)
             .then(|| match gone::is_gone(found) {
                 true => gone::name_of(found),
@@ -118,14 +118,14 @@ impl Table {
 
     fn adopt(&self, fd: i32, name: ShadowName, found: &stat) -> culvert::Result<Description> {
         let flags = kernel_flags(fd)?;
-        if gone::is_gone(found) && flags & crate::description::O_PATH == 0 {
+        if gone::is_gone(found) && flags & crate::files::O_PATH == 0 {
             return run::get()
                 .posix_locks
                 .while_adopting(|| gone::file_of(name, found))
                 .map(|file| Description::direct(MountId(name.mount), name.node, file, flags));
         }
         let mount = MountId(name.mount);
-        let file_system = process::file_system(mount)?;
+        let file_system = crate::looked_at::file_system(mount)?;
         if file_system.capabilities().transient_nodes {
             node_paths::find(name).or_else(|error| match handed::find(file_system, name) {
                 true => Ok(()),
@@ -134,10 +134,10 @@ impl Table {
         }
         let kind = file_system.attributes(name.node)?.kind;
         let object = match kind {
-            _ if flags & crate::description::O_PATH != 0 => Object::Path,
+            _ if flags & crate::files::O_PATH != 0 => Object::Path,
             FileKind::Directory => Object::Directory,
             _ => match file_system.restore(
-                &process::caller(),
+                &task::caller(),
                 name.node,
                 OpenFlags(flags & 3),
                 &saved::of(fd, name),
@@ -165,11 +165,11 @@ impl Table {
     fn adopt_direct(&self, fd: i32, mount: u16) -> Option<Description> {
         let mount = MountId(mount);
         let flags = kernel_flags(fd).ok()?;
-        let adopted = process::file_system(mount)
+        let adopted = crate::looked_at::file_system(mount)
             .and_then(|file_system| {
                 run::get()
                     .posix_locks
-                    .while_adopting(|| file_system.adopt(&process::caller(), fd, OpenFlags(flags)))
+                    .while_adopting(|| file_system.adopt(&task::caller(), fd, OpenFlags(flags)))
                     .map_err(|error| error.errno())
             })
             .inspect_err(|error| {
@@ -183,7 +183,7 @@ impl Table {
             (entry, Opened::Driven(file)) => {
                 let node = entry.attributes.node;
                 let mut description = Description::direct(mount, node, file, flags);
-                description.references = References::new(process::get().mounts);
+                description.references = References::new(&run::get().mounts);
                 description.references.push(mount, node);
                 Some(description)
             }

@@ -7,9 +7,9 @@
 
 use super::{close_on_exec, dup_high};
 use crate::description::{Description, Object};
-use crate::process;
-use crate::run::{ShadowName, stat_descriptor};
+use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow::{OwnedFd, write_all};
+use crate::task;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -73,14 +73,13 @@ impl Saved {
 /// A descriptor on what the driven files of this program that survive exec have saved; none where
 /// nothing is. It survives exec, and is closed where that fails.
 pub fn hand_down() -> Option<OwnedFd> {
-    let process = process::get();
     let mut inherited: Vec<(i32, Arc<Description>)> = Vec::new();
-    process.table.each(|fd, description| {
+    super::table().each(|fd, description| {
         if !close_on_exec(fd).unwrap_or(true) {
             inherited.push((fd, description.clone()));
         }
     });
-    if let Some(child) = process::vfork_child() {
+    if let Some(child) = task::vfork_child() {
         let installed = child.installed().into_iter();
         inherited.extend(installed.filter_map(|(fd, description)| {
             (!close_on_exec(fd).unwrap_or(true)).then_some((fd, description?))
@@ -135,7 +134,7 @@ pub fn receive(fd: i32) {
     const FD_CLOEXEC: usize = 1;
     // SAFETY: the flag of a descriptor that is not the program's.
     if unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, FD_CLOEXEC]) }.is_ok() {
-        *GIVEN.lock() = Some(process::get().run.receive_internal(fd));
+        *GIVEN.lock() = Some(run::get().receive_internal(fd));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::run::{self, ShadowName};
 use crate::shadow::open_shadow;
 use culvert::{Errno, File};
 
-/// [`complete`](complete) within the bound of the run. ENOMEM, with the reason in the log, where there is no
+/// [`complete`] within the bound of the run. ENOMEM, with the reason in the log, where there is no
 /// room.
 pub fn complete_in_room(file: &dyn File, shadow: i32) -> culvert::Result<()> {
     room::make(lacking(file, shadow)?)?;

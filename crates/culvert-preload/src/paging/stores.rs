@@ -141,7 +141,7 @@ pub fn rewatch_absent() {
 }
 
 /// Pages from `start` on are about to go that may have been stored into, and where they were
-/// nothing will tell. Under [`changing`].
+/// nothing will tell. Under [`super::nodes::changing`].
 pub fn pages_go(start: usize, length: usize) {
     for region in between(start, length) {
         if region.watch == Watch::Absent {
@@ -151,7 +151,7 @@ pub fn pages_go(start: usize, length: usize) {
 }
 
 /// Stores from `start` on are not watched any more: all that is mapped there counts as stored into.
-/// Under [`changing`].
+/// Under [`super::nodes::changing`].
 pub fn unwatch(start: usize, length: usize) {
     for region in between(start, length) {
         // Marks may be left where nothing is watched any more.

@@ -52,6 +52,7 @@ use alloc::{boxed::Box, format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Node;
+use culvert::mount::Mount;
 use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general::{AT_FDCWD, STATX_BTIME, stat};
 use culvert_sys::trust::{self, Opened, Why};
@@ -84,6 +85,8 @@ pub struct Run {
     pub lock_descriptor: AtomicI32,
     /// The mounts.
     pub mounts: MountTable,
+    /// The mounts as the user asked for them, in the order of the table.
+    pub specifications: Vec<Mount>,
     /// Locks shared by the processes of the run.
     pub node_locks: NodeLocks,
     /// The descriptors that Culvert itself holds in this process.
@@ -105,9 +108,15 @@ pub fn get() -> &'static Run {
 }
 
 /// This process is part of `run`, whose directory is kept by `lock_descriptor`, from here on.
-pub fn join(run: Run, mounts: MountTable, lock_descriptor: i32) -> &'static Run {
+pub fn join(
+    run: Run,
+    mounts: MountTable,
+    specifications: Vec<Mount>,
+    lock_descriptor: i32,
+) -> &'static Run {
     let run = Box::leak(Box::new(Run {
         mounts,
+        specifications,
         lock_descriptor: AtomicI32::new(lock_descriptor),
         ..run
     }));
@@ -177,6 +186,7 @@ impl Run {
             owner,
             lock_descriptor: AtomicI32::new(-1),
             mounts: MountTable::new(),
+            specifications: Vec::new(),
             node_locks: NodeLocks::new(),
             internal: Internal::new(),
             posix_locks: PosixLocks::new(),

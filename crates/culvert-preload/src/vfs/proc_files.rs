@@ -192,7 +192,7 @@ pub fn content(path: &[u8]) -> Option<Vec<u8>> {
         .filter(|line| !covered(line))
         .collect::<Vec<_>>()
         .concat();
-    for (mount, specification) in process.mounts.ids().zip(&process.specifications) {
+    for (mount, specification) in process.mounts.ids().zip(process.specifications) {
         // The kernel lists that one itself.
         if is_bound(specification) {
             continue;

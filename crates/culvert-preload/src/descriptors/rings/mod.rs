@@ -7,8 +7,8 @@ pub mod memory;
 pub mod restrictions;
 
 use super::RING;
-use crate::process::{self, tables};
 use crate::run::{descriptor_path, stat_descriptor};
+use crate::task::{self, tables};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 pub use awaited::{await_descriptor, is_awaited};
@@ -90,7 +90,7 @@ pub enum Found {
 /// What `fd` is.
 pub fn find(fd: i32) -> Found {
     let told = (0..=0xffff).contains(&fd) && classes::get(fd) == RING;
-    if told && !process::tables_differ() && !tables::are_asked_for() {
+    if told && !task::tables_differ() && !tables::are_asked_for() {
         let known = KNOWN.lock();
         if let Some(known) = known.iter().find(|known| known.fd == fd) {
             return Found::Ring(known.ring.clone());
@@ -149,5 +149,5 @@ pub fn note(fd: i32, ring: Ring) {
         ring: Arc::new(ring),
     });
     drop(known);
-    process::get().table.note_ring(fd);
+    crate::descriptors::table().note_ring(fd);
 }
