@@ -10,6 +10,7 @@ pub mod fifos;
 pub mod host;
 pub mod link;
 pub mod list;
+pub mod map;
 pub mod mount_points;
 pub mod native;
 pub mod open;

@@ -1,0 +1,348 @@
+//! Mapping a file: of the driver's own file of the kernel's where there is one, else of the shadow
+//! (paging/). What is checked comes in the order of `do_mmap`, mm/mmap.c.
+
+use crate::answer::Answer;
+use crate::description::{Held, Object, may_read};
+use crate::memory::{Span, UserSink};
+use crate::paging::nodes::{self, Mapped};
+use crate::paging::regions::{Region, Watch};
+use crate::paging::{self, dirty, fill, filling, pager, stores};
+use crate::run::stat_descriptor;
+use crate::{process, shadow};
+use culvert::{Caching, Errno};
+use culvert_sys::raw::general::O_RDWR;
+use culvert_sys::{nr, syscall};
+
+const PROT_WRITE: usize = 2;
+const PROT_EXEC: usize = 4;
+const MAP_SHARED: usize = 1;
+const MAP_SHARED_VALIDATE: usize = 3;
+/// Flags that every file system takes with MAP_SHARED_VALIDATE (include/linux/mman.h).
+const LEGACY_MAP_MASK: usize = 0x7c07_f9f3;
+const MAP_TYPE: usize = 0xf;
+/// MAP_ANONYMOUS.
+pub const MAP_ANONYMOUS: usize = 0x20;
+/// MAP_FIXED.
+pub const MAP_FIXED: usize = 0x10;
+/// What ld.so maps libraries with, parts of which it will execute: they are filled at once.
+const MAP_DENYWRITE: usize = 0x800;
+
+/// What mmap(2) is asked.
+pub struct Asked {
+    /// Where.
+    pub address: usize,
+    /// Bytes.
+    pub length: usize,
+    /// PROT_*.
+    pub protection: usize,
+    /// MAP_*.
+    pub flags: usize,
+    /// The first byte of the file.
+    pub offset: usize,
+}
+
+/// Maps the file; `region` is told what may be stored into.
+pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> Answer {
+    let Asked {
+        length,
+        protection,
+        flags,
+        offset,
+        ..
+    } = *asked;
+    if offset % 4096 != 0 {
+        return Err(Errno::EINVAL);
+    }
+    match held.object {
+        Object::File(_) | Object::Directory => {}
+        Object::Path => return Err(Errno::EBADF),
+        // The kernel says what is wrong with mapping a FIFO.
+        Object::Fifo | Object::Broken => return Err(Errno::EIO),
+    }
+    if !matches!(flags & MAP_TYPE, 1..=MAP_SHARED_VALIDATE) {
+        return Err(Errno::EINVAL);
+    }
+    if flags & MAP_TYPE == MAP_SHARED_VALIDATE && flags & !LEGACY_MAP_MASK != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let access = held.flags(fd)? & 3;
+    let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+    // mmap(2), EACCES: no read permission, or a shared writable mapping of a descriptor that is not
+    // O_RDWR.
+    if !may_read(access) || (shared && protection & PROT_WRITE != 0 && access != 2) {
+        return Err(Errno::EACCES);
+    }
+    if matches!(held.object, Object::Directory) {
+        return Err(Errno::ENODEV);
+    }
+    // As the kernel mount says (`fuse_file_mmap`, fs/fuse/file.c).
+    if shared && held.file()?.caching() == Caching::Never {
+        return Err(Errno::ENODEV);
+    }
+    if crate::task::is_confined() && !(shared && protection & PROT_WRITE != 0) {
+        return copy(held, asked);
+    }
+    if !crate::task::is_confined()
+        && let Some(start) = map_kernel_file(held, access, asked)?
+    {
+        return Ok(start);
+    }
+    let changes = !process::file_system(held.mount)?.capabilities().immutable;
+    if changes && shared && access == 2 {
+        return match crate::task::is_confined() || process::vfork_child().is_some() {
+            // Opening what is needed could end the program, or is another process's.
+            true => {
+                crate::log!(
+                    "a shared mapping of node {:x} of mount {} that can be written is refused under a seccomp filter, and to a child of vfork",
+                    held.node.0,
+                    held.mount.0
+                );
+                Err(Errno::ENODEV)
+            }
+            false => map_written(held, fd, asked, region),
+        };
+    }
+    let shadow = match changes {
+        // One that cannot be made writable later (mprotect(2)); what is written from now on is
+        // written to the shadow as well.
+        true => crate::looked_at::keep_equal(held, on_demand(asked))
+            .map(crate::paging::mappable::Mappable::Other),
+        false => crate::paging::mappable::mappable(
+            held,
+            fd,
+            on_demand(asked) && asked.flags & MAP_DENYWRITE == 0,
+        ),
+    };
+    let shadow = match shadow {
+        // Whoever has given up the run's user cannot look into it any more.
+        Err(error) if error.errno() == Errno::EACCES && !(shared && changes) => {
+            return copy(held, asked);
+        }
+        shadow => shadow.map_err(|error| crate::description::report(held, "mmap", &error))?,
+    };
+    crate::paging::synced::maps_read_only();
+    let start = map_shadow(held, shadow.number(), shared, asked);
+    shadow.close(held);
+    let start = start?;
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(start)
+}
+
+/// Whether pages of the mapping that is `asked` for may be filled when they are touched. Not what is
+/// populated or locked at once: the kernel would put zeroes into the holes before anybody is asked.
+fn on_demand(asked: &Asked) -> bool {
+    const MAP_LOCKED: usize = 0x2000;
+    const MAP_POPULATE: usize = 0x8000;
+    asked.protection & PROT_EXEC == 0 && asked.flags & (MAP_LOCKED | MAP_POPULATE) == 0
+}
+
+/// Maps the shadow `fd`, as the program asked for it; `read_only`: it must never become writable.
+/// One that may have holes can be touched when the pager knows of it, not before (mlockall(2),
+/// MCL_FUTURE).
+fn map_shadow(held: &Held, fd: i32, read_only: bool, asked: &Asked) -> Answer {
+    let Asked {
+        address,
+        length,
+        protection,
+        flags,
+        offset,
+    } = *asked;
+    let map = |fd: i32, protection| {
+        let arguments = [address, length, protection, flags, fd as usize, offset];
+        // SAFETY: the program's own mapping asked, with its own address and length, of the file's
+        // content.
+        unsafe { syscall::call(nr::MMAP, arguments) }
+    };
+    if !fill::is_partly(&stat_descriptor(fd)?) {
+        return map(fd, protection);
+    }
+    let name = held.name();
+    let fill =
+        || filling::all(name).map_err(|error| crate::description::report(held, "mmap", &error));
+    if !on_demand(asked) {
+        fill()?;
+        return map(fd, protection);
+    }
+    const PROT_NONE: usize = 0;
+    let writable = shadow::open_shadow(name, O_RDWR)?;
+    let start = map(writable.raw(), PROT_NONE);
+    process::get().run.posix_locks.close(name, writable);
+    let start = start?;
+    let part = pager::Part {
+        start,
+        length,
+        name,
+        offset: offset as u64,
+        read_only,
+    };
+    let ready = match pager::mapped(&part) {
+        true => Ok(()),
+        false => fill(),
+    };
+    // SAFETY: the mapping was made above, and nobody knows it yet.
+    let ready = ready.and_then(|()| unsafe {
+        syscall::call(nr::MPROTECT, [start, length, protection]).map(|_| ())
+    });
+    if let Err(error) = ready {
+        pager::unmapped(start, length);
+        // SAFETY: as above.
+        let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
+        return Err(error);
+    }
+    Ok(start)
+}
+
+/// A shared mapping that can be written, or can be made so (mprotect(2)).
+fn map_written(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> Answer {
+    let Asked {
+        length,
+        protection,
+        flags,
+        offset,
+        ..
+    } = *asked;
+    let table = &process::get().table;
+    let failed = |error: culvert::Error| match crate::description::report(held, "mmap", &error) {
+        Errno::EMFILE | Errno::ENFILE => Errno::ENOMEM,
+        errno => errno,
+    };
+    let description = table.reference(fd).ok_or(Errno::EBADF)?;
+    if let Object::File(file) = &description.object {
+        // The file may be mapped when this process has closed it.
+        file.shared();
+    }
+    let name = held.name();
+    paging::recover_node(name);
+    let written = protection & PROT_WRITE != 0;
+    if written {
+        pager::introduce();
+        stores::records_for_one_more();
+    }
+    let mut filled = false;
+    let enter = |opened: crate::paging::follow::Opened, now| {
+        filled = now;
+        let node = nodes::enter(description, opened.into_own());
+        if written {
+            let end = (offset as u64).saturating_add(nodes::pages(length) as u64);
+            node.record((offset as u64, end))?;
+        }
+        Ok(node)
+    };
+    let node = crate::looked_at::follow(held, on_demand(asked), enter).map_err(failed)?;
+    crate::descriptors::note_node(name);
+    let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
+    let start = map_shadow(held, shadow.number(), false, asked)?;
+    // Where something else was mapped, another thread may have stored already.
+    let watch = match written && flags & MAP_FIXED == 0 {
+        true => dirty::watch(start, nodes::pages(length)),
+        false => Watch::No,
+    };
+    if filled && watch == Watch::Protected {
+        dirty::enter(start, nodes::pages(length));
+    }
+    *region = Some(Region {
+        start,
+        end: start + nodes::pages(length),
+        offset: offset as u64,
+        written,
+        watch,
+        of: node,
+    });
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(start)
+}
+
+/// The mapping of a driver's own file of the kernel's, where the driver has one for this file.
+fn map_kernel_file(held: &Held, access: u32, asked: &Asked) -> Result<Option<usize>, Errno> {
+    let Asked {
+        address,
+        length,
+        protection,
+        flags,
+        offset,
+    } = *asked;
+    let shared = matches!(flags & MAP_TYPE, MAP_SHARED | MAP_SHARED_VALIDATE);
+    let mut mapped = Err(Errno::ENODEV);
+    let mut map = |fd: i32| {
+        // SAFETY: the program's own mapping asked, with its own address and length, of the file that
+        // it names.
+        mapped = unsafe {
+            syscall::call(
+                nr::MMAP,
+                [address, length, protection, flags, fd as usize, offset],
+            )
+        };
+    };
+    // A shared mapping of a file that is open for writing may be made writable later (mprotect(2)).
+    let stores = shared && access == 2;
+    let has_one = held
+        .file()?
+        .with_kernel_file((offset as u64, length as u64), stores, &mut map)
+        .map_err(|error| crate::description::report(held, "mmap", &error))?;
+    if !has_one {
+        return Ok(None);
+    }
+    let start = mapped?;
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(Some(start))
+}
+
+/// The mapping as a copy in anonymous memory: needs no call that a filter which allows mapping
+/// files is likely to forbid. Later changes of the file are not seen, which a private mapping may
+/// do anyway (mmap(2)).
+fn copy(held: &Held, asked: &Asked) -> Answer {
+    const MAP_PRIVATE: usize = 2;
+    const PROT_READ: usize = 1;
+    let Asked {
+        address,
+        length,
+        protection,
+        flags,
+        offset,
+    } = *asked;
+    let flags = flags & !MAP_TYPE | MAP_PRIVATE | MAP_ANONYMOUS;
+    // SAFETY: the program's own mapping asked, with its own address and length.
+    let start = unsafe {
+        syscall::call(
+            nr::MMAP,
+            [
+                address,
+                length,
+                PROT_READ | PROT_WRITE,
+                flags,
+                usize::MAX,
+                0,
+            ],
+        )
+    }?;
+    let file = held.readable()?;
+    let spans = [Span {
+        base: start,
+        length,
+    }];
+    let mut sink = UserSink::new(&spans);
+    let mut at = offset as u64;
+    loop {
+        match file.read_at(at, &mut sink) {
+            Ok(0) => break,
+            Ok(count) => at += count as u64,
+            Err(error) => {
+                // SAFETY: the mapping was made above.
+                let _ = unsafe { syscall::call(nr::MUNMAP, [start, length]) };
+                return Err(crate::description::report(held, "mmap", &error));
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { syscall::call(nr::MPROTECT, [start, length, protection]) }?;
+    if protection & PROT_EXEC != 0 {
+        culvert_intercept::code_mapped(start, length);
+    }
+    Ok(start)
+}
