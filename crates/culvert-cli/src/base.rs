@@ -18,7 +18,7 @@ use std::{
 };
 
 /// A place where a base may lie.
-struct Place {
+struct BaseCandidate {
     parent: PathBuf,
     name: String,
     /// Everybody may make names there.
@@ -42,10 +42,10 @@ fn outer(uid: u32) -> u32 {
 
 /// Where bases of user `uid` may lie, best first: shared memory, so that shadows never reach a
 /// disk.
-fn places(uid: u32) -> Vec<Place> {
+fn places(uid: u32) -> Vec<BaseCandidate> {
     let mine = uid == trust::user();
     let number = if mine { outer(uid) } else { uid };
-    let shared = |parent: &str| Place {
+    let shared = |parent: &str| BaseCandidate {
         parent: parent.into(),
         name: format!("culvert-{number}"),
         shared: true,
@@ -55,7 +55,7 @@ fn places(uid: u32) -> Vec<Place> {
         false => Some(format!("/run/user/{uid}").into()),
     };
     let runtime = runtime.filter(|runtime| runtime.is_absolute());
-    let runtime = runtime.map(|parent| Place {
+    let runtime = runtime.map(|parent| BaseCandidate {
         parent,
         name: "culvert".into(),
         shared: false,
@@ -112,7 +112,7 @@ pub fn trusted(path: &Path, uid: u32) -> Result<Opened, Why> {
 }
 
 /// The base in `place`, made if need be; true when programs may be started from it.
-fn usable(mut place: Place) -> Result<(PathBuf, bool), String> {
+fn usable(mut place: BaseCandidate) -> Result<(PathBuf, bool), String> {
     let failed = |error: io::Error| reason(&error);
     place.parent = fs::canonicalize(&place.parent).map_err(failed)?;
     // CULVERT_RUN is a list separated by colons.
@@ -138,7 +138,7 @@ pub fn borrowed(opened: &Opened) -> std::os::fd::BorrowedFd<'_> {
 }
 
 /// The base in `place`: the usual name, or one with a random part where somebody else has that.
-fn find(place: &Place) -> Result<(PathBuf, Opened), String> {
+fn find(place: &BaseCandidate) -> Result<(PathBuf, Opened), String> {
     let uid = trust::user();
     let usual = place.parent.join(&place.name);
     let why = match trusted(&usual, uid) {
@@ -181,7 +181,7 @@ fn find(place: &Place) -> Result<(PathBuf, Opened), String> {
 }
 
 /// Bases of user `uid` in `place` whose names have a random part, in a fixed order.
-fn others(place: &Place, uid: u32) -> Vec<PathBuf> {
+fn others(place: &BaseCandidate, uid: u32) -> Vec<PathBuf> {
     if !place.shared {
         return Vec::new();
     }
@@ -233,20 +233,20 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown, symlink};
 
-    fn place(name: &str, shared: bool) -> Place {
+    fn place(name: &str, shared: bool) -> BaseCandidate {
         let parent =
             std::env::temp_dir().join(format!("culvert-base-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&parent);
         fs::DirBuilder::new().mode(0o700).create(&parent).unwrap();
-        Place {
+        BaseCandidate {
             parent,
             name: "base".into(),
             shared,
         }
     }
 
-    fn again(place: &Place) -> Place {
-        Place {
+    fn again(place: &BaseCandidate) -> BaseCandidate {
+        BaseCandidate {
             parent: place.parent.clone(),
             name: place.name.clone(),
             shared: place.shared,
@@ -291,7 +291,7 @@ mod tests {
             assert_ne!(first, usual, "{taken}");
             assert_eq!(usable(again(&place)).unwrap().0, first, "{taken}");
             // The same where only its owner may make names.
-            let alone = Place {
+            let alone = BaseCandidate {
                 shared: false,
                 ..again(&place)
             };

@@ -4,7 +4,7 @@ use super::bytes::{Bytes, FileBytes};
 use super::filesystem::ArchiveFs;
 use super::host;
 use super::index::build::{self, Kind, Progress};
-use super::index::cache::{self, Place};
+use super::index::cache::{self, IndexLocation};
 use super::index::{Image, Index};
 use super::options::{Keep, Options, Owner};
 use super::warning::Warnings;
@@ -34,22 +34,24 @@ pub fn prepare(
     let archive = Arc::new(archive);
     let mut notes = Warnings::default();
     let mut obtain = |place| cache::obtain(&archive, place, options.damaged, progress);
-    let run = environment.run_directory.map(Place::Directory);
+    let run = environment.run_directory.map(IndexLocation::Directory);
     let ready = match (&options.index, environment.cache_directory, run) {
         (Keep::Path(path), ..)
             if host::status_of(path).is_ok_and(|status| status.is_directory()) =>
         {
-            obtain(Place::Directory(path))
+            obtain(IndexLocation::Directory(path))
         }
-        (Keep::Path(path), ..) => obtain(Place::File(path)),
+        (Keep::Path(path), ..) => obtain(IndexLocation::File(path)),
         (Keep::Run, _, Some(run)) => obtain(run),
-        (Keep::Cache, Some(directory), run) => match (obtain(Place::Directory(directory)), run) {
-            (Err(error), Some(run)) if storage_failed(error.errno()) => {
-                notes.add(b"", format!("the index is not kept: {error}"));
-                obtain(run)
+        (Keep::Cache, Some(directory), run) => {
+            match (obtain(IndexLocation::Directory(directory)), run) {
+                (Err(error), Some(run)) if storage_failed(error.errno()) => {
+                    notes.add(b"", format!("the index is not kept: {error}"));
+                    obtain(run)
+                }
+                (outcome, _) => outcome,
             }
-            (outcome, _) => outcome,
-        },
+        }
         (Keep::Cache, None, Some(run)) => obtain(run),
         (_, _, None) => Err(Error::because(
             Errno::EINVAL,

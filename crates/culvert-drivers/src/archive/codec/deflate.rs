@@ -6,7 +6,7 @@
 use super::{
     crc::crc32,
     decoder::Decoder,
-    inflate::{HISTORY, Inflate, Pause, Place, window::Window},
+    inflate::{BlockStart, HISTORY, Inflate, Pause, window::Window},
     input::Input,
     lz,
     member::verify,
@@ -38,7 +38,7 @@ const POINTS: usize = 128;
 /// A place where decoding can go on.
 struct Point {
     plain: u64,
-    place: Place,
+    place: BlockStart,
     crc: u32,
     /// Length of the window, and the window packed.
     window: (usize, Vec<u8>),

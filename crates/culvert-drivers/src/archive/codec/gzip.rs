@@ -14,7 +14,7 @@ use super::{
     crc::crc32,
     damaged,
     decoder::Decoder,
-    inflate::{HISTORY, Inflate, Pause, Place, window::Window},
+    inflate::{BlockStart, HISTORY, Inflate, Pause, window::Window},
     input::Input,
     lz,
 };
@@ -31,7 +31,7 @@ const PIECE: usize = 128 << 10;
 
 /// `Point::kind` of a member's start; `raw` is its bit position.
 const MEMBER: u32 = 1;
-/// `Point::kind` inside a member; `raw` and `extra` are [`Place::next`] and [`Place::header`], the
+/// `Point::kind` inside a member; `raw` and `extra` are [`BlockStart::next`] and [`BlockStart::header`], the
 /// window is stored.
 const INSIDE: u32 = 2;
 
@@ -96,7 +96,7 @@ impl Gzip {
                     return Err(damaged("the index is damaged: a window is too long"));
                 }
                 gzip.window.reset(&lz::decompress(packed, length)?);
-                let place = Place {
+                let place = BlockStart {
                     header: point.extra,
                     next: point.raw,
                 };

@@ -11,7 +11,7 @@ use culvert::{Errno, Error, Result};
 
 /// Where the index of an archive is to lie.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum IndexLocation<'a> {
     /// In this directory, made when it is missing, under a name of its own.
     Directory(&'a [u8]),
     /// In this file.
@@ -36,14 +36,14 @@ const VERIFIED: u64 = 2 << 20;
 /// archive, else a new one, stored there atomically.
 pub fn obtain(
     archive: &Arc<FileBytes>,
-    place: Place<'_>,
+    place: IndexLocation<'_>,
     tolerant: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Ready> {
     let identity = build::identify(archive)?;
     let path = match place {
-        Place::File(path) => path.to_vec(),
-        Place::Directory(directory) => {
+        IndexLocation::File(path) => path.to_vec(),
+        IndexLocation::Directory(directory) => {
             let mut path = directory.to_vec();
             path.push(b'/');
             path.extend_from_slice(file_name(&identity, tolerant).as_bytes());
@@ -62,9 +62,9 @@ pub fn obtain(
         });
     }
     match place {
-        Place::Directory(directory) => host::make_directories(directory)
+        IndexLocation::Directory(directory) => host::make_directories(directory)
             .map_err(|errno| Error::from(errno).within("the directory for indexes"))?,
-        Place::File(path) => check_replaceable(path)?,
+        IndexLocation::File(path) => check_replaceable(path)?,
     }
     store(&path, &build::build(archive, tolerant, progress)?)?;
     Ok(Ready {

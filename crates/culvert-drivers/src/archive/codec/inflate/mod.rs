@@ -23,7 +23,7 @@ pub const HISTORY: [usize; 2] = [32 << 10, 64 << 10];
 
 /// Where inflating can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockStart {
     /// Bit position in the archive of the header of the present block.
     pub header: u64,
     /// Bit position in the archive of the next symbol; `header` itself when the block was not
@@ -144,7 +144,7 @@ impl Inflate {
     }
 
     /// Goes on at `place`; the window holds what came before.
-    pub fn resume(&mut self, place: Place, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
+    pub fn resume(&mut self, place: BlockStart, input: &mut Input, raw: &dyn Bytes) -> Result<()> {
         self.restart();
         self.seek(place.header, input, raw)?;
         if place.next == place.header {
@@ -169,7 +169,7 @@ impl Inflate {
 
     /// Where inflating goes on after what the window holds; none in the middle of a match or at the
     /// end.
-    pub fn place(&self, input: &Input) -> Option<Place> {
+    pub fn place(&self, input: &Input) -> Option<BlockStart> {
         if self.pending.0 > 0 || self.state == State::End {
             return None;
         }
@@ -178,7 +178,7 @@ impl Inflate {
             State::Header => next,
             _ => self.header,
         };
-        Some(Place { header, next })
+        Some(BlockStart { header, next })
     }
 
     /// Notes from now on which of the bytes before are referred to.

@@ -14,7 +14,7 @@ const HEADER_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 
 /// A block as the index has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockPosition {
     /// Where its header starts in the archive.
     pub start: u64,
     /// Length of header, data and check, without padding, bytes.
@@ -53,7 +53,7 @@ fn read_number(input: &mut Input, raw: &dyn Bytes) -> Result<(u64, usize)> {
 }
 
 /// All blocks of the streams in `start..end`, in order.
-pub fn blocks(raw: &dyn Bytes, start: u64, end: u64) -> Result<Vec<Place>> {
+pub fn blocks(raw: &dyn Bytes, start: u64, end: u64) -> Result<Vec<BlockPosition>> {
     let mut end = end;
     // Streams from the last to the first, the blocks of each from its last to its first.
     let mut found = Vec::new();
@@ -89,7 +89,7 @@ fn skip_padding(raw: &dyn Bytes, start: u64, mut end: u64) -> Result<u64> {
 }
 
 /// Adds the blocks of the stream that ends at `end`; returns where it starts.
-fn stream(raw: &dyn Bytes, start: u64, end: u64, found: &mut Vec<Place>) -> Result<u64> {
+fn stream(raw: &dyn Bytes, start: u64, end: u64, found: &mut Vec<BlockPosition>) -> Result<u64> {
     if end - start < 2 * HEADER + 8 {
         return Err(broken("it is too short"));
     }
@@ -126,7 +126,7 @@ fn stream(raw: &dyn Bytes, start: u64, end: u64, found: &mut Vec<Place>) -> Resu
         let (plain, b) = read_number(&mut input, raw)?;
         length += a + b;
         // `start` is relative to the first block until all are known.
-        found.push(Place {
+        found.push(BlockPosition {
             start: total,
             unpadded,
             plain,

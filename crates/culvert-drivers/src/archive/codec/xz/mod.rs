@@ -17,7 +17,7 @@ use super::{
 use crate::archive::bytes::Bytes;
 use alloc::{boxed::Box, format, vec, vec::Vec};
 use culvert::{Errno, Error, Result};
-use index::{Place, number};
+use index::{BlockPosition, number};
 use lzma_rust2::{Action, FilterConfig, Lzma2Stream, Status};
 use sha256::Sha256;
 
@@ -279,7 +279,7 @@ impl Decoder for Block {
 
 /// Decodes all blocks of a file, from the first on.
 pub struct Xz {
-    blocks: Vec<Place>,
+    blocks: Vec<BlockPosition>,
     next: usize,
     block: Option<Block>,
     plain: u64,
@@ -299,7 +299,7 @@ impl Xz {
     }
 
     /// Goes into the next block.
-    fn begin(&mut self, raw: &dyn Bytes) -> Result<Option<Place>> {
+    fn begin(&mut self, raw: &dyn Bytes) -> Result<Option<BlockPosition>> {
         let Some(&place) = self.blocks.get(self.next) else {
             return Ok(None);
         };
@@ -356,7 +356,7 @@ impl Decoder for Xz {
     }
 
     fn memory(&self) -> usize {
-        self.memory + self.blocks.len() * size_of::<Place>()
+        self.memory + self.blocks.len() * size_of::<BlockPosition>()
     }
 }
 
