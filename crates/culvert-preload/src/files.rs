@@ -19,16 +19,22 @@ pub fn open(path: &[u8], flags: usize, mode: usize) -> Result<OwnedFd, Errno> {
 
 /// Access mode and status flags of `fd`, as the kernel has them.
 pub fn kernel_flags(fd: i32) -> Result<u32, Errno> {
-    const F_GETFL: usize = 3;
-    // SAFETY: F_GETFL only reads.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }.map(|flags| flags as u32)
+    culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(fd),
+        culvert_sys::fd::Command::GETFL,
+        0,
+    )
+    .map(|flags| flags as u32)
 }
 
 /// The FD_CLOEXEC flag of `fd`.
 pub fn close_on_exec(fd: i32) -> Result<bool, Errno> {
-    const F_GETFD: usize = 1;
-    // SAFETY: F_GETFD only reads.
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFD]) }.map(|flags| flags & 1 != 0)
+    culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(fd),
+        culvert_sys::fd::Command::GETFD,
+        0,
+    )
+    .map(|flags| flags & 1 != 0)
 }
 
 /// A dup of `fd` at the lowest free number from `from` on.

@@ -35,8 +35,7 @@ pub fn line(arguments: core::fmt::Arguments<'_>) {
         return;
     };
     let mut text = alloc::string::String::new();
-    // SAFETY: getpid has no arguments.
-    let pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) };
+    let pid = culvert_sys::process::getpid() as isize;
     let _ = writeln!(text, "culvert[{pid}]: {arguments}");
     const O_WRONLY_CREAT_APPEND_CLOEXEC: usize = 0o1 | 0o100 | 0o2000 | 0o2000000;
     // SAFETY: the path ends in NUL; the descriptor is used here only.

@@ -24,7 +24,6 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering::*};
 use culvert::Node;
 use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::sync::Mutex;
-use culvert_sys::{nr, syscall};
 
 /// A working directory.
 #[derive(Clone, Debug)]
@@ -234,9 +233,7 @@ impl Process {
     /// which was not intercepted.
     fn find_working_directory(&self, inherited: bool) -> Option<Here> {
         let mut buffer = vec![0u8; 4096];
-        // SAFETY: the buffer is given with its length.
-        let length =
-            unsafe { syscall::call(nr::GETCWD, [buffer.as_mut_ptr() as usize, buffer.len()]) };
+        let length = culvert_sys::fs::getcwd(&mut buffer);
         buffer.truncate(length.unwrap_or(0).saturating_sub(1));
         let name = match self.run.parse(&buffer) {
             None if inherited => self.run.shown_working_directory(),

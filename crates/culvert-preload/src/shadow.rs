@@ -196,8 +196,7 @@ pub fn mark_filled(shadow: &OwnedFd, attributes: &culvert::Attributes) -> Result
 /// Says that a shadow that may have holes has none any more.
 pub fn mark_complete(fd: i32) -> Result<(), Errno> {
     let mode = stat_descriptor(fd)?.st_mode & 0o7777 & !PARTLY | FILLED;
-    // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode).map(|_| ())
 }
 
 /// Says that a shadow of a file with these attributes may have holes, and follows it where that
@@ -210,8 +209,7 @@ pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> 
 pub fn touch(fd: i32) -> Result<(), Errno> {
     let found = stat_descriptor(fd)?;
     let mode = found.st_mode & 0o7777;
-    // SAFETY: sets the mode of our own file.
-    match unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) } {
+    match culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode) {
         // Another user by now (setuid(2)), who may still write it: its time of modification is now,
         // too, so that who looks next compares it.
         Err(Errno::EPERM) => task::limits::set_length(fd, found.st_size as u64),
@@ -235,8 +233,7 @@ fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errn
         _ => 0o100,
     };
     let mode = (0o600 | bits | executable) as usize;
-    // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode]) }.map(|_| ())
+    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode as u32).map(|_| ())
 }
 
 /// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was
@@ -250,8 +247,7 @@ pub fn make_executable(name: ShadowName, fd: i32) -> Result<(), Errno> {
     // The mode is read and written: others mark it under the lock, too.
     let _lock = run::get().node_locks.lock(mount, name.node);
     let mode = stat_descriptor(fd)?.st_mode & 0o7777 | 0o100;
-    // SAFETY: sets the mode of our own file.
-    unsafe { syscall::call(nr::FCHMOD, [fd as usize, mode as usize]) }.map(|_| ())
+    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode).map(|_| ())
 }
 
 /// Writes all of `bytes` at `offset` of a shadow.

@@ -62,8 +62,7 @@ fn peer_is_of_run(socket: i32) -> bool {
     // SAFETY: the kernel writes a `struct ucred`, of the length given.
     let asked = unsafe { syscall::call(nr::GETSOCKOPT, arguments) };
     let process = process::get();
-    // SAFETY: getpid has no arguments.
-    let own = unsafe { syscall::raw(nr::GETPID, [0; 6]) };
+    let own = culvert_sys::process::getpid() as isize;
     if asked.is_err() || peer[0] <= 0 {
         return false;
     }

@@ -158,11 +158,16 @@ impl Core {
     pub fn bury_dead(&self) -> Result<()> {
         let me = self.attached()?;
         for number in 0..self.slots()? {
-            let used = self.slot(number)?.is_some_and(|words| {
-                words[..slot::CELLS_AT as usize + slot::CELLS as usize / 2]
-                    .iter()
-                    .any(|word| word.load(Acquire) != 0)
-            });
+            let Some(at) = self.slot_offset(number)? else {
+                continue;
+            };
+            // Cells are half words: others change one while this looks at the next.
+            let cell = |cell| self.image.half(at + slot::CELLS_AT * 8 + cell * 4);
+            let mut words = self.image.words(at, slot::CELLS_AT)?.iter();
+            let mut used = words.any(|word| word.load(Acquire) != 0);
+            for index in 0..slot::CELLS {
+                used = used || cell(index)?.load(Acquire) != 0;
+            }
             if used && number + 1 != me && !host::is_proved(self.image.fd(), u64::from(number)) {
                 self.bury(number.into())?;
             }

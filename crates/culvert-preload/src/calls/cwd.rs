@@ -79,10 +79,10 @@ pub fn fchdir(call: &mut Call) -> Outcome {
             identity_of_here(call).and_then(|(dev, ino)| process.mounts.is_target(dev, ino));
         if let Some(mount) = mount {
             if let Some(backing) = crate::backing::of(mount) {
-                // SAFETY: fchdir has no other arguments.
-                let entered = unsafe { syscall::call(nr::FCHDIR, [backing.root as usize]) };
+                let entered =
+                    culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(backing.root));
                 process.set_working_directory(Some((Here::Backed(mount), Keeper::nothing())));
-                return done(entered);
+                return done(entered.map(|()| 0));
             }
             let root = process::file_system(mount)
                 .and_then(|fs| fs.attributes(fs.root()).map_err(|error| error.errno()));

@@ -44,8 +44,8 @@ pub fn close(call: &mut Call) -> Outcome {
     table.remove(fd);
     // A shared description loses this process's POSIX locks with any descriptor of its file: the
     // kernel sees to that on the shadow. SAFETY: the program closes its own descriptor.
-    let closed = unsafe { syscall::call(nr::CLOSE, [fd as usize]) };
-    done(result.and(closed))
+    let closed = culvert_sys::OwnedFd::from_raw(fd).close();
+    done(result.and(closed.map(|()| 0)))
 }
 
 /// dup(2)

@@ -11,7 +11,7 @@ use crate::vfs::targets::adopt_target;
 use crate::{process, run};
 use culvert::{DirectoryEntry, Errno};
 use culvert_intercept::{Call, Outcome, user};
-use culvert_sys::{nr, syscall};
+use culvert_sys::nr;
 
 /// One `struct linux_dirent64`, or the old `struct linux_dirent` with the type in the last byte, in
 /// `record`; returns its length.
@@ -143,8 +143,12 @@ fn list_with(call: &Call, fd: i32, mounts: &[MountId]) -> Answer {
     const SEEK_SET: usize = 0;
     const SEEK_CUR: usize = 1;
     let seek = |offset: u64, whence: usize| {
-        // SAFETY: lseek moves the program's own position.
-        unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence]) }
+        let position = culvert_sys::fs::seek(
+            culvert_sys::BorrowedFd::number(fd),
+            offset as i64,
+            whence as u32,
+        );
+        position.map(|at| at as usize)
     };
     let before = seek(0, SEEK_CUR)? as u64;
     if !is_position(before) {

@@ -149,15 +149,14 @@ fn copy(spans: &[Span], ours: &[Span], count: usize) -> usize {
 
 /// Moves the offset of the description back, where the call is one that moves it.
 fn give_back(call: &Call, count: usize) {
-    const SEEK_CUR: usize = 1;
+    const SEEK_CUR: u32 = 1;
     let moves = match call.number {
         nr::READ | nr::READV => true,
         nr::PREADV2 => call.args[3] == usize::MAX,
         _ => false,
     };
     if moves {
-        let arguments = [call.args[0], count.wrapping_neg(), SEEK_CUR];
-        // SAFETY: touches no memory.
-        let _ = unsafe { syscall::call(nr::LSEEK, arguments) };
+        let file = culvert_sys::BorrowedFd::number(call.args[0] as i32);
+        let _ = culvert_sys::fs::seek(file, -(count as i64), SEEK_CUR);
     }
 }

@@ -6,7 +6,6 @@ use crate::run;
 use core::sync::atomic::Ordering::*;
 use culvert::Errno;
 use culvert_sys::raw::general::O_DIRECT;
-use culvert_sys::{nr, syscall};
 
 /// `O_APPEND`, `O_NONBLOCK`, `O_DIRECT`, `O_NOATIME`, `FASYNC`: what F_SETFL may change
 /// (`SETFL_MASK`, fs/fcntl.c).
@@ -44,9 +43,11 @@ impl Description {
         if changes & FLAGS_OF_STRANGERS == 0 && self.flags_known.load(Relaxed) == changes {
             return Ok(mine);
         }
-        const F_GETFL: usize = 3;
-        // SAFETY: F_GETFL only reads the flags of the descriptor.
-        let kernel = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
+        let kernel = culvert_sys::fd::fcntl(
+            culvert_sys::BorrowedFd::number(fd),
+            culvert_sys::fd::Command::GETFL,
+            0,
+        )? as u32;
         // O_DIRECT means nothing to drivers, and the shadow does not have it.
         let kept_there = SETTABLE & !O_DIRECT;
         let flags = mine & !kept_there | kernel & kept_there;
@@ -64,14 +65,11 @@ impl Description {
             _ => {}
         }
         if self.is_shared() {
-            const F_SETFL: usize = 4;
-            // SAFETY: changes status flags of a descriptor that is the program's own.
-            unsafe {
-                syscall::call(
-                    nr::FCNTL,
-                    [fd as usize, F_SETFL, (flags & !O_DIRECT) as usize],
-                )
-            }?;
+            culvert_sys::fd::fcntl(
+                culvert_sys::BorrowedFd::number(fd),
+                culvert_sys::fd::Command::SETFL,
+                (flags & !O_DIRECT) as usize,
+            )?;
             let old = self.flags.load(Relaxed);
             self.flags
                 .store(old & !O_DIRECT | flags & O_DIRECT, Relaxed);

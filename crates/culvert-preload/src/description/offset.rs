@@ -9,7 +9,7 @@ use crate::run::{
 };
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use culvert::Errno;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
 
 /// The offset of a private description. While the process has one thread its locks cost nothing.
 #[derive(Default)]
@@ -64,6 +64,5 @@ impl Description {
 
 /// lseek of the kernel descriptor.
 pub fn kernel_seek(fd: i32, offset: i64, whence: usize) -> Result<u64, Errno> {
-    // SAFETY: moves the offset of a descriptor that stands for ours.
-    unsafe { syscall::call(nr::LSEEK, [fd as usize, offset as usize, whence]) }.map(|at| at as u64)
+    culvert_sys::fs::seek(culvert_sys::BorrowedFd::number(fd), offset, whence as u32)
 }

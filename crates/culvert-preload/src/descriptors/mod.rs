@@ -34,7 +34,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr};
 use culvert::Errno;
 use culvert_intercept::descriptors as classes;
 use culvert_sys::OwnedFd;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
 
 /// The class of a descriptor with a description in our table.
 pub const OURS: u8 = 2;
@@ -413,9 +413,12 @@ fn counted(held: Held) -> Arc<Description> {
 
 /// Sets the FD_CLOEXEC flag of `fd`, a descriptor that nobody else has yet.
 fn set_close_on_exec(fd: i32, on: bool) -> Result<(), Errno> {
-    const F_SETFD: usize = 2;
-    // SAFETY: sets the flag .
-    unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, usize::from(on)]) }.map(|_| ())
+    culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(fd),
+        culvert_sys::fd::Command::SETFD,
+        usize::from(on),
+    )
+    .map(|_| ())
 }
 
 /// The same descriptor at the next number that no request of a ring is about to look at.

@@ -149,9 +149,11 @@ fn shadow_of(description: &Description, flags: u32) -> Result<OwnedFd, Errno> {
 /// Makes `own`, the driver's descriptor on the file, ready for programs: with these status flags,
 /// and known in the run.
 pub(super) fn prepare(description: &Description, own: i32, flags: u32) -> Result<(), Errno> {
-    const F_SETFL: usize = 4;
-    // SAFETY: sets status flags of the driver's descriptor, which nobody else uses.
-    unsafe { syscall::call(nr::FCNTL, [own as usize, F_SETFL, flags as usize]) }?;
+    culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(own),
+        culvert_sys::fd::Command::SETFL,
+        flags as usize,
+    )?;
     let found = crate::run::stat_descriptor(own)?;
     match run::get().mark(description.mount.0, &found) {
         // Whoever has given up the run's user cannot tell it. Nor does what he executes see the

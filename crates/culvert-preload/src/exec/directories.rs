@@ -257,8 +257,7 @@ fn go_to(name: ShadowName) -> Result<(), Errno> {
     };
     crate::descriptors::note_node(name);
     process::get().run.mark_directory(name, there.raw())?;
-    // SAFETY: a call on our own descriptor.
-    unsafe { syscall::call(nr::FCHDIR, [there.raw() as usize]) }.map(|_| ())
+    culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(there.raw())).map(|_| ())
 }
 
 /// Makes it a directory whose listing is EINVAL (nothing less is an error to readdir(3), which
@@ -272,13 +271,7 @@ fn go_nowhere(name: ShadowName) -> Result<(), Errno> {
     drop(process);
     let here = shadow::open(b".\0", O_DIRECTORY as usize, 0)?;
     let mut buffer = [0u8; 1024];
-    let arguments = [
-        here.raw() as usize,
-        buffer.as_mut_ptr() as usize,
-        buffer.len(),
-    ];
-    // SAFETY: the buffer is given with its length.
-    if unsafe { syscall::call(nr::GETDENTS64, arguments) } != Err(Errno::EINVAL) {
+    if culvert_sys::fs::getdents64(&here, &mut buffer) != Err(Errno::EINVAL) {
         return Err(Errno::EOPNOTSUPP);
     }
     crate::descriptors::note_node(name);
@@ -292,6 +285,6 @@ fn change_to(path: &[u8]) -> Result<usize, Errno> {
 }
 
 fn dup3(from: i32, to: i32) -> Result<(), Errno> {
-    // SAFETY: both are ours, `to` at the program's number, which survives exec.
-    unsafe { syscall::call(nr::DUP3, [from as usize, to as usize, 0]) }.map(|_| ())
+    // Both are ours, `to` at the program's number, which survives exec.
+    culvert_sys::fd::replace(culvert_sys::BorrowedFd::number(from), to, 0)
 }

@@ -37,8 +37,7 @@ fn make(look: &Look, interpreter: &[u8], size: u64, copy: &[u8]) -> Result<(), E
     const O_RDWR_CREAT_EXCL: usize = 0o2 | 0o100 | 0o200;
     let directory = process::get().run.file("copies");
     let _ = crate::run::make_directory(&directory);
-    // SAFETY: gettid has no arguments.
-    let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
+    let thread = culvert_sys::process::gettid() as isize;
     let new = c_string(&[&copy[..copy.len() - 1], format!("-{thread}").as_bytes()].concat());
     let paths = [new.as_ptr() as usize, copy.as_ptr() as usize];
     // SAFETY: the paths end in NUL. A file of this name is left by a process that ended meanwhile.

@@ -8,7 +8,6 @@ use super::format::Elf;
 use super::look::Look;
 use crate::memory::c_string;
 use alloc::{format, string::String};
-use culvert_sys::{nr, syscall};
 
 /// What else a program has in its address space when ld.so maps the library, bytes: the dynamic
 /// loader, the first pages of the stack, the kernel's own; and the C library, without which it
@@ -62,13 +61,7 @@ pub fn shortage(path: &[u8], library: &[u8]) -> Option<String> {
 /// The soft limit `which` (getrlimit(2)).
 fn limit(which: usize) -> u64 {
     // `struct rlimit64`: the soft limit, the hard one; RLIM64_INFINITY is the largest number.
-    let mut found = [u64::MAX; 2];
-    let arguments = [0, which, 0, found.as_mut_ptr() as usize];
-    // SAFETY: room for the structure; no new limit is given.
-    match unsafe { syscall::call(nr::PRLIMIT64, arguments) } {
-        Ok(_) => found[0],
-        Err(_) => u64::MAX,
-    }
+    culvert_sys::process::prlimit(which as u32, None).map_or(u64::MAX, |[soft, _]| soft)
 }
 
 /// How much address space an ELF file takes once it is mapped, and how much of it can be written,

@@ -91,19 +91,7 @@ impl Look {
 
     /// Reads what there is at `offset`; 0 for errors too.
     pub fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
-        // SAFETY: the slice is given with its length.
-        unsafe {
-            syscall::call(
-                nr::PREAD64,
-                [
-                    self.file.raw() as usize,
-                    into.as_mut_ptr() as usize,
-                    into.len(),
-                    offset as usize,
-                ],
-            )
-        }
-        .unwrap_or(0)
+        culvert_sys::fs::pread(&self.file, into, offset).unwrap_or(0)
     }
 
     /// What kind of program it is.

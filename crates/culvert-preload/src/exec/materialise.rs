@@ -108,8 +108,7 @@ pub fn name_in(folder: &[u8], path: &[u8], source: &[u8]) -> Result<Vec<u8>, Err
     {
         return Ok(place);
     }
-    // SAFETY: gettid has no arguments.
-    let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
+    let thread = culvert_sys::process::gettid() as isize;
     target.extend_from_slice(alloc::format!("\n{thread}").as_bytes());
     let new = c_string(&target);
     link(&new)?;

@@ -37,8 +37,7 @@ pub fn replace() -> Option<Moved> {
         crate::descriptors::note_node(name);
         return None;
     }
-    // SAFETY: gettid has no arguments.
-    let thread = unsafe { syscall::raw(nr::GETTID, [0; 6]) };
+    let thread = culvert_sys::process::gettid() as isize;
     // Two, so that `..` leads nowhere else either.
     let above = process.run.file(&format!("removed-{thread}"));
     let removed = process.run.file(&format!("removed-{thread}/directory"));

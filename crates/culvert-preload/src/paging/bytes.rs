@@ -6,7 +6,6 @@ use crate::task;
 use alloc::{vec, vec::Vec};
 use culvert::{Errno, File, Result, Whence};
 use culvert_sys::PAGE64;
-use culvert_sys::{nr, syscall};
 
 pub use task::limits::set_length;
 
@@ -16,14 +15,8 @@ const CHUNK: usize = 64 << 10;
 /// pread(2) of a shadow.
 pub fn read_shadow(fd: i32, at: u64, into: &mut [u8]) -> core::result::Result<usize, Errno> {
     loop {
-        let arguments = [
-            fd as usize,
-            into.as_mut_ptr() as usize,
-            into.len(),
-            at as usize,
-        ];
-        // SAFETY: the buffer is given with its length.
-        match unsafe { syscall::call(nr::PREAD64, arguments) } {
+        let file = culvert_sys::BorrowedFd::number(fd);
+        match culvert_sys::fs::pread(file, into, at) {
             Err(Errno::EINTR) => {}
             answer => return answer,
         }
@@ -191,12 +184,13 @@ fn next_in_either(file: &dyn File, fd: i32, range: (u64, u64)) -> Option<(u64, u
     if end <= at.saturating_add(STEP) || task::is_confined() {
         return (at < end).then_some(range);
     }
-    // SAFETY: a plain call on a descriptor of ours, whose offset nobody uses.
-    let in_shadow = unsafe { syscall::call(nr::LSEEK, [fd as usize, at as usize, SEEK_DATA]) };
+    // Nobody uses the offset of this descriptor.
+    let shadow = culvert_sys::BorrowedFd::number(fd);
+    let in_shadow = culvert_sys::fs::seek(shadow, at as i64, SEEK_DATA as u32);
     let in_shadow = match in_shadow {
         Err(Errno::ENXIO) => end,
         // Where it cannot be told all is data.
-        data => data.map_or(at, |data| data as u64),
+        data => data.unwrap_or(at),
     };
     let in_file = match file.seek(at, Whence::Data) {
         Ok(data) => data,

@@ -208,10 +208,8 @@ fn does_not_follow(name: ShadowName, error: &culvert::Error) -> culvert::Error {
 impl Change<'_> {
     /// The same call is made for the shadow: a hole of the file is one there, too.
     pub fn punch(&self, mode: u32, offset: u64, length: u64) -> Result<(), Errno> {
-        let fd = self.shadow.number() as usize;
-        let arguments = [fd, mode as usize, offset as usize, length as usize];
-        // SAFETY: touches no memory of ours.
-        unsafe { syscall::call(nr::FALLOCATE, arguments) }.map(|_| ())
+        let shadow = culvert_sys::BorrowedFd::number(self.shadow.number());
+        culvert_sys::fs::fallocate(shadow, mode, offset, length)
     }
 
     /// The file has changed in `range`, perhaps in its length too; the same lock is still held.

@@ -30,15 +30,17 @@ struct Pipe {
 impl Pipe {
     fn new() -> core::result::Result<Self, Errno> {
         const O_CLOEXEC_NONBLOCK: usize = 0o2000000 | 0o4000;
-        const F_SETPIPE_SZ: usize = 1031;
         /// Of a pipe that nobody has made larger, pipe(7); of users with many of them, two.
         const USUAL: usize = 2 * PAGE64 as usize;
         let mut ends = [-1i32; 2];
         // SAFETY: room for two numbers.
         unsafe { syscall::call(nr::PIPE2, [ends.as_mut_ptr() as usize, O_CLOEXEC_NONBLOCK]) }?;
         let (out, into) = (OwnedFd::from_raw(ends[0]), OwnedFd::from_raw(ends[1]));
-        // SAFETY: a call on a descriptor made above.
-        let grown = unsafe { syscall::call(nr::FCNTL, [into.raw() as usize, F_SETPIPE_SZ, STEP]) };
+        let grown = culvert_sys::fd::fcntl(
+            culvert_sys::BorrowedFd::number(into.raw()),
+            culvert_sys::fd::Command::SETPIPE_SZ,
+            STEP,
+        );
         let room = grown.map_or(USUAL, |_| STEP);
         Ok(Self { out, into, room })
     }

@@ -8,7 +8,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use culvert::Errno;
 use culvert_sys::raw::general::O_RDWR;
-use culvert_sys::{nr, sync::Mutex, syscall};
+use culvert_sys::sync::Mutex;
 
 /// Such a shadow.
 pub struct Kept {
@@ -113,10 +113,6 @@ pub fn lend() {
 
 /// `RLIMIT_NOFILE` of this process.
 fn descriptors() -> usize {
-    const RLIMIT_NOFILE: usize = 7;
-    let mut limits = [0usize; 2];
-    let arguments = [0, RLIMIT_NOFILE, 0, limits.as_mut_ptr() as usize];
-    // SAFETY: prlimit64 of this process writes two words.
-    let _ = unsafe { syscall::call(nr::PRLIMIT64, arguments) };
-    limits[0]
+    let limits = culvert_sys::process::prlimit(culvert_sys::raw::general::RLIMIT_NOFILE, None);
+    limits.map_or(0, |[soft, _]| soft as usize)
 }

@@ -145,8 +145,8 @@ fn empty(name: ShadowName) -> Result<bool, Errno> {
 fn reset(name: ShadowName, alone: OwnedFd) -> Result<(), Errno> {
     const FRESH: usize = 0o600;
     // Who opens it from here on waits until it is no longer marked, and then for the lock.
-    // SAFETY: a call on a file of our own that nobody has mapped.
-    let unmarked = unsafe { syscall::call(nr::FCHMOD, [alone.raw() as usize, FRESH]) };
+    let unmarked =
+        culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(alone.raw()), FRESH as u32);
     holders::end_lease(&alone);
     let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.raw(), 0));
     run::get().posix_locks.close(name, alone);

@@ -68,8 +68,7 @@ pub fn setup(call: &mut Call) -> Outcome {
         Err(errno) => return done(Err(errno)),
     };
     done(enrol(fd, &parameters, call.args[1]).inspect_err(|_| {
-        // SAFETY: made above; the program has not been told of it.
-        let _ = unsafe { syscall::call(nr::CLOSE, [fd as usize]) };
+        let _ = culvert_sys::OwnedFd::from_raw(fd).close();
     }))
 }
 

@@ -64,6 +64,9 @@ pub fn alone_at(name: ShadowName, path: &[u8]) -> Result<OwnedFd, Errno> {
 /// Ends the lease of [`alone`].
 pub fn end_lease(file: &OwnedFd) {
     const F_UNLCK: usize = 2;
-    // SAFETY: a call on a descriptor of our own.
-    let _ = unsafe { syscall::call(nr::FCNTL, [file.raw() as usize, F_SETLEASE, F_UNLCK]) };
+    let _ = culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(file.raw()),
+        culvert_sys::fd::Command::SETLEASE,
+        F_UNLCK,
+    );
 }

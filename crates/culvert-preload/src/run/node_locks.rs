@@ -394,8 +394,7 @@ impl NodeLocks {
         if known != 0 {
             return known;
         }
-        // SAFETY: without arguments.
-        let first = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as u32 % SLOTS;
+        let first = culvert_sys::process::getpid() % SLOTS;
         let slot = match self.take_slot(first, &mut proof) {
             Ok(slot) => slot,
             Err(Errno::EBADF) => return thread_id() | BY_THREAD,
@@ -572,6 +571,5 @@ fn wake(word: &AtomicU32) {
 }
 
 fn thread_id() -> u32 {
-    // SAFETY: gettid has no arguments.
-    unsafe { syscall::raw(nr::GETTID, [0; 6]) as u32 }
+    culvert_sys::process::gettid()
 }

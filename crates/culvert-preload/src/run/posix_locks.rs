@@ -243,9 +243,11 @@ impl PosixLocks {
             .map(|parked| parked.fd)
             .chain(kept.iter().map(|kept| kept.1))
         {
-            const F_SETFD: usize = 2;
-            // SAFETY: the flag of a descriptor that is not the program's.
-            let _ = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_SETFD, 0]) };
+            let _ = culvert_sys::fd::fcntl(
+                culvert_sys::BorrowedFd::number(fd),
+                culvert_sys::fd::Command::SETFD,
+                0,
+            );
         }
     }
 
@@ -310,10 +312,12 @@ fn has_locks_between(fd: i32, start: i64, last: i64, left: &mut u32) -> bool {
 
 /// Access mode and status flags as they were asked for.
 fn status_flags(fd: i32) -> Option<usize> {
-    const F_GETFL: usize = 3;
     const O_LARGEFILE: usize = 0o100000;
-    // SAFETY: only reads flags.
-    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) };
+    let flags = culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(fd),
+        culvert_sys::fd::Command::GETFL,
+        0,
+    );
     flags.ok().map(|flags| flags & !O_LARGEFILE)
 }
 

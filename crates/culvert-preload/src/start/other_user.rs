@@ -66,8 +66,7 @@ impl Carried {
 /// fails.
 pub(super) fn start_again(lock: i32, flags: u8, environment: &Environment) -> Option<Errno> {
     let found = stat_descriptor(lock).ok()?;
-    // SAFETY: geteuid has no arguments.
-    let user = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } as u32;
+    let user = culvert_sys::process::geteuid();
     if found.st_mode & S_IFMT != S_IFREG || found.st_uid == user {
         return None;
     }

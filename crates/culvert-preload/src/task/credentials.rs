@@ -241,8 +241,7 @@ pub fn caller() -> Caller<'static> {
     };
     let mut pid = PID.load(Relaxed);
     if pid == 0 && !is_confined() {
-        // SAFETY: getpid has no arguments.
-        pid = unsafe { syscall::raw(nr::GETPID, [0; 6]) as u32 };
+        pid = culvert_sys::process::getpid();
         PID.store(pid, Relaxed);
     }
     Caller {

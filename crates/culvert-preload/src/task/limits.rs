@@ -40,12 +40,10 @@ pub fn umask() -> u32 {
 }
 
 fn ask_umask() -> u32 {
-    // SAFETY: umask takes a number; the mask is put back at once.
-    unsafe {
-        let mask = syscall::raw(nr::UMASK, [0o77, 0, 0, 0, 0, 0]);
-        syscall::raw(nr::UMASK, [mask as usize, 0, 0, 0, 0, 0]);
-        mask as u32 & 0o777
-    }
+    // The mask is put back at once.
+    let mask = culvert_sys::process::umask(0o77);
+    culvert_sys::process::umask(mask);
+    mask & 0o777
 }
 
 /// `Umask:` of proc_pid_status(5).
@@ -115,15 +113,8 @@ pub fn forget_file_size() {
 
 fn ask_file_size() -> u64 {
     const RLIMIT_FSIZE: usize = 1;
-    let mut limits = [u64::MAX; 2];
-    // SAFETY: prlimit64 of this process writes two words.
-    let _ = unsafe {
-        syscall::call(
-            nr::PRLIMIT64,
-            [0, RLIMIT_FSIZE, 0, limits.as_mut_ptr() as usize],
-        )
-    };
-    match limits[0] {
+    let limits = culvert_sys::process::prlimit(RLIMIT_FSIZE as u32, None);
+    match limits.map_or(u64::MAX, |[soft, _]| soft) {
         UNKNOWN => u64::MAX,
         limit => limit,
     }
@@ -132,12 +123,9 @@ fn ask_file_size() -> u64 {
 /// A file may not become as long as a call wants: `SIGXFSZ`, and EFBIG where the program survives
 /// that (`generic_write_check_limits`, fs/read_write.c).
 pub fn too_large() -> Errno {
-    const SIGXFSZ: usize = 25;
-    // SAFETY: a signal to this very thread, as the kernel would send it.
-    unsafe {
-        let thread = syscall::raw(nr::GETTID, [0; 6]) as usize;
-        let _ = syscall::call(nr::TKILL, [thread, SIGXFSZ]);
-    }
+    const SIGXFSZ: u32 = 25;
+    // To this very thread, as the kernel would send it.
+    let _ = culvert_sys::process::tkill(culvert_sys::process::gettid(), SIGXFSZ);
     Errno::EFBIG
 }
 
@@ -184,8 +172,7 @@ pub fn without_file_size<R, E: From<Errno>>(
 /// Sets the length of a shadow, whatever the program's limit of file sizes says.
 pub fn set_length(fd: i32, length: u64) -> Result<(), Errno> {
     without_file_size(length, || {
-        // SAFETY: sets the length of our own file.
-        unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
+        culvert_sys::fs::ftruncate(culvert_sys::BorrowedFd::number(fd), length).map(|_| ())
     })
 }
 
@@ -201,12 +188,11 @@ pub fn make_room(fd: i32, length: u64) -> Result<(), Errno> {
         };
     }
     without_file_size(length, || {
-        // SAFETY: touches no memory of ours.
-        let made = unsafe { syscall::call(nr::FALLOCATE, [fd as usize, 0, 0, length as usize]) };
+        let file = culvert_sys::BorrowedFd::number(fd);
+        let made = culvert_sys::fs::fallocate(file, 0, 0, length);
         match made {
             Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINTR) => {
-                // SAFETY: as above; it only grows, everybody asking for the same length.
-                unsafe { syscall::call(nr::FTRUNCATE, [fd as usize, length as usize]) }.map(|_| ())
+                culvert_sys::fs::ftruncate(culvert_sys::BorrowedFd::number(fd), length).map(|_| ())
             }
             made => made.map(|_| ()),
         }

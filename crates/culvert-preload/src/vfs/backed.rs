@@ -259,10 +259,12 @@ pub fn through_proc(directory: i32, name: &[u8]) -> Vec<u8> {
 /// Makes descriptor `fd`, which the kernel opened on the empty directory under `mount`, one of its
 /// tree's root.
 pub fn take_over(fd: i32, mount: MountId, backing: Backing) -> Result<(), Errno> {
-    const F_GETFL: usize = 3;
     const KEPT: u64 = 0o10204003; // O_ACCMODE, O_NONBLOCK, O_DIRECTORY, O_PATH
-    // SAFETY: F_GETFL only reads.
-    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u64;
+    let flags = culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(fd),
+        culvert_sys::fd::Command::GETFL,
+        0,
+    )? as u64;
     let opened = open_restricted(backing.root, Path::of(b".\0"), flags & KEPT, 0, 0)?;
     let on_exec = match crate::descriptors::close_on_exec(fd)? {
         true => 0o2000000,

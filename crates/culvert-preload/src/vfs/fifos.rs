@@ -56,8 +56,7 @@ fn path_link(name: ShadowName) -> (i32, Vec<u8>) {
 /// kernel judges by the stand-ins' own modes and owners.
 pub fn prepare() {
     let process = process::get();
-    // SAFETY: geteuid has no arguments.
-    let is_root = unsafe { syscall::raw(nr::GETEUID, [0; 6]) } == 0;
+    let is_root = culvert_sys::process::geteuid() as isize == 0;
     let known = !FOLDER_OPEN.load(Acquire).is_null();
     if known || !is_root || process::vfork_child().is_some() || process.mounts.is_empty() {
         return;

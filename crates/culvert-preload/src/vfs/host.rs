@@ -13,7 +13,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use culvert::{Errno, FileKind};
 use culvert_sys::raw::general::AT_FDCWD;
-use culvert_sys::{nr, syscall};
 
 /// The place of a working directory, for a walk.
 pub fn place_of_here(here: Here) -> Result<Place, Errno> {
@@ -58,8 +57,7 @@ impl Host for Kernel {
             .filter(|part| !part.is_empty())
             .skip(1);
         let number = |part: Option<&[u8]>| core::str::from_utf8(part?).ok()?.parse::<i32>().ok();
-        // SAFETY: getpid has no arguments.
-        let me = unsafe { syscall::raw(nr::GETPID, [0; 6]) } as i32;
+        let me = culvert_sys::process::getpid() as i32;
         if number(parts.next()) != Some(me) {
             return Magic::No;
         }

@@ -37,15 +37,17 @@ pub fn target_at(directory: i32, path: Path<'_>) -> Option<MountId> {
 pub fn adopt_target(fd: i32, mount: MountId) -> Result<(), Errno> {
     use crate::description::Description;
     use culvert_sys::raw::general::{O_ACCMODE, O_NONBLOCK};
-    const F_GETFL: usize = 3;
     let process = process::get();
     let file_system = process::file_system(mount)?;
     if let Some(backing) = file_system.backing() {
         return take_over(fd, mount, backing);
     }
     let root = file_system.root();
-    // SAFETY: F_GETFL only reads.
-    let flags = unsafe { syscall::call(nr::FCNTL, [fd as usize, F_GETFL]) }? as u32;
+    let flags = culvert_sys::fd::fcntl(
+        culvert_sys::BorrowedFd::number(fd),
+        culvert_sys::fd::Command::GETFL,
+        0,
+    )? as u32;
     let object = if flags & crate::description::O_PATH != 0 {
         Object::Path
     } else {

@@ -59,8 +59,7 @@ pub fn enter_backed(place: &Backed<'_>) -> Option<Answer> {
         Err(errno) if place.is_resolved() => return Some(Err(errno)),
         Err(_) => return None,
     };
-    // SAFETY: fchdir has no other arguments.
-    let answer = unsafe { syscall::call(nr::FCHDIR, [opened.raw() as usize]) };
+    let answer = culvert_sys::fs::fchdir(culvert_sys::BorrowedFd::number(opened.raw()));
     Some(answer.map(|_| {
         process::get().set_working_directory(Some((Here::Backed(place.mount), Keeper::nothing())));
         INSIDE

@@ -153,10 +153,9 @@ pub fn raise_at(fd: i32, event: Event) {
     if event == Event::Written {
         // Of a file without a name only what is done by an open file is left out with
         // IN_EXCL_UNLINK. There is nothing to punch a hole into.
-        const PUNCH_HOLE_AND_KEEP_SIZE: usize = 3;
-        let arguments = [fd as usize, PUNCH_HOLE_AND_KEEP_SIZE, 0, 1];
-        // SAFETY: changes an empty file of ours.
-        if unsafe { syscall::call(nr::FALLOCATE, arguments) }.is_ok() {
+        const PUNCH_HOLE_AND_KEEP_SIZE: u32 = 3;
+        let it = culvert_sys::BorrowedFd::number(fd);
+        if culvert_sys::fs::fallocate(it, PUNCH_HOLE_AND_KEEP_SIZE, 0, 1).is_ok() {
             return;
         }
     }

@@ -12,7 +12,6 @@ use crate::run::{self, make_directory};
 use crate::shadow::{self, OwnedFd};
 use alloc::vec::Vec;
 use culvert::{Entry, Errno, FileKind, FileSystem, Node, RenameFlags};
-use culvert_sys::{nr, syscall};
 
 const O_DIRECTORY: usize = 0o200000;
 const O_PATH: usize = 0o10000000;
@@ -24,10 +23,8 @@ pub(super) struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        const LOCK_UN: usize = 8;
         // A copy that went through fork must not keep it.
-        // SAFETY: a call on our own descriptor.
-        let _ = unsafe { syscall::call(nr::FLOCK, [self.locked.raw() as usize, LOCK_UN]) };
+        let _ = culvert_sys::fd::flock(&self.locked, culvert_sys::raw::general::LOCK_UN);
     }
 }
 
@@ -44,8 +41,7 @@ impl Turn {
             opened => opened?,
         };
         loop {
-            // SAFETY: a call on our own descriptor.
-            match unsafe { syscall::call(nr::FLOCK, [opened.raw() as usize, LOCK_EX]) } {
+            match culvert_sys::fd::flock(&opened, LOCK_EX as u32) {
                 Err(Errno::EINTR) => {}
                 locked => return locked.map(|_| Self { locked: opened }),
             }
