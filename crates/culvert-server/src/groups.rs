@@ -12,8 +12,8 @@
 //! Where the kernel does not check by ACLs, groups are therefore always found out.
 
 use culvert::{
-    Access, Attributes, Caller, DirectoryPlusSink, Entry, Errno, FileSystem, Layer, Node,
-    OpenFlags, Opened, OpenedDirectory, RenameFlags, Result, SetAttributes, Walked,
+    Access, Attributes, Call, Caller, DirectoryPlusSink, Errno, FileSystem, Layer, Node, Operation,
+    Result, SetAttributes, Walked,
 };
 use culvert_sys::{nr, syscall};
 use std::{cell::RefCell, fs::File, io::Read};
@@ -158,8 +158,14 @@ impl Layer for Permitted {
     fn inner(&self) -> &Self::Inner {
         &*self.0
     }
-    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        permitted(|| self.0.lookup(caller, dir, name))
+
+    fn around<T>(&self, call: Call<'_>, work: impl FnMut() -> Result<T>) -> Result<T> {
+        let mode = match call.operation {
+            // An ACL changes the mode.
+            Operation::SetXattr | Operation::RemoveXattr => SET_GROUP_ID,
+            _ => call.mode,
+        };
+        with_mode(mode, work)
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         permitted(|| self.0.walk(caller, from, path))
@@ -170,17 +176,6 @@ impl Layer for Permitted {
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
         permitted(|| self.0.access(caller, node, access))
     }
-    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        permitted(|| self.0.open(caller, node, flags))
-    }
-    fn open_directory(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        flags: OpenFlags,
-    ) -> Result<OpenedDirectory> {
-        permitted(|| self.0.open_directory(caller, dir, flags))
-    }
     fn read_directory_plus(
         &self,
         caller: &Caller<'_>,
@@ -189,25 +184,6 @@ impl Layer for Permitted {
         sink: &mut DirectoryPlusSink<'_>,
     ) -> Result<()> {
         permitted(|| self.0.read_directory_plus(caller, dir, from, sink))
-    }
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        permitted(|| self.0.get_xattr(node, name))
-    }
-    fn set_xattr(
-        &self,
-        caller: &Caller<'_>,
-        node: Node,
-        name: &[u8],
-        value: &[u8],
-        flags: u32,
-    ) -> Result<()> {
-        // An ACL changes the mode.
-        with_mode(SET_GROUP_ID, || {
-            self.0.set_xattr(caller, node, name, value, flags)
-        })
-    }
-    fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        with_mode(SET_GROUP_ID, || self.0.remove_xattr(caller, node, name))
     }
     fn set_attributes(
         &self,
@@ -221,59 +197,6 @@ impl Layer for Permitted {
         with_mode(changes.permissions.unwrap_or(0) | cut, || {
             self.0.set_attributes(caller, node, changes)
         })
-    }
-    fn create(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        name: &[u8],
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)> {
-        with_mode(mode, || self.0.create(caller, dir, name, flags, mode))
-    }
-    fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        with_mode(mode, || self.0.mkdir(caller, dir, name, mode))
-    }
-    fn mknod(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        name: &[u8],
-        mode: u32,
-        rdev: u64,
-    ) -> Result<Entry> {
-        with_mode(mode, || self.0.mknod(caller, dir, name, mode, rdev))
-    }
-    fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        permitted(|| self.0.symlink(caller, dir, name, target))
-    }
-    fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        permitted(|| self.0.link(caller, node, dir, name))
-    }
-    fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        permitted(|| self.0.unlink(caller, dir, name))
-    }
-    fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        permitted(|| self.0.rmdir(caller, dir, name))
-    }
-    fn rename(
-        &self,
-        caller: &Caller<'_>,
-        from: (Node, &[u8]),
-        to: (Node, &[u8]),
-        flags: RenameFlags,
-    ) -> Result<()> {
-        permitted(|| self.0.rename(caller, from, to, flags))
-    }
-    fn tmpfile(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)> {
-        with_mode(mode, || self.0.tmpfile(caller, dir, flags, mode))
     }
 }
 

@@ -6,8 +6,9 @@
 //! FileSystem` each costs one indirect call. [`FileLayer`] does the same for open files, and
 //! [`DataLayer`] for those whose bytes the layer changes.
 //!
-//! Two hooks save most overriding: [`Layer::seen`] changes the attributes in everything that
-//! returns them, [`Layer::opened`] wraps every file that is opened, however it is.
+//! Three hooks save most overriding: [`Layer::seen`] changes the attributes in everything that
+//! returns them, [`Layer::opened`] wraps every file that is opened, however it is, and
+//! [`Layer::around`] stands around every operation that may fail.
 //!
 //! What the driver API derives from other operations is derived for a layer too, from the layer's
 //! own operations: `walk` and `read_directory_plus` look up, `access` judges the attributes. So a
@@ -40,10 +41,10 @@
 //! ```
 
 use crate::{
-    Access, Attributes, Caching, Caller, Capabilities, DirectoryPlusSink, DirectorySink, Entry,
-    File, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer, OpenFlags, Opened,
-    OpenedDirectory, Readiness, RenameFlags, Result, SetAttributes, Sink, Source, StatFs, Validity,
-    Wait, Walked, Whence, derived,
+    Access, Attributes, Caching, Call, Caller, Capabilities, DirectoryPlusSink, DirectorySink,
+    Entry, File, FileSystem, Lock, LockKind, LockOwner, Node, Observed, Observer, OpenFlags,
+    Opened, OpenedDirectory, Operation, Readiness, RenameFlags, Result, SetAttributes, Sink,
+    Source, StatFs, Validity, Wait, Walked, Whence, derived,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{any::Any, task::Waker};
@@ -110,6 +111,15 @@ layer_trait! {
             opened
         }
 
+        /// Carries out an operation on the inner driver by `work`: before it, after it, instead of
+        /// it or again. Of the operations that this layer overrides only those come here that it
+        /// brings here.
+        #[inline]
+        fn around<T>(&self, call: Call<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+            let _ = call;
+            work()
+        }
+
         /// [`Layer::seen`] for an entry.
         #[inline]
         fn seen_entry(&self, entry: Entry) -> Entry {
@@ -124,7 +134,9 @@ layer_trait! {
         self.inner().root()
     }
     fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        Ok(self.seen_entry(self.inner().lookup(caller, dir, name)?))
+        let call = Call::at(Operation::Lookup, dir, name);
+        let found = self.around(call, || self.inner().lookup(caller, dir, name))?;
+        Ok(self.seen_entry(found))
     }
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
         let lookup = |dir, name: &[u8]| self.lookup(caller, dir, name);
@@ -137,19 +149,24 @@ layer_trait! {
         self.inner().path_of(node)
     }
     fn attributes(&self, node: Node) -> Result<Attributes> {
-        Ok(self.seen(self.inner().attributes(node)?))
+        let call = Call::of(Operation::Attributes, node);
+        Ok(self.seen(self.around(call, || self.inner().attributes(node))?))
     }
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        if self.inner().capabilities().checks_permissions {
-            return self.inner().access(caller, node, access);
-        }
-        derived::access(caller, &self.attributes(node)?, access, self.capabilities())
+        self.around(Call::of(Operation::Access, node), || {
+            if self.inner().capabilities().checks_permissions {
+                return self.inner().access(caller, node, access);
+            }
+            derived::access(caller, &self.attributes(node)?, access, self.capabilities())
+        })
     }
     fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        self.inner().readlink(node)
+        self.around(Call::of(Operation::Readlink, node), || self.inner().readlink(node))
     }
     fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        Ok(self.opened(node, flags, self.inner().open(caller, node, flags)?))
+        let call = Call::of(Operation::Open, node);
+        let opened = self.around(call, || self.inner().open(caller, node, flags))?;
+        Ok(self.opened(node, flags, opened))
     }
     fn hold(&self, node: Node) -> Result<()> {
         self.inner().hold(node)
@@ -161,13 +178,17 @@ layer_trait! {
         self.inner().is_open_for_writing(node)
     }
     fn restore(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags, state: &[u8]) -> Result<Opened> {
-        Ok(self.opened(node, flags, self.inner().restore(caller, node, flags, state)?))
+        let call = Call::of(Operation::Restore, node);
+        let opened = self.around(call, || self.inner().restore(caller, node, flags, state))?;
+        Ok(self.opened(node, flags, opened))
     }
     fn open_directory(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags) -> Result<OpenedDirectory> {
-        self.inner().open_directory(caller, dir, flags)
+        let call = Call::of(Operation::OpenDirectory, dir);
+        self.around(call, || self.inner().open_directory(caller, dir, flags))
     }
     fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
-        self.inner().read_directory(dir, from, sink)
+        let call = Call::of(Operation::ReadDirectory, dir);
+        self.around(call, || self.inner().read_directory(dir, from, sink))
     }
     fn read_directory_plus(&self, caller: &Caller<'_>, dir: Node, from: u64, sink: &mut DirectoryPlusSink<'_>) -> Result<()> {
         self.read_directory(dir, from, &mut |entry| {
@@ -176,10 +197,11 @@ layer_trait! {
         })
     }
     fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
-        self.inner().sync_directory(dir, data_only)
+        let call = Call::of(Operation::SyncDirectory, dir);
+        self.around(call, || self.inner().sync_directory(dir, data_only))
     }
     fn statfs(&self) -> Result<StatFs> {
-        self.inner().statfs()
+        self.around(Call::of(Operation::Statfs, self.root()), || self.inner().statfs())
     }
     fn validity(&self) -> Validity {
         self.inner().validity()
@@ -194,54 +216,76 @@ layer_trait! {
         self.inner().is_unobserved(node)
     }
     fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        self.inner().get_xattr(node, name)
+        let call = Call::of(Operation::GetXattr, node);
+        self.around(call, || self.inner().get_xattr(node, name))
     }
     fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
-        self.inner().list_xattr(node)
+        let call = Call::of(Operation::ListXattr, node);
+        self.around(call, || self.inner().list_xattr(node))
     }
     fn set_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8], value: &[u8], flags: u32) -> Result<()> {
-        self.inner().set_xattr(caller, node, name, value, flags)
+        let call = Call::of(Operation::SetXattr, node);
+        self.around(call, || self.inner().set_xattr(caller, node, name, value, flags))
     }
     fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        self.inner().remove_xattr(caller, node, name)
+        let call = Call::of(Operation::RemoveXattr, node);
+        self.around(call, || self.inner().remove_xattr(caller, node, name))
     }
     fn set_attributes(&self, caller: &Caller<'_>, node: Node, changes: &SetAttributes) -> Result<Attributes> {
-        Ok(self.seen(self.inner().set_attributes(caller, node, changes)?))
+        let mode = changes.permissions.unwrap_or(0);
+        let call = Call::of(Operation::SetAttributes, node).giving(mode);
+        let found = self.around(call, || self.inner().set_attributes(caller, node, changes))?;
+        Ok(self.seen(found))
     }
     fn create(&self, caller: &Caller<'_>, dir: Node, name: &[u8], flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
-        let (entry, opened) = self.inner().create(caller, dir, name, flags, mode)?;
+        let call = Call::at(Operation::Create, dir, name).giving(mode);
+        let made = self.around(call, || self.inner().create(caller, dir, name, flags, mode));
+        let (entry, opened) = made?;
         Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
     }
     fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        Ok(self.seen_entry(self.inner().mkdir(caller, dir, name, mode)?))
+        let call = Call::at(Operation::Mkdir, dir, name).giving(mode);
+        let made = self.around(call, || self.inner().mkdir(caller, dir, name, mode))?;
+        Ok(self.seen_entry(made))
     }
     fn mknod(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32, rdev: u64) -> Result<Entry> {
-        Ok(self.seen_entry(self.inner().mknod(caller, dir, name, mode, rdev)?))
+        let call = Call::at(Operation::Mknod, dir, name).giving(mode);
+        let made = self.around(call, || self.inner().mknod(caller, dir, name, mode, rdev))?;
+        Ok(self.seen_entry(made))
     }
     fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        Ok(self.seen_entry(self.inner().symlink(caller, dir, name, target)?))
+        let call = Call::at(Operation::Symlink, dir, name);
+        let made = self.around(call, || self.inner().symlink(caller, dir, name, target))?;
+        Ok(self.seen_entry(made))
     }
     fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        Ok(self.seen_entry(self.inner().link(caller, node, dir, name)?))
+        let call = Call::at(Operation::Link, dir, name);
+        let made = self.around(call, || self.inner().link(caller, node, dir, name))?;
+        Ok(self.seen_entry(made))
     }
     fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.inner().unlink(caller, dir, name)
+        let call = Call::at(Operation::Unlink, dir, name);
+        self.around(call, || self.inner().unlink(caller, dir, name))
     }
     fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.inner().rmdir(caller, dir, name)
+        let call = Call::at(Operation::Rmdir, dir, name);
+        self.around(call, || self.inner().rmdir(caller, dir, name))
     }
     fn rename(&self, caller: &Caller<'_>, from: (Node, &[u8]), to: (Node, &[u8]), flags: RenameFlags) -> Result<()> {
-        self.inner().rename(caller, from, to, flags)
+        let call = Call { to: Some(to), ..Call::at(Operation::Rename, from.0, from.1) };
+        self.around(call, || self.inner().rename(caller, from, to, flags))
     }
     fn tmpfile(&self, caller: &Caller<'_>, dir: Node, flags: OpenFlags, mode: u32) -> Result<(Entry, Opened)> {
-        let (entry, opened) = self.inner().tmpfile(caller, dir, flags, mode)?;
+        let call = Call::of(Operation::Tmpfile, dir).giving(mode);
+        let made = self.around(call, || self.inner().tmpfile(caller, dir, flags, mode));
+        let (entry, opened) = made?;
         Ok((self.seen_entry(entry), self.opened(entry.attributes.node, flags, opened)))
     }
     fn forget(&self, node: Node, count: u64) {
         self.inner().forget(node, count)
     }
     fn sync(&self) -> Result<()> {
-        self.inner().sync()
+        self.around(Call::of(Operation::Sync, self.root()), || self.inner().sync())
     }
     fn handed_down(&self, node: Node) -> Option<i32> {
         self.inner().handed_down(node)
@@ -271,34 +315,46 @@ layer_trait! {
         fn seen(&self, attributes: Attributes) -> Attributes {
             attributes
         }
+
+        /// As [`Layer::around`], for the operations on a file.
+        #[inline]
+        fn around<T>(
+            &self,
+            operation: Operation,
+            mut work: impl FnMut() -> Result<T>,
+        ) -> Result<T> {
+            let _ = operation;
+            work()
+        }
     }
 
     fn read_at(&self, offset: u64, out: &mut dyn Sink) -> Result<usize> {
-        self.inner().read_at(offset, out)
+        self.around(Operation::ReadAt, || self.inner().read_at(offset, out))
     }
     fn write_at(&self, offset: u64, from: &mut dyn Source) -> Result<usize> {
-        self.inner().write_at(offset, from)
+        self.around(Operation::WriteAt, || self.inner().write_at(offset, from))
     }
     fn append(&self, from: &mut dyn Source) -> Result<(u64, usize)> {
-        self.inner().append(from)
+        self.around(Operation::Append, || self.inner().append(from))
     }
     fn attributes(&self) -> Result<Attributes> {
-        Ok(self.seen(self.inner().attributes()?))
+        Ok(self.seen(self.around(Operation::Attributes, || self.inner().attributes())?))
     }
     fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
-        Ok(self.seen(self.inner().set_attributes(changes)?))
+        let operation = Operation::SetAttributes;
+        Ok(self.seen(self.around(operation, || self.inner().set_attributes(changes))?))
     }
     fn sync(&self, data_only: bool) -> Result<()> {
-        self.inner().sync(data_only)
+        self.around(Operation::Sync, || self.inner().sync(data_only))
     }
     fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.inner().allocate(mode, offset, length)
+        self.around(Operation::Allocate, || self.inner().allocate(mode, offset, length))
     }
     fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        self.inner().seek(offset, whence)
+        self.around(Operation::Seek, || self.inner().seek(offset, whence))
     }
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
-        self.inner().copy_range(offset, to, to_offset, length)
+        self.around(Operation::CopyRange, || self.inner().copy_range(offset, to, to_offset, length))
     }
     fn as_any(&self) -> Option<&dyn Any> {
         self.inner().as_any()
@@ -314,25 +370,25 @@ layer_trait! {
         self.inner().confined()
     }
     fn flush(&self) -> Result<()> {
-        self.inner().flush()
+        self.around(Operation::Flush, || self.inner().flush())
     }
     fn reports_at_close(&self) -> bool {
         self.inner().reports_at_close()
     }
     fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
-        self.inner().ioctl(request, argument)
+        self.around(Operation::Ioctl, || self.inner().ioctl(request, argument))
     }
     fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
-        self.inner().poll(waker)
+        self.around(Operation::Poll, || self.inner().poll(waker))
     }
     fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
-        self.inner().get_lock(owner, lock)
+        self.around(Operation::GetLock, || self.inner().get_lock(owner, lock))
     }
     fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
-        self.inner().set_lock(owner, lock, wait)
+        self.around(Operation::SetLock, || self.inner().set_lock(owner, lock, wait))
     }
     fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
-        self.inner().flock(owner, kind, wait)
+        self.around(Operation::Flock, || self.inner().flock(owner, kind, wait))
     }
     fn save(&self) -> Result<Vec<u8>> {
         self.inner().save()

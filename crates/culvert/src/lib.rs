@@ -40,6 +40,7 @@ mod io;
 pub mod layer;
 mod lock;
 pub mod mount;
+mod operation;
 pub mod path;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -58,3 +59,4 @@ pub use flags::{Capabilities, OpenFlags, RenameFlags, Validity};
 pub use io::{Sink, Source};
 pub use layer::{DataFile, DataLayer, FileLayer, Layer, Layered, LayeredFile};
 pub use lock::{Lock, LockKind, LockOwner, Wait};
+pub use operation::{Call, Operation};

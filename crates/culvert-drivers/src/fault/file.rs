@@ -1,13 +1,10 @@
 //! Open files under the layer.
 
-use super::operation::{Operation, Operations};
+use super::operation::Operations;
 use super::rules::{Range, Rules, Selected};
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use core::{any::Any, task::Waker};
-use culvert::{
-    Attributes, Errno, File, FileLayer, Lock, LockKind, LockOwner, Readiness, Result,
-    SetAttributes, Sink, Source, Wait, Whence,
-};
+use alloc::{boxed::Box, sync::Arc};
+use core::any::Any;
+use culvert::{Errno, File, FileLayer, Operation, Result, Sink, Source};
 
 /// A file that rules are about.
 pub struct FaultFile {
@@ -99,29 +96,9 @@ impl FileLayer for FaultFile {
         }
     }
 
-    fn attributes(&self) -> Result<Attributes> {
-        self.pass(Operation::Attributes)?;
-        self.inner.attributes()
-    }
-
-    fn set_attributes(&self, changes: &SetAttributes) -> Result<Attributes> {
-        self.pass(Operation::SetAttributes)?;
-        self.inner.set_attributes(changes)
-    }
-
-    fn sync(&self, data_only: bool) -> Result<()> {
-        self.pass(Operation::Sync)?;
-        self.inner.sync(data_only)
-    }
-
-    fn allocate(&self, mode: u32, offset: u64, length: u64) -> Result<()> {
-        self.pass(Operation::Allocate)?;
-        self.inner.allocate(mode, offset, length)
-    }
-
-    fn seek(&self, offset: u64, whence: Whence) -> Result<u64> {
-        self.pass(Operation::Seek)?;
-        self.inner.seek(offset, whence)
+    fn around<T>(&self, operation: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        self.pass(operation)?;
+        work()
     }
 
     fn copy_range(&self, offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64> {
@@ -139,40 +116,6 @@ impl FileLayer for FaultFile {
             true => None,
             false => self.inner.as_any(),
         }
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.pass(Operation::Flush)?;
-        self.inner.flush()
-    }
-
-    fn ioctl(&self, request: u32, argument: &mut [u8]) -> Result<usize> {
-        self.pass(Operation::Ioctl)?;
-        self.inner.ioctl(request, argument)
-    }
-
-    fn poll(&self, waker: Option<&Waker>) -> Result<Readiness> {
-        self.pass(Operation::Poll)?;
-        self.inner.poll(waker)
-    }
-
-    fn get_lock(&self, owner: LockOwner, lock: &Lock) -> Result<Option<Lock>> {
-        self.pass(Operation::GetLock)?;
-        self.inner.get_lock(owner, lock)
-    }
-
-    fn set_lock(&self, owner: LockOwner, lock: &Lock, wait: Wait<'_>) -> Result<()> {
-        self.pass(Operation::SetLock)?;
-        self.inner.set_lock(owner, lock, wait)
-    }
-
-    fn flock(&self, owner: LockOwner, kind: LockKind, wait: Wait<'_>) -> Result<()> {
-        self.pass(Operation::Flock)?;
-        self.inner.flock(owner, kind, wait)
-    }
-
-    fn save(&self) -> Result<Vec<u8>> {
-        self.inner.save()
     }
 }
 

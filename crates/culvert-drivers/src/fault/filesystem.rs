@@ -1,14 +1,13 @@
 //! The file system under the layer.
 
 use super::file::FaultFile;
-use super::operation::{Operation, Operations};
+use super::operation::Operations;
 use super::rules::{Rules, Selected};
 use crate::{DescriptorFile, Keeper, unhindered};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use culvert::{
-    Access, Attributes, Caller, DirectoryPlusSink, DirectorySink, Entry, Errno, FileKind,
-    FileSystem, Layer, LayeredFile, Node, OpenFlags, Opened, OpenedDirectory, RenameFlags, Result,
-    SetAttributes, StatFs, Validity, Walked,
+    Access, Call, Caller, DirectoryPlusSink, Errno, FileKind, FileSystem, Layer, LayeredFile, Node,
+    OpenFlags, Opened, Operation, Result, Validity, Walked,
 };
 
 /// A file system under rules.
@@ -48,28 +47,12 @@ impl FaultFs {
         Some(path)
     }
 
-    fn select(&self, operation: Operation, path: impl FnOnce() -> Option<Vec<u8>>) -> Selected {
+    fn select(&self, operation: Operation, node: Node, name: Option<&[u8]>) -> Selected {
+        let path = || match name {
+            Some(name) => self.path_at(node, name),
+            None => self.path_of(node),
+        };
         self.rules.select(Operations::of(&[operation]), path)
-    }
-
-    /// Lets `operation` on `node` meet the rules.
-    #[inline]
-    fn on(&self, operation: Operation, node: Node) -> Result<()> {
-        if !self.rules.are_about(Operations::of(&[operation])) {
-            return Ok(());
-        }
-        let selected = self.select(operation, || self.path_of(node));
-        self.rules.pass(operation, selected)
-    }
-
-    /// Lets `operation` on `name` in `dir` meet the rules.
-    #[inline]
-    fn at(&self, operation: Operation, dir: Node, name: &[u8]) -> Result<()> {
-        if !self.rules.are_about(Operations::of(&[operation])) {
-            return Ok(());
-        }
-        let selected = self.select(operation, || self.path_at(dir, name));
-        self.rules.pass(operation, selected)
     }
 }
 
@@ -105,9 +88,17 @@ impl Layer for FaultFs {
         Opened::Driven(Box::new(LayeredFile(FaultFile::new(file, rules, selected))))
     }
 
-    fn lookup(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.at(Operation::Lookup, dir, name)?;
-        self.inner.lookup(caller, dir, name)
+    /// Lets the operation meet the rules. One is about a rename when it is about either name.
+    fn around<T>(&self, call: Call<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        let operation = call.operation;
+        if self.rules.are_about(Operations::of(&[operation])) {
+            let mut selected = self.select(operation, call.node, call.name);
+            if let Some((dir, name)) = call.to {
+                selected.0 |= self.select(operation, dir, Some(name)).0;
+            }
+            self.rules.pass(operation, selected)?;
+        }
+        work()
     }
 
     fn walk(&self, caller: &Caller<'_>, from: Node, path: &[u8]) -> Result<Walked> {
@@ -132,63 +123,10 @@ impl Layer for FaultFs {
         })
     }
 
-    fn attributes(&self, node: Node) -> Result<Attributes> {
-        self.on(Operation::Attributes, node)?;
-        self.inner.attributes(node)
-    }
-
     fn access(&self, caller: &Caller<'_>, node: Node, access: Access) -> Result<()> {
-        self.on(Operation::Access, node)?;
-        self.inner.access(caller, node, access)
-    }
-
-    fn readlink(&self, node: Node) -> Result<Vec<u8>> {
-        self.on(Operation::Readlink, node)?;
-        self.inner.readlink(node)
-    }
-
-    fn open(&self, caller: &Caller<'_>, node: Node, flags: OpenFlags) -> Result<Opened> {
-        self.on(Operation::Open, node)?;
-        Ok(self.opened(node, flags, self.inner.open(caller, node, flags)?))
-    }
-
-    fn hold(&self, node: Node) -> Result<()> {
-        self.inner.hold(node)
-    }
-
-    fn release(&self, node: Node) {
-        self.inner.release(node);
-    }
-
-    fn is_open_for_writing(&self, node: Node) -> Result<bool> {
-        self.inner.is_open_for_writing(node)
-    }
-
-    fn restore(
-        &self,
-        caller: &Caller<'_>,
-        node: Node,
-        flags: OpenFlags,
-        state: &[u8],
-    ) -> Result<Opened> {
-        self.on(Operation::Restore, node)?;
-        let opened = self.inner.restore(caller, node, flags, state)?;
-        Ok(self.opened(node, flags, opened))
-    }
-
-    fn open_directory(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        flags: OpenFlags,
-    ) -> Result<OpenedDirectory> {
-        self.on(Operation::OpenDirectory, dir)?;
-        self.inner.open_directory(caller, dir, flags)
-    }
-
-    fn read_directory(&self, dir: Node, from: u64, sink: &mut DirectorySink<'_>) -> Result<()> {
-        self.on(Operation::ReadDirectory, dir)?;
-        self.inner.read_directory(dir, from, sink)
+        self.around(Call::of(Operation::Access, node), || {
+            self.inner.access(caller, node, access)
+        })
     }
 
     fn read_directory_plus(
@@ -211,16 +149,6 @@ impl Layer for FaultFs {
         })
     }
 
-    fn sync_directory(&self, dir: Node, data_only: bool) -> Result<()> {
-        self.on(Operation::SyncDirectory, dir)?;
-        self.inner.sync_directory(dir, data_only)
-    }
-
-    fn statfs(&self) -> Result<StatFs> {
-        self.on(Operation::Statfs, self.inner.root())?;
-        self.inner.statfs()
-    }
-
     /// Not at all where a rule is about what would be believed.
     fn validity(&self) -> Validity {
         let believed = LOOKUP.with(Operations::of(&[
@@ -234,126 +162,5 @@ impl Layer for FaultFs {
             true => Validity::NONE,
             false => self.inner.validity(),
         }
-    }
-
-    fn get_xattr(&self, node: Node, name: &[u8]) -> Result<Vec<u8>> {
-        self.on(Operation::GetXattr, node)?;
-        self.inner.get_xattr(node, name)
-    }
-
-    fn list_xattr(&self, node: Node) -> Result<Vec<u8>> {
-        self.on(Operation::ListXattr, node)?;
-        self.inner.list_xattr(node)
-    }
-
-    fn set_xattr(
-        &self,
-        caller: &Caller<'_>,
-        node: Node,
-        name: &[u8],
-        value: &[u8],
-        flags: u32,
-    ) -> Result<()> {
-        self.on(Operation::SetXattr, node)?;
-        self.inner.set_xattr(caller, node, name, value, flags)
-    }
-
-    fn remove_xattr(&self, caller: &Caller<'_>, node: Node, name: &[u8]) -> Result<()> {
-        self.on(Operation::RemoveXattr, node)?;
-        self.inner.remove_xattr(caller, node, name)
-    }
-
-    fn set_attributes(
-        &self,
-        caller: &Caller<'_>,
-        node: Node,
-        changes: &SetAttributes,
-    ) -> Result<Attributes> {
-        self.on(Operation::SetAttributes, node)?;
-        self.inner.set_attributes(caller, node, changes)
-    }
-
-    fn create(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        name: &[u8],
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)> {
-        self.at(Operation::Create, dir, name)?;
-        let (entry, opened) = self.inner.create(caller, dir, name, flags, mode)?;
-        Ok((entry, self.opened(entry.attributes.node, flags, opened)))
-    }
-
-    fn mkdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8], mode: u32) -> Result<Entry> {
-        self.at(Operation::Mkdir, dir, name)?;
-        self.inner.mkdir(caller, dir, name, mode)
-    }
-
-    fn mknod(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        name: &[u8],
-        mode: u32,
-        rdev: u64,
-    ) -> Result<Entry> {
-        self.at(Operation::Mknod, dir, name)?;
-        self.inner.mknod(caller, dir, name, mode, rdev)
-    }
-
-    fn symlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8], target: &[u8]) -> Result<Entry> {
-        self.at(Operation::Symlink, dir, name)?;
-        self.inner.symlink(caller, dir, name, target)
-    }
-
-    fn link(&self, caller: &Caller<'_>, node: Node, dir: Node, name: &[u8]) -> Result<Entry> {
-        self.at(Operation::Link, dir, name)?;
-        self.inner.link(caller, node, dir, name)
-    }
-
-    fn unlink(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.at(Operation::Unlink, dir, name)?;
-        self.inner.unlink(caller, dir, name)
-    }
-
-    fn rmdir(&self, caller: &Caller<'_>, dir: Node, name: &[u8]) -> Result<()> {
-        self.at(Operation::Rmdir, dir, name)?;
-        self.inner.rmdir(caller, dir, name)
-    }
-
-    /// A rule is about a rename when it is about either name.
-    fn rename(
-        &self,
-        caller: &Caller<'_>,
-        from: (Node, &[u8]),
-        to: (Node, &[u8]),
-        flags: RenameFlags,
-    ) -> Result<()> {
-        let operation = Operation::Rename;
-        if self.rules.are_about(Operations::of(&[operation])) {
-            let old = self.select(operation, || self.path_at(from.0, from.1));
-            let new = self.select(operation, || self.path_at(to.0, to.1));
-            self.rules.pass(operation, Selected(old.0 | new.0))?;
-        }
-        self.inner.rename(caller, from, to, flags)
-    }
-
-    fn tmpfile(
-        &self,
-        caller: &Caller<'_>,
-        dir: Node,
-        flags: OpenFlags,
-        mode: u32,
-    ) -> Result<(Entry, Opened)> {
-        self.on(Operation::Tmpfile, dir)?;
-        let (entry, opened) = self.inner.tmpfile(caller, dir, flags, mode)?;
-        Ok((entry, self.opened(entry.attributes.node, flags, opened)))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.on(Operation::Sync, self.inner.root())?;
-        self.inner.sync()
     }
 }

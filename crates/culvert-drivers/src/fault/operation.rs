@@ -1,65 +1,16 @@
-//! The operations of the driver API, by the names that they have there.
+//! Sets of operations of the driver API, by the names that they have there.
+
+use culvert::Operation;
 
 /// A set of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operations(u64);
 
-macro_rules! operations {
-    ($($variant:ident = $name:literal,)*) => {
-        /// An operation of the driver API, on the file system or on an open file.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Operation { $(#[doc = $name] $variant,)* }
-
-        /// All of them with their names.
-        const NAMES: &[(&str, Operation)] = &[$(($name, Operation::$variant),)*];
-    };
-}
-
-operations! {
-    Lookup = "lookup",
-    Attributes = "attributes",
-    Access = "access",
-    Readlink = "readlink",
-    Open = "open",
-    Restore = "restore",
-    OpenDirectory = "open_directory",
-    ReadDirectory = "read_directory",
-    SyncDirectory = "sync_directory",
-    Statfs = "statfs",
-    GetXattr = "get_xattr",
-    ListXattr = "list_xattr",
-    SetXattr = "set_xattr",
-    RemoveXattr = "remove_xattr",
-    SetAttributes = "set_attributes",
-    Create = "create",
-    Mkdir = "mkdir",
-    Mknod = "mknod",
-    Symlink = "symlink",
-    Link = "link",
-    Unlink = "unlink",
-    Rmdir = "rmdir",
-    Rename = "rename",
-    Tmpfile = "tmpfile",
-    Sync = "sync",
-    ReadAt = "read_at",
-    WriteAt = "write_at",
-    Append = "append",
-    Allocate = "allocate",
-    Seek = "seek",
-    CopyRange = "copy_range",
-    Flush = "flush",
-    Ioctl = "ioctl",
-    Poll = "poll",
-    GetLock = "get_lock",
-    SetLock = "set_lock",
-    Flock = "flock",
-}
-
 /// Words for several.
 const GROUPS: &[(&str, Operations)] = &[
     ("read", Operations::of(&[Operation::ReadAt])),
     ("write", Operations::WRITES),
-    ("any", Operations((1 << NAMES.len()) - 1)),
+    ("any", Operations((1 << Operation::ALL.len()) - 1)),
 ];
 
 impl Operations {
@@ -99,17 +50,18 @@ impl Operations {
 
     /// What the word `name` stands for: an operation or a group.
     pub fn named(name: &str) -> Option<Self> {
-        let single = NAMES.iter().find(|(known, _)| *known == name);
+        let mut all = Operation::ALL.iter();
+        let single = all.find(|operation| operation.name() == name);
         let group = GROUPS.iter().find(|(known, _)| *known == name);
         single
-            .map(|(_, operation)| Self::of(&[*operation]))
+            .map(|operation| Self::of(&[*operation]))
             .or(group.map(|(_, group)| *group))
     }
 
     /// All words.
     pub fn names() -> impl Iterator<Item = &'static str> + Clone {
         let groups = GROUPS.iter().map(|(name, _)| *name);
-        groups.chain(NAMES.iter().map(|(name, _)| *name))
+        groups.chain(Operation::ALL.iter().map(|operation| operation.name()))
     }
 
     /// These and those.

@@ -1,6 +1,6 @@
 //! One rule, and its text.
 
-use super::operation::{Operation, Operations};
+use super::operation::Operations;
 use super::{counters::STRUCK_MAX, effect::Action, glob};
 use crate::archive::warning::printable;
 use crate::registry::alternatives;
@@ -10,7 +10,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use culvert::Errno;
+use culvert::{Errno, Operation};
 
 /// What separates the words of a rule: neither the mount syntax nor a shell takes a meaning from
 /// it.

@@ -2,10 +2,10 @@
 
 use super::counters::Counters;
 use super::effect;
-use super::operation::{Operation, Operations};
+use super::operation::Operations;
 use super::rule::{End, Rule, Short};
 use alloc::{format, vec::Vec};
-use culvert::{Error, Result};
+use culvert::{Error, Operation, Result};
 
 /// A set of rules: a bit for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

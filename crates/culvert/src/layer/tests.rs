@@ -165,3 +165,156 @@ fn files_are_wrapped_however_they_are_opened() {
     assert_eq!(all.map(permissions), [0o600; 4]);
     assert_eq!(fs.0.wrapped.load(Relaxed), 4);
 }
+
+/// Refuses one operation, wherever it is asked for, and does the others.
+struct Refuses(Arc<Memory>, Operation);
+
+struct RefusesFile(Box<dyn File>, Operation);
+
+fn refused(operation: Operation, which: Operation) -> Result<()> {
+    match operation == which {
+        true => Err(Errno::EDOM.into()),
+        false => Ok(()),
+    }
+}
+
+impl Layer for Refuses {
+    type Inner = Memory;
+    fn inner(&self) -> &Memory {
+        &self.0
+    }
+    fn around<T>(&self, call: Call<'_>, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        refused(call.operation, self.1)?;
+        work()
+    }
+    fn opened(&self, _: Node, _: OpenFlags, opened: Opened) -> Opened {
+        match opened {
+            Opened::Driven(file) => {
+                Opened::Driven(Box::new(LayeredFile(RefusesFile(file, self.1))))
+            }
+            backed => backed,
+        }
+    }
+}
+
+impl FileLayer for RefusesFile {
+    type Inner = dyn File;
+    fn inner(&self) -> &Self::Inner {
+        &*self.0
+    }
+    fn around<T>(&self, operation: Operation, mut work: impl FnMut() -> Result<T>) -> Result<T> {
+        refused(operation, self.1)?;
+        work()
+    }
+}
+
+/// Asks for every operation, and notes those that answer EDOM, which no file system does.
+fn refusals(fs: &dyn FileSystem) -> Vec<&'static str> {
+    let mut found = std::vec![];
+    let mut note = |name, error: Option<crate::Error>| {
+        if error.is_some_and(|error| error.errno() == Errno::EDOM) {
+            found.push(name);
+        }
+    };
+    let (root, changes) = (fs.root(), SetAttributes::default());
+    let flags = OpenFlags(2);
+    note("create", fs.create(WHO, root, b"new", flags, 0o600).err());
+    note("lookup", fs.lookup(WHO, root, b"new").err());
+    note("attributes", fs.attributes(root).err());
+    note("access", fs.access(WHO, root, Access(4)).err());
+    note("readlink", fs.readlink(root).err());
+    note("open", fs.open(WHO, root, flags).err());
+    note("restore", fs.restore(WHO, root, flags, b"").err());
+    note(
+        "open_directory",
+        fs.open_directory(WHO, root, OpenFlags(0)).err(),
+    );
+    note(
+        "read_directory",
+        fs.read_directory(root, 0, &mut |_| true).err(),
+    );
+    note("sync_directory", fs.sync_directory(root, false).err());
+    note("statfs", fs.statfs().err());
+    note("get_xattr", fs.get_xattr(root, b"user.x").err());
+    note("list_xattr", fs.list_xattr(root).err());
+    note(
+        "set_xattr",
+        fs.set_xattr(WHO, root, b"user.x", b"", 0).err(),
+    );
+    note("remove_xattr", fs.remove_xattr(WHO, root, b"user.x").err());
+    note(
+        "set_attributes",
+        fs.set_attributes(WHO, root, &changes).err(),
+    );
+    note("mkdir", fs.mkdir(WHO, root, b"dir", 0o700).err());
+    note("mknod", fs.mknod(WHO, root, b"fifo", 0o010600, 0).err());
+    note("symlink", fs.symlink(WHO, root, b"link", b"new").err());
+    note("link", fs.link(WHO, root, root, b"other").err());
+    note("unlink", fs.unlink(WHO, root, b"link").err());
+    note("rmdir", fs.rmdir(WHO, root, b"dir").err());
+    let to = (root, &b"renamed"[..]);
+    note(
+        "rename",
+        fs.rename(WHO, (root, b"fifo"), to, RenameFlags(0)).err(),
+    );
+    note("tmpfile", fs.tmpfile(WHO, root, flags, 0o600).err());
+    note("sync", fs.sync().err());
+    found
+}
+
+/// The same of an open file.
+fn file_refusals(file: &dyn File) -> Vec<&'static str> {
+    let mut found = std::vec![];
+    let mut note = |name, error: Option<crate::Error>| {
+        if error.is_some_and(|error| error.errno() == Errno::EDOM) {
+            found.push(name);
+        }
+    };
+    let (kind, owner) = (LockKind::Shared, LockOwner(1));
+    let lock = Lock {
+        kind,
+        start: 0,
+        end: 1,
+        pid: 0,
+    };
+    note("read_at", file.read_at(0, &mut &mut [0; 4][..]).err());
+    note("write_at", file.write_at(0, &mut &b"four"[..]).err());
+    note("append", file.append(&mut &b"four"[..]).err());
+    note("attributes", file.attributes().err());
+    note(
+        "set_attributes",
+        file.set_attributes(&SetAttributes::default()).err(),
+    );
+    note("sync", file.sync(false).err());
+    note("allocate", file.allocate(0, 0, 1).err());
+    note("seek", file.seek(0, Whence::Data).err());
+    note("copy_range", file.copy_range(0, file, 8, 1).err());
+    note("flush", file.flush().err());
+    note("ioctl", file.ioctl(0, &mut []).err());
+    note("poll", file.poll(None).err());
+    note("get_lock", file.get_lock(owner, &lock).err());
+    note("set_lock", file.set_lock(owner, &lock, Wait::Never).err());
+    note("flock", file.flock(owner, kind, Wait::Never).err());
+    found
+}
+
+#[test]
+fn around_stands_around_every_operation() {
+    for &operation in Operation::ALL {
+        let memory = Arc::new(Memory::new());
+        let whole = Layered(Refuses(Arc::clone(&memory), operation));
+        let mut found = refusals(&whole);
+        let made = memory.create(WHO, memory.root(), b"file", OpenFlags(2), 0o600);
+        let Opened::Driven(file) = made.unwrap().1 else {
+            unreachable!("memory is driven")
+        };
+        found.extend(file_refusals(&LayeredFile(RefusesFile(file, operation))));
+        found.dedup();
+        let name = operation.name();
+        assert!(found.contains(&name), "{name} is not refused: {found:?}");
+        // An access that the driver leaves to the API asks for attributes.
+        let others = found.iter().filter(|other| **other != name);
+        let others: Vec<_> = others.filter(|other| **other != "access").collect();
+        assert!(others.is_empty(), "{name} refuses {others:?}");
+    }
+}
