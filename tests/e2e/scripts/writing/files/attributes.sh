@@ -22,6 +22,12 @@ stat -c %y g
 ln -s f l
 touch -h -d @5 l
 stat -c %Y l f
+mkdir made
+touch -d @5 made
+touch made/f
+touch -d @5 made/f
+truncate -s 9 made/f
+[ made -nt l ] && [ made/f -nt l ] && echo later
 touch -c missing
 ls missing 2> /dev/null || echo not made
 chown $(id -u):$(id -g) f

@@ -35,6 +35,9 @@ cp --sparse=always a sparse
 cmp a sparse
 cp --reflink=auto a ref
 cmp a ref
+seq 60000 > large
+cp large larger
+cmp large larger
 cp /dev/null null
 install -m 751 -D a i/j/k
 install -d -m 700 i/l
