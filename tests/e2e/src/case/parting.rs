@@ -25,29 +25,63 @@ fn marked(line: &str) -> Option<usize> {
         .flatten()
 }
 
+/// What one line of a script did: its commands as the shell has named them, and their answer.
+#[derive(Default, PartialEq)]
+struct Step<'a> {
+    /// None: before the first line.
+    number: Option<usize>,
+    /// In the order of their texts: the commands of a pipeline begin in any order.
+    commands: Vec<&'a str>,
+    answer: Vec<&'a str>,
+}
+
+/// The steps of a traced run; the notices of culvert itself are no part of an answer.
+fn steps(text: &str) -> Vec<Step<'_>> {
+    let mut steps = vec![Step::default()];
+    for line in text.lines().filter(|line| !line.starts_with("culvert: ")) {
+        let number = marked(line);
+        if number.is_some() && steps.last().is_some_and(|step| step.number != number) {
+            steps.push(Step {
+                number,
+                ..Step::default()
+            });
+        }
+        if let Some(step) = steps.last_mut() {
+            match number {
+                Some(_) => step.commands.push(line),
+                None => step.answer.push(line),
+            }
+        }
+    }
+    for step in &mut steps {
+        step.commands.sort_unstable();
+    }
+    steps
+}
+
 /// Names the first line of `script` at which two traced runs differ, the answer that was expected
-/// there and the answer that came.
+/// there and the answer that came; where the commands differ and not what they answer, these.
 pub(super) fn parting(native: &Finished, ours: &Finished, script: &str) -> String {
     let (native, ours) = (native.text(), ours.text());
-    // The notices of culvert itself are no part of the answer.
-    let lines = |text| str::lines(text).filter(|line| !line.starts_with("culvert: "));
-    let (native, ours): (Vec<&str>, Vec<&str>) = (lines(&native).collect(), lines(&ours).collect());
+    let (native, ours) = (steps(&native), steps(&ours));
     let longer = native.len().max(ours.len());
     let Some(at) = (0..longer).find(|&at| native.get(at) != ours.get(at)) else {
         return "run again with each line named, the two sides agree".to_owned();
     };
-    let Some((mark, number)) = (0..=at.min(native.len().saturating_sub(1)))
-        .rev()
-        .find_map(|line| Some((line, marked(native.get(line)?)?)))
-    else {
+    let none = Step::default();
+    let (expected, came) = (
+        native.get(at).unwrap_or(&none),
+        ours.get(at).unwrap_or(&none),
+    );
+    let Some(number) = expected.number.or(came.number) else {
         return "run again with each line named, the two sides part before the first".to_owned();
     };
-    let answer = |side: &[&str]| {
-        let lines = side.iter().skip(mark + 1);
-        let lines: Vec<&str> = lines
-            .take_while(|line| marked(line).is_none())
-            .copied()
-            .collect();
+    let same_answer = expected.answer == came.answer;
+    let shown = |step: &Step<'_>| {
+        let lines = match same_answer {
+            true => &step.commands,
+            false => &step.answer,
+        };
         match lines.len() {
             0 => "nothing".to_owned(),
             count if count > MOST => format!("{}\n... {count} lines", lines[..MOST].join("\n")),
@@ -58,8 +92,8 @@ pub(super) fn parting(native: &Finished, ours: &Finished, script: &str) -> Strin
     format!(
         "line {number}: {}\n------ expected\n{}\n------ answer\n{}",
         text.trim(),
-        answer(&native),
-        answer(&ours)
+        shown(expected),
+        shown(came)
     )
 }
 
@@ -97,5 +131,19 @@ mod tests {
         let other = one.replace("cat /dev/null", "cat /dev/null/x");
         let said = parting(&ran(one), &ran(&other), one);
         assert!(said.starts_with("line 3: cat /dev/null\n"), "{said}");
+    }
+
+    /// The commands of a pipeline begin in any order, by which no line parts.
+    #[test]
+    fn a_pipeline_parts_by_its_answer() {
+        let native = "+line 1: sort\n+line 1: cat\n+line 2: echo 1\n1\n";
+        let ours = "+line 1: cat\n+line 1: sort\n+line 2: echo 1\n2\n";
+        let ran = |text: &str| Finished {
+            stdout: text.into(),
+            stderr: Vec::new(),
+            status: "exit 0".into(),
+        };
+        let said = parting(&ran(native), &ran(ours), "cat | sort\necho 1");
+        assert!(said.starts_with("line 2: echo 1\n"), "{said}");
     }
 }
