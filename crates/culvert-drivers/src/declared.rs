@@ -2,8 +2,8 @@
 
 use culvert::mount::Mount;
 
-/// The option of a mount whose source is bound over its target ([`crate::binding`]). No user writes
-/// it.
+/// The option of a mount whose source is bound over its target (see the module `binding`). No user
+/// writes it.
 pub(crate) const BOUND: &str = "bound";
 
 /// What the source of a mount is.
@@ -51,7 +51,7 @@ pub struct Declared {
     /// Whose the times of access are.
     pub access_times: AccessTimes,
     /// Whether the kernel could show the same as a mount without layers by binding its source over
-    /// its target (mount(2), `MS_BIND`); none: never. See [`crate::binding`].
+    /// its target (mount(2), `MS_BIND`); none: never. See the module `binding`.
     pub may_be_bound: Option<fn(&Mount) -> bool>,
     /// Changes a mount that layers lie over, before it is opened.
     pub below_layers: Option<fn(&mut Mount)>,

@@ -3,8 +3,8 @@
 //! A fork copies the memory, not the threads. So it waits until no other thread is in the middle of
 //! something: whatever lock such a thread held, nobody in the child would ever release it. A thread
 //! that waits in [`call`] and holds nothing is in the middle of nothing. Each thread counts what it
-//! holds, in its block of the engine, which the GS base leads to: each
-//! [`sync::Mutex`](crate::sync::Mutex) by itself, other locks by a [`Holding`] beside them.
+//! holds, in its block of the engine, which the GS base leads to: each `sync::Mutex` by itself,
+//! other locks by a [`Holding`] beside them.
 
 use crate::{Errno, syscall};
 use core::arch::asm;
@@ -62,8 +62,7 @@ pub(crate) fn add(by: i32) {
     }
 }
 
-/// Something that is no [`sync::Mutex`](crate::sync::Mutex), and must not be copied by a fork as it
-/// is: while this exists, a fork waits for the thread that made it, and that drops it.
+/// Something that is no `sync::Mutex`, and must not be copied by a fork as it is: while this exists, a fork waits for the thread that made it, and that drops it.
 #[derive(Debug)]
 pub struct Holding(core::marker::PhantomData<*const ()>);
 
@@ -85,8 +84,8 @@ impl Drop for Holding {
 }
 
 /// [`syscall::call`] of a call that may wait long, as for a network or another process. Other
-/// threads may fork meanwhile, if this one holds no lock: neither a
-/// [`sync::Mutex`](crate::sync::Mutex) nor another one for which there is a [`Holding`].
+/// threads may fork meanwhile, if this one holds no lock: neither a `sync::Mutex` nor another one for
+/// which there is a [`Holding`].
 ///
 /// In the child the call never comes back: what belongs to it on the stack, memory and descriptors
 /// among it, stays there until the child ends.
