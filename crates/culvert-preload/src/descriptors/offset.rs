@@ -112,18 +112,19 @@ impl Description {
     }
 
     /// Runs `io`, which changes the file, exclusively, and leaves the description's offset where it
-    /// says, which need not be where it was: one system call less where the kernel keeps it. The
-    /// node is locked as by [`Description::at_offset_changing`].
+    /// says, which need not be where it was: one system call less where the kernel keeps it, so
+    /// that only a private offset is known to `io`. The node is locked as by
+    /// [`Description::at_offset_changing`].
     pub fn to_offset<R>(
         &self,
         fd: i32,
-        io: impl FnOnce() -> Result<(u64, R), Errno>,
+        io: impl FnOnce(Option<u64>) -> Result<(u64, R), Errno>,
     ) -> Result<R, Errno> {
         let mut io = Some(io);
-        let mut run = || io.take().map_or(Err(Errno::EIO), |io| io());
+        let mut run = |before| io.take().map_or(Err(Errno::EIO), |io| io(before));
         let privately = self.privately(fd, |offset| {
             let _lock = self.lock_node();
-            let (to, result) = run()?;
+            let (to, result) = run(Some(*offset))?;
             *offset = to;
             Ok(result)
         });
@@ -133,7 +134,7 @@ impl Description {
             None => {}
         }
         let _lock = run::get().node_locks.lock(self.mount, self.node);
-        let (to, result) = run()?;
+        let (to, result) = run(None)?;
         kernel_seek(fd, to as i64, 0)?;
         Ok(result)
     }

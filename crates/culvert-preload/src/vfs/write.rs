@@ -207,8 +207,10 @@ pub fn write_at_offset(held: &Held, fd: i32, spans: &[Span], flags: usize) -> An
     }
     let manner = Manner::new(held.flags(fd)?, flags)?;
     if manner.append {
-        // The offset before does not matter.
-        held.to_offset(fd, || {
+        held.to_offset(fd, |before| {
+            // The offset does not matter but for this (`rw_verify_area`, before `O_APPEND` is
+            // looked at). One that the kernel keeps would cost a call.
+            area(before.unwrap_or(0) as i64, total(spans))?;
             let (at, count) = put(held, file, 0, spans, manner)?;
             Ok((at + count as u64, count))
         })
