@@ -1,32 +1,47 @@
 //! The run directory: what the processes of one `culvert run` have in common.
 //!
 //! ```text
-//! <base>/sites/           site tables of programs and libraries, by build-id (culvert_intercept::cache)
+//! <base>/sites/           site tables of programs and libraries, by build-id
+//!                         (culvert_intercept::cache)
 //! <base>/<id>/            0700, owned by the user; <base> is /dev/shm/culvert-<uid> or a fallback
 //!     mounts              the mounts, culvert::mount::encode
-//!     lock                held shared (flock) by every process of the run through an inherited descriptor; what another user's program reads by that (start/other_user.rs)
-//!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a kernel file
-//!     shadows/M.N.path    a link that holds the path of node N, for drivers whose nodes another process must find by their path
+//!     lock                held shared (flock) by every process of the run through an inherited
+//!                         descriptor; what another user's program reads by that
+//!                         (start/other_user.rs)
+//!     shadows/M.N         one file for each node N (hexadecimal) of mount M that had to become a
+//!                         kernel file
+//!     shadows/M.N.path    a link that holds the path of node N, for drivers whose nodes another
+//!                         process must find by their path
 //!     cwd/M.N             one empty directory for each node that was made a working directory
-//!     shown/M.N           a copy of the directory N with all that is below it, for programs that are not intercepted (exec/copied_tree.rs)
-//!     nowhere/M.N         a symbolic link whose target is D.I, the directory of the kernel's that such a program got in place of N because N could not be shown
-//!     directories/D.I     for each directory of the kernel's, inode I of device D, that such a program got as its working directory: a symbolic link whose target
+//!     shown/M.N           a copy of the directory N with all that is below it, for programs that
+//!                         are not intercepted (exec/copied_tree.rs)
+//!     nowhere/M.N         a symbolic link whose target is D.I, the directory of the kernel's that
+//!                         such a program got in place of N because N could not be shown
+//!     directories/D.I     for each directory of the kernel's, inode I of device D, that such a
+//!                         program got as its working directory: a symbolic link whose target
 //!                         is the node's M.N and, where known, when the directory was made: inode numbers come back (M.N@seconds.nanoseconds)
 //!     fifos/M.I           FIFOs that stand for those on mounts, by their inode numbers
 //!     fifos/M.I.path      links to where these are in the mount
-//!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name that the program gave
-//!     gone/I              the shadow with the inode number I, which is a file itself since that has no name (gone/); gone/I.attributes: what it
+//!     sockets/M.I         likewise sockets; M.I.name is a symbolic link whose target is the name
+//!                         that the program gave
+//!     gone/I              the shadow with the inode number I, which is a file itself since that
+//!                         has no name (gone/); gone/I.attributes: what it
 //!                         cannot say of it; gone/M.N: a link whose text is the number of the last one of node N
-//!     strangers/M.N       an empty file for each node whose shadow was given to a program that is not intercepted and may write to it
-//!     descriptors/D.I     for each file of the kernel's, inode I of device D, of which a description of a driver became shared: a symbolic link
+//!     strangers/M.N       an empty file for each node whose shadow was given to a program that is
+//!                         not intercepted and may write to it
+//!     descriptors/D.I     for each file of the kernel's, inode I of device D, of which a
+//!                         description of a driver became shared: a symbolic link
 //!                         whose target is the number of the mount
 //!     owners              byte N is locked (fcntl) by the process whose slot is N (node_locks.rs)
 //!     locks               lock words, and what else all processes must see at once (node_locks.rs)
 //!     command             a link to the culvert command, which a program starts as the pager
 //!     pager               the pager's socket; pager.lock is locked (flock) while there is one
-//!     pid-namespace       a link whose text names the PID namespace of the run: a pager is made in no other
-//!     told                empty: the user was told that a program does not see the mounts (notice.rs)
-//!     mappings            which processes map which nodes so that they can be written (paging/records.rs)
+//!     pid-namespace       a link whose text names the PID namespace of the run: a pager is made in
+//!                         no other
+//!     told                empty: the user was told that a program does not see the mounts
+//!                         (notice.rs)
+//!     mappings            which processes map which nodes so that they can be written
+//!                         (paging/records.rs)
 //!     watch/M.N/          the mirror of the watched node N (watch/mirror.rs)
 //!     exe/<path>          programs started from a mount, under the path they have there
 //!     interpreted/<path>  likewise copies of programs whose interpreter is on a mount
