@@ -124,7 +124,7 @@ pub fn code_mapped(start: usize, length: usize) {
 /// The execve itself goes through [`wait::interruptible`](crate::wait::interruptible): once a
 /// signal is pending all are blocked, and the new program would inherit that. After
 /// [`Interrupted`](crate::wait::Interrupted) the handler calls [`exec_failed`] and returns
-/// [`Outcome::Restart`], which for an exec never ends in EINTR.
+/// [`Outcome::Restart`](crate::Outcome::Restart), which for an exec never ends in EINTR.
 pub fn before_exec() {
     let block = thread::current();
     actions::before_exec(block.actions());
