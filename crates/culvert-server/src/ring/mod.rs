@@ -312,11 +312,11 @@ impl Rings {
         let mut manners: Vec<Manner> = Vec::new();
         manners.resize_with(self.queues.len(), || Manner::new(Instant::now()));
         while !self.ended.load(SeqCst) {
-            let mut any = false;
+            let (mut brisk, mut any) = (false, false);
             if self.gives_way {
                 let now = Instant::now();
                 for (queue, manner) in self.queues.iter().zip(&mut manners) {
-                    any |= manner.look(&queue.members, queue.taken.load(Relaxed), now);
+                    brisk |= manner.look(&queue.members, queue.taken.load(Relaxed), now);
                 }
             }
             for (number, queue) in self.queues.iter().enumerate() {
@@ -331,10 +331,11 @@ impl Rings {
                     false => full[number] = Some(now),
                 }
             }
-            if any {
+            if brisk || any {
                 // The lock is given back before: threads that are made ask for it.
-                let pause = self.retry().wait(Instant::now()).max(TICK);
-                thread::park_timeout(pause);
+                let wait = self.retry().wait(Instant::now());
+                // Who gives way must not wait for memory.
+                thread::park_timeout(if brisk { TICK } else { wait.max(TICK) });
                 continue;
             }
             self.steward_sleeps.store(true, SeqCst);
