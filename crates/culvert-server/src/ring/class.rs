@@ -47,7 +47,8 @@ fn set_class(thread: i32, class: i32) -> bool {
 }
 
 /// Whether threads of this process may give way, and may stop doing so: the latter takes
-/// CAP_SYS_NICE, or RLIMIT_NICE of 20. What was started with another class stays in it.
+/// CAP_SYS_NICE (`user_check_sched_setscheduler`, kernel/sched/syscalls.c). What was started with
+/// another class stays in it.
 pub fn available() -> bool {
     let tried = thread::Builder::new().spawn(|| {
         // SAFETY: no memory of ours is named.
@@ -103,9 +104,9 @@ impl Members {
     }
 }
 
-/// What the steward knows of a queue.
+/// Whether a queue gives way, and what the steward has seen of it.
 #[derive(Debug)]
-pub struct Manner {
+pub struct Yielding {
     /// Since when the queue gives way.
     since: Option<Instant>,
     /// Requests that it had taken, and when that was seen.
@@ -116,7 +117,7 @@ pub struct Manner {
     pause: Duration,
 }
 
-impl Manner {
+impl Yielding {
     pub const fn new(now: Instant) -> Self {
         Self {
             since: None,
@@ -130,9 +131,9 @@ impl Manner {
     /// Looks at a queue of `members` that has `taken` so many requests by `now`, and has them give
     /// way or not. Whether it is to be looked at again after a tick.
     pub fn look(&mut self, members: &Members, taken: u64, now: Instant) -> bool {
-        let since = now.saturating_duration_since(self.looked);
+        let passed = now.saturating_duration_since(self.looked);
         let count = taken.wrapping_sub(self.taken);
-        let rate = count * 1000 / (since.as_micros() as u64).max(1000);
+        let rate = count * 1000 / (passed.as_micros() as u64).max(1000);
         (self.taken, self.looked) = (taken, now);
         match self.since {
             None if rate >= BRISK && now >= self.due => {
@@ -217,24 +218,24 @@ mod tests {
         }
         with_member(|members, number, _| {
             let mut now = Instant::now();
-            let mut manner = Manner::new(now);
-            let mut tick = |manner: &mut Manner, taken| {
+            let mut yielding = Yielding::new(now);
+            let mut tick = |yielding: &mut Yielding, taken| {
                 now += Duration::from_millis(1);
-                manner.look(members, taken, now)
+                yielding.look(members, taken, now)
             };
-            assert!(tick(&mut manner, 2), "it is looked at while it takes");
+            assert!(tick(&mut yielding, 2), "it is looked at while it takes");
             assert_eq!(class_of(number), SCHED_OTHER, "two in a tick are few");
-            assert!(tick(&mut manner, 40));
+            assert!(tick(&mut yielding, 40));
             assert_eq!(class_of(number), SCHED_IDLE | SCHED_RESET_ON_FORK);
-            assert!(tick(&mut manner, 80));
+            assert!(tick(&mut yielding, 80));
             assert_eq!(class_of(number), SCHED_IDLE | SCHED_RESET_ON_FORK);
             // It rests, so it may give way again at once.
             while members.any_ready() {
                 thread::yield_now();
             }
-            assert!(!tick(&mut manner, 80));
+            assert!(!tick(&mut yielding, 80));
             assert_eq!(class_of(number), SCHED_OTHER);
-            assert_eq!(manner.pause, Duration::ZERO);
+            assert_eq!(yielding.pause, Duration::ZERO);
         });
     }
 
@@ -246,27 +247,27 @@ mod tests {
         with_member(|members, number, spins| {
             spins.store(true, SeqCst);
             let mut now = Instant::now();
-            let mut manner = Manner::new(now);
+            let mut yielding = Yielding::new(now);
             let mut taken = 0;
             let mut pause = Duration::ZERO;
             while pause < LONGEST_PAUSE {
-                now = now.max(manner.due) + Duration::from_millis(1);
+                now = now.max(yielding.due) + Duration::from_millis(1);
                 taken += 100_000;
-                assert!(manner.look(members, taken, now));
+                assert!(yielding.look(members, taken, now));
                 assert_eq!(class_of(number), SCHED_IDLE | SCHED_RESET_ON_FORK);
                 while !members.any_ready() {
                     thread::yield_now();
                 }
                 now += Duration::from_millis(1);
-                manner.look(members, taken, now);
+                yielding.look(members, taken, now);
                 assert_eq!(class_of(number), SCHED_OTHER);
-                assert!(manner.due > now, "it pauses");
+                assert!(yielding.due > now, "it pauses");
                 now += Duration::from_millis(1);
                 taken += 100_000;
-                assert!(manner.look(members, taken, now));
+                assert!(yielding.look(members, taken, now));
                 assert_eq!(class_of(number), SCHED_OTHER, "brisk, in the pause");
-                assert!(manner.pause > pause, "longer each time");
-                pause = manner.pause;
+                assert!(yielding.pause > pause, "longer each time");
+                pause = yielding.pause;
             }
         });
     }

@@ -25,7 +25,7 @@ use crate::{
     transport::{Server, Transport},
     worker::Worker,
 };
-use class::{Manner, Members};
+use class::{Members, Yielding};
 use entry::Entry;
 use rustix::thread::CpuSet;
 use std::{
@@ -309,14 +309,14 @@ impl Rings {
     fn watch<'scope>(&'scope self, session: &'scope Session, scope: &'scope Scope<'scope, '_>) {
         let _ = self.steward.set(thread::current());
         let mut full: Vec<Option<u64>> = vec![None; self.queues.len()];
-        let mut manners: Vec<Manner> = Vec::new();
-        manners.resize_with(self.queues.len(), || Manner::new(Instant::now()));
+        let mut all_yielding: Vec<Yielding> = Vec::new();
+        all_yielding.resize_with(self.queues.len(), || Yielding::new(Instant::now()));
         while !self.ended.load(SeqCst) {
             let (mut brisk, mut any) = (false, false);
             if self.gives_way {
                 let now = Instant::now();
-                for (queue, manner) in self.queues.iter().zip(&mut manners) {
-                    brisk |= manner.look(&queue.members, queue.taken.load(Relaxed), now);
+                for (queue, yielding) in self.queues.iter().zip(&mut all_yielding) {
+                    brisk |= yielding.look(&queue.members, queue.taken.load(Relaxed), now);
                 }
             }
             for (number, queue) in self.queues.iter().enumerate() {
