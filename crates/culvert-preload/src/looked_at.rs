@@ -101,13 +101,19 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     let marked = {
         // The shadow is open here, so nobody takes the mark away after this.
         let _lock = run.node_locks.lock(description.mount, description.node);
-        let mark = mark_of(description.name());
-        let _ = crate::run::make_directory(&run.file("strangers"));
-        // SAFETY: the path ends in NUL.
-        unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) }
+        match description.gone() {
+            // What they get is the file.
+            Some(_) => None,
+            None => {
+                let mark = mark_of(description.name());
+                let _ = crate::run::make_directory(&run.file("strangers"));
+                // SAFETY: the path ends in NUL.
+                Some(unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) })
+            }
+        }
     };
-    let strangers = marked == Err(Errno::EEXIST);
-    if strangers {
+    let strangers = marked == Some(Err(Errno::EEXIST));
+    if strangers || marked.is_none() {
         count.inspect(|count| {
             count.fetch_sub(1, AcqRel);
         });

@@ -160,12 +160,27 @@ fn take_over(
         return Ok(());
     }
     let group = group(name).ok_or(Errno::ENOMEM)?;
-    if given::strangers_have(name) {
-        given::take_changes(name, fd)?;
-    }
-    // While it is mapped so that it can be written, the shadow holds the truth.
-    match shadow::is_followed(&found) && records::any(name) {
-        true => filling::complete_in_room(reader, fd)?,
+    let strangers = shadow::is_followed(&found) && given::strangers_have(name);
+    let brought = match strangers {
+        true => given::take_changes(name, fd),
+        false => Ok(()),
+    };
+    // A driver that finds its nodes by names does not find this one any more: what strangers wrote
+    // since it was brought is in the shadow alone.
+    let in_shadow_alone = match brought {
+        Ok(()) => false,
+        Err(error) if given::is_out_of_reach(&error) => true,
+        Err(error) => return Err(error),
+    };
+    // While it is mapped so that it can be written, or strangers may write, the shadow holds the
+    // truth.
+    match shadow::is_followed(&found) && (strangers || records::any(name)) {
+        true => {
+            if let Some(given) = given::given(name).filter(|_| strangers) {
+                given.renew(reader, fd)?;
+            }
+            filling::complete_in_room(reader, fd)?;
+        }
         false => {
             let fresh =
                 !shadow::is_filled(&found) && !fill::is_partly(&found) && found.st_size == 0;
@@ -215,7 +230,9 @@ fn take_over(
         )?;
     }
     unlink(&first);
-    shadow::set_times(writable, &now);
+    if !in_shadow_alone {
+        shadow::set_times(writable, &now);
+    }
     shadow::mark_gone(fd, &now)?;
     given::disown(name);
     let marked = stat_descriptor(fd)?;

@@ -137,6 +137,10 @@ pub fn start<R>(
         && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
     let _lock = locks.lock(description.mount, description.node);
+    // It has become the file meanwhile.
+    if let Some(gone) = description.gone() {
+        return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
+    }
     group.followed.fetch_or(FOLLOWS, AcqRel);
     if strangers {
         given::take_changes(name, fd)?;

@@ -203,7 +203,9 @@ const fn equal_access_time(seconds: i64, nanoseconds: u32) -> (i64, u32) {
 /// Brings what strangers wrote to the shadow in `fd` to the driver. Under the node's lock.
 pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
     let found = stat_descriptor(fd)?;
-    if !was_written(&found) {
+    // Strangers get one that follows only. One that has become the file since it was opened does
+    // not: the driver's file with that number is another one.
+    if !was_written(&found) || !shadow::is_followed(&found) {
         return Ok(());
     }
     let file = writable(name)?;

@@ -43,3 +43,17 @@ for round in 1 2 3; do
     cat g?
     rm g?
 done
+for round in 1 2 3 4 5; do
+    echo old > f
+    exec 7> f
+    rm -f $W/started
+    busybox sh -c 'echo > '$W'/started; while :; do echo stranger; done >&7' &
+    until test -s $W/started; do :; done
+    rm f
+    exec 7>&-
+    kill -9 $!
+    wait $! 2> /dev/null
+    for i in 1 2 3 4 5 6 7 8; do echo new > g$i; done
+    cat g?
+    rm g?
+done
