@@ -6,7 +6,7 @@ use crate::{
     delivery::{alternate, mask},
     descriptors, filters, interest, quiesce,
     signal::set_mask,
-    thread::{self, Restart, ThreadBlock},
+    thread::{self, Restart, ThreadBlock, Wait},
     verdict::{self, Verdict, restart},
     wait,
 };
@@ -30,6 +30,7 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
     let number = frame.call.number;
     frame.number = number;
     frame.refused = 0;
+    frame.wait = Wait::None;
     frame.program_gs = core::mem::take(&mut frame.claimed_gs);
     if !block.filters.load(Relaxed).is_null() && filters::refuse(block, &frame.call, record) {
         frame.result = number as isize;
@@ -55,6 +56,9 @@ pub(crate) extern "C" fn dispatch(block: &'static ThreadBlock) -> usize {
             }
             frame.result = number as isize;
             frame.resume = record.forward;
+        }
+        Verdict::Outcome(Outcome::Restart) if frame.wait == Wait::Preceded => {
+            restart(block, Restart::Always);
         }
         Verdict::Outcome(Outcome::Restart) => restart(block, Restart::Allowed),
         Verdict::Again => restart(block, Restart::Always),

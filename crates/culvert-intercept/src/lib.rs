@@ -95,8 +95,8 @@ pub enum Outcome {
     /// soon enough.
     Forward,
     /// An interruptible wait inside the hook was interrupted: the pending signal is delivered, then
-    /// the call is made again when the handler has SA_RESTART, else it ends with EINTR (the
-    /// kernel's ERESTARTSYS).
+    /// the call is made again when the handler has SA_RESTART, or the wait had not begun, else it
+    /// ends with EINTR (the kernel's ERESTARTSYS).
     Restart,
 }
 

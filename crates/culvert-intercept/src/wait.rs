@@ -1,6 +1,6 @@
 //! Blocking system calls inside a hook, ended by signals as they would be natively.
 
-use crate::thread::{Frame, SIGNALS, current};
+use crate::thread::{Frame, SIGNALS, ThreadBlock, Wait, current};
 use core::{
     arch::global_asm,
     mem::offset_of,
@@ -17,7 +17,7 @@ pub struct Interrupted;
 // A signal between the test and the system call would be noticed by neither; so the signal handler
 // moves an instruction pointer in between to the end (musl's `__syscall_cp_asm` does the same for
 // cancellation). It finds it at the instruction itself also when the kernel wants to restart the
-// call.
+// call: rcx, 0 before, is then the address behind the instruction.
 global_asm!(
     r#"
     .pushsection .text.culvert_wait, "ax", @progbits
@@ -36,6 +36,7 @@ culvert_wait:
     mov r10, [r11 + 24]
     mov r8, [r11 + 32]
     mov r9, [r11 + 40]
+    xor ecx, ecx
 culvert_wait_test:
     test dword ptr gs:[{PENDING}], {SIGNALS}
     jnz culvert_wait_interrupted
@@ -62,13 +63,15 @@ unsafe extern "C" {
 }
 
 /// Where a signal handler makes the thread go on that it has interrupted at `rip`, before the
-/// system call began.
-pub(crate) fn landing(rip: usize) -> Option<usize> {
+/// system call or when it is to be made again, and whether the call had begun: `rcx` tells.
+pub(crate) fn landing(rip: usize, rcx: usize) -> Option<(usize, bool)> {
+    const SYSCALL_LENGTH: usize = 2;
     let test = (&raw const culvert_wait_test) as usize;
     let call = (&raw const culvert_wait_call) as usize;
+    let begun = rcx == call + SYSCALL_LENGTH;
     (test..=call)
         .contains(&rip)
-        .then_some((&raw const culvert_wait_interrupted) as usize)
+        .then_some(((&raw const culvert_wait_interrupted) as usize, begun))
 }
 
 /// Whether a signal that the program would see waits for the end of this hook. For what waits by
@@ -77,8 +80,16 @@ pub fn pending() -> bool {
     current().pending().load(Relaxed) & SIGNALS != 0
 }
 
+/// A wait of this hook has begun: what ends it from here on is an interrupted call.
+pub(crate) fn begins(block: &ThreadBlock) {
+    // SAFETY: the thread's own frame, written by itself and its handlers; the value is plain.
+    unsafe { (*block.frame.get()).wait = Wait::Begun };
+}
+
 /// Executes system call `number`; a signal that the program would see, pending before or arriving
-/// during it, ends it.
+/// during it, ends it. Where no wait of this hook has begun by then, the signal came before the
+/// program's call: [`Outcome::Restart`](crate::Outcome::Restart) makes that again whatever
+/// SA_RESTART says, since a call that does not wait never fails with EINTR.
 ///
 /// To be called inside a hook, with no lock held: while the thread waits here it counts as outside
 /// the hook when another thread forks.
@@ -97,9 +108,14 @@ pub unsafe fn interruptible(number: usize, args: [usize; 6]) -> Result<isize, In
     crate::quiesce::come_back(block);
     // An EINTR of the kernel's own is final: a call that is to be made again is always found at its
     // instruction (signal(7): some waits end with EINTR in spite of SA_RESTART).
-    if interrupted != 0 {
-        Err(Interrupted)
-    } else {
-        Ok(result)
+    if interrupted == 0 {
+        begins(block);
+        return Ok(result);
     }
+    // SAFETY: as in `begins`.
+    let wait = unsafe { &mut (*block.frame.get()).wait };
+    if *wait == Wait::None {
+        *wait = Wait::Preceded;
+    }
+    Err(Interrupted)
 }

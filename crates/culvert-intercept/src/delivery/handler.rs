@@ -184,8 +184,11 @@ fn record(block: &ThreadBlock, information: &Information, context: &mut Context)
         || (labels::exit_rare()..labels::exit_rare_end()).contains(&rip)
     {
         context.rip = labels::exit();
-    } else if let Some(landing) = wait::landing(rip) {
+    } else if let Some((landing, begun)) = wait::landing(rip, context.rcx) {
         context.rip = landing;
+        if begun {
+            wait::begins(block);
+        }
     } else if (labels::clone_check()..=labels::clone_call()).contains(&rip) {
         context.rip = labels::clone_retry();
     }

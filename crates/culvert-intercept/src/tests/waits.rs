@@ -77,6 +77,11 @@ extern "C" fn counts(_: usize, _: &Information, context: &mut Context) {
     RAN.fetch_add(1, Relaxed);
 }
 
+extern "C" fn writes(_: usize, _: &Information, _: &mut Context) {
+    RAN.fetch_add(1, Relaxed);
+    write(42);
+}
+
 extern "C" fn jumps(_: usize, _: &Information, _: &mut Context) {
     RAN.fetch_add(1, Relaxed);
     jump::long_jump();
@@ -114,15 +119,36 @@ fn without_sa_restart_a_wait_ends_with_eintr() {
 }
 
 #[test]
-fn a_signal_before_the_wait_ends_it() {
+fn a_signal_before_the_wait_comes_before_the_call() {
     alone(|| {
         start(|call| {
-            if call.number == nr::READ {
+            if call.number == nr::READ && RAN.load(Relaxed) == 0 {
                 super::signals::send(SIGALRM);
             }
             reads(call)
         });
         pipe();
+        // Without SA_RESTART: natively nothing that does not wait ends with EINTR.
+        sigaction(SIGALRM, &action(writes, 0, 0));
+        assert_eq!(stub::call(nr::READ, [0, 0, 0]), 42);
+        assert_eq!(RAN.load(Relaxed), 1);
+        assert_eq!(ENTERED.load(Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_signal_between_two_waits_ends_the_call() {
+    alone(|| {
+        start(|call| {
+            if call.number == nr::READ {
+                // One wait that is over.
+                assert_eq!(reads(call), Outcome::Return(7));
+                super::signals::send(SIGALRM);
+            }
+            reads(call)
+        });
+        pipe();
+        write(7);
         sigaction(SIGALRM, &action(counts, 0, 0));
         assert_eq!(stub::call(nr::READ, [0, 0, 0]), Errno::EINTR.negated());
         assert_eq!(RAN.load(Relaxed), 1);

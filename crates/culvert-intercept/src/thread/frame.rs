@@ -72,11 +72,24 @@ pub(crate) struct Frame {
     pub number: usize,
     /// What is decided about making the call again when the pending signals are known.
     pub restart: Restart,
+    /// How far the hook has come with what may wait.
+    pub wait: Wait,
     /// The flags of the alternate stack.
     pub alternate_flags: i32,
     /// Nonzero: the kernel has refused the program's call (SECCOMP_RET_TRAP of a filter that
     /// `filters` does not know).
     pub refused: u32,
+}
+
+/// How far a hook has come with [`crate::wait::interruptible`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It has not come there.
+    None,
+    /// Signals came before it began to wait.
+    Preceded,
+    /// It has begun to wait.
+    Begun,
 }
 
 /// What a hook that ended with [`Outcome::Restart`](crate::Outcome::Restart) is waiting for.

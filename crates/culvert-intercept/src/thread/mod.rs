@@ -10,7 +10,7 @@ mod frame;
 
 pub(crate) use clone_state::{InProgress, Kept, NO_BLOCK};
 pub(crate) use frame::{
-    ALTERNATE_STACK, BOUNDARY, Frame, INSIDE, OUTSIDE, Restart, SIGNALS, Vector,
+    ALTERNATE_STACK, BOUNDARY, Frame, INSIDE, OUTSIDE, Restart, SIGNALS, Vector, Wait,
 };
 
 use crate::{
@@ -120,6 +120,7 @@ impl ThreadBlock {
                 child: 0,
                 number: 0,
                 restart: Restart::No,
+                wait: Wait::None,
                 alternate_flags: 0,
                 refused: 0,
             }),

@@ -1,6 +1,6 @@
 //! Inside a hook we are the kernel: pointers, signals, threads.
 
-use culvert_e2e::{Case, Driver, User, as_each_user};
+use culvert_e2e::{Case, Driver, User, as_each_user, on_each_driver};
 
 fn signals(case: Case, group: &str) {
     let case = case.odd();
@@ -12,6 +12,13 @@ fn threads(case: Case, count: usize) {
     let case = case.odd();
     let threads = case.program("threads");
     case.good(&format!("cd $M && exec {threads} {count}"));
+}
+
+on_each_driver! {
+    what_does_not_wait_never_ends_with_eintr |case| {
+        let program = case.program("never_waits");
+        case.good(&format!("exec {program} $M"));
+    };
 }
 
 as_each_user! {
