@@ -5,14 +5,13 @@
 //! shadow. Whoever uses the file next through its driver, removes its last name, or ends, brings it
 //! to the driver. It stays in the run directory until then, so that nobody's death loses it.
 
-use crate::description::Description;
 use crate::files::dup_high;
 use crate::mounts::MountId;
 use crate::paging::given::{
     any_strangers, given, lost, mark_equal_to, mark_of, strangers_have, take_changes, was_written,
 };
 use crate::paging::kept::kept;
-use crate::paging::{bytes, follow};
+use crate::paging::{OpenFile, bytes, follow};
 use crate::run::{self, ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{self, OwnedFd, open_shadow};
 use core::sync::atomic::Ordering::*;
@@ -21,14 +20,14 @@ use culvert_sys::raw::general::AT_FDCWD;
 use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::{nr, syscall};
 
-/// Makes the shadow of `description` equal to its file from now on; returns a descriptor of it that
-/// may only be read. `on_demand`: as [`follow::start`].
-pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result<OwnedFd> {
+/// Makes the shadow of `open` equal to its file from now on; returns a descriptor of it that may
+/// only be read. `on_demand`: as [`follow::start`].
+pub fn keep_equal(open: &dyn OpenFile, on_demand: bool) -> culvert::Result<OwnedFd> {
     // Open all the time, so that nobody empties it before it is mapped.
-    let shadow = open_shadow(description.name(), 0)?;
-    let followed = match follow(description, on_demand, |_, _| Ok(())) {
+    let shadow = open_shadow(open.name(), 0)?;
+    let followed = match follow(open, on_demand, |_, _| Ok(())) {
         Err(error) if error.errno() == Errno::ETXTBSY => {
-            follow::start_executed(description, shadow.raw())
+            follow::start_executed(open, shadow.raw())
         }
         followed => followed,
     };
@@ -36,7 +35,7 @@ pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result
         Ok(()) => Ok(shadow),
         Err(error) => {
             let locks = &run::get().posix_locks;
-            locks.close(description.name(), shadow);
+            locks.close(open.name(), shadow);
             Err(error)
         }
     }
@@ -45,12 +44,12 @@ pub fn keep_equal(description: &Description, on_demand: bool) -> culvert::Result
 /// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written,
 /// too, and of whether it was filled just now.
 pub fn follow<R>(
-    description: &Description,
+    open: &dyn OpenFile,
     on_demand: bool,
     then: impl FnOnce(follow::Opened, bool) -> culvert::Result<R>,
 ) -> culvert::Result<R> {
-    let strangers = strangers_have(description.name());
-    follow::start(description, strangers, on_demand, then)
+    let strangers = strangers_have(open.name());
+    follow::start(open, strangers, on_demand, then)
 }
 
 /// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the
@@ -89,8 +88,8 @@ fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert:
     mark_equal_to(&now, shadow.raw())
 }
 
-/// A program that is not intercepted gets `description` and may write through it.
-pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
+/// A program that is not intercepted gets what is `open`, and may write through it.
+pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
     let run = run::get();
     let count = run.node_locks.notes().map(|notes| &notes.strangers);
     // Counted before it is marked: who is killed in between leaves a count that is too high, which
@@ -100,12 +99,13 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     });
     let marked = {
         // The shadow is open here, so nobody takes the mark away after this.
-        let _lock = run.node_locks.lock(description.mount, description.node);
-        match description.gone() {
+        let name = open.name();
+        let _lock = run.node_locks.lock(MountId(name.mount), name.node);
+        match open.gone() {
             // What they get is the file.
             Some(_) => None,
             None => {
-                let mark = mark_of(description.name());
+                let mark = mark_of(name);
                 let _ = crate::run::make_directory(&run.file("strangers"));
                 // SAFETY: the path ends in NUL.
                 Some(unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) })
@@ -121,16 +121,16 @@ pub fn give_to_stranger(description: &Description) -> culvert::Result<()> {
     // Only what strangers had already may hold what they wrote: one that was filled for exec or a
     // mapping has an access time of its own (relatime), and perhaps old bytes, which must not come
     // into the file.
-    follow::start(description, strangers, false, |shadow, _| {
-        let Some(given) = given(description.name()) else {
+    follow::start(open, strangers, false, |shadow, _| {
+        let Some(given) = given(open.name()) else {
             return Ok(());
         };
         match strangers {
             // They have not got it yet.
             false => given.remember(shadow.number()),
             // Of a file that is mapped through its shadow that has all.
-            true if crate::paging::records::any(description.name()) => {}
-            true => given.renew(description.file()?, shadow.number())?,
+            true if crate::paging::records::any(open.name()) => {}
+            true => given.renew(open.file()?, shadow.number())?,
         }
         Ok(())
     })
@@ -181,10 +181,10 @@ pub fn before_losing(name: ShadowName) {
     }
 }
 
-/// Before the file of `description` is read: what strangers have written to its shadow counts.
-pub fn before(description: &Description) {
-    if description.changes && any_strangers() {
-        bring(description.name(), true);
+/// Before `file` is read: what strangers have written to its shadow counts.
+pub fn before<F: OpenFile>(file: &F) {
+    if file.changes() && any_strangers() {
+        bring(file.name(), true);
     }
 }
 

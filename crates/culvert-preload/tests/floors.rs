@@ -14,9 +14,9 @@ const FLOORS: [(&str, &[&str]); 3] = [
             "memory resolver run",
             "backing shadow",
             "gone watch",
-            "description",
             "paging",
             "looked_at",
+            "description",
             "descriptors",
             "process",
             "ending notice orphan_handover strangers",
@@ -32,7 +32,7 @@ const FLOORS: [(&str, &[&str]); 3] = [
     (
         "paging",
         &[
-            "fill kept pager records regions",
+            "fill kept open_file pager records regions",
             "bytes nodes",
             "dirty evict given",
             "room",

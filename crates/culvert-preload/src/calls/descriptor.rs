@@ -32,7 +32,7 @@ pub fn close(call: &mut Call) -> Outcome {
         }
         return Outcome::Forward;
     };
-    let flushed = crate::paging::closing(&held).and_then(|()| match &held.object {
+    let flushed = crate::paging::closing(&*held).and_then(|()| match &held.object {
         Object::File(file) => file.flush(),
         _ => Ok(()),
     });
@@ -105,7 +105,7 @@ pub fn dup_to(call: &mut Call) -> Outcome {
         return done(Err(error));
     }
     if let Some(held) = descriptor(call.args[1]).filter(|_| old != new) {
-        let _ = crate::paging::closing(&held);
+        let _ = crate::paging::closing(&*held);
     }
     let changes = table.changing();
     let (source, target) = (table.reference(old), descriptor(call.args[1]).is_some());
@@ -250,7 +250,7 @@ pub fn close_range(call: &mut Call) -> Outcome {
             if table.get_known(fd as i32)
                 && let Some(held) = table.reference(fd as i32)
             {
-                let _ = crate::paging::closing(&held);
+                let _ = crate::paging::closing(&*held);
                 // Its errors are lost (close_range(2)).
                 if let Object::File(file) = &held.object {
                     let _ = file.flush();

@@ -53,7 +53,7 @@ pub fn sync(call: &mut Call) -> Outcome {
                 fs.sync().map_err(|error| report(&held, "syncfs", &error))
             })
             .map(|()| 0),
-        (Object::File(file), number) => paging::write_back(&held)
+        (Object::File(file), number) => paging::write_back(&*held)
             .and_then(|()| file.sync(number != nr::FSYNC))
             .map(|()| 0)
             .map_err(|error| report(&held, "fsync", &error)),

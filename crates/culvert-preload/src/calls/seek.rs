@@ -50,7 +50,7 @@ fn seek(held: &Held, fd: i32, offset: i64, whence: u32) -> Answer {
             if offset < 0 {
                 return Err(Errno::ENXIO);
             }
-            paging::write_back(held).map_err(|error| report(held, "lseek", &error))?;
+            paging::write_back(&**held).map_err(|error| report(held, "lseek", &error))?;
             let found = file
                 .seek(offset as u64, whence)
                 .map_err(|error| report(held, "lseek", &error))?;

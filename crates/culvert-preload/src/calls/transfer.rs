@@ -73,13 +73,13 @@ impl<'a> End<'a> {
     /// nothing was moved.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Answer {
         if let (Some(held), Some(at)) = (self.held, self.at()) {
-            looked_at::before(held);
+            looked_at::before(&**held);
             let span = Span {
                 base: buffer.as_mut_ptr() as usize,
                 length: buffer.len(),
             };
-            if let Some(answer) = paging::read(held, at, &[span], false) {
-                return answer;
+            if let Some(answer) = paging::read(&**held, at, &[span], false) {
+                return answer.map_err(|error| report(held, "read", &error));
             }
             let mut sink = buffer;
             return held
@@ -116,7 +116,7 @@ impl<'a> End<'a> {
             // Under the lock nothing becomes of it any more.
             let file = held.writable()?;
             let place = Place::Range(at, at.saturating_add(source.len() as u64));
-            let mut change = change::before_giving(held, place).map_err(failed)?;
+            let mut change = change::before_giving(&**held, place).map_err(failed)?;
             let count = file.write_at(at, &mut source).map_err(failed)?;
             match &mut change {
                 Some(change) if change.is_blind() => {
@@ -333,7 +333,7 @@ fn copy_inside(
     if at.checked_add(count).is_none() || to_at.checked_add(count).is_none() {
         return Err(Errno::EOVERFLOW);
     }
-    looked_at::before(source);
+    looked_at::before(&**source);
     let size = source
         .readable()?
         .attributes()
@@ -350,14 +350,14 @@ fn copy_inside(
         return Err(Errno::EINVAL);
     }
     // What was stored in a mapping the driver has not got.
-    if paging::holds(source) {
+    if paging::holds(&**source) {
         return Ok(None);
     }
     let copied = {
         let _lock = target.lock_node();
         let failed = |error| report(target, "copy_file_range", &error);
         let place = Place::Range(to_at, to_at.saturating_add(count));
-        let change = change::before_giving(target, place).map_err(failed)?;
+        let change = change::before_giving(&**target, place).map_err(failed)?;
         // What the file has got then could not be read.
         if change.as_ref().is_some_and(Change::is_blind) {
             return Ok(None);

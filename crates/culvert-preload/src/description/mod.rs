@@ -6,6 +6,7 @@
 //! end is a file of the kernel's ([`File::descriptor`]), that takes the shadow's place: the
 //! description is then *direct*, and reads, writes and locks are the kernel's own.
 
+mod cached;
 mod companions;
 mod flags;
 pub mod offset;

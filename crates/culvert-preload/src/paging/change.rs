@@ -1,12 +1,12 @@
 //! Changes of files whose shadows follow them ([`follow`](super::follow)): what is done before the
 //! file is changed, and after.
 
+use super::OpenFile;
 use super::bytes::{copy_in, copy_into, set_length};
 use super::fill;
 use super::follow::{Opened, followed, grow_or_cut};
 use super::given;
 use super::nodes;
-use crate::description::{Description, Object};
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow;
@@ -17,14 +17,14 @@ use culvert_sys::{nr, syscall};
 
 /// A change of a file whose shadow follows, about to be made.
 pub struct Change<'a> {
-    description: &'a Description,
+    open: &'a dyn OpenFile,
     shadow: Opened,
     reader: Reader,
     /// How long both are.
     length: u64,
 }
 
-/// What the file of a description is read by.
+/// What a file is read by.
 enum Reader {
     /// That one.
     Itself,
@@ -37,11 +37,11 @@ enum Reader {
 }
 
 impl Reader {
-    fn new(description: &Description) -> Self {
-        if description.readable().is_ok() {
+    fn new(open: &dyn OpenFile) -> Self {
+        if open.readable().is_ok() {
             return Self::Itself;
         }
-        let name = description.name();
+        let name = open.name();
         match nodes::find(name) {
             Some(node) => Self::Mapped(node),
             None => given::opened(name, 0)
@@ -49,11 +49,11 @@ impl Reader {
         }
     }
 
-    /// The file to read; `itself`: the description's.
+    /// The file to read; `itself`: the one that is changed.
     fn file<'a>(&'a self, itself: &'a dyn File) -> culvert::Result<&'a dyn File> {
         match self {
             Self::Itself => Ok(itself),
-            Self::Mapped(node) => Ok(node.description.file()?),
+            Self::Mapped(node) => Ok(node.open.file()?),
             Self::Opened(file) => Ok(&**file),
             Self::Nothing(errno) => Err((*errno).into()),
         }
@@ -80,15 +80,15 @@ pub enum Place {
     Behind(u64),
 }
 
-/// Before the file of `description` is changed, in `range` where that is known, under its lock
-/// ([`Description::lock_node`]): none when no shadow follows. `ENOSPC` when there is no room for the
+/// Before the file that is `open` is changed, in `range` where that is known, under its lock
+/// ([`OpenFile::lock`]): none when no shadow follows. `ENOSPC` when there is no room for the
 /// bytes in the shadow.
 pub fn before(
-    description: &Description,
+    open: &dyn OpenFile,
     range: Option<(u64, u64)>,
 ) -> culvert::Result<Option<Change<'_>>> {
     let place = range.map_or(Place::Unknown, |(from, to)| Place::Range(from, to));
-    match before_giving(description, place)? {
+    match before_giving(open, place)? {
         Some(Change {
             reader: Reader::Nothing(errno),
             ..
@@ -99,29 +99,28 @@ pub fn before(
 
 /// The same by who can give the shadow what the file gets: where the file cannot be read the change
 /// is [blind](Change::is_blind).
-pub fn before_giving(
-    description: &Description,
-    place: Place,
-) -> culvert::Result<Option<Change<'_>>> {
-    let Object::File(file) = &description.object else {
-        return Ok(None);
-    };
-    if !description.changes {
+pub fn before_giving(open: &dyn OpenFile, place: Place) -> culvert::Result<Option<Change<'_>>> {
+    if !open.changes() {
         return Ok(None);
     }
-    let name = description.name();
+    let name = open.name();
     let Some(shadow) = followed(name)? else {
         return Ok(None);
     };
+    // What follows by that name is another file's shadow.
+    if open.gone().is_some() {
+        return Ok(None);
+    }
+    let file = open.file()?;
     let fd = shadow.number();
     given::take_if_strangers(name, fd);
-    let reader = Reader::new(description);
+    let reader = Reader::new(open);
     let size = file.attributes()?.size;
     let length = stat_descriptor(fd)?.st_size as u64;
     // Its length differs when a writer was killed in between, or somebody outside of the run was at
     // it.
     if length != size {
-        let file = reader.file(&**file)?;
+        let file = reader.file(file)?;
         set_length(fd, size)?;
         copy_in(file, fd, (length.min(size), size)).inspect_err(|_| cut_back(fd, length))?;
     }
@@ -132,7 +131,7 @@ pub fn before_giving(
     };
     if start < end {
         // Room that is made for a page that is missing would look like a page of zeroes.
-        reader.ensure(&**file, fd, (start, end))?;
+        reader.ensure(file, fd, (start, end))?;
         const FALLOC_FL_KEEP_SIZE: usize = 1;
         let arguments = [
             fd as usize,
@@ -153,7 +152,7 @@ pub fn before_giving(
         })?;
     }
     Ok(Some(Change {
-        description,
+        open,
         shadow,
         reader,
         length: size,
@@ -233,18 +232,18 @@ impl Change<'_> {
     fn followed_by(&mut self, range: (u64, u64), bytes: Option<&[u8]>) -> culvert::Result<()> {
         self.length = self.follow(range, bytes).map_err(|error| {
             cut_back(self.shadow.number(), self.length);
-            does_not_follow(self.description.name(), &error)
+            does_not_follow(self.open.name(), &error)
         })?;
         Ok(())
     }
 
     /// How long both are then.
     fn follow(&self, range: (u64, u64), bytes: Option<&[u8]>) -> culvert::Result<u64> {
-        let file = self.description.file()?;
+        let file = self.open.file()?;
         let fd = self.shadow.number();
         let size = file.attributes()?.size;
         grow_or_cut(fd, size)?;
-        let given = given::given(self.description.name());
+        let given = given::given(self.open.name());
         if let Some(given) = &given {
             given.cut(size);
         }

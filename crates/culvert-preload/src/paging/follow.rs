@@ -11,8 +11,7 @@ use super::fill;
 use super::filling;
 use super::given;
 use super::kept::{Kept, kept};
-use super::{nodes, pager, records};
-use crate::description::Description;
+use super::{OpenFile, nodes, pager, records};
 use crate::mounts::MountId;
 use crate::run::{self};
 use crate::run::{ShadowName, stat_descriptor};
@@ -102,7 +101,7 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
     Ok(shadow::is_followed(&found).then_some(opened))
 }
 
-/// Makes the shadow of `description` follow its file from now on, and be equal to it. `strangers`:
+/// Makes the shadow of `open` follow its file from now on, and be equal to it. `strangers`:
 /// programs that are not intercepted have it already, and what they wrote counts.
 ///
 /// `on_demand`: the caller maps it with `pager::mapped` if it may have holes then; else it has
@@ -110,17 +109,17 @@ pub fn followed(name: ShadowName) -> Result<Option<Opened>, Errno> {
 /// there, since without a record the next one makes it equal to its file again. It is told whether
 /// the shadow was filled just now.
 pub fn start<R>(
-    description: &Description,
+    open: &dyn OpenFile,
     strangers: bool,
     on_demand: bool,
     then: impl FnOnce(Opened, bool) -> culvert::Result<R>,
 ) -> culvert::Result<R> {
-    let (name, file) = (description.name(), description.file()?);
+    let (name, file) = (open.name(), open.file()?);
     let locks = &run::get().node_locks;
-    let group = locks.mapped(description.mount, description.node);
+    let group = locks.mapped(MountId(name.mount), name.node);
     // Without shared memory other processes would never know.
     let group = group.ok_or(Errno::ENOMEM)?;
-    if let Some(gone) = description.gone() {
+    if let Some(gone) = open.gone() {
         return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
     }
     let opened = match nodes::open(name) {
@@ -136,9 +135,9 @@ pub fn start<R>(
         && !strangers
         && stat_descriptor(fd).is_ok_and(|found| is_fresh(&found) && fill::is_fit(&found))
         && pager::lazy(name, file.attributes()?.size);
-    let _lock = locks.lock(description.mount, description.node);
+    let _lock = locks.lock(MountId(name.mount), name.node);
     // It has become the file meanwhile.
-    if let Some(gone) = description.gone() {
+    if let Some(gone) = open.gone() {
         return then(Opened::Own(name, Some(gone.shadow(O_RDWR)?)), false);
     }
     group.followed.fetch_or(FOLLOWS, AcqRel);
@@ -183,12 +182,12 @@ pub fn start<R>(
 ///
 /// `ETXTBSY` where it has other bytes than its file, which somebody outside of the run has changed
 /// since.
-pub fn start_executed(description: &Description, fd: i32) -> culvert::Result<()> {
-    let (name, file) = (description.name(), description.file()?);
+pub fn start_executed(open: &dyn OpenFile, fd: i32) -> culvert::Result<()> {
+    let (name, file) = (open.name(), open.file()?);
     let locks = &run::get().node_locks;
-    let group = locks.mapped(description.mount, description.node);
+    let group = locks.mapped(MountId(name.mount), name.node);
     let group = group.ok_or(Errno::ENOMEM)?;
-    let _lock = locks.lock(description.mount, description.node);
+    let _lock = locks.lock(MountId(name.mount), name.node);
     group.followed.fetch_or(FOLLOWS, AcqRel);
     given::take_if_strangers(name, fd);
     let found = stat_descriptor(fd)?;

@@ -15,8 +15,8 @@ impl Node {
         // again.
         let _ = self.record_locked(range);
         const PUNCH_HOLE_KEEP_SIZE: u32 = 3;
-        let punched = self.description.file().is_ok_and(|file| {
-            let _lock = self.description.lock_node();
+        let punched = self.open.file().is_ok_and(|file| {
+            let _lock = self.open.lock();
             let length = range.1.saturating_sub(range.0);
             file.allocate(PUNCH_HOLE_KEEP_SIZE, range.0, length).is_ok()
         });

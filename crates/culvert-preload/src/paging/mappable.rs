@@ -4,11 +4,10 @@
 use super::filling;
 use super::room;
 use super::{fill, pager};
-use crate::description::{Description, Object};
 use crate::files::OwnedFd;
 use crate::run::{self, ShadowName, stat_descriptor, stat_path};
 use crate::shadow::{
-    FILLED, ToShadow, is_filled, is_partly, mark_filled, mark_partly, open_shadow, set_times,
+    ToShadow, is_filled, is_partly, mark_filled, mark_partly, open_shadow, set_times,
 };
 use crate::task::limits::set_length;
 use culvert::{Errno, File};
@@ -122,44 +121,40 @@ impl Mappable {
 }
 
 impl Mappable {
-    /// It has been mapped.
-    pub fn close(self, description: &Description) {
+    /// That of the shadow of `name` has been mapped.
+    pub fn close(self, name: ShadowName) {
         if let Self::Other(descriptor) = self {
-            run::get().posix_locks.close(description.name(), descriptor);
+            run::get().posix_locks.close(name, descriptor);
         }
     }
 }
 
-/// Something to map for the description of `fd`. `on_demand`: it may be one that the pager fills
-/// (`pager::mapped`).
-pub fn mappable(description: &Description, fd: i32, on_demand: bool) -> culvert::Result<Mappable> {
-    let Object::File(file) = &description.object else {
-        return Err(Errno::ENODEV.into());
-    };
-    if description.is_shared() && stat_descriptor(fd)?.st_mode & FILLED != 0 {
-        return Ok(Mappable::Own(fd));
-    }
-    let name = ShadowName {
-        mount: description.mount.0,
-        node: description.node,
-    };
+/// Something to map for `file`, whose shadow is that of `name`; `own`: a descriptor of it that the
+/// program has. `on_demand`: it may be one that the pager fills (`pager::mapped`).
+pub fn mappable(
+    name: ShadowName,
+    file: &dyn File,
+    own: Option<i32>,
+    on_demand: bool,
+) -> culvert::Result<Mappable> {
     // Open all the time, so that nobody empties it before it is mapped.
-    let mappable = match description.is_shared() {
-        true => Mappable::Own(fd),
-        false => Mappable::Other(open_shadow(name, 0)?),
+    let mappable = match own {
+        Some(fd) if is_filled(&stat_descriptor(fd)?) => return Ok(Mappable::Own(fd)),
+        Some(fd) => Mappable::Own(fd),
+        None => Mappable::Other(open_shadow(name, 0)?),
     };
     let begun = match on_demand {
-        true => begin(name, &**file),
+        true => begin(name, file),
         false => Ok(false),
     };
     let ready = begun.and_then(|begun| match begun {
         true => Ok(()),
-        false => fill(name, &**file),
+        false => fill(name, file),
     });
     match ready {
         Ok(()) => Ok(mappable),
         Err(error) => {
-            mappable.close(description);
+            mappable.close(name);
             Err(error)
         }
     }

@@ -23,6 +23,7 @@ mod holes;
 pub mod kept;
 pub mod mappable;
 pub mod nodes;
+mod open_file;
 pub mod pager;
 pub mod pager_forked;
 pub mod records;
@@ -32,56 +33,50 @@ pub mod room;
 pub mod stores;
 pub mod synced;
 
-use crate::answer::Answer;
-use crate::description::Description;
-use crate::description::report;
 use crate::memory::{self, Span, UserSink};
 use crate::run::stat_descriptor;
 use crate::task;
-use culvert::Errno;
+use culvert::{Errno, File};
 use culvert_sys::{nr, syscall};
+pub use open_file::OpenFile;
 pub use recovery::{is_alive_with_records, recover, recover_all, recover_dead, recover_node};
 
 /// Reads from `offset` on into `spans`, where the shadow holds the truth; none where the driver is
 /// to be asked. `locked`: the caller has the lock of the node.
 #[inline]
-pub fn read(
-    description: &Description,
+pub fn read<F: OpenFile>(
+    file: &F,
     offset: u64,
     spans: &[Span],
     locked: bool,
-) -> Option<Answer> {
-    if !description.changes {
-        return None;
-    }
-    let name = description.name();
-    match records::any(name) && !task::is_confined() {
-        true => read_shadow(description, offset, spans, locked).transpose(),
+) -> Option<culvert::Result<usize>> {
+    match holds(file) && !task::is_confined() {
+        true => read_shadow(file, offset, spans, locked).transpose(),
         false => None,
     }
 }
 
 #[cold]
 fn read_shadow(
-    description: &Description,
+    open: &dyn OpenFile,
     offset: u64,
     spans: &[Span],
     locked: bool,
-) -> Result<Option<usize>, Errno> {
-    let Some(shadow) = follow::followed(description.name())? else {
+) -> culvert::Result<Option<usize>> {
+    let Some(shadow) = follow::followed(open.name())? else {
         return Ok(None);
     };
     let fd = shadow.number();
     if fill::is_partly(&stat_descriptor(fd)?) {
         // Until it is read: the pager drops pages.
-        let _lock = (!locked).then(|| description.lock_node()).flatten();
-        return read_partly(description, fd, offset, spans).map(Some);
+        let _lock = (!locked).then(|| open.lock()).flatten();
+        return read_partly(open.file()?, fd, offset, spans).map(Some);
     }
-    read_all(fd, offset, spans).map(Some)
+    Ok(Some(read_all(fd, offset, spans)?))
 }
 
 /// preadv(2) of a shadow.
-fn read_all(fd: i32, offset: u64, spans: &[Span]) -> Answer {
+fn read_all(fd: i32, offset: u64, spans: &[Span]) -> Result<usize, Errno> {
     let arguments = [
         fd as usize,
         spans.as_ptr() as usize,
@@ -95,8 +90,7 @@ fn read_all(fd: i32, offset: u64, spans: &[Span]) -> Answer {
 /// Reads what is there of a shadow that may have holes, and the rest from its file: filling them
 /// would take room that nobody gives back, for bytes that may be looked at once. Under the node's
 /// lock.
-fn read_partly(description: &Description, fd: i32, offset: u64, spans: &[Span]) -> Answer {
-    let file = description.file()?;
+fn read_partly(file: &dyn File, fd: i32, offset: u64, spans: &[Span]) -> culvert::Result<usize> {
     let length = spans.iter().map(|span| span.length as u64).sum::<u64>();
     let end = offset.saturating_add(length);
     let end = end.min(stat_descriptor(fd)?.st_size as u64);
@@ -106,10 +100,8 @@ fn read_partly(description: &Description, fd: i32, offset: u64, spans: &[Span]) 
         let until = if at < from { from } else { to };
         let part = memory::part(spans, (at - offset) as usize, (until - at) as usize);
         let got = match at < from {
-            true => read_all(fd, at, &part),
-            false => file
-                .read_at(at, &mut UserSink::new(&part))
-                .map_err(|error| report(description, "read", &error)),
+            true => read_all(fd, at, &part).map_err(Into::into),
+            false => file.read_at(at, &mut UserSink::new(&part)),
         };
         match got {
             Ok(count) => at += count as u64,
@@ -125,35 +117,32 @@ fn read_partly(description: &Description, fd: i32, offset: u64, spans: &[Span]) 
 }
 
 /// Whether the bytes of the file lie in its shadow, so that its driver must not be asked for them.
-pub fn holds(description: &Description) -> bool {
-    description.changes && records::any(description.name())
+#[inline]
+pub fn holds<F: OpenFile>(file: &F) -> bool {
+    file.changes() && records::any(file.name())
 }
 
-/// Writes back what all processes of the run have stored in the file of `description`: this one
-/// from what it knows, the others by comparing.
-pub fn write_back(description: &Description) -> culvert::Result<()> {
-    if !holds(description) {
+/// Writes back what all processes of the run have stored in `file`: this one from what it knows,
+/// the others by comparing.
+pub fn write_back<F: OpenFile>(file: &F) -> culvert::Result<()> {
+    if !holds(file) {
         return Ok(());
     }
-    let name = description.name();
-    let mut result = Ok(());
-    if let Some(node) = nodes::find(name) {
-        result = write_back_own(&node);
-    }
-    result.and(recovery::write_back_others(description))
+    let own = nodes::find(file.name()).map_or(Ok(()), |node| write_back_own(&node));
+    own.and(recovery::write_back_others(file))
 }
 
-/// A descriptor of `description` is closed, perhaps the last of its file: whoever looks at the file
-/// outside of the run then sees what this process has stored, as natively.
-pub fn closing(description: &Description) -> culvert::Result<()> {
-    if !description.changes || !nodes::any() || task::vfork_child().is_some() {
+/// A descriptor of `file` is closed, perhaps the last: whoever looks at the file outside of the run
+/// then sees what this process has stored, as natively.
+pub fn closing<F: OpenFile>(file: &F) -> culvert::Result<()> {
+    if !file.changes() || !nodes::any() || task::vfork_child().is_some() {
         return Ok(());
     }
     // A filter that lets a program close files may end it for the calls of writing back.
     if task::is_confined() {
         return Ok(());
     }
-    match nodes::find(description.name()) {
+    match nodes::find(file.name()) {
         Some(node) if node.is_recorded() => write_back_own(&node),
         _ => Ok(()),
     }

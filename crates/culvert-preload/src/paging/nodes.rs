@@ -1,8 +1,8 @@
 //! What this process maps so that it can be written, or may become so.
 
+use super::OpenFile;
 use super::records::Record;
 use super::regions::{Region, Regions, Watch};
-use crate::description::Description;
 use crate::run::{self, ShadowName};
 use crate::shadow::OwnedFd;
 use crate::task;
@@ -20,9 +20,9 @@ use culvert_sys::{
 pub struct Node {
     /// Its name.
     pub name: ShadowName,
-    /// The description that was mapped: it keeps the rights of its open, and the file, after the
+    /// The file as it was open when it was mapped: it keeps those rights, and the file, after the
     /// program has closed it.
-    pub description: Arc<Description>,
+    pub open: Arc<dyn OpenFile>,
     /// Where the number of a descriptor of the shadow stands; none where there is no number for it.
     shadow: Option<&'static AtomicI32>,
     /// What says in the run that it can be written; null: it cannot.
@@ -101,16 +101,15 @@ pub fn find(name: ShadowName) -> Option<Arc<Node>> {
     state.nodes.iter().find(|node| node.name == name).cloned()
 }
 
-/// The node of `description`, which is about to be mapped through it; its shadow is open in
-/// `shadow`.
-pub fn enter(description: Arc<Description>, shadow: Option<OwnedFd>) -> Arc<Node> {
-    let name = description.name();
+/// The node of `open`, which is about to be mapped through it; its shadow is open in `shadow`.
+pub fn enter(open: Arc<dyn OpenFile>, shadow: Option<OwnedFd>) -> Arc<Node> {
+    let name = open.name();
     if let Some(known) = find(name) {
         return known;
     }
     let node = Arc::new(Node {
         name,
-        description,
+        open,
         shadow: shadow.and_then(|own| run::get().keep_shadow(name, own)),
         record: AtomicPtr::new(core::ptr::null_mut()),
         failed: Mutex::new(Vec::new()),

@@ -3,8 +3,7 @@
 use super::bytes::write_back;
 use super::given;
 use super::regions::{common, merged};
-use super::{follow, records};
-use crate::description::Description;
+use super::{OpenFile, follow, records};
 use crate::mounts::MountId;
 use crate::run::{self, ShadowName};
 use culvert::{Errno, File};
@@ -123,15 +122,15 @@ fn opened(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
     given::writable(name)
 }
 
-/// Writes back what other processes, living or not, have stored in the file of `description`.
-pub(super) fn write_back_others(description: &Description) -> culvert::Result<()> {
-    write_back_others_in(description.name(), Some(description), &[(0, u64::MAX)])
+/// Writes back what other processes, living or not, have stored in the file that is `open`.
+pub(super) fn write_back_others(open: &dyn OpenFile) -> culvert::Result<()> {
+    write_back_others_in(open.name(), Some(open), &[(0, u64::MAX)])
 }
 
-/// The same of the bytes `within` of the file of `name`, by its description where there is one.
+/// The same of the bytes `within` of the file of `name`, which may be `open` here.
 pub(super) fn write_back_others_in(
     name: ShadowName,
-    description: Option<&Description>,
+    open: Option<&dyn OpenFile>,
     within: &[(u64, u64)],
 ) -> culvert::Result<()> {
     let me = run::get().node_locks.owner();
@@ -149,7 +148,7 @@ pub(super) fn write_back_others_in(
     };
     let anew;
     // To be compared it is read, too.
-    let open = description.and_then(|it| it.readable().and(it.writable()).ok());
+    let open = open.and_then(|it| it.readable().and(it.writable()).ok());
     let file = match open {
         Some(file) => file,
         // Who may not write the file cannot do it for the others: they do it themselves.

@@ -18,7 +18,7 @@ impl Node {
     pub fn record_locked(&self, range: (u64, u64)) -> Result<(), Errno> {
         super::pager::introduce();
         records_for_one_more();
-        let _lock = self.description.lock_node();
+        let _lock = self.open.lock();
         self.record(range)
     }
 
@@ -30,7 +30,7 @@ impl Node {
         match unsafe { self.record.load(Acquire).as_ref() } {
             Some(record) => record.widen(range),
             None => {
-                let found = self.description.file()?.attributes();
+                let found = self.open.file()?.attributes();
                 let identity = found.map_or(0, |found| records::identity(&found));
                 let record = records::add(self.name, range, identity)?;
                 let added = core::ptr::from_ref(record).cast_mut();
@@ -78,13 +78,13 @@ impl Node {
     }
 
     fn write_back_now(&self, dirty: &Dirty) -> culvert::Result<()> {
-        if self.description.gone().is_some() {
+        if self.open.gone().is_some() {
             return Ok(());
         }
-        let file = self.description.file()?;
+        let file = self.open.file()?;
         let shadow = super::follow::followed(self.name)?;
         let shadow = shadow.ok_or(Errno::EIO)?;
-        let _lock = self.description.lock_node();
+        let _lock = self.open.lock();
         write_back(file, shadow.number(), &dirty.ranges, dirty.exact)?;
         given::mark_if_strangers(file, shadow.number())
     }

@@ -123,17 +123,17 @@ impl Synced {
 
 impl Shown {
     fn others(&self) -> culvert::Result<()> {
-        let description = self.node.as_ref().map(|node| &*node.description);
+        let open = self.node.as_ref().map(|node| &*node.open);
         // Its number may be another file's by now.
-        if description.is_some_and(|it| it.gone().is_some()) {
+        if open.is_some_and(|it| it.gone().is_some()) {
             return Ok(());
         }
-        recovery::write_back_others_in(self.name, description, &self.ranges)
+        recovery::write_back_others_in(self.name, open, &self.ranges)
     }
 
     fn sync(&self) -> culvert::Result<()> {
         match &self.node {
-            Some(node) => node.description.file()?.sync(true),
+            Some(node) => node.open.file()?.sync(true),
             None => match given::opened(self.name, 0) {
                 // It was mapped when it could be opened.
                 Err(error) if given::is_out_of_reach(&error) => Ok(()),

@@ -105,11 +105,12 @@ pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> 
     let shadow = match changes {
         // One that cannot be made writable later (mprotect(2)); what is written from now on is
         // written to the shadow as well.
-        true => crate::looked_at::keep_equal(held, on_demand(asked))
+        true => crate::looked_at::keep_equal(&**held, on_demand(asked))
             .map(crate::paging::mappable::Mappable::Other),
         false => crate::paging::mappable::mappable(
-            held,
-            fd,
+            held.name(),
+            held.file()?,
+            held.is_shared().then_some(fd),
             on_demand(asked) && asked.flags & MAP_DENYWRITE == 0,
         ),
     };
@@ -122,7 +123,7 @@ pub fn map(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>) -> 
     };
     crate::paging::synced::maps_read_only();
     let start = map_shadow(held, shadow.number(), shared, asked);
-    shadow.close(held);
+    shadow.close(held.name());
     let start = start?;
     if protection & PROT_EXEC != 0 {
         culvert_intercept::code_mapped(start, length);
@@ -230,7 +231,7 @@ fn map_written(held: &Held, fd: i32, asked: &Asked, region: &mut Option<Mapped>)
         }
         Ok(node)
     };
-    let node = crate::looked_at::follow(held, on_demand(asked), enter).map_err(failed)?;
+    let node = crate::looked_at::follow(&**held, on_demand(asked), enter).map_err(failed)?;
     crate::descriptors::note_node(name);
     let shadow = paging::follow::followed(name)?.ok_or(Errno::EIO)?;
     let start = map_shadow(held, shadow.number(), false, asked)?;

@@ -26,7 +26,7 @@ pub fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
         }
         readable => readable?,
     };
-    looked_at::before(held);
+    looked_at::before(&**held);
     held.at_offset(fd, |offset| {
         area(*offset as i64, total(spans))?;
         // The offset of a shared description is kept under its node's lock.
@@ -40,19 +40,18 @@ pub fn read_at_offset(held: &Held, fd: i32, spans: &[Span]) -> Answer {
 pub fn read_at(held: &Held, offset: i64, spans: &[Span]) -> Answer {
     area(offset, total(spans))?;
     let file = held.readable()?;
-    looked_at::before(held);
+    looked_at::before(&**held);
     get(held, file, offset as u64, spans, false)
 }
 
 /// Reads at `offset`: from the shadow where that holds the truth. `locked`: under the node's lock.
 #[inline]
 fn get(held: &Held, file: &dyn File, offset: u64, spans: &[Span], locked: bool) -> Answer {
-    let count = match paging::read(held, offset, spans, locked) {
-        Some(answer) => answer?,
-        None => file
-            .read_at(offset, &mut UserSink::new(spans))
-            .map_err(|error| report(held, "read", &error))?,
-    };
+    let count = match paging::read(&**held, offset, spans, locked) {
+        Some(answer) => answer,
+        None => file.read_at(offset, &mut UserSink::new(spans)),
+    }
+    .map_err(|error| report(held, "read", &error))?;
     if count > 0 {
         held.tell(Event::Access);
     }

@@ -55,7 +55,7 @@ pub fn by_descriptor(held: &Held, length: i64) -> Result<(), Errno> {
     let _lock = held.lock_node();
     // Under the lock nothing becomes of it any more.
     let file = held.writable().map_err(refused)?;
-    let change = change::before_giving(held, Place::Unknown).map_err(failed)?;
+    let change = change::before_giving(&**held, Place::Unknown).map_err(failed)?;
     file.set_attributes(&to(length)).map_err(failed)?;
     if let Some(change) = change {
         change.after((length, length)).map_err(failed)?;
@@ -86,15 +86,15 @@ pub fn allocate(held: &Held, mode: u32, offset: usize, length: usize) -> Result<
         limits::may_grow_to(attributes.size, end)?;
     }
     // What is moved may have been stored and not written back.
-    paging::write_back(held).map_err(failed)?;
+    paging::write_back(&**held).map_err(failed)?;
     let _lock = held.lock_node();
     // Under the lock nothing becomes of it any more.
     let file = held.writable()?;
     let operation = mode & !FALLOC_FL_KEEP_SIZE;
     let change = match operation {
         // Nothing of the file need be read for these.
-        0 | UNSHARE_RANGE | PUNCH_HOLE => change::before_giving(held, Place::Unknown),
-        _ => change::before(held, None),
+        0 | UNSHARE_RANGE | PUNCH_HOLE => change::before_giving(&**held, Place::Unknown),
+        _ => change::before(&**held, None),
     }
     .map_err(failed)?;
     let (offset, length) = (offset as u64, length as u64);

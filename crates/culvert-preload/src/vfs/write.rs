@@ -120,7 +120,7 @@ fn put(
         };
         // Nobody else in the run appends meanwhile.
         let place = Place::Behind(total(spans) as u64);
-        let change = change::before_giving(held, place).map_err(failed)?;
+        let change = change::before_giving(&**held, place).map_err(failed)?;
         match change {
             Some(change) if change.is_blind() => {
                 give(change, spans, |_, mut bytes| file.append(&mut bytes)).map_err(failed)?
@@ -134,7 +134,7 @@ fn put(
     } else {
         let spans = first(spans, room(offset)?, &mut kept);
         let place = Place::Range(offset, offset.saturating_add(total(spans) as u64));
-        let change = change::before_giving(held, place).map_err(failed)?;
+        let change = change::before_giving(&**held, place).map_err(failed)?;
         match change {
             Some(change) if change.is_blind() => give(change, spans, |done, mut bytes| {
                 let at = offset + done as u64;

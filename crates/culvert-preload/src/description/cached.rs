@@ -1,0 +1,39 @@
+//! A description as the cache of pages knows it.
+
+use super::Description;
+use crate::gone::GoneFile;
+use crate::paging::OpenFile;
+use crate::run::{ShadowName, node_locks::NodeLock};
+use culvert::{Errno, File};
+
+impl OpenFile for Description {
+    #[inline]
+    fn name(&self) -> ShadowName {
+        self.name()
+    }
+
+    #[inline]
+    fn changes(&self) -> bool {
+        self.changes
+    }
+
+    fn file(&self) -> Result<&dyn File, Errno> {
+        self.file()
+    }
+
+    fn readable(&self) -> Result<&dyn File, Errno> {
+        self.readable()
+    }
+
+    fn writable(&self) -> Result<&dyn File, Errno> {
+        self.writable()
+    }
+
+    fn gone(&self) -> Option<&GoneFile> {
+        self.gone()
+    }
+
+    fn lock(&self) -> Option<NodeLock<'static>> {
+        self.lock_node()
+    }
+}
