@@ -179,7 +179,8 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
             shown(directory)
         ))
     };
-    culvert_preload::start::outside(directory.as_os_str().as_bytes()).map_err(kept)?;
+    culvert_preload::run::outside(directory.as_os_str().as_bytes())
+        .map_err(|refusal| kept(refusal.to_string()))?;
     match culvert_preload::paging::recover_all() {
         Ok(()) => Ok(0),
         Err(error) => Err(kept(error.to_string())),

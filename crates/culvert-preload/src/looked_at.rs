@@ -26,9 +26,7 @@ pub fn keep_equal(open: &dyn OpenFile, on_demand: bool) -> culvert::Result<Owned
     // Open all the time, so that nobody empties it before it is mapped.
     let shadow = open_shadow(open.name(), 0)?;
     let followed = match follow(open, on_demand, |_, _| Ok(())) {
-        Err(error) if error.errno() == Errno::ETXTBSY => {
-            follow::start_executed(open, shadow.raw())
-        }
+        Err(error) if error.errno() == Errno::ETXTBSY => follow::start_executed(open, shadow.raw()),
         followed => followed,
     };
     match followed {

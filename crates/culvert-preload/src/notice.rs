@@ -43,7 +43,9 @@ pub fn mounts_are_lost(program: &[u8], reason: &str, remedy: &str) {
         return;
     }
     let ours = match process::vfork_child() {
-        Some(child) => child.descriptor(STDERR, || process.table.get(STDERR)),
+        Some(child) => {
+            crate::descriptors::vfork::descriptor(child, STDERR, || process.table.get(STDERR))
+        }
         None => process.table.get(STDERR),
     };
     if ours.is_none() {

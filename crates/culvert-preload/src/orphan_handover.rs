@@ -100,7 +100,7 @@ pub fn hand_down(process: &Process) {
         }
     });
     if let Some(child) = process::vfork_child() {
-        let installed = child.installed().into_iter();
+        let installed = crate::descriptors::vfork::installed(child).into_iter();
         inherited.extend(installed.filter_map(|(_, description)| description));
     }
     for description in inherited {

@@ -172,7 +172,7 @@ impl Process {
     /// Runs `look` on the working directory. `None`: it cannot be named (removed, or outside this
     /// root).
     pub fn with_working_directory<R>(&self, look: impl FnOnce(Option<&Here>) -> R) -> R {
-        if let Some(here) = vfork_child().and_then(|child| child.working_directory()) {
+        if let Some(here) = vfork_child().and_then(directory_of) {
             return look(Some(here));
         }
         if self.shared_working_directory.load(Relaxed) {
@@ -277,7 +277,9 @@ impl Process {
             let here = self.find_working_directory(false)?;
             Some((here, Keeper::nothing()))
         });
-        child.set_working_directory(here);
+        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
+        let leaked = here.map(|here| &Box::leak(Box::new(here)).0);
+        child.set_directory(leaked.map(|here| here as _));
     }
 
     /// The program is about to install a seccomp filter, under which any call that it does not make
@@ -333,14 +335,7 @@ impl Process {
     }
 }
 
-impl VforkChild {
-    fn working_directory(&self) -> Option<&'static Here> {
-        self.directory()?.downcast_ref()
-    }
-
-    fn set_working_directory(&self, here: Option<(Here, Keeper)>) {
-        // Leaked: a handful of bytes for each chdir of a vfork child, which programs do once.
-        let leaked = here.map(|here| &Box::leak(Box::new(here)).0);
-        self.set_directory(leaked.map(|here| here as _));
-    }
+/// The working directory that a child of vfork has chosen.
+fn directory_of(child: &VforkChild) -> Option<&'static Here> {
+    child.directory()?.downcast_ref()
 }

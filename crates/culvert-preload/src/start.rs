@@ -7,8 +7,7 @@ use crate::descriptors::{handed, saved};
 use crate::exec::{NO_RUN, Why, static_tls, tunables};
 use crate::memory::c_string;
 use crate::process::{self, Process};
-use crate::resolver::MountTable;
-use crate::run::{NO_PATCH, Run, VARIABLE, stat_path};
+use crate::run::{NO_PATCH, Refusal, Run, VARIABLE, stat_path};
 use crate::vfs::own_file::{self, OwnFile};
 use crate::{calls, dispatch, log, notice, shadow};
 use alloc::boxed::Box;
@@ -227,8 +226,6 @@ fn is_reachable(fd: i32, found: &culvert_sys::raw::general::stat) -> bool {
     named.is_ok_and(|named| (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino))
 }
 
-const MOUNTS: &str = "the file that says what is mounted";
-
 /// Why a program does not join its run.
 struct Lost {
     /// In words.
@@ -239,20 +236,28 @@ struct Lost {
     distrust: Option<Distrust>,
 }
 
+impl From<Refusal> for Lost {
+    fn from(refusal: Refusal) -> Self {
+        let reason = format!("{refusal}");
+        let (errno, distrust) = match refusal {
+            Refusal::Directory(why) => (Some(why.errno()), Some(why)),
+            Refusal::Mounts(Distrust::Failed(errno)) | Refusal::Mount(errno) => (Some(errno), None),
+            Refusal::Mounts(why) => (None, Some(why)),
+        };
+        Self {
+            reason,
+            errno,
+            distrust,
+        }
+    }
+}
+
 impl Lost {
     fn because(what: &str, errno: Errno) -> Self {
         Self {
             reason: format!("{what}: {errno}"),
             errno: Some(errno),
             distrust: None,
-        }
-    }
-
-    fn directory(why: Distrust) -> Self {
-        Self {
-            reason: format!("the run directory cannot be used: {why}"),
-            errno: Some(why.errno()),
-            distrust: Some(why),
         }
     }
 
@@ -338,8 +343,7 @@ fn refuse_to_read_nothing(run: &[u8], reason: &str) {
 /// # Safety
 /// As [`start`].
 unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
-    let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
-    process::set(enter(carried, library, interrupted)?);
+    process::set(enter(carried, library)?);
     process::get().run.hide_internal();
     carried.handed.iter().copied().for_each(handed::receive);
     carried.saved.into_iter().for_each(saved::receive);
@@ -356,88 +360,17 @@ unsafe fn join(carried: &Carried<'_>, library: Vec<u8>) -> Result<(), Lost> {
         .map_err(|error| Lost::because(error.what, error.errno))
 }
 
-/// Makes this process, which is not intercepted, one that can use the mounts of the run of
-/// `directory` by calls of [`crate::paging`]: to write back what programs of the run have stored.
-/// An error says why it cannot.
-pub fn outside(directory: &[u8]) -> Result<(), String> {
-    let carried = Carried {
-        directory,
-        lock_descriptor: -1,
-        handed: Vec::new(),
-        saved: None,
-        flags: 0,
-        log: None,
-    };
-    // No signal is looked for: no hook's state says what came.
-    process::set(enter(&carried, Vec::new(), None).map_err(|lost| lost.reason)?);
-    process::get().run.hide_internal();
-    Ok(())
-}
-
-/// The state of a process in the run of `directory`: reads the run's mounts. `interrupted` says
-/// whether a signal has come.
-fn enter(
-    carried: &Carried<'_>,
-    library: Vec<u8>,
-    interrupted: Option<fn() -> bool>,
-) -> Result<Process, Lost> {
-    let (run, opened) = Run::open(carried.directory).map_err(Lost::directory)?;
-    let content = Run::mounts(&opened).map_err(|why| match why {
-        Distrust::Failed(errno) => Lost::because(MOUNTS, errno),
-        why => Lost {
-            reason: format!("{MOUNTS}: {why}"),
-            errno: None,
-            distrust: Some(why),
-        },
-    })?;
-    drop(opened);
-    let specifications =
-        culvert::mount::decode(&content).map_err(|_| Lost::because(MOUNTS, Errno::EINVAL))?;
-    let mut mounts = MountTable::new();
+/// The state of a process of the run that `carried` names: reads the run's mounts.
+fn enter(carried: &Carried<'_>, library: Vec<u8>) -> Result<Process, Lost> {
+    let interrupted = Some(culvert_intercept::wait::pending as fn() -> bool);
     let mut targets = process::Targets::default();
-    for (index, specification) in specifications.iter().enumerate() {
-        // Where the source is bound over the target, what a native call finds there is right, and
-        // its identity is that of the source, too.
-        let bound = culvert_drivers::binding::is_bound(specification);
-        let identity = (!bound)
-            .then(|| stat_path(&c_string(&specification.target)).ok())
-            .flatten()
-            .map(|found| (found.st_dev, found.st_ino));
+    let (directory, lock) = (carried.directory, carried.lock_descriptor);
+    let run = crate::run::enter(directory, lock, interrupted, |mount, identity| {
         targets.exist |= identity.is_some();
-        targets.missing |= !bound && identity.is_none();
-        targets.open |=
-            identity.is_some_and(|(device, _)| !is_covered(&specification.target, device));
-        let mount = specification.clone();
-        let index = index as u16;
-        // Leaked: lives as long as the process, once for each mount.
-        let in_use: culvert_drivers::InUse = Box::leak(Box::new(move |node| {
-            crate::run::holders::is_held(index, node)
-        }));
-        let open = Box::new(move || {
-            let place = culvert_drivers::Environment {
-                alone: false,
-                cache_directory: None,
-                run_directory: Some(&process::get().run.path),
-                keeper: crate::run::internal::keeper(),
-                interrupted,
-                in_use: Some(in_use),
-                source: None,
-                book: None,
-                open_nodes: None,
-            };
-            // Its source is the run's, which access(2)'s user need not reach.
-            process::as_itself(|| culvert_drivers::open(&mount, &place)).map_err(unavailable)
-        });
-        mounts
-            .add(specification.target.clone(), identity, open)
-            .map_err(|error| Lost::because("a mount cannot be added", error.errno()))?;
-    }
-    Ok(Process::new(
-        crate::run::join(run, mounts, specifications, carried.lock_descriptor),
-        library,
-        carried.flags,
-        targets,
-    ))
+        targets.missing |= identity.is_none();
+        targets.open |= identity.is_some_and(|(device, _)| !is_covered(&mount.target, device));
+    })?;
+    Ok(Process::new(run, library, carried.flags, targets))
 }
 
 /// Whether the directory `target`, on `device`, is the root of a mount of the kernel's (`culvert
@@ -445,15 +378,6 @@ fn enter(
 fn is_covered(target: &[u8], device: u64) -> bool {
     let parent = &target[..target.iter().rposition(|&b| b == b'/').unwrap_or(0).max(1)];
     stat_path(&c_string(parent)).is_ok_and(|found| found.st_dev != device)
-}
-
-/// The error of a mount whose source cannot be opened: not ENOENT or EACCES, which would say that a
-/// *path* is missing or refused.
-fn unavailable(error: culvert::Error) -> culvert::Error {
-    match error.errno() {
-        Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE | Errno::EINTR => error,
-        _ => culvert::Error::because(Errno::EIO, format!("its source cannot be opened: {error}")),
-    }
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ pub fn give_all(process: &Process, only_inheritable: bool) -> Result<(), Errno> 
         }
     });
     if let Some(child) = process::vfork_child() {
-        let installed = child.installed().into_iter();
+        let installed = crate::descriptors::vfork::installed(child).into_iter();
         given.extend(installed.filter_map(|(fd, description)| Some((fd, description?))));
     }
     let mut result = Ok(());

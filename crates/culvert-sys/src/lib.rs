@@ -22,6 +22,7 @@ pub mod fd;
 pub mod flags;
 pub mod fs;
 pub mod ioctl;
+pub mod log;
 pub mod memory;
 pub mod nr;
 pub mod own_descriptors;

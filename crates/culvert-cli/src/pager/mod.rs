@@ -47,8 +47,7 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
         // SAFETY: the guardian has one thread.
         match unsafe { kernel::fork_with_descriptors() } {
             Ok(0) => {
-                if let Err(why) = culvert_preload::start::outside(directory.as_os_str().as_bytes())
-                {
+                if let Err(why) = culvert_preload::run::outside(directory.as_os_str().as_bytes()) {
                     culvert_preload::log!("the pager cannot join its run: {why}");
                     kernel::end(1);
                 }

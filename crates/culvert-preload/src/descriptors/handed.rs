@@ -35,7 +35,7 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
         }
     });
     if let Some(child) = task::vfork_child() {
-        let installed = child.installed().into_iter();
+        let installed = super::vfork::installed(child).into_iter();
         let installed = installed.filter_map(|(_, description)| description);
         inherited.extend(installed.filter(|description| may_be_lost(description)));
     }

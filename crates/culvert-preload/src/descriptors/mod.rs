@@ -15,7 +15,7 @@ mod promotion;
 mod recognise;
 pub(crate) mod rings;
 pub mod saved;
-mod vfork;
+pub mod vfork;
 
 use crate::description::{Description, Held, Object};
 pub use crate::files::{close_on_exec, dup_from, kernel_flags};
@@ -124,7 +124,7 @@ impl Table {
             return self.asked(fd);
         }
         if let Some(child) = task::vfork_child_with_table() {
-            return child.descriptor(fd, || self.inherited(fd));
+            return vfork::descriptor(child, fd, || self.inherited(fd));
         }
         self.find(fd)
     }
@@ -179,7 +179,9 @@ impl Table {
             return self.asked(fd).map(counted);
         }
         match task::vfork_child_with_table() {
-            Some(child) => child.descriptor(fd, || self.known(fd).filter(|held| held.is_shared())),
+            Some(child) => {
+                vfork::descriptor(child, fd, || self.known(fd).filter(|held| held.is_shared()))
+            }
             None => self.known(fd),
         }
         .map(counted)
@@ -266,7 +268,7 @@ impl Table {
             return;
         }
         if let Some(child) = task::vfork_child_with_table() {
-            child.install(fd, Some(description));
+            vfork::install(child, fd, Some(description));
             self.end.fetch_max(fd.saturating_add(1), Relaxed);
             classes::set(fd, classes::UNKNOWN);
             return;
@@ -293,7 +295,7 @@ impl Table {
             return;
         }
         if let Some(child) = task::vfork_child_with_table() {
-            child.install(fd, None);
+            vfork::install(child, fd, None);
             return;
         }
         let old = match self.slot(fd) {

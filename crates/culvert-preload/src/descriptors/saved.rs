@@ -80,7 +80,7 @@ pub fn hand_down() -> Option<OwnedFd> {
         }
     });
     if let Some(child) = task::vfork_child() {
-        let installed = child.installed().into_iter();
+        let installed = super::vfork::installed(child).into_iter();
         inherited.extend(installed.filter_map(|(fd, description)| {
             (!close_on_exec(fd).unwrap_or(true)).then_some((fd, description?))
         }));

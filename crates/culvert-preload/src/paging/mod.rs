@@ -26,7 +26,7 @@ pub mod nodes;
 mod open_file;
 pub mod pager;
 pub mod pager_forked;
-pub mod records;
+pub use crate::run::records;
 mod recovery;
 pub mod regions;
 pub mod room;

@@ -1,7 +1,7 @@
 //! References on nodes ("Nodes" at [`culvert::FileSystem`]), given back when nobody needs them any
 //! more.
 
-use super::{MountId, MountTable};
+use crate::{MountId, MountTable};
 use alloc::{sync::Arc, vec::Vec};
 use core::fmt;
 use culvert::{FileSystem, Node};

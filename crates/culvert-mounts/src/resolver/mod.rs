@@ -23,7 +23,7 @@ mod scan;
 mod tests;
 mod walk;
 
-pub use crate::mounts::{Hold, MountId, MountTable, OpenDriver, Place, References};
+pub use crate::{Hold, MountId, MountTable, OpenDriver, Place, References};
 pub use host::{Host, HostFile, HostKind, Magic};
 pub use quick::Quick;
 pub use scan::last_slash;

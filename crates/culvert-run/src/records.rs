@@ -3,17 +3,15 @@
 //!
 //! A record is there before the mapping and goes after its bytes have been written back, so that
 //! those of a process that was killed say where bytes may be that the driver has not got. Whose it
-//! is says a slot ([`crate::run::node_locks`]); whether that process lives, the kernel.
+//! is says a slot ([`crate::node_locks`]); whether that process lives, the kernel.
 
-use crate::mounts::MountId;
-pub use crate::run::mappings::{NOBODY, Record, owners_in, prepare};
-use crate::run::node_locks::{Mapped, NodeLocks};
-use crate::run::{
-    self, ShadowName,
-    mappings::{RECORDS, map},
-};
+use crate::ShadowName;
+pub use crate::mappings::{NOBODY, Record, owners_in, prepare};
+use crate::mappings::{RECORDS, map};
+use crate::node_locks::{Mapped, NodeLocks};
 use core::sync::atomic::Ordering::*;
 use culvert::{Attributes, Errno, Node};
+use culvert_mounts::MountId;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +96,9 @@ impl Record {
 }
 
 fn group(name: ShadowName) -> Option<Mapped> {
-    run::get().node_locks.mapped(MountId(name.mount), name.node)
+    crate::get()
+        .node_locks
+        .mapped(MountId(name.mount), name.node)
 }
 
 impl Record {
@@ -136,10 +136,10 @@ pub fn are_used_up() -> bool {
 /// its file.
 pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'static Record, Errno> {
     let (Ok(table), Some(group)) = (map(true), group(name)) else {
-        crate::log!("mappings cannot be recorded: no room in the run directory");
+        culvert_sys::log!("mappings cannot be recorded: no room in the run directory");
         return Err(Errno::ENOMEM);
     };
-    let me = run::get().node_locks.owner();
+    let me = crate::get().node_locks.owner();
     let all = || table.records.iter().zip(table.identities).enumerate();
     let found = all()
         .find(|(_, (record, _))| record.take(me))
@@ -156,7 +156,7 @@ pub fn add(name: ShadowName, range: (u64, u64), identity: u64) -> Result<&'stati
         record.end.store(range.1, Release);
         return Ok(record);
     }
-    crate::log!("more than {RECORDS} files are mapped so that they can be written: refused");
+    culvert_sys::log!("more than {RECORDS} files are mapped so that they can be written: refused");
     Err(Errno::ENOMEM)
 }
 
@@ -197,12 +197,12 @@ pub fn of(name: ShadowName) -> alloc::vec::Vec<(&'static Record, Said)> {
 
 /// Whether the process of `owner` is gone.
 pub fn is_gone(owner: u32) -> bool {
-    owner == NOBODY || !run::get().node_locks.lives(owner)
+    owner == NOBODY || !crate::get().node_locks.lives(owner)
 }
 
 /// The same of one that has closed its connection to the pager: a thread's number is given back
 /// later than that.
-pub(super) fn has_ended(owner: u32) -> bool {
+pub fn has_ended(owner: u32) -> bool {
     NodeLocks::is_thread(owner) || is_gone(owner)
 }
 

@@ -1,19 +1,16 @@
 //! The log: silent unless CULVERT_LOG names a file, then one line an event, appended.
 
-use crate::files::c_string;
+use crate::{nr, syscall};
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicPtr, Ordering::*};
-use culvert_sys::{nr, syscall};
 
 static PATH: AtomicPtr<Vec<u8>> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Sends the log to the file `path` from now on; the path lives as long as the process.
 pub fn open(path: &[u8]) {
-    PATH.store(
-        alloc::boxed::Box::into_raw(alloc::boxed::Box::new(c_string(path))),
-        Release,
-    );
+    let path = alloc::boxed::Box::new([path, b"\0"].concat());
+    PATH.store(alloc::boxed::Box::into_raw(path), Release);
 }
 
 /// Whether anybody listens.
@@ -35,7 +32,7 @@ pub fn line(arguments: core::fmt::Arguments<'_>) {
         return;
     };
     let mut text = alloc::string::String::new();
-    let pid = culvert_sys::process::getpid() as isize;
+    let pid = crate::process::getpid() as isize;
     let _ = writeln!(text, "culvert[{pid}]: {arguments}");
     const O_WRONLY_CREAT_APPEND_CLOEXEC: usize = 0o1 | 0o100 | 0o2000 | 0o2000000;
     // SAFETY: the path ends in NUL; the descriptor is used here only.

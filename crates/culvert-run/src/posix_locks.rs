@@ -44,7 +44,7 @@ pub struct PosixLocks {
 
 impl PosixLocks {
     /// None.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
             adopting: AtomicBool::new(false),
@@ -73,7 +73,7 @@ impl PosixLocks {
 
     /// `fd`, of a file, was inherited: this process may have had locks on it before its exec, which
     /// end as if they had been set now.
-    pub(crate) fn note_inherited(&self, name: ShadowName, own: Option<i32>, fd: i32) {
+    pub fn note_inherited(&self, name: ShadowName, own: Option<i32>, fd: i32) {
         if !tables::are_asked_for() && has_locks(fd) {
             self.note(name, own, fd);
         }
@@ -86,7 +86,7 @@ impl PosixLocks {
 
     /// Runs `adopt`, by which a driver makes a descriptor of an inherited one: where that has a
     /// number for internal descriptors, it keeps it.
-    pub(crate) fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
+    pub fn while_adopting<R>(&self, adopt: impl FnOnce() -> R) -> R {
         self.adopting.store(true, Relaxed);
         let result = adopt();
         self.adopting.store(false, Relaxed);
@@ -94,7 +94,7 @@ impl PosixLocks {
     }
 
     /// Whether closing `fd`, a driver's descriptor, could drop locks.
-    pub(crate) fn hold(&self, fd: i32) -> bool {
+    pub fn hold(&self, fd: i32) -> bool {
         if self.adopting.load(Relaxed) && fd >= files::lowest_internal() {
             return true;
         }
@@ -117,7 +117,7 @@ impl PosixLocks {
     }
 
     /// The same of one whose description the program has.
-    pub(crate) fn close_shared(&self, name: ShadowName, descriptor: OwnedFd) {
+    pub fn close_shared(&self, name: ShadowName, descriptor: OwnedFd) {
         self.park(name, descriptor, true);
     }
 
@@ -203,7 +203,7 @@ impl PosixLocks {
 
     /// Whether `fd` is one that was parked in a table that others have, too, and is not needed any
     /// more.
-    pub(crate) fn is_left_over(fd: i32) -> bool {
+    pub fn is_left_over(fd: i32) -> bool {
         let found = stat_descriptor(fd);
         let run = super::get();
         found.is_ok_and(|found| run.name_of(fd, &found).is_some()) && !has_locks(fd)
@@ -211,7 +211,7 @@ impl PosixLocks {
 
     /// The program closes a descriptor of the node of `name`: its locks on the file are gone. Whether
     /// there were any, all on a shadow.
-    pub(crate) fn closed(&self, name: ShadowName) -> bool {
+    pub fn closed(&self, name: ShadowName) -> bool {
         if !self.any.load(Relaxed) {
             return false;
         }
@@ -229,7 +229,7 @@ impl PosixLocks {
 
     /// Before exec: what would be closed there, and drop locks that the next program is to have,
     /// stays open; `own` says which descriptors of their own drivers have of which nodes.
-    pub(crate) fn keep_over_exec(&self, own: impl FnOnce() -> Vec<(ShadowName, i32)>) {
+    pub fn keep_over_exec(&self, own: impl FnOnce() -> Vec<(ShadowName, i32)>) {
         // A table that others have, too, keeps the locks; the next program gets a copy without
         // them.
         if tables::are_asked_for() || !self.any.load(Relaxed) {

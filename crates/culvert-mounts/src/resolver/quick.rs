@@ -2,7 +2,7 @@
 
 use super::scan::{Tracker, climbs, needs_care, rest_below, stays_below_first};
 use super::{MountTable, Place};
-use crate::mounts::is_below;
+use crate::table::is_below;
 
 /// What text alone says about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,12 +79,12 @@ impl Run {
     }
 
     /// The sealed memfd that private descriptors are dups of.
-    pub(crate) fn placeholder(&self) -> Result<i32, Errno> {
+    pub fn placeholder(&self) -> Result<i32, Errno> {
         stand(&self.internal.placeholder, make_placeholder)
     }
 
     /// The same, open with O_PATH; the other one where there is no room for it, or a filter.
-    pub(crate) fn path_placeholder(&self) -> Result<i32, Errno> {
+    pub fn path_placeholder(&self) -> Result<i32, Errno> {
         let writable = self.placeholder()?;
         stand(&self.internal.path_placeholder, || {
             open_again(writable, O_PATH)
@@ -108,7 +108,7 @@ impl Run {
     }
 
     /// Where the numbers of drivers' descriptors stand.
-    pub(crate) fn places(&self) -> impl Iterator<Item = &AtomicI32> {
+    pub fn places(&self) -> impl Iterator<Item = &AtomicI32> {
         self.internal.adopted.places()
     }
 

@@ -80,7 +80,7 @@ pub fn forked(shares: bool) -> bool {
 /// What is known of descriptors is this process's alone from here on.
 pub fn separate() {
     if let Err(error) = classes::separate() {
-        crate::log!(
+        culvert_sys::log!(
             "descriptors that Culvert holds may be taken for those of another process: {error}"
         );
     }

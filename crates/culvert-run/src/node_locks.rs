@@ -11,13 +11,13 @@
 
 use super::Run;
 use crate::files;
-use crate::mounts::MountId;
 use crate::task;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 use culvert::{Errno, Node};
 use culvert_drivers::Proof;
+use culvert_mounts::MountId;
 use culvert_sys::OwnedFd;
 use culvert_sys::waits::{self, Holding};
 use culvert_sys::{nr, sync::Mutex, syscall};
@@ -162,7 +162,7 @@ impl NodeLocks {
                 }
             },
             Err(error) => {
-                crate::log!("no locks between processes: {error}");
+                culvert_sys::log!("no locks between processes: {error}");
                 None
             }
         }
@@ -399,7 +399,7 @@ impl NodeLocks {
             Ok(slot) => slot,
             Err(Errno::EBADF) => return thread_id() | BY_THREAD,
             Err(error) => {
-                crate::log!("no slot for locks between processes: {error}");
+                culvert_sys::log!("no slot for locks between processes: {error}");
                 return thread_id() | BY_THREAD;
             }
         };

@@ -1,9 +1,5 @@
 //! The mounts of this process and how they nest.
 
-mod references;
-
-pub use references::{Hold, References};
-
 use alloc::{boxed::Box, string::String, vec::Vec};
 use culvert::{Backing, Caller, Errno, FileKind, FileSystem, Node, Result, sync::OnceCell};
 
@@ -175,7 +171,7 @@ impl MountTable {
     #[inline]
     pub fn file_system(&self, mount: MountId) -> core::result::Result<&dyn FileSystem, Errno> {
         self.driver(mount).map_err(|error| {
-            crate::log!("the mount at {}: {error}", self.shown_name(mount));
+            culvert_sys::log!("the mount at {}: {error}", self.shown_name(mount));
             error.errno()
         })
     }

@@ -2,9 +2,9 @@
 //! ([`culvert::Capabilities::transient_nodes`]): the path goes with the shadow.
 
 use super::{ShadowName, read_link};
-use crate::mounts::MountId;
 use crate::task;
 use culvert::{Errno, FileSystem, Node, Result};
+use culvert_mounts::MountId;
 use culvert_sys::{nr, syscall};
 
 /// Notes the path of the node of `name` beside its shadow, where its driver needs that. A node
@@ -31,7 +31,7 @@ pub fn note(name: ShadowName) {
         // One of an earlier description: the file was renamed since.
         let _ = syscall::call(nr::UNLINK, [place]);
         if let Err(error) = syscall::call(nr::SYMLINK, [path.as_ptr() as usize, place]) {
-            crate::log!(
+            culvert_sys::log!(
                 "the path of node {:x} of mount {} is not noted: {error}",
                 name.node.0,
                 name.mount

@@ -48,13 +48,25 @@
 //!     copies/D.I...       those copies, by the program's device, inode, time and size
 //! ```
 
+#![no_std]
+#![warn(missing_docs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
 mod adopted;
+pub mod files;
 pub mod holders;
 pub mod internal;
+mod joining;
 pub mod mappings;
+pub mod memory;
 pub mod node_locks;
 pub mod node_paths;
 pub mod posix_locks;
+pub mod records;
+pub mod task;
 
 use crate::files::c_string;
 pub use crate::files::{
@@ -62,18 +74,19 @@ pub use crate::files::{
     stat_descriptor, stat_path,
 };
 use crate::files::{kernel_flags, read_all};
-use crate::mounts::MountTable;
 use alloc::{boxed::Box, format, vec::Vec};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicPtr, Ordering::*};
 use culvert::Node;
 use culvert::mount::Mount;
+use culvert_mounts::MountTable;
 use culvert_sys::flags::OFlags;
 use culvert_sys::raw::general::{AT_FDCWD, STATX_BTIME, stat};
 use culvert_sys::trust::{self, Opened, Why};
 use culvert_sys::{Errno, nr, syscall};
 pub use internal::INTERNAL;
 use internal::Internal;
+pub use joining::{Refusal, enter, outside};
 use node_locks::NodeLocks;
 use posix_locks::PosixLocks;
 
@@ -112,7 +125,7 @@ pub struct Run {
 
 static JOINED: AtomicPtr<Run> = AtomicPtr::new(core::ptr::null_mut());
 
-/// The run of this process, which is part of one at most. Only what exists after [`join`] calls
+/// The run of this process, which is part of one at most. Only what exists after [`enter`] calls
 /// this.
 #[inline]
 pub fn get() -> &'static Run {
@@ -123,7 +136,7 @@ pub fn get() -> &'static Run {
 }
 
 /// This process is part of `run`, whose directory is kept by `lock_descriptor`, from here on.
-pub fn join(
+fn join(
     run: Run,
     mounts: MountTable,
     specifications: Vec<Mount>,
