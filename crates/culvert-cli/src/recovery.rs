@@ -34,7 +34,7 @@ fn is_pending(directory: &Path) -> bool {
 /// The processes that had something to write back when they ended, and those that live.
 fn owners(directory: &Path) -> Vec<u32> {
     let table = fs::read(directory.join("mappings")).unwrap_or_default();
-    culvert_preload::paging::records::owners_in(&table).collect()
+    culvert_run::records::owners_in(&table).collect()
 }
 
 /// Waits, not for long, while the pager of the run in `directory` is writing back what a process
@@ -63,13 +63,13 @@ fn is_pager_at_it(directory: &Path) -> bool {
         })
 }
 
-/// The process that has the slot `owner` of a run (`culvert_preload::run::node_locks`), 0 when nobody
+/// The process that has the slot `owner` of a run (`culvert_run::node_locks`), 0 when nobody
 /// has it any more; none where that cannot be told.
 fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
     const F_GETLK: usize = 5;
     const F_WRLCK: u64 = 1;
     const F_UNLCK: u16 = 2;
-    if !culvert_preload::run::node_locks::NodeLocks::is_slot(owner) {
+    if !culvert_run::node_locks::NodeLocks::is_slot(owner) {
         return None;
     }
     // `struct flock`: l_type and l_whence, l_start, l_len, l_pid.
@@ -86,7 +86,7 @@ fn holder(slots: &fs::File, owner: u32) -> Option<u32> {
         _ => match lock[3] as i32 {
             0 => None,
             // A proof of life belongs to a description, not to a process.
-            -1 => Some(culvert_preload::run::node_locks::NodeLocks::chooser(owner)),
+            -1 => Some(culvert_run::node_locks::NodeLocks::chooser(owner)),
             process => Some(process as u32),
         },
     }
@@ -156,7 +156,7 @@ fn note(directory: &Path, told: bool) {
 /// The process that writes back; what it cannot write stays there.
 pub fn recover(directory: &Path) -> Result<u8, Failure> {
     if let Some(log) = std::env::var_os("CULVERT_LOG") {
-        culvert_preload::log::open(Box::leak(log.into_boxed_os_str()).as_bytes());
+        culvert_sys::log::open(Box::leak(log.into_boxed_os_str()).as_bytes());
     }
     // One at a time: the bytes of a second one would come over what the program of the first one's
     // run has written meanwhile.
@@ -173,15 +173,15 @@ pub fn recover(directory: &Path) -> Result<u8, Failure> {
         return Ok(0);
     }
     let kept = |why: String| {
-        culvert_preload::log!("kept in {}: {why}", shown(directory));
+        culvert_sys::log!("kept in {}: {why}", shown(directory));
         Failure::new(format!(
             "what a killed program had stored in mapped files is kept in {} until it can be written back: {why}",
             shown(directory)
         ))
     };
-    culvert_preload::run::outside(directory.as_os_str().as_bytes())
+    culvert_run::outside(directory.as_os_str().as_bytes())
         .map_err(|refusal| kept(refusal.to_string()))?;
-    match culvert_preload::paging::recover_all() {
+    match culvert_cache::recover_all() {
         Ok(()) => Ok(0),
         Err(error) => Err(kept(error.to_string())),
     }

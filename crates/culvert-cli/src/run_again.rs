@@ -39,7 +39,7 @@ pub fn run(again: Again) -> Failure {
     let (environment, directory) = match joined(&again) {
         Ok((environment, directory)) => (environment, Some(directory)),
         Err(failure) => {
-            const STRICT: u8 = culvert_preload::run::STRICT;
+            const STRICT: u8 = culvert_run::STRICT;
             if again.flags & STRICT != 0 {
                 return failure.status(crate::failure::NOT_EXECUTABLE);
             }

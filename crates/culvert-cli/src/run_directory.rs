@@ -1,5 +1,5 @@
 //! The run directory: what the processes of one run have in common. Its layout is written down in
-//! `culvert_preload::run`.
+//! `culvert_run`.
 //!
 //! Nobody stays behind to remove it: every process of the run holds `lock` shared through an
 //! inherited descriptor, so the kernel knows when the last one is gone, and the next run removes
@@ -11,7 +11,7 @@ use crate::identifier::{identifier, is_identifier};
 use crate::recovery;
 use crate::umask::OwnerRights;
 use culvert::mount::Mount;
-use culvert_preload::paging::pager::NAMESPACE;
+use culvert_cache::pager::NAMESPACE;
 use culvert_preload::start::other_user::Carried;
 use culvert_sys::trust;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
@@ -60,7 +60,7 @@ impl Held {
 
     /// Says how many bytes of mapped files the run may hold.
     pub fn write_page_memory(&self, bytes: u64) -> Result<(), Failure> {
-        let file = self.path.join(culvert_preload::paging::room::FILE);
+        let file = self.path.join(culvert_cache::room::FILE);
         fs::write(&file, bytes.to_string()).map_err(|error| {
             Failure::new(format!("cannot write {}: {}", shown(&file), reason(&error)))
         })

@@ -44,7 +44,7 @@ pub struct PosixLocks {
 
 impl PosixLocks {
     /// None.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             any: AtomicBool::new(false),
             adopting: AtomicBool::new(false),
@@ -203,7 +203,7 @@ impl PosixLocks {
 
     /// Whether `fd` is one that was parked in a table that others have, too, and is not needed any
     /// more.
-    pub fn is_left_over(fd: i32) -> bool {
+    pub(crate) fn is_left_over(fd: i32) -> bool {
         let found = stat_descriptor(fd);
         let run = super::get();
         found.is_ok_and(|found| run.name_of(fd, &found).is_some()) && !has_locks(fd)

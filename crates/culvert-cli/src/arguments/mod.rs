@@ -196,7 +196,7 @@ where
                 Some(Value(directory)) => Ok(Command::Recover(directory.into())),
                 _ => Err(Failure::new("no run directory given")),
             },
-            Some(word) if word.as_bytes() == culvert_preload::paging::pager::WORD.to_bytes() => {
+            Some(word) if word.as_bytes() == culvert_cache::pager::WORD.to_bytes() => {
                 match parser.next().map_err(|error| bad(&error, ""))? {
                     Some(Value(directory)) => Ok(Command::RunPager(directory.into())),
                     _ => Err(Failure::new("no run directory given")),

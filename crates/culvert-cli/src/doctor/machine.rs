@@ -5,7 +5,7 @@ use crate::{
     failure::{reason, shown},
     run,
 };
-use culvert_preload::paging::pager::userfault;
+use culvert_cache::pager::userfault;
 use culvert_sys::PAGE;
 use culvert_sys::{nr, syscall};
 use std::{
@@ -299,7 +299,7 @@ fn user_namespaces() -> Check {
 }
 
 /// Whether pages of mapped files can be filled when they are touched
-/// (`culvert_preload::paging::pager`).
+/// (`culvert_cache::pager`).
 fn user_faults() -> Check {
     const NAME: &str = "userfaultfd";
     const CONSEQUENCE: &str = "files whose bytes only a driver has are filled before they are mapped, not on demand: mapping a large one reads all of it";

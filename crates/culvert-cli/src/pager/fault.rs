@@ -2,7 +2,7 @@
 
 use super::{file, file::File, room, table::RangeOf};
 use culvert::Errno;
-use culvert_preload::paging::pager::userfault;
+use culvert_cache::pager::userfault;
 use std::sync::Arc;
 
 /// Fills what is missing at `address` of `range` and wakes who waits; what cannot be read is SIGBUS
@@ -31,7 +31,7 @@ pub fn resolve(userfault: i32, slot: u32, range: &RangeOf, file: &Arc<File>, add
         }
         Ok(None) => {}
         Err(error) => {
-            culvert_preload::log!(
+            culvert_sys::log!(
                 "byte {at} of node {:x} of mount {}, which is mapped, cannot be read, SIGBUS: {error}",
                 range.node,
                 range.mount
@@ -68,7 +68,7 @@ pub fn refuse(userfault: i32, address: u64) {
         // Somebody has filled it meanwhile, or the process, or its mapping, is gone.
         Ok(()) | Err(Errno::EEXIST | Errno::ENOENT | Errno::ESRCH | Errno::EFAULT) => {}
         Err(error) => {
-            culvert_preload::log!("the page at {address:x} cannot be made SIGBUS: {error}")
+            culvert_sys::log!("the page at {address:x} cannot be made SIGBUS: {error}")
         }
     }
     let _ = userfault::wake(userfault, address, culvert_sys::PAGE64);

@@ -1,17 +1,14 @@
 //! A file whose pages are filled on demand: the driver's, its shadow, and how far ahead it is read.
 
 use super::room;
-use culvert_preload::{
-    paging::{
-        evict,
-        fill::{self, length_of},
-        records,
-    },
-    process,
-    resolver::MountId,
-    run::{ShadowName, node_locks::NodeLock},
+use culvert_cache::{
+    evict,
+    fill::{self, length_of},
+    records,
     shadow::{OwnedFd, open_shadow},
 };
+use culvert_mounts::MountId;
+use culvert_run::{ShadowName, node_locks::NodeLock};
 use culvert_sys::PAGE64;
 use std::sync::{
     Arc, Mutex, OnceLock,
@@ -218,7 +215,7 @@ impl File {
     /// dropped.
     fn stays(&self, error: &culvert::Error) {
         if !self.said.swap(true, Relaxed) {
-            culvert_preload::log!(
+            culvert_sys::log!(
                 "what was stored in node {:x} of mount {} keeps its memory: {error}",
                 self.name.node.0,
                 self.name.mount
@@ -241,7 +238,7 @@ impl File {
 
     fn lock(&self, slot: u32) -> Option<NodeLock<'static>> {
         let mount = MountId(self.name.mount);
-        process::get()
+        culvert_run::get()
             .node_locks
             .lock_unless(mount, self.name.node, slot)
     }

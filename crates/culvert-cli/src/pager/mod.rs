@@ -1,7 +1,7 @@
 //! The pager: fills pages of mapped files when programs touch them, and brings what a process had
 //! written to its files when the process is gone.
 //!
-//! One for a run, started by the first process that needs it (`culvert_preload::paging::pager`),
+//! One for a run, started by the first process that needs it (`culvert_cache::pager`),
 //! outside all of them. Two processes with one table of descriptors: the *worker* calls drivers;
 //! the *guardian* only waits for it and makes another when it dies, of a driver's crash or of kill
 //! -9. The userfaultfds stay open meanwhile, so that whoever waits for a page goes on waiting
@@ -16,7 +16,7 @@ mod table;
 mod worker;
 
 use crate::failure::Failure;
-use culvert_preload::paging::pager::{LISTENING, LOCK};
+use culvert_cache::pager::{LISTENING, LOCK};
 use std::{
     os::{fd::AsRawFd, unix::ffi::OsStrExt},
     path::Path,
@@ -47,8 +47,8 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
         // SAFETY: the guardian has one thread.
         match unsafe { kernel::fork_with_descriptors() } {
             Ok(0) => {
-                if let Err(why) = culvert_preload::run::outside(directory.as_os_str().as_bytes()) {
-                    culvert_preload::log!("the pager cannot join its run: {why}");
+                if let Err(why) = culvert_run::outside(directory.as_os_str().as_bytes()) {
+                    culvert_sys::log!("the pager cannot join its run: {why}");
                     kernel::end(1);
                 }
                 worker::work(table, epoll, guardian, followed);
@@ -72,8 +72,8 @@ pub fn serve(directory: &Path) -> Result<u8, Failure> {
 /// Nobody will fill a page: whatever a process has not mapped yet is SIGBUS, so that no thread
 /// waits for ever.
 fn give_up(table: &Table) {
-    use culvert_preload::paging::pager::userfault;
-    culvert_preload::log!("the pager's workers die: missing pages of mapped files are SIGBUS now");
+    use culvert_cache::pager::userfault;
+    culvert_sys::log!("the pager's workers die: missing pages of mapped files are SIGBUS now");
     let userfaults: std::collections::HashMap<usize, i32> = table
         .known_connections()
         .filter_map(|(index, _, userfault, _)| Some((index, userfault?)))
@@ -119,7 +119,7 @@ fn settle() {
     }
     signals();
     if let Ok(log) = std::env::var("CULVERT_LOG") {
-        culvert_preload::log::open(Box::leak(log.into_boxed_str()).as_bytes());
+        culvert_sys::log::open(Box::leak(log.into_boxed_str()).as_bytes());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{file::File, table::RangeOf};
 use culvert::Errno;
-use culvert_preload::run::ShadowName;
+use culvert_run::ShadowName;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Weak},
@@ -43,7 +43,7 @@ impl Model {
             return Ok(file);
         }
         let file = Arc::new(File::open(name).map_err(|error| {
-            culvert_preload::log!(
+            culvert_sys::log!(
                 "the pager cannot open node {:x} of mount {}: {error}",
                 name.node.0,
                 name.mount

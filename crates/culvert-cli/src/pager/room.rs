@@ -1,9 +1,9 @@
 //! Room for what is filled: pages that were filled longest ago go first, of files that are filled
 //! on demand, so that whoever touches them again gets them from the driver again. What was stored
-//! in them is brought to their file before ([`culvert_preload::paging::evict`]).
+//! in them is brought to their file before ([`culvert_cache::evict`]).
 
 use super::file::{Dropped, File, MOST};
-use culvert_preload::paging::room;
+use culvert_cache::room;
 use culvert_sys::PAGE64;
 use std::{
     collections::VecDeque,
@@ -120,7 +120,7 @@ fn drop_but(stay: usize, wanted: u64, slot: u32) -> u64 {
         }
     }
     put_back(&mut filled(), kept, stay);
-    culvert_preload::run::get().node_locks.filled(0, freed);
+    culvert_run::get().node_locks.filled(0, freed);
     freed
 }
 

@@ -9,15 +9,12 @@ use super::{
     table::{RangeOf, THREADS, Table},
 };
 use culvert::Errno;
-use culvert_preload::{
-    paging,
-    paging::pager::{
-        LISTENING, message,
-        message::{Kind, Message},
-        name_of, userfault,
-    },
-    run::ShadowName,
+use culvert_cache::pager::{
+    LISTENING, message,
+    message::{Kind, Message},
+    name_of, userfault,
 };
+use culvert_run::ShadowName;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, Weak, atomic::Ordering::*},
@@ -47,7 +44,7 @@ struct Worker {
 pub fn work(table: &'static Table, epoll: i32, guardian: u32, follows: bool) -> ! {
     // A driver that panics is a worker that dies, not one with a thread less.
     std::panic::set_hook(Box::new(|what| {
-        culvert_preload::log!("the pager panics: {what}");
+        culvert_sys::log!("the pager panics: {what}");
         std::process::abort();
     }));
     let worker: &'static Worker = Box::leak(Box::new(Worker {
@@ -58,7 +55,7 @@ pub fn work(table: &'static Table, epoll: i32, guardian: u32, follows: bool) -> 
     }));
     worker.take_over();
     if let Err(error) = kernel::watch(epoll, LISTENING, LISTEN << 32, true) {
-        culvert_preload::log!("the pager cannot wait for anything: {error}");
+        culvert_sys::log!("the pager cannot wait for anything: {error}");
         kernel::end(1);
     }
     let watched = kernel::process(guardian)
@@ -126,7 +123,7 @@ impl Worker {
                 .and_then(|index| model.connections.get(&(index as usize)));
             if let Some(userfault) = at.and_then(|connection| connection.userfault) {
                 let address = fault.address.load(Relaxed);
-                culvert_preload::log!("the pager died at a page, which is SIGBUS now");
+                culvert_sys::log!("the pager died at a page, which is SIGBUS now");
                 fault::refuse(userfault, address);
             }
         }
@@ -172,7 +169,7 @@ impl Worker {
         while let Ok(socket) = kernel::accept(LISTENING) {
             let mut model = self.model();
             let Some(index) = self.table.add_connection(socket) else {
-                culvert_preload::log!("the pager has too many connections");
+                culvert_sys::log!("the pager has too many connections");
                 kernel::close(socket);
                 continue;
             };
@@ -360,7 +357,7 @@ impl Worker {
         if file.as_ref().is_some_and(|file| !file.is_first_to_fill()) {
             return;
         }
-        culvert_preload::log!("the pager has too many ranges: what is mapped is filled now");
+        culvert_sys::log!("the pager has too many ranges: what is mapped is filled now");
         self.table.unnoted.fetch_add(1, AcqRel);
         let Some(file) = file else { return };
         // While the others serve: the lock of the file may be with somebody who waits for a page.
@@ -368,7 +365,7 @@ impl Worker {
             Ok(()) => {
                 self.table.unnoted.fetch_sub(1, AcqRel);
             }
-            Err(error) => culvert_preload::log!("a mapped file cannot be filled: {error}"),
+            Err(error) => culvert_sys::log!("a mapped file cannot be filled: {error}"),
         });
     }
 
@@ -401,7 +398,7 @@ impl Worker {
                     place.connection.store(0, Release);
                 }
                 Some((about, None)) => {
-                    culvert_preload::log!(
+                    culvert_sys::log!(
                         "node {:x} of mount {} cannot be opened any more, SIGBUS",
                         about.node,
                         about.mount
@@ -431,11 +428,12 @@ impl Worker {
         // The kernel closes what an ending process had open a moment before it drops the proof of
         // life (`exit_task_work`, kernel/exit.c). Who has ended in an orderly manner has no
         // records, and needs no look at /proc.
-        while paging::is_alive_with_records(connection.slot) && kernel::is_ending(connection.socket)
+        while culvert_cache::is_alive_with_records(connection.slot)
+            && kernel::is_ending(connection.socket)
         {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        paging::recover(connection.slot);
+        culvert_cache::recover(connection.slot);
         let noted = connection.ranges.values().filter_map(|known| known.index);
         noted.for_each(|index| self.table.remove_range(index));
         self.table.connections[index].socket.store(0, Release);
@@ -467,7 +465,7 @@ impl Worker {
     /// From now on nobody would follow this worker: what programs have mapped is filled, so that
     /// none waits for a page that nobody fills.
     fn guardian_died(&self) {
-        culvert_preload::log!("the pager's guardian has died: all that is mapped is filled now");
+        culvert_sys::log!("the pager's guardian has died: all that is mapped is filled now");
         let files: Vec<Arc<File>> = {
             let mut model = self.model();
             model.last = true;
@@ -475,7 +473,7 @@ impl Worker {
         };
         for file in files {
             if let Err(error) = file.fill_all() {
-                culvert_preload::log!("a mapped file cannot be filled: {error}");
+                culvert_sys::log!("a mapped file cannot be filled: {error}");
             }
         }
     }

@@ -98,7 +98,7 @@ fn inherited() -> Vec<(i32, Arc<Description>)> {
     };
     table.each(&mut consider);
     for (fd, description) in process::vfork_child()
-        .map(|child| crate::descriptors::vfork::installed(child))
+        .map(crate::descriptors::vfork::installed)
         .unwrap_or_default()
     {
         if let Some(description) = description {

@@ -5,7 +5,7 @@ use super::path::existing;
 use super::permission::allowed;
 use crate::answer::Answer;
 use crate::memory::c_string;
-use crate::orphan_handover::{self, Losing};
+use crate::paging::orphans::{self, Losing};
 use crate::resolver::{Inside, Last, MountId};
 use crate::{process, watch};
 use alloc::vec::Vec;
@@ -84,7 +84,7 @@ pub fn remove_file(found: &Inside<'_>) -> Answer {
     if attributes.kind == FileKind::Directory {
         return Err(Errno::EISDIR);
     }
-    let losing = orphan_handover::losing(found.mount, attributes);
+    let losing = orphans::losing(found.mount, attributes);
     let of = (attributes.node, attributes.kind);
     watch::removed(file_system, found.mount, (found.parent, name), of, || {
         file_system

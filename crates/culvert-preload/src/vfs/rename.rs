@@ -8,7 +8,7 @@ use super::remove::{may_remove, of_target};
 use super::two_paths::{Given, Side, beside, host_error, same_tree};
 use crate::answer::Answer;
 use crate::memory::Path;
-use crate::orphan_handover::{self, Losing};
+use crate::paging::orphans::{self, Losing};
 use crate::resolver::{Inside, Last, LastStep};
 use crate::{process, watch};
 use culvert::{Attributes, Errno, FileKind, FileSystem, RenameFlags};
@@ -197,7 +197,7 @@ fn rename_inside(from: &Inside<'_>, to: &Inside<'_>, flags: u32) -> Answer {
     may_remove(to, file_system)?;
     may_move(from, to, moved, file_system, flags)?;
     let replaced = to.entry.as_ref();
-    let losing = replaced.and_then(|entry| orphan_handover::losing(to.mount, &entry.attributes));
+    let losing = replaced.and_then(|entry| orphans::losing(to.mount, &entry.attributes));
     let source = watch::Link {
         directory: from.parent,
         name: old,

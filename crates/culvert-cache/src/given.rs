@@ -1,0 +1,276 @@
+//! What programs that are not intercepted were given of a shadow, and what they wrote to it.
+//!
+//! A shadow that nobody else has written has a time of access that is made of its time of
+//! modification.
+
+use super::bytes;
+use super::kept::kept;
+use crate::shadow::{self, OwnedFd};
+use alloc::{format, vec, vec::Vec};
+use core::sync::atomic::Ordering::*;
+use culvert::{Attributes, Errno, File, OpenFlags, Opened, SetAttributes};
+use culvert_mounts::MountId;
+use culvert_run::task;
+use culvert_run::{self as run, ShadowName, stat_descriptor};
+use culvert_sys::raw::general::O_RDWR;
+use culvert_sys::{nr, syscall};
+
+/// Whether a program that is not intercepted may have written to any shadow.
+#[inline]
+pub(crate) fn any_strangers() -> bool {
+    let notes = run::get().node_locks.notes();
+    notes.is_some_and(|notes| notes.strangers.load(Relaxed) != 0)
+}
+
+/// What strangers were given: the mark of a shadow, which holds its bytes as they were when they
+/// were given, or followed the file since. Bytes that are others in the shadow are what strangers
+/// have written; the rest may be old, where others store into a mapping of the file itself. Not of
+/// all bytes: what lies behind its end is not known.
+pub struct Given(OwnedFd);
+
+/// What strangers were given of the shadow of `name`, if they were. Under the node's lock.
+pub fn given(name: ShadowName) -> Option<Given> {
+    if !any_strangers() {
+        return None;
+    }
+    let mark = shadow::open(&mark_of(name), O_RDWR as usize, 0).ok()?;
+    Some(Given(mark))
+}
+
+impl Given {
+    fn length(&self) -> u64 {
+        stat_descriptor(self.0.raw()).map_or(0, |found| found.st_size as u64)
+    }
+
+    /// Holds what the shadow in `fd` holds. Where there is no room for it nothing is known.
+    pub(crate) fn remember(&self, fd: i32) {
+        let mut at = 0;
+        let mut buffer = vec![0u8; 64 << 10];
+        loop {
+            let copied = bytes::read_shadow(fd, at, &mut buffer).map_err(Into::into);
+            let copied = copied.and_then(|count| {
+                shadow::write_all(self.0.raw(), at, &buffer[..count]).map(|()| count)
+            });
+            match copied {
+                Ok(0) => return,
+                Ok(count) => at += count as u64,
+                Err(_) => return self.cut(0),
+            }
+        }
+    }
+
+    /// Nothing is known from byte `size` on.
+    pub fn cut(&self, size: u64) {
+        if self.length() > size {
+            let _ = bytes::set_length(self.0.raw(), size);
+        }
+    }
+
+    /// The shadow has got `bytes` at byte `at`. What lies between is not known any more where that
+    /// is more than was known.
+    pub fn note(&self, at: u64, bytes: &[u8]) -> culvert::Result<()> {
+        let known = self.length().saturating_sub(at).min(bytes.len() as u64) as usize;
+        shadow::write_all(self.0.raw(), at, &bytes[..known])
+    }
+
+    /// What others have stored into a mapping of `file` comes to the shadow in `fd`, but where
+    /// strangers have written: so that the next one sees it, and that it is known whether it writes
+    /// the same bytes once more.
+    pub(crate) fn renew(&self, file: &dyn File, fd: i32) -> culvert::Result<()> {
+        let known = (0, self.length());
+        bytes::each_difference(file, fd, known, &mut |at, ours, theirs| {
+            let mut then = vec![0u8; ours.len()];
+            let got = bytes::read_shadow(self.0.raw(), at, &mut then)?;
+            let is_old = |i: usize| ours[i] != theirs[i] && theirs[i] == then[i];
+            let mut from = 0;
+            while let Some(first) = (from..got).find(|&i| is_old(i)) {
+                let last = (first..got).find(|&i| !is_old(i)).unwrap_or(got);
+                let place = at + first as u64;
+                shadow::write_all(fd, place, &ours[first..last])?;
+                shadow::write_all(self.0.raw(), place, &ours[first..last])?;
+                from = last;
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes what strangers have written to the first `size` bytes of the shadow in `fd` to
+    /// `file`; from where on nothing is known of what they were given.
+    fn bring(&self, file: &dyn File, fd: i32, size: u64) -> culvert::Result<u64> {
+        let end = self.length().min(size);
+        let (mut now, mut then) = (vec![0u8; 64 << 10], vec![0u8; 64 << 10]);
+        let mut at = 0;
+        while at < end {
+            let want = (end - at).min(now.len() as u64) as usize;
+            let got = bytes::read_shadow(fd, at, &mut now[..want])?;
+            let got = got.min(bytes::read_shadow(self.0.raw(), at, &mut then[..want])?);
+            if got == 0 {
+                return Ok(at);
+            }
+            // Most is as it was.
+            let mut from = match now[..got] == then[..got] {
+                true => got,
+                false => 0,
+            };
+            while let Some(first) = (from..got).find(|&i| now[i] != then[i]) {
+                let last = (first..got).find(|&i| now[i] == then[i]).unwrap_or(got);
+                let place = at + first as u64;
+                bytes::write_file(file, place, &now[first..last])?;
+                shadow::write_all(self.0.raw(), place, &now[first..last])?;
+                from = last;
+            }
+            at += got as u64;
+        }
+        Ok(end)
+    }
+}
+
+/// The file that says that strangers were given the shadow of `name`.
+pub(crate) fn mark_of(name: ShadowName) -> Vec<u8> {
+    run::get().file(&format!("strangers/{}", name.text()))
+}
+
+/// Whether strangers were given the shadow of `name`.
+pub fn strangers_have(name: ShadowName) -> bool {
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    let marked = unsafe { syscall::call(nr::ACCESS, [mark.as_ptr() as usize, 0]) }.is_ok();
+    // Below another root the mark is not found.
+    marked || culvert_run::task::has_left() && kept(name).is_some()
+}
+
+/// The file of `name` is none any more: what is given its number is another one, of which nobody
+/// was given anything. Under the node's lock.
+pub fn disown(name: ShadowName) {
+    if !any_strangers() {
+        return;
+    }
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+    if gone.is_ok()
+        && let Some(notes) = run::get().node_locks.notes()
+    {
+        notes.strangers.fetch_sub(1, AcqRel);
+    }
+}
+
+/// The same before it is changed: under the node's lock, with its shadow open in `fd`.
+pub fn take_if_strangers(name: ShadowName, fd: i32) {
+    if any_strangers()
+        && strangers_have(name)
+        && let Err(error) = take_changes(name, fd)
+    {
+        lost(name, &error);
+    }
+}
+
+/// The shadow in `fd` has followed a change of `file`: nobody else has written it. Under the node's
+/// lock.
+pub fn mark_if_strangers(file: &dyn File, fd: i32) -> culvert::Result<()> {
+    match any_strangers() {
+        true => match mark_equal(file, fd) {
+            // Another user by now: who looks next compares equal bytes in vain.
+            Err(error) if error.errno() == Errno::EPERM => Ok(()),
+            marked => marked,
+        },
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn lost(name: ShadowName, error: &culvert::Error) {
+    culvert_sys::log!(
+        "what a program that is not intercepted wrote to node {:x} of mount {} is lost: {error}",
+        name.node.0,
+        name.mount
+    );
+}
+
+/// Whether somebody else has written to a shadow with this `struct stat` since it was made equal.
+pub(crate) fn was_written(found: &culvert_sys::raw::general::stat) -> bool {
+    let accessed = (found.st_atime as i64, found.st_atime_nsec as u32);
+    shadow::is_filled(found)
+        && accessed != equal_access_time(found.st_mtime as i64, found.st_mtime_nsec as u32)
+}
+
+/// The time of access of a shadow that nobody else has written since it was last modified: not that
+/// time itself, which is what the kernel sets when one who has just written it reads it
+/// (`relatime_need_update`, fs/inode.c).
+const fn equal_access_time(seconds: i64, nanoseconds: u32) -> (i64, u32) {
+    (seconds, nanoseconds ^ 1)
+}
+
+/// Brings what strangers wrote to the shadow in `fd` to the driver. Under the node's lock.
+pub fn take_changes(name: ShadowName, fd: i32) -> culvert::Result<()> {
+    let found = stat_descriptor(fd)?;
+    // Strangers get one that follows only. One that has become the file since it was opened does
+    // not: the driver's file with that number is another one.
+    if !was_written(&found) || !shadow::is_followed(&found) {
+        return Ok(());
+    }
+    let file = writable(name)?;
+    let size = found.st_size as u64;
+    let given = given(name);
+    // What was cut off is not known any more: the same bytes at the same place are new ones, in a
+    // file that was cut, too.
+    given.iter().for_each(|given| given.cut(size));
+    if file.attributes()?.size != size {
+        file.set_attributes(&SetAttributes {
+            size: Some(size),
+            ..Default::default()
+        })?;
+    }
+    let known = match given {
+        Some(given) => given.bring(&*file, fd, size)?,
+        None => 0,
+    };
+    bytes::write_back(&*file, fd, &[(known, size)], false)?;
+    if known != 0 {
+        shadow::touch(fd)?;
+    }
+    mark_equal(&*file, fd)
+}
+
+/// The file of `name`, opened anew for reading and writing.
+pub fn writable(name: ShadowName) -> culvert::Result<alloc::boxed::Box<dyn File>> {
+    opened(name, O_RDWR)
+}
+
+/// The file of `name`, opened anew with the access mode `flags`.
+pub fn opened(name: ShadowName, flags: u32) -> culvert::Result<alloc::boxed::Box<dyn File>> {
+    let file_system = run::get().mounts.driver(MountId(name.mount))?;
+    match file_system.open(&task::caller(), name.node, OpenFlags(flags))? {
+        Opened::Driven(file) => Ok(file),
+        Opened::Backed(_) => Err(Errno::EIO.into()),
+    }
+}
+
+/// Whether [`opened`] fails with `error` because the file is not this process's to open, as it is of
+/// another user by now, or is no file any more. Any other error may pass, and is the caller's.
+pub fn is_out_of_reach(error: &culvert::Error) -> bool {
+    use Errno as E;
+    matches!(
+        error.errno(),
+        E::EACCES | E::EPERM | E::EROFS | E::ENOENT | E::ESTALE
+    )
+}
+
+/// Says that nobody else has written the shadow in `fd` since it became equal to `file`.
+pub fn mark_equal(file: &dyn File, fd: i32) -> culvert::Result<()> {
+    mark_equal_to(&file.attributes()?, fd)
+}
+
+/// The same: equal to the file as it was when it had these attributes. Who compares the bytes asks
+/// for them before, so that what somebody outside of the run changes meanwhile is seen the next
+/// time.
+pub fn mark_equal_to(attributes: &Attributes, fd: i32) -> culvert::Result<()> {
+    let modified = attributes.mtime;
+    let accessed = equal_access_time(modified.seconds, modified.nanoseconds);
+    let times = [
+        [accessed.0 as usize, accessed.1 as usize],
+        [modified.seconds as usize, modified.nanoseconds as usize],
+    ];
+    // SAFETY: sets the times of our own file.
+    unsafe { syscall::call(nr::UTIMENSAT, [fd as usize, 0, times.as_ptr() as usize, 0]) }?;
+    Ok(())
+}

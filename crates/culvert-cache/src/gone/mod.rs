@@ -1,0 +1,114 @@
+//! Files that have no name any more and go to another program, of drivers whose nodes a process
+//! finds by their names ([`culvert::Capabilities::transient_nodes`]).
+//!
+//! The driver's file cannot go with them. So before exec, before a descriptor is sent, and when the
+//! last name of a file goes that others hold, its shadow gets all that the file is, and *is* the
+//! file from then on, for everybody who holds it: a bit of its mode says so. Bytes, size and times
+//! are the shadow's own; owner, mode and number stand beside it. Who gets a descriptor of it has a
+//! direct description on the shadow.
+//!
+//! Who opened the file by its driver finds that out by a count in shared memory ([`count`],
+//! `Description::gone`). What it opened before the file was counted and has had open since keeps
+//! the inode, so that no other file can have its number: it is this file. What was opened later is
+//! another one, which has no way to this shadow: it loses its usual name.
+
+mod file;
+pub(crate) mod record;
+
+use culvert_run::task;
+use culvert_sys::raw::general::O_TRUNC;
+pub use file::GoneFile;
+
+use crate::shadow;
+use alloc::boxed::Box;
+use core::sync::atomic::Ordering::*;
+use culvert::{Attributes, Errno, File, Opened, Result, SetAttributes};
+use culvert_mounts::MountId;
+use culvert_run::{self as run, node_locks::Mapped};
+use culvert_run::{ShadowName, stat_descriptor};
+use culvert_sys::raw::general::stat;
+use record::{Kept, all, open_record, path_of, since};
+
+/// The bits of [`Mapped::followed`] that count such shadows begin here.
+pub(crate) const COUNT: u32 = 1;
+const O_RDWR: usize = 2;
+
+/// Whether a file of the run directory's file system with this `struct stat` may be such a shadow:
+/// [`name_of`] knows.
+pub fn is_gone(found: &stat) -> bool {
+    found.st_mode & 0o101077 == shadow::FILLED | shadow::GONE | 0o100000
+}
+
+/// Whose shadow it is.
+pub fn name_of(found: &stat) -> Option<ShadowName> {
+    let record = open_record(found.st_ino, 0).ok()?;
+    Kept::read(&record).ok().map(|kept| kept.name)
+}
+
+/// How many shadows of the node's group have become files.
+#[inline]
+pub fn count(name: ShadowName) -> u32 {
+    group(name).map_or(0, |group| group.followed.load(Acquire) >> COUNT)
+}
+
+pub(crate) fn group(name: ShadowName) -> Option<Mapped> {
+    run::get().node_locks.mapped(MountId(name.mount), name.node)
+}
+
+/// What the file of `name`, which was opened by its driver, has become since [`count`] was
+/// `seen`, if anything. An error: that is not known.
+#[cold]
+pub fn find(name: ShadowName, seen: u32) -> core::result::Result<Option<Box<GoneFile>>, Errno> {
+    // What is opened here would be open in the child's table only, or end the program.
+    if task::vfork_child().is_some() || task::is_confined() {
+        return Err(Errno::EAGAIN);
+    }
+    let Some(inode) = since(name, seen)? else {
+        return Ok(None);
+    };
+    let opened = shadow::open_path(name, &path_of(inode), O_RDWR)?;
+    let found = stat_descriptor(opened.raw())?;
+    if !is_gone(&found) {
+        run::get().posix_locks.close(name, opened);
+        return Ok(None);
+    }
+    Ok(Some(Box::new(GoneFile::new(name, opened, &found))))
+}
+
+/// The file without a name that has the attributes `wanted`, opened anew with the access mode of
+/// `flags`; none where it is the driver's.
+pub fn open(mount: MountId, wanted: &Attributes, flags: u32) -> Option<Opened> {
+    let name = ShadowName {
+        mount: mount.0,
+        node: wanted.node,
+    };
+    if count(name) == 0 {
+        return None;
+    }
+    all().into_iter().find_map(|inode| {
+        let record = open_record(inode, 0).ok()?;
+        if Kept::read(&record).ok()?.name != name {
+            return None;
+        }
+        let opened = shadow::open_path(name, &path_of(inode), (flags & 3) as usize).ok()?;
+        let found = stat_descriptor(opened.raw()).ok()?;
+        let file = GoneFile::new(name, opened, &found);
+        if !file.attributes().is_ok_and(|it| it == *wanted) {
+            return None;
+        }
+        if flags & O_TRUNC != 0 {
+            let empty = SetAttributes {
+                size: Some(0),
+                ..SetAttributes::default()
+            };
+            file.set_attributes(&empty).ok()?;
+        }
+        Some(Opened::Driven(Box::new(file)))
+    })
+}
+
+/// The file that the shadow of `name`, with this `struct stat`, is itself.
+pub fn file_of(name: ShadowName, found: &stat) -> Result<Box<GoneFile>> {
+    let opened = shadow::open_path(name, &path_of(found.st_ino), O_RDWR)?;
+    Ok(Box::new(GoneFile::new(name, opened, found)))
+}

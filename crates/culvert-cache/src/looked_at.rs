@@ -1,0 +1,252 @@
+//! Programs that are not intercepted, and files of drivers: strangers, who read and write the
+//! shadow.
+//!
+//! A shadow that they are given follows its file (paging/follow.rs). What they write is in the
+//! shadow. Whoever uses the file next through its driver, removes its last name, or ends, brings it
+//! to the driver. It stays in the run directory until then, so that nobody's death loses it.
+
+use crate::given::{
+    any_strangers, given, lost, mark_equal_to, mark_of, strangers_have, take_changes, was_written,
+};
+use crate::kept::kept;
+use crate::shadow::{self, OwnedFd, open_shadow};
+use crate::{OpenFile, bytes, follow};
+use core::sync::atomic::Ordering::*;
+use culvert::{Errno, File, FileSystem};
+use culvert_mounts::MountId;
+use culvert_run::files::dup_high;
+use culvert_run::{self as run, ShadowName, stat_descriptor, stat_path};
+use culvert_sys::raw::general::AT_FDCWD;
+use culvert_sys::raw::general::O_RDWR;
+use culvert_sys::{nr, syscall};
+
+/// Makes the shadow of `open` equal to its file from now on; returns a descriptor of it that may
+/// only be read. `on_demand`: as [`follow::start`].
+pub fn keep_equal(open: &dyn OpenFile, on_demand: bool) -> culvert::Result<OwnedFd> {
+    // Open all the time, so that nobody empties it before it is mapped.
+    let shadow = open_shadow(open.name(), 0)?;
+    let followed = match follow(open, on_demand, |_, _| Ok(())) {
+        Err(error) if error.errno() == Errno::ETXTBSY => follow::start_executed(open, shadow.raw()),
+        followed => followed,
+    };
+    match followed {
+        Ok(()) => Ok(shadow),
+        Err(error) => {
+            let locks = &run::get().posix_locks;
+            locks.close(open.name(), shadow);
+            Err(error)
+        }
+    }
+}
+
+/// The same; what `then` makes, under the node's lock, of a descriptor of it that may be written,
+/// too, and of whether it was filled just now.
+pub fn follow<R>(
+    open: &dyn OpenFile,
+    on_demand: bool,
+    then: impl FnOnce(follow::Opened, bool) -> culvert::Result<R>,
+) -> culvert::Result<R> {
+    let strangers = strangers_have(open.name());
+    follow::start(open, strangers, on_demand, then)
+}
+
+/// A filled shadow that is to be executed has the bytes that `file` has now. One whose file has the
+/// same size and time of modification, and was not changed since a second before the shadow was, is
+/// taken as it is. What strangers wrote to it counts.
+pub fn renew(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
+    // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
+    let _lock = run::get().node_locks.lock(MountId(name.mount), name.node);
+    // One that is being executed cannot be opened for writing: it stays.
+    let Some(writable) = open_existing(name) else {
+        return Ok(());
+    };
+    let taken = match strangers_have(name) {
+        true => take_changes(name, writable.raw()),
+        false => Ok(()),
+    };
+    let renewed = taken.and_then(|()| renew_opened(name, file, &writable));
+    run::get().posix_locks.close(name, writable);
+    renewed
+}
+
+fn renew_opened(name: ShadowName, file: &dyn File, shadow: &OwnedFd) -> culvert::Result<()> {
+    let (found, now) = (stat_descriptor(shadow.raw())?, file.attributes()?);
+    let modified = (found.st_mtime as i64, found.st_mtime_nsec as u32);
+    let same = now.size == found.st_size as u64
+        && (now.mtime.seconds, now.mtime.nanoseconds) == modified
+        && now.ctime.seconds + 1 < found.st_ctime as i64;
+    if same {
+        return Ok(());
+    }
+    // One that is mapped so that it can be written holds the truth.
+    if shadow::is_followed(&found) && crate::records::any(name) {
+        return Ok(());
+    }
+    bytes::equalise(file, shadow.raw(), false)?;
+    mark_equal_to(&now, shadow.raw())
+}
+
+/// A program that is not intercepted gets what is `open`, and may write through it.
+pub fn give_to_stranger(open: &dyn OpenFile) -> culvert::Result<()> {
+    let run = run::get();
+    let count = run.node_locks.notes().map(|notes| &notes.strangers);
+    // Counted before it is marked: who is killed in between leaves a count that is too high, which
+    // costs time only.
+    count.inspect(|count| {
+        count.fetch_add(1, AcqRel);
+    });
+    let marked = {
+        // The shadow is open here, so nobody takes the mark away after this.
+        let name = open.name();
+        let _lock = run.node_locks.lock(MountId(name.mount), name.node);
+        match open.gone() {
+            // What they get is the file.
+            Some(_) => None,
+            None => {
+                let mark = mark_of(name);
+                let _ = culvert_run::make_directory(&run.file("strangers"));
+                // SAFETY: the path ends in NUL.
+                Some(unsafe { syscall::call(nr::MKNOD, [mark.as_ptr() as usize, 0o100600, 0]) })
+            }
+        }
+    };
+    let strangers = marked == Some(Err(Errno::EEXIST));
+    if strangers || marked.is_none() {
+        count.inspect(|count| {
+            count.fetch_sub(1, AcqRel);
+        });
+    }
+    // Only what strangers had already may hold what they wrote: one that was filled for exec or a
+    // mapping has an access time of its own (relatime), and perhaps old bytes, which must not come
+    // into the file.
+    follow::start(open, strangers, false, |shadow, _| {
+        let Some(given) = given(open.name()) else {
+            return Ok(());
+        };
+        match strangers {
+            // They have not got it yet.
+            false => given.remember(shadow.number()),
+            // Of a file that is mapped through its shadow that has all.
+            true if crate::records::any(open.name()) => {}
+            true => given.renew(open.file()?, shadow.number())?,
+        }
+        Ok(())
+    })
+}
+
+/// Takes the mark of `name` away once nobody has the shadow open any more: what they wrote has been
+/// brought, and later calls need not look.
+fn forget_strangers(name: ShadowName) {
+    let mount = MountId(name.mount);
+    let Some(_lock) = run::get().node_locks.try_lock(mount, name.node) else {
+        return;
+    };
+    if culvert_run::holders::is_held(name.mount, name.node) {
+        return;
+    }
+    // What was written since the shadow was brought, or could not be brought.
+    if stat_path(&run::get().shadow(name)).is_ok_and(|found| was_written(&found)) {
+        return;
+    }
+    let mark = mark_of(name);
+    // SAFETY: the path ends in NUL.
+    let gone = unsafe { syscall::call(nr::UNLINK, [mark.as_ptr() as usize]) };
+    if gone.is_ok() {
+        // What others have stored into a mapping of the file is perhaps not in the shadow: it is
+        // compared before it is used again.
+        let old = [[0usize; 2]; 2];
+        let path = run::get().shadow(name);
+        let arguments = [
+            AT_FDCWD as usize,
+            path.as_ptr() as usize,
+            old.as_ptr() as usize,
+            0,
+        ];
+        // SAFETY: the path ends in NUL, and two times are given.
+        let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+    }
+    if gone.is_ok()
+        && let Some(notes) = run::get().node_locks.notes()
+    {
+        notes.strangers.fetch_sub(1, AcqRel);
+    }
+}
+
+/// Before a name of the file goes: what strangers wrote comes to it while it can be found.
+pub fn before_losing(name: ShadowName) {
+    if any_strangers() {
+        bring(name, true);
+    }
+}
+
+/// Before `file` is read: what strangers have written to its shadow counts.
+pub fn before<F: OpenFile>(file: &F) {
+    if file.changes() && any_strangers() {
+        bring(file.name(), true);
+    }
+}
+
+/// The file system of `mount`, opened on first use; the errno of opening it otherwise (the log has
+/// the cause). What strangers have written counts from the next call on.
+#[inline]
+pub fn file_system(mount: MountId) -> Result<&'static dyn FileSystem, Errno> {
+    bring_all();
+    run::get().mounts.file_system(mount)
+}
+
+/// Brings what strangers wrote to the drivers, of all shadows that they were given.
+pub fn bring_all() {
+    let Some(notes) = run::get().node_locks.notes_if_mapped() else {
+        return;
+    };
+    if notes.strangers.load(Relaxed) == 0 {
+        return;
+    }
+    let Ok(directory) = shadow::open(&run::get().file("strangers"), 0o200000, 0) else {
+        return;
+    };
+    for entry in culvert_run::list(&directory) {
+        if let Some(name) = ShadowName::of_text(&entry) {
+            bring(name, false);
+            forget_strangers(name);
+        }
+    }
+}
+
+/// Brings what was written to one shadow. Without `wait` only if nobody is at the node: the caller
+/// may be itself.
+fn bring(name: ShadowName, wait: bool) {
+    if !strangers_have(name) {
+        return;
+    }
+    let Some(writable) = open_existing(name) else {
+        return;
+    };
+    let (locks, mount) = (&run::get().node_locks, MountId(name.mount));
+    let lock = match wait {
+        true => Some(locks.lock(mount, name.node)),
+        false => locks.try_lock(mount, name.node),
+    };
+    if let Some(_lock) = lock
+        && let Err(error) = take_changes(name, writable.raw())
+    {
+        lost(name, &error);
+    }
+    run::get().posix_locks.close(name, writable);
+}
+
+/// The shadow, if there is one that is kept equal.
+fn open_existing(name: ShadowName) -> Option<OwnedFd> {
+    let path = run::get().shadow(name);
+    let opened = match shadow::open(&path, O_RDWR as usize, 0) {
+        Ok(opened) => opened,
+        Err(_) => OwnedFd::from_raw(dup_high(kept(name)?.number(), true).ok()?),
+    };
+    match stat_descriptor(opened.raw()) {
+        Ok(found) if shadow::is_filled(&found) => Some(opened),
+        _ => {
+            run::get().posix_locks.close(name, opened);
+            None
+        }
+    }
+}

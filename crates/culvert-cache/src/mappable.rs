@@ -1,0 +1,161 @@
+//! What mmap(2) is given for a file whose bytes only its driver has: its shadow, filled with them,
+//! or one that the pager fills.
+
+use super::filling;
+use super::room;
+use super::{fill, pager};
+use crate::shadow::{
+    ToShadow, is_filled, is_partly, mark_filled, mark_partly, open_shadow, set_times,
+};
+use culvert::{Errno, File};
+use culvert_run::files::OwnedFd;
+use culvert_run::task::limits::set_length;
+use culvert_run::{self as run, ShadowName, stat_descriptor, stat_path};
+
+/// Fills the shadow of `name` with the bytes of `file` unless it is filled already.
+pub fn fill(name: ShadowName, file: &dyn File) -> culvert::Result<()> {
+    let path = run::get().shadow(name);
+    if stat_path(&path).is_ok_and(|found| is_filled(&found)) {
+        return Ok(());
+    }
+    // Open for writing under the lock only: while it is, nobody can execute it (vfs/busy.rs).
+    let _lock = run::get()
+        .node_locks
+        .lock(culvert_mounts::MountId(name.mount), name.node);
+    let writable = match open_shadow(name, 0o2) {
+        // Somebody has filled it meanwhile, and executes it.
+        Err(Errno::ETXTBSY) if stat_path(&path).is_ok_and(|found| is_filled(&found)) => {
+            return Ok(());
+        }
+        opened => opened?,
+    };
+    let result = fill_opened(file, &writable);
+    run::get().posix_locks.close(name, writable);
+    result
+}
+
+fn fill_opened(file: &dyn File, writable: &OwnedFd) -> culvert::Result<()> {
+    let found = stat_descriptor(writable.raw())?;
+    if is_filled(&found) {
+        return Ok(());
+    }
+    if is_partly(&found) {
+        return filling::complete_in_room(file, writable.raw());
+    }
+    let attributes = file.attributes()?;
+    room::make(attributes.size)?;
+    let mut sink = ToShadow {
+        fd: writable.raw(),
+        at: 0,
+        room: 0,
+    };
+    while sink.at < attributes.size {
+        sink.room = (attributes.size - sink.at).min(1 << 20) as usize;
+        if file.read_at(sink.at, &mut sink)? == 0 {
+            return Err(culvert::Error::because(
+                Errno::EIO,
+                "the file ended before its size",
+            ));
+        }
+    }
+    set_length(writable.raw(), attributes.size)?;
+    set_times(writable, &attributes);
+    Ok(mark_filled(writable, &attributes)?)
+}
+
+/// Makes the shadow of `name`, whose file never changes, one that the pager fills when it is mapped
+/// and touched; whether it is one.
+fn begin(name: ShadowName, file: &dyn File) -> culvert::Result<bool> {
+    let writable = match open_shadow(name, 0o2) {
+        // It is being executed, and was filled for that.
+        Err(Errno::ETXTBSY) => return Ok(false),
+        opened => opened?,
+    };
+    let result = begin_opened(name, file, &writable);
+    run::get().posix_locks.close(name, writable);
+    result
+}
+
+fn begin_opened(name: ShadowName, file: &dyn File, writable: &OwnedFd) -> culvert::Result<bool> {
+    let is_fresh = |found: &culvert_sys::raw::general::stat| {
+        !is_filled(found) && found.st_size == 0 && fill::is_fit(found)
+    };
+    let found = stat_descriptor(writable.raw())?;
+    let attributes = file.attributes()?;
+    // Before the lock, for which the pager may be waiting.
+    if !(is_partly(&found) || is_fresh(&found) && pager::lazy(name, attributes.size)) {
+        return Ok(false);
+    }
+    let mount = culvert_mounts::MountId(name.mount);
+    let _lock = run::get().node_locks.lock(mount, name.node);
+    let found = stat_descriptor(writable.raw())?;
+    if is_fresh(&found) && !is_partly(&found) {
+        set_length(writable.raw(), attributes.size)?;
+        set_times(writable, &attributes);
+        mark_partly(writable.raw(), &attributes, false)?;
+        return Ok(true);
+    }
+    Ok(is_partly(&found))
+}
+
+/// What mmap is given for a description: its own descriptor when that is a filled shadow already,
+/// else a new one on the filled shadow.
+///
+/// A new one is avoided where possible: closing it would drop the POSIX locks that this process has
+/// on the shadow (fcntl(2)).
+pub enum Mappable {
+    /// The program's own descriptor.
+    Own(i32),
+    /// A descriptor for this purpose.
+    Other(OwnedFd),
+}
+
+impl Mappable {
+    /// The descriptor's number.
+    pub fn number(&self) -> i32 {
+        match self {
+            Self::Own(fd) => *fd,
+            Self::Other(fd) => fd.raw(),
+        }
+    }
+}
+
+impl Mappable {
+    /// That of the shadow of `name` has been mapped.
+    pub fn close(self, name: ShadowName) {
+        if let Self::Other(descriptor) = self {
+            run::get().posix_locks.close(name, descriptor);
+        }
+    }
+}
+
+/// Something to map for `file`, whose shadow is that of `name`; `own`: a descriptor of it that the
+/// program has. `on_demand`: it may be one that the pager fills (`pager::mapped`).
+pub fn mappable(
+    name: ShadowName,
+    file: &dyn File,
+    own: Option<i32>,
+    on_demand: bool,
+) -> culvert::Result<Mappable> {
+    // Open all the time, so that nobody empties it before it is mapped.
+    let mappable = match own {
+        Some(fd) if is_filled(&stat_descriptor(fd)?) => return Ok(Mappable::Own(fd)),
+        Some(fd) => Mappable::Own(fd),
+        None => Mappable::Other(open_shadow(name, 0)?),
+    };
+    let begun = match on_demand {
+        true => begin(name, file),
+        false => Ok(false),
+    };
+    let ready = begun.and_then(|begun| match begun {
+        true => Ok(()),
+        false => fill(name, file),
+    });
+    match ready {
+        Ok(()) => Ok(mappable),
+        Err(error) => {
+            mappable.close(name);
+            Err(error)
+        }
+    }
+}

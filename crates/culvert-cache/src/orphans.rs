@@ -1,0 +1,254 @@
+//! A shadow becomes the file: before another program gets it, or when its last name goes that
+//! others hold.
+
+use crate::OpenFile;
+use crate::filling;
+use crate::given;
+use crate::gone::record::{Kept, all, last_of, number, open_record, path_of, record_of, since};
+use crate::gone::{COUNT, group, is_gone};
+use crate::looked_at;
+use crate::shadow::{self, OwnedFd};
+use crate::{bytes, fill, records, room};
+use alloc::{boxed::Box, format};
+use core::sync::atomic::Ordering::*;
+use culvert::{Attributes, Errno, File, FileKind, Result, Timespec};
+use culvert_mounts::MountId;
+use culvert_run::{self as run, ShadowName, read_link, stat_descriptor, stat_path};
+use culvert_sys::{nr, syscall};
+
+const O_RDWR: usize = 2;
+const O_CREAT: usize = 0o100;
+
+/// A name of a file is about to go.
+pub struct Losing {
+    name: ShadowName,
+    /// None: the caller may not read it.
+    file: Option<Box<dyn File>>,
+    /// It is the last one, as far as is known.
+    last: bool,
+}
+
+/// A name of `node` is about to be removed or replaced: none where no other process can have a
+/// shadow of it.
+pub fn losing(mount: MountId, found: &Attributes) -> Option<Losing> {
+    let file_system = looked_at::file_system(mount).ok()?;
+    if found.kind != FileKind::Regular || !file_system.capabilities().transient_nodes {
+        return None;
+    }
+    let name = ShadowName {
+        mount: mount.0,
+        node: found.node,
+    };
+    stat_path(&run::get().shadow(name)).ok()?;
+    if culvert_run::task::is_confined() {
+        return None;
+    }
+    looked_at::before_losing(name);
+    let file = given::opened(name, 0).ok();
+    let last = found.links <= 1;
+    Some(Losing { name, file, last })
+}
+
+impl Losing {
+    /// The name is gone. If it was the last one, and somebody has the shadow, who may not know the
+    /// driver's file, that is the file from now on; a shadow that nobody has is emptied, for its
+    /// number may be another file's next.
+    pub fn lost(self) {
+        let name = self.name;
+        let nameless = match &self.file {
+            Some(file) => file.attributes().is_ok_and(|it| it.links == 0),
+            None => self.last,
+        };
+        if !nameless || room::discard(name) || !culvert_run::holders::is_held(name.mount, name.node)
+        {
+            return;
+        }
+        let Some(file) = self.file.as_deref() else {
+            return;
+        };
+        let made = shadow::open_shadow(name, O_RDWR as u32).map_err(culvert::Error::from);
+        let result = made.and_then(|writable| {
+            let locks = &run::get().node_locks;
+            let lock = locks.lock(MountId(name.mount), name.node);
+            let result = take_over(name, file, file, &writable);
+            drop(lock);
+            run::get().posix_locks.close(name, writable);
+            result
+        });
+        if let Err(error) = result {
+            report(name, &error);
+        }
+    }
+}
+
+fn report(name: ShadowName, error: &culvert::Error) {
+    culvert_sys::log!(
+        "node {:x} of mount {}, which has no name any more, is lost to processes that have not opened it: {error}",
+        name.node.0,
+        name.mount
+    );
+}
+
+/// Makes the shadow of what is `open` the file, if that has no name any more: another program is
+/// about to get it. `seen`: what [`count`](crate::gone::count) was when it was opened. What fails is
+/// EIO there, with the reason in the log.
+pub fn hand_over(open: &dyn OpenFile, seen: u32) {
+    if let Err(error) = become_file(open, seen) {
+        report(open.name(), &error);
+    }
+}
+
+fn become_file(open: &dyn OpenFile, seen: u32) -> Result<()> {
+    let (name, file) = (open.name(), open.file()?);
+    if file.attributes()?.links != 0 || open.gone().is_some() || since(name, seen)?.is_some() {
+        return Ok(());
+    }
+    sweep();
+    let anew;
+    let reader = match open.readable() {
+        Ok(file) => file,
+        Err(_) => {
+            anew = given::opened(name, 0)?;
+            &*anew
+        }
+    };
+    let writable = shadow::open_shadow(name, O_RDWR as u32)?;
+    let result = {
+        let locks = &run::get().node_locks;
+        let _lock = locks.lock(MountId(name.mount), name.node);
+        take_over(name, file, reader, &writable)
+    };
+    run::get().posix_locks.close(name, writable);
+    result
+}
+
+/// Makes the shadow in `writable` the file, under the node's lock.
+fn take_over(
+    name: ShadowName,
+    file: &dyn File,
+    reader: &dyn File,
+    writable: &OwnedFd,
+) -> Result<()> {
+    let fd = writable.raw();
+    let found = stat_descriptor(fd)?;
+    if is_gone(&found) {
+        // Somebody was faster.
+        return Ok(());
+    }
+    let group = group(name).ok_or(Errno::ENOMEM)?;
+    let strangers = shadow::is_followed(&found) && given::strangers_have(name);
+    let brought = match strangers {
+        true => given::take_changes(name, fd),
+        false => Ok(()),
+    };
+    // A driver that finds its nodes by names does not find this one any more: what strangers wrote
+    // since it was brought is in the shadow alone.
+    let in_shadow_alone = match brought {
+        Ok(()) => false,
+        Err(error) if given::is_out_of_reach(&error) => true,
+        Err(error) => return Err(error),
+    };
+    // While it is mapped so that it can be written, or strangers may write, the shadow holds the
+    // truth.
+    match shadow::is_followed(&found) && (strangers || records::any(name)) {
+        true => {
+            if let Some(given) = given::given(name).filter(|_| strangers) {
+                given.renew(reader, fd)?;
+            }
+            filling::complete_in_room(reader, fd)?;
+        }
+        false => {
+            let fresh =
+                !shadow::is_filled(&found) && !fill::is_partly(&found) && found.st_size == 0;
+            room::make(
+                file.attributes()?
+                    .size
+                    .saturating_sub(found.st_blocks as u64 * 512),
+            )?;
+            bytes::equalise(reader, fd, fresh)?;
+        }
+    }
+    let now = file.attributes()?;
+    let mut kept = Kept {
+        name,
+        count: (group.followed.load(Acquire) >> COUNT) + 1,
+        inode: now.inode,
+        permissions: now.permissions,
+        owner: (now.uid, now.gid),
+        block_size: now.block_size,
+        made: now.btime,
+        changed: now.ctime,
+        since: Timespec::default(),
+    };
+    let (folder, first) = (run::get().file("gone"), run::get().shadow(name));
+    let (second, last) = (path_of(found.st_ino), last_of(name));
+    let text = format!("{:x}\0", found.st_ino);
+    let _ = culvert_run::make_directory(&folder);
+    let record = open_record(found.st_ino, O_RDWR | O_CREAT)?;
+    // SAFETY: the paths end in NUL.
+    unsafe {
+        kept.write(&record)?;
+        match syscall::call(
+            nr::LINK,
+            [first.as_ptr() as usize, second.as_ptr() as usize],
+        ) {
+            // Somebody was killed who had begun.
+            Ok(_) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        unlink(&last);
+        syscall::call(
+            nr::SYMLINK,
+            [text.as_ptr() as usize, last.as_ptr() as usize],
+        )?;
+    }
+    unlink(&first);
+    if !in_shadow_alone {
+        shadow::set_times(writable, &now);
+    }
+    shadow::mark_gone(fd, &now)?;
+    given::disown(name);
+    let marked = stat_descriptor(fd)?;
+    kept.since = Timespec {
+        seconds: marked.st_ctime as i64,
+        nanoseconds: marked.st_ctime_nsec as u32,
+    };
+    // Only the time of change depends on it.
+    let _ = kept.write(&record);
+    // Groups have one lock, which is held.
+    group.followed.fetch_add(1 << COUNT, AcqRel);
+    Ok(())
+}
+
+fn unlink(path: &[u8]) {
+    // SAFETY: the path ends in NUL.
+    let _ = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+}
+
+/// Removes what nobody has open any more.
+fn sweep() {
+    for inode in all() {
+        let path = path_of(inode);
+        let Ok(kept) = open_record(inode, 0).and_then(|record| Kept::read(&record)) else {
+            continue;
+        };
+        let Ok(alone) = culvert_run::holders::alone_at(kept.name, &path) else {
+            continue;
+        };
+        // Who opened it by its driver and has not looked yet would lose what others wrote.
+        let since = (kept.since.seconds, kept.since.nanoseconds);
+        let unchanged = stat_descriptor(alone.raw())
+            .is_ok_and(|now| (now.st_ctime as i64, now.st_ctime_nsec as u32) == since);
+        if !unchanged {
+            run::get().posix_locks.close(kept.name, alone);
+            continue;
+        }
+        let last = last_of(kept.name);
+        if read_link(&last).is_ok_and(|text| number(&text) == Some(inode)) {
+            unlink(&last);
+        }
+        unlink(&record_of(inode));
+        unlink(&path);
+        run::get().posix_locks.close(kept.name, alone);
+    }
+}

@@ -1,0 +1,195 @@
+//! How many bytes of files may lie in the shadows of a run, and who gives them back.
+//!
+//! What is filled is added up in memory that the processes of the run share; only when the sum
+//! passes the bound are the blocks of all shadows counted. Then shadows go that nobody has open or
+//! mapped: the next one who needs such a file fills it anew. Of mapped ones the pager drops pages
+//! (`culvert-cli`, `pager/room.rs`), where it would be asked for them again: what was stored in
+//! them is in the file before.
+
+use super::given;
+use super::records;
+use crate::shadow::{self, OwnedFd};
+use core::sync::atomic::{AtomicU64, Ordering::*};
+use culvert::Errno;
+use culvert_mounts::MountId;
+use culvert_run::{self as run, holders};
+use culvert_run::{ShadowName, list, stat_descriptor, stat_path};
+use culvert_sys::{nr, syscall};
+
+/// The file of the run directory that holds the bound, in bytes, as decimal digits; without it
+/// three quarters of what the file system or the machine has (`usual`).
+pub const FILE: &str = "room";
+
+/// The bound of this run, in bytes; 0: not known yet.
+static LIMIT: AtomicU64 = AtomicU64::new(0);
+
+/// The bound of this run, in bytes.
+pub fn limit() -> u64 {
+    let known = LIMIT.load(Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let asked = culvert_run::read_file(&run::get().file(FILE)).ok();
+    let digits = asked.as_deref().and_then(|text| str::from_utf8(text).ok());
+    let asked = digits.and_then(|text| text.trim().parse::<u64>().ok());
+    let limit = asked.unwrap_or_else(usual).max(1);
+    LIMIT.store(limit, Relaxed);
+    limit
+}
+
+/// Three quarters of the file system that holds the run directory, or of the machine's memory if
+/// that is less.
+fn usual() -> u64 {
+    let path = culvert_run::files::c_string(&run::get().path);
+    // `struct statfs`: type, block size, blocks. `struct sysinfo`: uptime, three loads, totalram in
+    // units of byte 104's `mem_unit` (1 on 64 bit).
+    let (mut file_system, mut memory) = ([0u64; 15], [0u64; 14]);
+    // SAFETY: both structures have these lengths, the path ends in NUL.
+    let told = unsafe {
+        let place = [path.as_ptr() as usize, file_system.as_mut_ptr() as usize];
+        syscall::call(nr::STATFS, place)
+            .and_then(|_| syscall::call(nr::SYSINFO, [memory.as_mut_ptr() as usize]))
+    };
+    let all = file_system[1].saturating_mul(file_system[2]);
+    match told {
+        // One without a size of its own says 0 blocks.
+        Ok(_) if all != 0 => all.min(memory[4]) / 4 * 3,
+        Ok(_) => memory[4] / 4 * 3,
+        Err(_) => u64::MAX,
+    }
+}
+
+/// How many bytes must go before `more` keep within the bound.
+pub fn missing(more: u64) -> u64 {
+    let (limit, notes) = (limit(), run::get().node_locks.notes());
+    let Some(notes) = notes else { return 0 };
+    if notes.filled.load(Relaxed).saturating_add(more) <= limit {
+        return 0;
+    }
+    let used = shadows().map(|(_, blocks)| blocks).sum::<u64>();
+    notes.filled.store(used, Relaxed);
+    used.saturating_add(more).saturating_sub(limit)
+}
+
+/// A part of the bound: what is made free at a time, so that it is not counted at each page.
+pub fn slack() -> u64 {
+    limit() / 16
+}
+
+/// All shadows and the bytes that they take.
+fn shadows() -> impl Iterator<Item = (ShadowName, u64)> {
+    let directory = shadow::open(&run::get().file("shadows"), 0o200000, 0);
+    let names = directory.map_or_else(|_| alloc::vec::Vec::new(), |directory| list(&directory));
+    names.into_iter().filter_map(|name| {
+        let name = ShadowName::of_text(&name)?;
+        let found = stat_path(&run::get().shadow(name)).ok()?;
+        Some((name, found.st_blocks as u64 * 512))
+    })
+}
+
+/// Makes room for `more` bytes in shadows. ENOMEM, with the reason in the log, where there is none.
+/// The caller may have the lock of the node that needs it.
+pub fn make(more: u64) -> Result<(), Errno> {
+    let short = missing(more);
+    if short == 0 {
+        return Ok(());
+    }
+    empty_unused(short.saturating_add(slack()));
+    let short = missing(more);
+    if short != 0 {
+        super::pager::drop_pages(short.saturating_add(slack()));
+    }
+    match missing(more) {
+        0 => Ok(()),
+        _ => {
+            culvert_sys::log!(
+                "{more} bytes of a file find no room in the run directory, where a run may have {} (culvert run --page-memory)",
+                limit()
+            );
+            Err(Errno::ENOMEM)
+        }
+    }
+}
+
+/// Empties shadows that nobody has open or mapped until `wanted` bytes are free.
+pub fn empty_unused(wanted: u64) {
+    let mut freed = 0u64;
+    for (name, blocks) in shadows() {
+        if freed >= wanted {
+            return;
+        }
+        if blocks != 0 && empty(name).unwrap_or(false) {
+            run::get().node_locks.filled(0, blocks);
+            freed = freed.saturating_add(blocks);
+        }
+    }
+}
+
+/// Empties a shadow, unless somebody has it; whether that was done.
+fn empty(name: ShadowName) -> Result<bool, Errno> {
+    let locks = &run::get().node_locks;
+    let Some(_lock) = locks.try_lock(MountId(name.mount), name.node) else {
+        return Ok(false);
+    };
+    let found = stat_path(&run::get().shadow(name))?;
+    // One with a second name is a program (exec/materialise.rs).
+    let kept = found.st_nlink != 1 || records::any(name) || given::strangers_have(name);
+    let marked = shadow::is_filled(&found) || super::fill::is_partly(&found);
+    if kept || !marked {
+        return Ok(false);
+    }
+    reset(name, holders::alone(name)?).map(|()| true)
+}
+
+/// Makes a shadow that nobody else has as it was made. Under the node's lock.
+fn reset(name: ShadowName, alone: OwnedFd) -> Result<(), Errno> {
+    const FRESH: usize = 0o600;
+    // Who opens it from here on waits until it is no longer marked, and then for the lock.
+    let unmarked =
+        culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(alone.raw()), FRESH as u32);
+    holders::end_lease(&alone);
+    let emptied = unmarked.and_then(|_| super::bytes::set_length(alone.raw(), 0));
+    run::get().posix_locks.close(name, alone);
+    emptied
+}
+
+/// The file of `name` is none any more. Where nobody has its shadow nothing is left of what was
+/// known of it: the number may be another file's next. False: somebody has it, or may have.
+pub fn discard(name: ShadowName) -> bool {
+    let locks = &run::get().node_locks;
+    let _lock = locks.lock(MountId(name.mount), name.node);
+    // What a process that was killed had stored is still to come to the file.
+    if records::any(name) {
+        return false;
+    }
+    let path = run::get().shadow(name);
+    let alone = match holders::alone(name) {
+        Ok(alone) => alone,
+        Err(Errno::ENOENT) => {
+            given::disown(name);
+            return true;
+        }
+        Err(_) => return false,
+    };
+    let Ok(found) = stat_descriptor(alone.raw()) else {
+        run::get().posix_locks.close(name, alone);
+        return false;
+    };
+    let discarded = match found.st_nlink {
+        1 => reset(name, alone),
+        // It is a program by its other name, and somebody may be about to execute that.
+        _ => {
+            // SAFETY: the path ends in NUL.
+            let gone = unsafe { syscall::call(nr::UNLINK, [path.as_ptr() as usize]) };
+            run::get().posix_locks.close(name, alone);
+            gone.map(|_| ())
+        }
+    };
+    if discarded.is_ok() {
+        run::get()
+            .node_locks
+            .filled(0, found.st_blocks as u64 * 512);
+        given::disown(name);
+    }
+    discarded.is_ok()
+}

@@ -1,0 +1,261 @@
+//! Shadow files: what a driven node looks like to the kernel once the kernel has to know of it.
+//!
+//! A shadow is empty until it must be read by somebody who is not intercepted, or mapped: then it
+//! is *filled* with the node's bytes, once for all processes of the run, and marked by the sticky
+//! bit.
+
+use culvert::{Errno, Sink};
+use culvert_run::task;
+use culvert_run::{self as run, ShadowName, stat_descriptor};
+use culvert_sys::raw::general::{O_DIRECTORY, O_DSYNC, O_SYNC};
+use culvert_sys::{nr, syscall};
+
+/// Of a shadow's mode: it has its node's bytes.
+pub const FILLED: u32 = 0o1000;
+/// Who changes the file changes the shadow too (paging/follow.rs). The run directory is the user's
+/// alone, so the bit lets nobody in.
+const FOLLOWED: u32 = 0o040;
+/// It may have holes: what has not been read from the driver yet (paging/pager/fill.rs).
+pub const PARTLY: u32 = 0o020;
+/// It is the file (gone/).
+pub const GONE: u32 = 0o004;
+const O_CREAT: usize = 0o100;
+pub use culvert_run::files::{OwnedFd, open, open_descriptors};
+
+/// Whether a shadow with this `struct stat` holds its node's bytes.
+pub fn is_filled(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_mode & FILLED != 0
+}
+
+/// Whether a shadow with this `struct stat` may have holes.
+pub fn is_partly(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_mode & PARTLY != 0
+}
+
+/// Whether it also follows its file.
+pub fn is_followed(found: &culvert_sys::raw::general::stat) -> bool {
+    found.st_mode & FOLLOWED != 0 && (is_filled(found) || is_partly(found))
+}
+
+/// An open file description on the shadow of `name` that is none of the program's, with the access
+/// mode and status flags `flags`; its offset is not to be used.
+pub fn open_shadow(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
+    match parked(name, kept_flags(flags)) {
+        Some(parked) => Ok(parked),
+        None => open_description(name, flags),
+    }
+}
+
+/// One that was opened before and could not be closed.
+pub fn parked(name: ShadowName, flags: usize) -> Option<OwnedFd> {
+    let locks = &run::get().posix_locks;
+    locks.are_on(name).then(|| locks.parked(name, flags))?
+}
+
+/// A new open file description on the shadow of `name`, with the access mode and status flags
+/// `flags`.
+///
+/// Where closing it would drop the program's locks, it will stay: so its number is then none that
+/// the program gets next.
+pub fn open_description(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
+    match run::get().posix_locks.are_on(name) {
+        true => run::internal::open_high(&|| open_lowest(name, flags)),
+        false => open_lowest(name, flags),
+    }
+}
+
+/// [`open`] of `path`, which is the shadow of `name`, or was before that became a file itself: at a
+/// number as [`open_description`]'s.
+pub fn open_path(name: ShadowName, path: &[u8], flags: usize) -> Result<OwnedFd, Errno> {
+    match run::get().posix_locks.are_on(name) {
+        true => run::internal::open_high(&|| open(path, flags, 0)),
+        false => open(path, flags, 0),
+    }
+}
+
+/// As [`open_description`], at the lowest number that is free: for the program itself.
+pub fn open_lowest(name: ShadowName, flags: u32) -> Result<OwnedFd, Errno> {
+    let path = run::get().shadow(name);
+    let wanted = kept_flags(flags);
+    loop {
+        match open(&path, wanted, 0) {
+            // Made here, or by others, and gone again when it has become a file itself (gone/).
+            Err(Errno::ENOENT) => drop(create(&path)?),
+            other => return other,
+        }
+    }
+}
+
+/// Those of `flags` that a shadow is opened with.
+pub fn kept_flags(flags: u32) -> usize {
+    (flags & (3 | KEPT | culvert_run::files::O_PATH)) as usize
+}
+
+fn create(path: &[u8]) -> Result<OwnedFd, Errno> {
+    open(path, 0o1 | O_CREAT, 0o600)
+}
+
+/// Status flags of the program's that a shadow is opened with, for the next process to find:
+/// `O_APPEND`, `O_NONBLOCK`, `O_ASYNC`, `O_NOFOLLOW`, and `O_DSYNC` and `O_SYNC`, which cost
+/// nothing there.
+const KEPT: u32 = 0o2000 | 0o4000 | 0o20000 | 0o400000 | O_SYNC;
+
+/// The flags of a description of a directory on its shadow, which is a regular file: there
+/// `O_DSYNC` says that it was opened with `O_DIRECTORY` (F_GETFL shows that).
+pub fn flags_of_directory(flags: u32) -> u32 {
+    let asked = if flags & O_DIRECTORY != 0 { O_DSYNC } else { 0 };
+    flags & !(O_SYNC | O_DIRECTORY) | asked
+}
+
+/// The way back.
+pub fn flags_of_directory_shadow(flags: u32) -> u32 {
+    let asked = if flags & O_DSYNC != 0 { O_DIRECTORY } else { 0 };
+    flags & !O_SYNC | asked
+}
+
+/// A shadow as what a driver reads into.
+pub struct ToShadow {
+    /// The shadow.
+    pub fd: i32,
+    /// Where the next byte goes.
+    pub at: u64,
+    /// How many more are wanted.
+    pub room: usize,
+}
+
+impl ToShadow {
+    /// All of `bytes`, from `at` on.
+    fn write(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
+        let mut done = 0;
+        while done < bytes.len() {
+            // SAFETY: the slice is given with its length; a source that vanished makes the kernel
+            // answer EFAULT.
+            match unsafe {
+                syscall::call(
+                    nr::PWRITE64,
+                    [
+                        self.fd as usize,
+                        bytes[done..].as_ptr() as usize,
+                        bytes.len() - done,
+                        self.at as usize,
+                    ],
+                )
+            } {
+                Ok(n) => {
+                    done += n;
+                    self.at += n as u64;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EFAULT) => {
+                    return Err(culvert::Error::because(
+                        Errno::EIO,
+                        "the mapped source vanished while it was read (truncated?)",
+                    ));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        run::get().node_locks.filled(done as u64, 0);
+        Ok(done)
+    }
+}
+
+impl Sink for ToShadow {
+    fn remaining(&self) -> usize {
+        self.room
+    }
+    fn put(&mut self, bytes: &[u8]) -> culvert::Result<usize> {
+        let count = bytes.len().min(self.room);
+        let end = self.at + count as u64;
+        let done = task::limits::without_file_size(end, || self.write(&bytes[..count]))?;
+        self.room -= done;
+        Ok(done)
+    }
+    fn put_zeroes(&mut self, count: usize) -> culvert::Result<usize> {
+        let count = count.min(self.room);
+        self.at += count as u64;
+        self.room -= count;
+        Ok(count)
+    }
+}
+
+/// Gives the shadow the times of a file with these attributes.
+pub fn set_times(shadow: &OwnedFd, attributes: &culvert::Attributes) {
+    let times =
+        [attributes.atime, attributes.mtime].map(|t| [t.seconds as usize, t.nanoseconds as usize]);
+    let arguments = [shadow.raw() as usize, 0, times.as_ptr() as usize, 0];
+    // SAFETY: sets the times of our own file.
+    let _ = unsafe { syscall::call(nr::UTIMENSAT, arguments) };
+}
+
+/// Says that a shadow holds the bytes of a file with these attributes.
+pub fn mark_filled(shadow: &OwnedFd, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(shadow.raw(), attributes, FILLED)
+}
+
+/// Says that a shadow that may have holes has none any more.
+pub fn mark_complete(fd: i32) -> Result<(), Errno> {
+    let mode = stat_descriptor(fd)?.st_mode & 0o7777 & !PARTLY | FILLED;
+    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode).map(|_| ())
+}
+
+/// Says that a shadow of a file with these attributes may have holes, and follows it where that
+/// `changes`.
+pub fn mark_partly(fd: i32, attributes: &culvert::Attributes, changes: bool) -> Result<(), Errno> {
+    mark(fd, attributes, PARTLY | if changes { FOLLOWED } else { 0 })
+}
+
+/// Its time of change is now. Under the node's lock.
+pub fn touch(fd: i32) -> Result<(), Errno> {
+    let found = stat_descriptor(fd)?;
+    let mode = found.st_mode & 0o7777;
+    match culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode) {
+        // Another user by now (setuid(2)), who may still write it: its time of modification is now,
+        // too, so that who looks next compares it.
+        Err(Errno::EPERM) => task::limits::set_length(fd, found.st_size as u64),
+        touched => touched.map(|_| ()),
+    }
+}
+
+/// Says that it does, and follows it.
+pub fn mark_followed(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(fd, attributes, FILLED | FOLLOWED)
+}
+
+/// Says that it is the file itself from now on.
+pub fn mark_gone(fd: i32, attributes: &culvert::Attributes) -> Result<(), Errno> {
+    mark(fd, attributes, FILLED | GONE)
+}
+
+fn mark(fd: i32, attributes: &culvert::Attributes, bits: u32) -> Result<(), Errno> {
+    let executable = match attributes.permissions & 0o111 {
+        0 => 0,
+        _ => 0o100,
+    };
+    let mode = (0o600 | bits | executable) as usize;
+    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode as u32).map(|_| ())
+}
+
+/// Lets the kernel execute the shadow of `name` in `fd`: it may have been filled when its file was
+/// not executable yet, or was another one with the same number. Whether the program may is not its
+/// matter.
+pub fn make_executable(name: ShadowName, fd: i32) -> Result<(), Errno> {
+    if stat_descriptor(fd)?.st_mode & 0o100 != 0 {
+        return Ok(());
+    }
+    let mount = culvert_mounts::MountId(name.mount);
+    // The mode is read and written: others mark it under the lock, too.
+    let _lock = run::get().node_locks.lock(mount, name.node);
+    let mode = stat_descriptor(fd)?.st_mode & 0o7777 | 0o100;
+    culvert_sys::fs::fchmod(culvert_sys::BorrowedFd::number(fd), mode).map(|_| ())
+}
+
+/// Writes all of `bytes` at `offset` of a shadow.
+pub fn write_all(fd: i32, offset: u64, bytes: &[u8]) -> culvert::Result<()> {
+    let mut sink = ToShadow {
+        fd,
+        at: offset,
+        room: bytes.len(),
+    };
+    sink.put(bytes).map(|_| ())
+}
