@@ -7,7 +7,7 @@ use crate::{
     inherited::{self, Inherited},
     mounts, prepare,
     program::{self, Environment},
-    run_directory::{self, Held},
+    run_directory::{self, RunDirectory},
     umask::OwnerRights,
     verdict::{self, Kind, Refusal, Verdict},
 };
@@ -123,7 +123,7 @@ fn start(run: Run) -> Result<std::convert::Infallible, Failure> {
 /// Makes the sources of the mounts `added` ready and says in the run directory what is mounted,
 /// after what is `inherited`.
 fn serve(
-    directory: &Held,
+    directory: &RunDirectory,
     added: Vec<Mount>,
     inherited: &Inherited,
     private: Option<bool>,
@@ -263,7 +263,7 @@ fn own_environment() -> Environment {
 
 /// Our environment with what makes a process part of the run in `directory`.
 pub fn environment(
-    directory: &Held,
+    directory: &RunDirectory,
     library: &Path,
     flags: u8,
     carrier: Option<Carrier>,

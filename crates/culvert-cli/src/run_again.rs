@@ -7,7 +7,7 @@
 use crate::{
     failure::{Failure, shown},
     prepare, program, run,
-    run_directory::{self, Held},
+    run_directory::{self, RunDirectory},
     verdict::{self, Kind},
 };
 use culvert::mount::Mount;
@@ -55,7 +55,7 @@ pub fn run(again: Again) -> Failure {
 }
 
 /// The environment of the program in a run of this user's.
-fn joined(again: &Again) -> Result<(program::Environment, Held), Failure> {
+fn joined(again: &Again) -> Result<(program::Environment, RunDirectory), Failure> {
     let mounts = inherited(again.descriptor)?;
     let library = run::library()?;
     let carrier = match verdict::of_program(&again.program) {
@@ -107,7 +107,7 @@ fn is_in_a_mount(descriptor: RawFd) -> bool {
 
 /// Makes the mounts ready for this user. What he may not open stays mounted: who looks there gets
 /// EIO, and not what lies below.
-fn serve(again: &Again, directory: &Held, mounts: Vec<Mount>) -> Result<(), Failure> {
+fn serve(again: &Again, directory: &RunDirectory, mounts: Vec<Mount>) -> Result<(), Failure> {
     let mut refused = Vec::new();
     let all: Vec<Mount> = mounts
         .into_iter()

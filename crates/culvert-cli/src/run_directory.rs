@@ -35,14 +35,14 @@ const SWEEP_DIRECTORIES: usize = 64;
 const SWEEP_FILES: usize = 4096;
 
 /// A run directory that this process holds, and whatever it becomes.
-pub struct Held {
+pub struct RunDirectory {
     /// Where it is.
     pub path: PathBuf,
     /// The inherited descriptor that holds it.
     pub lock: i32,
 }
 
-impl Held {
+impl RunDirectory {
     /// Writes the file that says what is mounted where.
     pub fn write_mounts(&self, mounts: &[Mount]) -> Result<(), Failure> {
         let mounts = culvert::mount::encode(mounts);
@@ -74,7 +74,7 @@ impl Held {
 }
 
 /// Makes a new run directory, without mounts yet.
-pub fn create() -> Result<Held, Failure> {
+pub fn create() -> Result<RunDirectory, Failure> {
     let _rights = OwnerRights::new();
     let base = base()?;
     let failed = |what: &Path, error: io::Error| {
@@ -124,7 +124,7 @@ pub fn create() -> Result<Held, Failure> {
         remove(&directory, &mut SWEEP_FILES.clone());
         failed(&directory, error)
     })?;
-    Ok(Held {
+    Ok(RunDirectory {
         path: directory,
         // It belongs to the process from here on, through exec and fork, until the last one ends.
         lock: lock.into_raw_fd(),

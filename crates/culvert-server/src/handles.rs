@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub struct Handles<T> {
     server: u32,
-    table: Mutex<Table<T>>,
+    table: Mutex<Places<T>>,
 }
 
 #[derive(Debug)]
-struct Table<T> {
+struct Places<T> {
     places: Vec<Option<(u64, Arc<T>)>>,
     free: Vec<usize>,
 }
@@ -28,14 +28,14 @@ impl<T> Handles<T> {
     pub const fn new(server: u32) -> Self {
         Self {
             server,
-            table: Mutex::new(Table {
+            table: Mutex::new(Places {
                 places: Vec::new(),
                 free: Vec::new(),
             }),
         }
     }
 
-    fn table(&self) -> std::sync::MutexGuard<'_, Table<T>> {
+    fn table(&self) -> std::sync::MutexGuard<'_, Places<T>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl<T> Handles<T> {
         table.free.push(index);
         if table.free.len() == table.places.len() {
             // None is left: the memory goes, and places begin again.
-            *table = Table {
+            *table = Places {
                 places: Vec::new(),
                 free: Vec::new(),
             };

@@ -15,7 +15,7 @@ use std::{
 };
 
 #[derive(Debug)]
-struct Open {
+struct OpenNode {
     count: u64,
     /// The kernel may have pages of its holes: a page is read before it is stored into.
     read: bool,
@@ -24,20 +24,20 @@ struct Open {
 /// The nodes that are open so that they may be mapped for storing.
 #[derive(Debug, Default)]
 pub struct MappedWriters {
-    nodes: Mutex<HashMap<Node, Open>>,
+    nodes: Mutex<HashMap<Node, OpenNode>>,
     /// Whether there are any, for who reads other files only.
     any: AtomicBool,
 }
 
 impl MappedWriters {
-    fn nodes(&self) -> MutexGuard<'_, HashMap<Node, Open>> {
+    fn nodes(&self) -> MutexGuard<'_, HashMap<Node, OpenNode>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes another such open of `node`. `kept`: pages that the kernel had before may stay.
     pub fn open(&self, node: Node, kept: bool) {
         let mut nodes = self.nodes();
-        let open = nodes.entry(node).or_insert(Open {
+        let open = nodes.entry(node).or_insert(OpenNode {
             count: 0,
             read: false,
         });

@@ -22,7 +22,7 @@ enum Mode {
 }
 
 #[derive(Debug)]
-struct Open {
+struct BackedNode {
     mode: Mode,
     count: u64,
     /// How many of them may be mapped for storing.
@@ -31,7 +31,7 @@ struct Open {
 
 /// The nodes that are open.
 #[derive(Debug, Default)]
-pub struct Backings(Mutex<HashMap<Node, Open>>);
+pub struct Backings(Mutex<HashMap<Node, BackedNode>>);
 
 impl Backings {
     /// Notes another open of `node`, whose data are in `file` if they are the kernel's, and which
@@ -57,7 +57,7 @@ impl Backings {
                 // serve it.
                 let number = file.and_then(|file| transport.register_backing(file).ok());
                 let mode = number.map_or(Mode::Cached, Mode::Backing);
-                free.insert(Open {
+                free.insert(BackedNode {
                     mode,
                     count: 1,
                     storing: u64::from(stores),
@@ -82,7 +82,7 @@ impl Backings {
     /// An open of `node` that an earlier server has counted, by this backing number if by any.
     pub fn restore(&self, node: Node, number: Option<i32>, stores: bool) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = nodes.entry(node).or_insert(Open {
+        let open = nodes.entry(node).or_insert(BackedNode {
             mode: number.map_or(Mode::Cached, Mode::Backing),
             count: 0,
             storing: 0,

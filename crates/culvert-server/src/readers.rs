@@ -4,7 +4,7 @@
 use crate::{
     buffer::{self, Buffer},
     channel::RequestChannel,
-    handover::{Handover, RequestSlot},
+    handover::RequestSlot,
     pool::{Pool, Turn},
     report::report,
     session::Session,
@@ -51,20 +51,18 @@ struct Prepared {
     /// Those of threads that an earlier server has added.
     left: Vec<Own>,
     /// Another one is made from it; none: no descriptor was left for it, so there will be none, or
-    /// the hand-over gives channels itself.
+    /// the hand-over makes channels itself.
     spare: Option<Own>,
 }
 
 /// The channels for the threads of `session` besides the first, which INIT came by.
 pub fn others(session: &Session, first: &dyn RequestChannel) -> Vec<Own> {
-    let mut channels = Vec::new();
-    if let Some(handover) = session.settings.handover {
-        // The first came with INIT, or stands for it.
-        let others = handover.channels().skip(1);
-        channels.extend(others.map(|channel| Box::new(channel) as Own));
-    }
+    let handover = session.settings.handover;
+    // The first came with INIT, or stands for it.
+    let others = handover.channels().skip(1);
+    let mut channels: Vec<_> = others.map(|channel| Box::new(channel) as Own).collect();
     let threads = session.settings.threads();
-    while session.settings.handover.is_none() && channels.len() + 1 < threads {
+    while !handover.has_keeper() && channels.len() + 1 < threads {
         match first.another() {
             Ok(channel) => channels.push(channel),
             // One channel can be read by one thread as well.
@@ -79,17 +77,14 @@ impl Readers {
     /// `stays_awake` a little.
     pub fn new(session: &Session, mut channels: Vec<Own>, stays_awake: bool) -> Self {
         let (settings, threads) = (&session.settings, session.settings.threads());
-        let spare = match settings.handover {
-            Some(_) => None,
-            None => channels.last().and_then(|first| first.another().ok()),
-        };
+        let first = channels.last().filter(|_| !settings.handover.has_keeper());
+        let spare = first.and_then(|first| first.another().ok());
         let left = channels.split_off(channels.len().min(threads));
-        let slots = |handover: &Handover| handover.requests().slots(threads, session.server);
         Self {
             pool: Pool::new(stays_awake),
             prepared: Mutex::new(Some(Prepared {
                 channels,
-                slots: settings.handover.map(slots).unwrap_or_default(),
+                slots: settings.handover.requests.slots(threads, session.server),
                 left,
                 spare,
             })),
@@ -104,7 +99,7 @@ impl Readers {
         spare: Option<&dyn RequestChannel>,
         scope: &'scope Scope<'scope, '_>,
     ) {
-        let handover = session.settings.handover;
+        let requests = session.settings.handover.requests;
         let (mut most, mut kept) = (MOST_THREADS, None);
         self.pool.watch(|| {
             if most == 0 {
@@ -117,8 +112,9 @@ impl Readers {
                     None => return Ok(false),
                 },
             };
-            let slots = |handover: &Handover| handover.requests().slots(1, session.server).pop();
-            let slot = kept.take().or_else(|| handover.and_then(slots));
+            let slot = kept
+                .take()
+                .or_else(|| requests.slots(1, session.server).pop());
             // Not lost with a thread that cannot be made.
             let given = Arc::new(Mutex::new(Some(channel)));
             let take = |given: &Mutex<Option<Own>>| {
@@ -202,10 +198,10 @@ impl Transport for Readers {
 
 /// A channel for a thread more; none: there will be none.
 fn another(session: &Session, spare: Option<&dyn RequestChannel>) -> io::Result<Option<Own>> {
-    Ok(match session.settings.handover {
-        Some(handover) => Some(Box::new(handover.another_channel()?)),
-        None => spare.map(RequestChannel::another).transpose()?,
-    })
+    match session.settings.handover.another_channel()? {
+        Some(channel) => Ok(Some(Box::new(channel))),
+        None => spare.map(RequestChannel::another).transpose(),
+    }
 }
 
 /// The connection has ended: with a time limit, perhaps because of what is in hand.

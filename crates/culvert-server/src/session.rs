@@ -7,7 +7,7 @@ use crate::{
     channel::Channel,
     groups::Permitted,
     handles::Handles,
-    handover::{Evidence, Handover, RequestSlot},
+    handover::{Evidence, RequestSlot},
     identity::Identity,
     interrupts::{Hand, Interrupts},
     locks::Locks,
@@ -59,12 +59,19 @@ pub(crate) struct Context<'a> {
     pub hand: &'a Hand,
     /// The caller's group that decides about set-group-ID.
     pub groups: Vec<u32>,
-    /// Where it stands what is being done, where there is a handover.
+    /// Where it stands what is being done, where another server may go on with it.
     pub slot: Option<RequestSlot>,
     /// The request was begun by a server that is dead, which saw this first.
     pub evidence: Option<Evidence>,
     /// Another thread will answer it.
     pub left: bool,
+}
+
+impl Context<'_> {
+    /// The request, as the hand-over names it; 0: it has no slot there.
+    pub fn unique(&self) -> u64 {
+        self.slot.map_or(0, RequestSlot::unique)
+    }
 }
 
 impl Session {
@@ -86,7 +93,7 @@ impl Session {
         let seen = matches!(observed, Observed::Descriptor(_));
         let tells = !seen || protocol.minor >= notifications::EPOCH;
         let locks = Arc::new(Locks::of(settings.handover));
-        let server = settings.handover.map_or(0, Handover::begin);
+        let server = settings.handover.begin();
         let polls = can.polls && !settings.without(capabilities::POLL);
         Self {
             notifications: notifications.filter(|_| polls || observed != Observed::Never),

@@ -22,8 +22,8 @@ pub struct Settings {
     /// Every request is printed to standard error.
     pub trace: bool,
     /// What outlives this server, should it be killed, and what an earlier one has left. Its
-    /// channels are the session's.
-    pub handover: Option<&'static Handover>,
+    /// channels, where it has some, are the session's.
+    pub handover: &'static Handover,
     /// Where it is counted what is done.
     pub counters: Option<&'static Counters>,
     /// How requests come.

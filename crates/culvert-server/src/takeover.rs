@@ -1,7 +1,7 @@
 //! What a server takes over from the one before it.
 
 use crate::{
-    handover::{Kind, Open, identity},
+    handover::{Open, Reopen, identity},
     identity::SERVER,
     opened::{Lost, OpenDirectory, OpenFile, file_in},
     report::report,
@@ -14,18 +14,16 @@ impl Session {
     /// Opens what the kernel has open. What cannot be opened is reported, and EBADF until it is
     /// closed.
     pub(crate) fn take_over(&self) {
-        let Some(handover) = self.settings.handover else {
-            return;
-        };
+        let handover = self.settings.handover;
         // The driver of before would have woken who waits: they ask this one, also of files that
         // are lost below.
         if let Some(notifications) = &self.notifications {
             handover
-                .files()
+                .files
                 .waiting()
                 .for_each(|number| notifications.ready(number));
         }
-        for (number, open) in handover.files().each() {
+        for (number, open) in handover.files.each() {
             let node = Node(open.node);
             let flags = OpenFlags(open.flags);
             let may_store = flags.read() && flags.write();
@@ -41,9 +39,9 @@ impl Session {
             let file = self.reopened(&open);
             let lost = file.is_err();
             let file = file.unwrap_or_else(|error| {
-                if open.kind != Kind::Lost {
+                if open.kind != Reopen::Lost {
                     report(format_args!("an open file is lost: {error}"));
-                    handover.files().lose(number);
+                    handover.files.lose(number);
                 }
                 Box::new(Lost)
             });
@@ -56,7 +54,7 @@ impl Session {
             };
             self.files.insert_as(number, file);
         }
-        for (number, open) in handover.directories().each() {
+        for (number, open) in handover.directories.each() {
             let flags = OpenFlags(open.flags);
             let opened = self
                 .filesystem
@@ -74,9 +72,9 @@ impl Session {
     fn reopened(&self, open: &Open) -> Result<Box<dyn File>> {
         let node = Node(open.node);
         match open.kind {
-            Kind::Driven => {}
-            Kind::Lost => return Err(Errno::EBADF.into()),
-            Kind::Backed => {
+            Reopen::Driven => {}
+            Reopen::Lost => return Err(Errno::EBADF.into()),
+            Reopen::Backed => {
                 // SAFETY: looked at only here.
                 let left = identity(unsafe { BorrowedFd::borrow_raw(open.fd) });
                 return match left == Some(open.identity) {
@@ -164,7 +162,7 @@ mod tests {
         };
         let filesystem = culvert_drivers::open(&mount, &Environment::default())?;
         let settings = Settings {
-            handover: Some(handover),
+            handover,
             ..Settings::default()
         };
         Session::negotiate(filesystem, settings, kernel)
@@ -178,7 +176,7 @@ mod tests {
 
     fn backed(fd: i32, identity: [u64; 2]) -> Open {
         Open {
-            kind: Kind::Backed,
+            kind: Reopen::Backed,
             node: NODE.0,
             flags: 2,
             fd,
@@ -196,7 +194,7 @@ mod tests {
             let identity = identity(made.as_fd()).unwrap();
             (made.into_raw_fd(), identity)
         });
-        handover.files().set(1, &backed(file.0, file.1));
+        handover.files.set(1, &backed(file.0, file.1));
         let holding = Holding {
             kind: 1,
             owner: 7,
@@ -206,7 +204,7 @@ mod tests {
             fd: lock.0,
             identity: lock.1,
         };
-        handover.locks().add(&holding).unwrap();
+        handover.locks.add(&holding).unwrap();
         assert!(next(handover, &Kernel(false)).is_err());
         for (fd, own) in [file, lock] {
             // SAFETY: looked at only here.
@@ -215,7 +213,7 @@ mod tests {
         }
         let session = next(handover, &Kernel(true)).unwrap();
         assert!(session.file(NODE, 1).is_ok());
-        assert_eq!(handover.locks().each().count(), 1);
+        assert_eq!(handover.locks.each().count(), 1);
     }
 
     #[test]
@@ -223,8 +221,8 @@ mod tests {
         let handover = handover();
         let (own, somebodys) = (memory(), memory());
         let its = identity(own.as_fd()).unwrap();
-        handover.files().set(1, &backed(somebodys.as_raw_fd(), its));
-        handover.files().set(2, &backed(own.into_raw_fd(), its));
+        handover.files.set(1, &backed(somebodys.as_raw_fd(), its));
+        handover.files.set(2, &backed(own.into_raw_fd(), its));
         let errno = |session: &Session, node, number| {
             let found = session.file(node, number);
             found.map(drop).map_err(|error| error.errno())
@@ -265,7 +263,7 @@ mod tests {
         assert!(!release(Node(6), 2));
         assert_eq!(errno(&session, NODE, 2), Ok(()));
         assert!(release(NODE, 1) && release(NODE, 2));
-        assert_eq!(handover.files().each().count(), 0);
+        assert_eq!(handover.files.each().count(), 0);
         // It was never ours to close.
         assert!(identity(somebodys.as_fd()).is_some());
     }

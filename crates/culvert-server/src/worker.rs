@@ -26,7 +26,7 @@ pub(crate) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    /// The calling thread. `slot`: where it stands what it does, where there is a handover.
+    /// The calling thread. `slot`: where it stands what it does.
     pub fn new(session: &'a Session, slot: Option<RequestSlot>) -> Self {
         Self {
             session,
@@ -50,7 +50,7 @@ impl<'a> Worker<'a> {
         let Some(header) = Request::header(request) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let evidence = match session.past(header.unique, slot) {
+        let evidence = match past(header.unique, slot) {
             Some(Past::Answered(answer)) => {
                 channel.send_again(answer, header.unique)?;
                 slot.inspect(|slot| slot.end());
@@ -102,15 +102,13 @@ impl Drop for Worker<'_> {
     }
 }
 
-impl Session {
-    /// What an earlier server did of request `unique`, where it comes again.
-    fn past(&self, unique: u64, slot: Option<RequestSlot>) -> Option<Past> {
-        if unique & UNIQUE_RESEND == 0 {
-            return None;
-        }
-        self.settings.handover?.requests().past(unique, slot?)
-    }
+/// What an earlier server did of request `unique`, where it comes again.
+fn past(unique: u64, slot: Option<RequestSlot>) -> Option<Past> {
+    let comes_again = unique & UNIQUE_RESEND != 0;
+    slot.filter(|_| comes_again)?.past(unique)
+}
 
+impl Session {
     /// The answer to a request; none where none is due.
     fn answer<'o>(
         &self,

@@ -161,7 +161,7 @@ fn start(ready: &Ready, held: Option<i32>, handover: &'static Handover) -> io::R
 
 /// The server's process.
 fn serve(ready: &Ready, held: Option<i32>, handover: &'static Handover) -> ! {
-    let outcome = serve_until_unmounted(ready, held, Some(handover), |_| {
+    let outcome = serve_until_unmounted(ready, held, handover, |_| {
         handover.set_up();
         signals::tell_keeper();
         Ok(())

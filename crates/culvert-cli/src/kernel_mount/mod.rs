@@ -17,7 +17,7 @@ pub use times::Times;
 use crate::{
     failure::{Failure, path, reason, shown},
     mounts, prepare,
-    run_directory::{self, Held},
+    run_directory::{self, RunDirectory},
 };
 use culvert::mount::Request;
 use culvert_drivers::{Environment, NodeBook, Source};
@@ -81,7 +81,7 @@ pub struct Mount {
 struct Ready {
     mount: culvert::mount::Mount,
     target: PathBuf,
-    directory: Held,
+    directory: RunDirectory,
     /// Where standard error goes once the mount is up, if anywhere else. Open since before the
     /// mount, which may cover the place.
     messages: Option<OwnedFd>,
@@ -189,7 +189,7 @@ fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result
         true => keeper::keep(&ready, up),
         false => {
             let held = ready.source.as_ref().map(AsRawFd::as_raw_fd);
-            serve_until_unmounted(&ready, held, None, up)
+            serve_until_unmounted(&ready, held, Default::default(), up)
         }
     };
     if ready.asked.foreground {
@@ -203,7 +203,7 @@ fn serve(ready: Ready, up: impl FnOnce(&Ready) -> Result<(), Failure>) -> Result
 fn serve_until_unmounted(
     ready: &Ready,
     held: Option<i32>,
-    handover: Option<&'static Handover>,
+    handover: &'static Handover,
     up: impl FnOnce(&Ready) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (session, transport, mounted) = start(ready, held, handover)?;
@@ -211,7 +211,8 @@ fn serve_until_unmounted(
         counters.begin();
     }
     // For `culvert list` alone: the mount goes on without.
-    let keeper = handover.and(rustix::process::getppid());
+    let keeper = handover.has_keeper().then(rustix::process::getppid);
+    let keeper = keeper.flatten();
     let keeper = keeper.map(|keeper| keeper.as_raw_nonzero().get().unsigned_abs());
     if let Err(failure) = registry::register(ready, &mounted, keeper) {
         eprintln!("{failure}");
@@ -220,13 +221,13 @@ fn serve_until_unmounted(
         let _ = mounting::unmount(&mounted, true);
     })?;
     signals::unmount_at_signals(mounted);
-    if handover.is_some() {
+    if handover.has_keeper() {
         fewer_descriptors();
     }
     match session.serve(transport) {
         Ended::Unmounted => Ok(()),
         Ended::Broken(error) => {
-            if handover.is_some() {
+            if handover.has_keeper() {
                 session.leave();
             }
             Err(Failure::new(format!(
@@ -242,7 +243,7 @@ fn serve_until_unmounted(
 fn start(
     ready: &Ready,
     held: Option<i32>,
-    handover: Option<&'static Handover>,
+    handover: &'static Handover,
 ) -> Result<(Session, Box<dyn RequestChannel>, MountIdentity), Failure> {
     let Ready {
         mount,
@@ -260,9 +261,11 @@ fn start(
         run_directory: Some(directory.path.as_os_str().as_bytes()),
         alone: true,
         source: held,
-        book: handover.map(|handover| handover.nodes() as &dyn NodeBook),
+        book: handover
+            .has_keeper()
+            .then_some(&handover.nodes as &dyn NodeBook),
         // What the server before this one had open is not gone with it.
-        in_use: handover.map(|handover| {
+        in_use: handover.has_keeper().then(|| {
             &*Box::leak(Box::new(move |node| handover.has_open(node))) as culvert_drivers::InUse
         }),
         // The other half is for open files.
@@ -286,9 +289,9 @@ fn start(
         requests: asked.requests,
         request_timeout: asked.request_timeout,
     };
-    let left = handover.and_then(|handover| handover.channels().next());
+    let left = handover.channels().next();
     let is_first = left.is_none();
-    let (device, mounted) = match (left, handover.and_then(Handover::mounted)) {
+    let (device, mounted) = match (left, handover.mounted()) {
         (Some(channel), Some(mounted)) => (channel, mounted),
         _ => {
             // It was checked: what is on the way is no link since.
@@ -309,14 +312,14 @@ fn start(
                 times: asked.times.flags(),
             })
             .map_err(failure)?;
-            let device = match handover {
-                Some(handover) => {
+            let device = match handover.has_keeper() {
+                true => {
                     handover.set_mounted(&mounted);
                     handover.set_channels(DeviceFuse::channels(device, settings.threads()));
                     let first = handover.channels().next();
                     first.ok_or_else(|| Failure::new("the connection has no channel"))?
                 }
-                None => DeviceFuse::new(device),
+                false => DeviceFuse::new(device),
             };
             (device, mounted)
         }

@@ -82,8 +82,7 @@ impl Session {
         first: &dyn RequestChannel,
     ) -> io::Result<(Option<Box<dyn RequestChannel>>, Vec<Box<dyn Transport>>)> {
         // Whoever reads from a channel, all may write to it: a hand-over's cost no descriptor.
-        let kept = self.settings.handover;
-        let kept = kept.and_then(|handover| handover.channels().next());
+        let kept = self.settings.handover.channels().next();
         let notifier = self.notifications.as_ref().map(|_| match kept {
             Some(channel) => Ok(Box::new(channel) as Box<dyn RequestChannel>),
             None => first.another(),

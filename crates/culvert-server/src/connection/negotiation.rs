@@ -4,7 +4,6 @@ use crate::{
     cache_timeout,
     capabilities::{self, Situation},
     channel::RequestChannel,
-    handover::Handover,
     readers::MAXIMUM_DATA,
     report::report,
     ring,
@@ -31,8 +30,7 @@ impl Session {
         transport: &dyn RequestChannel,
     ) -> Result<Self> {
         let validity = cache_timeout::chosen(&*filesystem, &settings);
-        let earlier = settings.handover.and_then(Handover::protocol);
-        if let Some(protocol) = earlier {
+        if let Some(protocol) = settings.handover.protocol() {
             return Self::new(filesystem, settings, protocol, validity).continued(transport);
         }
         let broken = |error: io::Error| Error::because(Errno::EIO, format!("/dev/fuse: {error}"));
@@ -108,9 +106,7 @@ impl Session {
             answer(init_out(&init, &protocol, settings.request_timeout))?;
             break protocol;
         };
-        if let Some(handover) = settings.handover {
-            handover.set_protocol(&protocol);
-        }
+        settings.handover.set_protocol(&protocol);
         Ok(Self::new(filesystem, settings, protocol, validity))
     }
 

@@ -3,7 +3,7 @@
 use super::{DONE, Outcome};
 use crate::{
     capabilities::CACHE_DIR,
-    handover::{Kind, Open},
+    handover::{Open, Reopen},
     identity::SERVER,
     opened::OpenDirectory,
     session::{Context, Session},
@@ -63,18 +63,16 @@ impl Session {
             false => OpenOut::CACHE_DIR | self.kept_listing(dir),
         };
         let fh = self.directories.insert(OpenDirectory { driven });
-        if let (Some(handover), Some(slot)) = (self.settings.handover, context.slot) {
-            let open = Open {
-                kind: Kind::Driven,
-                node: dir.0,
-                flags: open.flags,
-                fd: -1,
-                identity: [0; 2],
-                backing: -1,
-                request: slot.unique(),
-            };
-            handover.directories().set(fh, &open);
-        }
+        let noted = Open {
+            kind: Reopen::Driven,
+            node: dir.0,
+            flags: open.flags,
+            fd: -1,
+            identity: [0; 2],
+            backing: -1,
+            request: context.unique(),
+        };
+        self.settings.handover.directories.set(fh, &noted);
         Ok(Answer::Opened {
             open: OpenOut {
                 fh,

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     capabilities::KEEP_CACHE,
-    handover::{Kind, Open, identity},
+    handover::{Open, Reopen},
     identity::SERVER,
     opened::{OpenFile, file_in},
     session::{Context, Session},
@@ -150,19 +150,17 @@ impl Session {
     ) -> OpenOut {
         // Where the data are the kernel's nothing is delayed that closing could report.
         let (kind, number) = match &opened {
-            Opened::Backed(fd) => (Kind::Backed, fd.raw()),
-            Opened::Driven(_) => (Kind::Driven, -1),
+            Opened::Backed(fd) => (Reopen::Backed, fd.raw()),
+            Opened::Driven(_) => (Reopen::Driven, -1),
         };
+        let handover = self.settings.handover;
         let identity = match kind {
-            Kind::Backed if self.settings.handover.is_some() => {
-                // SAFETY: the driver gives it to this function, which has not closed it.
-                let file = unsafe { BorrowedFd::borrow_raw(number) };
-                identity(file).unwrap_or_default()
-            }
+            // SAFETY: the driver gives it to this function, which has not closed it.
+            Reopen::Backed => handover.identity(unsafe { BorrowedFd::borrow_raw(number) }),
             _ => [0; 2],
         };
         let file = file_in(opened, node);
-        let mut open_flags = match kind == Kind::Backed || !file.reports_at_close() {
+        let mut open_flags = match kind == Reopen::Backed || !file.reports_at_close() {
             // FLUSH says whose record locks go.
             true if !self.protocol.flags.contains(InitFlags::POSIX_LOCKS) => OpenOut::NOFLUSH,
             _ => 0,
@@ -214,7 +212,7 @@ impl Session {
         }
         // The next server has it too, should this one be killed: a driver must not take its user
         // for gone.
-        if self.settings.handover.is_some() {
+        if handover.has_keeper() {
             file.shared();
         }
         let fh = self.files.insert(OpenFile {
@@ -224,18 +222,16 @@ impl Session {
             stores,
             lost: false,
         });
-        if let (Some(handover), Some(slot)) = (self.settings.handover, context.slot) {
-            let open = Open {
-                kind,
-                node: node.0,
-                flags: flags.0,
-                fd: number,
-                identity,
-                backing: if counted { backing_id } else { -1 },
-                request: slot.unique(),
-            };
-            handover.files().set(fh, &open);
-        }
+        let open = Open {
+            kind,
+            node: node.0,
+            flags: flags.0,
+            fd: number,
+            identity,
+            backing: if counted { backing_id } else { -1 },
+            request: context.unique(),
+        };
+        handover.files.set(fh, &open);
         OpenOut {
             fh,
             open_flags,
@@ -283,9 +279,7 @@ impl Session {
             ));
         }
         // Before the number is another's.
-        if let Some(handover) = self.settings.handover {
-            handover.files().clear(release.fh);
-        }
+        self.settings.handover.files.clear(release.fh);
         let Some(open) = self.files.remove(release.fh) else {
             return DONE;
         };

@@ -3,7 +3,7 @@
 use super::{DONE, Outcome};
 use crate::{
     interrupts::RELEASING,
-    locks::{Asked, Holder, Kind, waiting},
+    locks::{Asked, Holder, LockFamily, waiting},
     opened::OpenFile,
     session::{Context, Session},
 };
@@ -39,7 +39,11 @@ impl Session {
             holder: Holder {
                 node,
                 owner: asked.owner,
-                kind: if is_flock { Kind::Flock } else { Kind::Record },
+                kind: if is_flock {
+                    LockFamily::Flock
+                } else {
+                    LockFamily::Record
+                },
             },
             fh: asked.fh,
             lock: Lock {
@@ -140,19 +144,19 @@ impl Session {
             return;
         }
         self.locks.closed(node, flush.lock_owner);
-        self.unlock_by_driver(node, flush.fh, flush.lock_owner, Kind::Record);
+        self.unlock_by_driver(node, flush.fh, flush.lock_owner, LockFamily::Record);
     }
 
     /// The last descriptor of an open file was closed.
     pub(super) fn ended(&self, node: Node, release: &ReleaseIn) {
         self.locks.released(release.fh);
         if release.release_flags & ReleaseIn::FLOCK_UNLOCK != 0 {
-            self.unlock_by_driver(node, release.fh, release.lock_owner, Kind::Flock);
+            self.unlock_by_driver(node, release.fh, release.lock_owner, LockFamily::Flock);
         }
     }
 
     /// Drivers that keep locks themselves are told what goes.
-    fn unlock_by_driver(&self, node: Node, fh: u64, owner: u64, kind: Kind) {
+    fn unlock_by_driver(&self, node: Node, fh: u64, owner: u64, kind: LockFamily) {
         let Some(file) = self.file_if_open(node, fh) else {
             return;
         };
@@ -182,7 +186,7 @@ fn descriptor(file: &OpenFile) -> Option<BorrowedFd<'_>> {
 fn set_by_driver(file: &OpenFile, asked: &Asked, wait: Wait<'_>) -> Result<()> {
     let owner = LockOwner(asked.holder.owner);
     match asked.holder.kind {
-        Kind::Record => file.file.set_lock(owner, &asked.lock, wait),
-        Kind::Flock => file.file.flock(owner, asked.lock.kind, wait),
+        LockFamily::Record => file.file.set_lock(owner, &asked.lock, wait),
+        LockFamily::Flock => file.file.flock(owner, asked.lock.kind, wait),
     }
 }

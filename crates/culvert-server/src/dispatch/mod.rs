@@ -80,9 +80,7 @@ impl Session {
             Operation::Lseek { lseek } => return self.lseek(node, lseek),
             Operation::Readdir { read } => return self.readdir(context, node, read, out),
             Operation::Releasedir { release } => {
-                if let Some(handover) = self.settings.handover {
-                    handover.directories().clear(release.fh);
-                }
+                self.settings.handover.directories.clear(release.fh);
                 self.directories.remove(release.fh);
                 return DONE;
             }

@@ -41,9 +41,7 @@ impl Session {
         let open = self.file_of(node, poll.fh)?;
         let waits = poll.flags & PollIn::SCHEDULE_NOTIFY != 0;
         let waker = waits.then(|| {
-            if let Some(handover) = self.settings.handover {
-                handover.files().waits(poll.fh, poll.kh);
-            }
+            self.settings.handover.files.waits(poll.fh, poll.kh);
             Waker::from(Arc::new(Waiters {
                 notifications: Arc::clone(notifications),
                 number: poll.kh,

@@ -64,6 +64,23 @@ impl Session {
         let node = self.numbers.node(header.nodeid);
         let evidence = context.evidence.take();
         let note = |kind, what| slot.note(Evidence { kind, what });
+        // Done, if what was so `before` and what is so now say it; else what is so now is written
+        // down, where nothing is yet.
+        let settle = |kind, now, is_done: &dyn Fn(u64) -> bool| {
+            match evidence {
+                None => note(kind, [now, 0]),
+                Some(it) if it.kind == kind && is_done(it.what[0]) => {
+                    return Ok(Some(Answer::Done {}));
+                }
+                Some(_) => {}
+            }
+            Ok(None)
+        };
+        let renamed = |context: &mut Context<'_>, from, to, flags| {
+            let caller = self.caller(context, header, None)?;
+            let renaming = Renaming { from, to, flags };
+            Ok(self.renamed(&caller, evidence, slot, &renaming))
+        };
         match &request.operation {
             Operation::Mknod { name, .. }
             | Operation::Mkdir { name, .. }
@@ -108,41 +125,23 @@ impl Session {
                 name,
                 new_name,
             } => {
-                let renaming = Renaming {
-                    from: (node, name.bytes()),
-                    to: (self.numbers.node(rename.newdir), new_name.bytes()),
-                    flags: 0,
-                };
-                let caller = self.caller(context, header, None)?;
-                Ok(self.renamed(&caller, evidence, slot, &renaming))
+                let to = (self.numbers.node(rename.newdir), new_name.bytes());
+                renamed(context, (node, name.bytes()), to, 0)
             }
             Operation::Rename2 {
                 rename,
                 name,
                 new_name,
             } => {
-                let renaming = Renaming {
-                    from: (node, name.bytes()),
-                    to: (self.numbers.node(rename.newdir), new_name.bytes()),
-                    flags: rename.flags,
-                };
-                let caller = self.caller(context, header, None)?;
-                Ok(self.renamed(&caller, evidence, slot, &renaming))
+                let to = (self.numbers.node(rename.newdir), new_name.bytes());
+                renamed(context, (node, name.bytes()), to, rename.flags)
             }
             Operation::Fallocate { fallocate } if fallocate.mode & (COLLAPSE | INSERT) != 0 => {
                 let Some(open) = self.file_if_open(node, fallocate.fh) else {
                     return Ok(None);
                 };
                 let size = open.file.attributes()?.size;
-                match evidence {
-                    Some(before) if before.kind == SIZE && before.what[0] != size => {
-                        Ok(Some(Answer::Done {}))
-                    }
-                    _ => {
-                        note(SIZE, [size, 0]);
-                        Ok(None)
-                    }
-                }
+                settle(SIZE, size, &|before| before != size)
             }
             Operation::Setxattr {
                 setxattr,
@@ -150,39 +149,17 @@ impl Session {
                 value,
             } if setxattr.flags & CREATE != 0 => {
                 let found = self.filesystem.get_xattr(node, name.bytes()).ok();
-                match evidence {
-                    Some(before)
-                        if before.kind == ATTRIBUTE
-                            && before.what[0] == 0
-                            && found.as_deref() == Some(value.0) =>
-                    {
-                        Ok(Some(Answer::Done {}))
-                    }
-                    Some(_) => Ok(None),
-                    None => {
-                        note(ATTRIBUTE, [u64::from(found.is_some()), 0]);
-                        Ok(None)
-                    }
-                }
+                let is_it = found.as_deref() == Some(value.0);
+                settle(ATTRIBUTE, u64::from(found.is_some()), &|before| {
+                    before == 0 && is_it
+                })
             }
             Operation::Removexattr { name } => {
                 let found = self.filesystem.get_xattr(node, name.bytes());
-                match evidence {
-                    Some(before)
-                        if before.kind == ATTRIBUTE
-                            && before.what[0] == 1
-                            && found
-                                .as_ref()
-                                .is_err_and(|error| error.errno() == Errno::ENODATA) =>
-                    {
-                        Ok(Some(Answer::Done {}))
-                    }
-                    Some(_) => Ok(None),
-                    None => {
-                        note(ATTRIBUTE, [u64::from(found.is_ok()), 0]);
-                        Ok(None)
-                    }
-                }
+                let is_gone = matches!(&found, Err(error) if error.errno() == Errno::ENODATA);
+                settle(ATTRIBUTE, u64::from(found.is_ok()), &|before| {
+                    before == 1 && is_gone
+                })
             }
             _ => Ok(None),
         }

@@ -1,28 +1,7 @@
-//! Who holds locks, by the descriptions that have them. Commit word: `kind`.
+//! Who holds locks, by the descriptions that have them. The state of a record is the kind of locks.
 
-use super::shared;
-use std::{
-    io,
-    sync::atomic::{
-        AtomicI32, AtomicU32, AtomicU64, AtomicUsize,
-        Ordering::{AcqRel, Acquire, Relaxed, Release},
-    },
-};
-
-/// A record that is being written.
-const TAKEN: u32 = u32::MAX;
-
-#[repr(C)]
-#[derive(Debug)]
-struct Record {
-    kind: AtomicU32,
-    pid: AtomicU32,
-    node: AtomicU64,
-    owner: AtomicU64,
-    fh: AtomicU64,
-    fd: AtomicI32,
-    identity: [AtomicU64; 2],
-}
+use super::records::Records;
+use std::io;
 
 /// A holder of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,81 +24,61 @@ pub struct Holding {
 
 /// All of them.
 #[derive(Debug)]
-pub struct Holdings {
-    records: &'static [Record],
-    /// All records from here on are free and were never used: to read them would make their memory
-    /// real.
-    end: &'static AtomicUsize,
-}
+pub struct Holdings(Records<7>);
 
 impl Holdings {
+    pub(super) const NONE: Self = Self(Records::NONE);
+
     pub(super) fn new(count: usize) -> io::Result<Self> {
-        Ok(Self {
-            records: shared(count)?,
-            end: &shared(1)?[0],
-        })
+        Records::new(count).map(Self)
     }
 
     /// Writes `holding` down; where. None: there is no room, and it is lost with this server.
     pub fn add(&self, holding: &Holding) -> Option<usize> {
-        let free = |record: &Record| {
-            let taken = record.kind.compare_exchange(0, TAKEN, AcqRel, Relaxed);
-            taken.is_ok()
+        let place = self.0.take()?;
+        self.set(place, holding);
+        Some(place)
+    }
+
+    /// The one at `place` is `holding` by now.
+    pub fn set(&self, place: usize, holding: &Holding) {
+        let Some(record) = self.0.at(place) else {
+            return;
         };
-        let used = self.end.load(Acquire);
-        let index = match self.records.iter().take(used).position(free) {
-            Some(index) => index,
-            None => self.end.fetch_add(1, AcqRel),
-        };
-        let record = self.records.get(index)?;
-        record.node.store(holding.node, Relaxed);
-        record.owner.store(holding.owner, Relaxed);
-        record.fh.store(holding.fh, Relaxed);
-        record.pid.store(holding.pid, Relaxed);
-        record.fd.store(holding.fd, Relaxed);
-        for (place, word) in record.identity.iter().zip(holding.identity) {
-            place.store(word, Relaxed);
-        }
-        record.kind.store(holding.kind, Release);
-        Some(index)
+        let [device, inode] = holding.identity;
+        let words = [
+            holding.owner,
+            holding.node,
+            holding.fh,
+            holding.pid.into(),
+            holding.fd as u64,
+            device,
+            inode,
+        ];
+        record.write(holding.kind.into(), words);
     }
 
-    /// The one at `index` was last used so.
-    pub fn change(&self, index: usize, fh: u64, pid: u32, fd: i32) {
-        if let Some(record) = self.records.get(index) {
-            record.fh.store(fh, Relaxed);
-            record.pid.store(pid, Relaxed);
-            record.fd.store(fd, Release);
+    /// The one at `place` holds nothing any more.
+    pub fn clear(&self, place: usize) {
+        if let Some(record) = self.0.at(place) {
+            record.commit(0);
         }
     }
 
-    /// The one at `index` holds nothing any more.
-    pub fn clear(&self, index: usize) {
-        if let Some(record) = self.records.get(index) {
-            record.kind.store(0, Release);
-        }
-    }
-
-    /// Those that there are, with their places; what a dead server was writing is freed.
+    /// Those that there are, with their places.
     pub fn each(&self) -> impl Iterator<Item = (usize, Holding)> {
-        let used = self.records.iter().take(self.end.load(Acquire));
-        used.enumerate().filter_map(|(index, record)| {
-            let kind = record.kind.load(Acquire);
-            if kind == TAKEN {
-                record.kind.store(0, Release);
-            }
-            (kind != 0 && kind != TAKEN).then(|| {
-                let holding = Holding {
-                    kind,
-                    owner: record.owner.load(Relaxed),
-                    node: record.node.load(Relaxed),
-                    fh: record.fh.load(Relaxed),
-                    pid: record.pid.load(Relaxed),
-                    fd: record.fd.load(Acquire),
-                    identity: [0, 1].map(|word| record.identity[word].load(Relaxed)),
-                };
-                (index, holding)
-            })
+        self.0.each().map(|(place, kind, record)| {
+            let [owner, node, fh, pid, fd, device, inode] = record.words();
+            let holding = Holding {
+                kind: kind as u32,
+                owner,
+                node,
+                fh,
+                pid: pid as u32,
+                fd: fd as i32,
+                identity: [device, inode],
+            };
+            (place, holding)
         })
     }
 
@@ -150,14 +109,14 @@ mod tests {
         assert_eq!(holdings.add(&one(3)), None);
         holdings.clear(0);
         assert_eq!(holdings.add(&one(4)), Some(0));
-        holdings.change(0, 6, 7, 8);
-        let found: Vec<_> = holdings.each().map(|(_, holding)| holding).collect();
         let changed = Holding {
             fh: 6,
             pid: 7,
-            fd: 8,
+            fd: -8,
             ..one(4)
         };
+        holdings.set(0, &changed);
+        let found: Vec<_> = holdings.each().map(|(_, holding)| holding).collect();
         assert_eq!(found, [changed, one(2)]);
     }
 }

@@ -5,17 +5,22 @@
 //! connection, nodes with the kernel's lookup counts, open files with their backing numbers, and
 //! the requests in hand.
 //!
-//! A record is valid when its commit word (the field named in each) is set; that is stored last and
-//! cleared first. Only program order counts: the reader begins when the writer is dead.
+//! A record is valid when its commit word is set; that is stored last and cleared first. Only
+//! program order counts: the reader begins when the writer is dead.
+//!
+//! A server that nobody follows has a hand-over without places: what it notes is nowhere, and it
+//! finds nothing.
 
 mod locks;
 mod nodes;
 mod opens;
+mod records;
 mod requests;
 
-pub use locks::Holding;
-pub use opens::{Kind, Open};
-pub use requests::{Evidence, Past, RequestSlot};
+pub use locks::{Holding, Holdings};
+pub use nodes::Nodes;
+pub use opens::{Open, Opens, Reopen};
+pub use requests::{Evidence, Past, RequestSlot, Requests};
 
 use crate::{channel::DeviceFuse, mounting::MountIdentity};
 use culvert::Node;
@@ -56,15 +61,40 @@ struct Head {
     failure: [AtomicU32; TEXT / 4],
 }
 
+/// Of a server that nobody follows.
+static NONE: Handover = {
+    static HEAD: Head = Head {
+        minor: AtomicU32::new(0),
+        channels: AtomicU32::new(0),
+        flags: AtomicU64::new(0),
+        numbers: [const { AtomicI32::new(-1) }; CHANNELS],
+        device: AtomicU64::new(0),
+        mount: AtomicU64::new(0),
+        servers: AtomicU32::new(0),
+        up: AtomicU32::new(0),
+        failure_length: AtomicU32::new(0),
+        failure: [const { AtomicU32::new(0) }; TEXT / 4],
+    };
+    Handover {
+        head: &HEAD,
+        requests: Requests::none(),
+        files: Opens::NONE,
+        directories: Opens::NONE,
+        nodes: Nodes::none(),
+        locks: Holdings::NONE,
+    }
+};
+
 /// The memory. It is never given back: it lives as long as its processes.
 #[derive(Debug)]
 pub struct Handover {
     head: &'static Head,
-    requests: requests::Requests,
-    files: opens::Opens,
-    directories: opens::Opens,
-    nodes: nodes::Nodes,
-    locks: locks::Holdings,
+    pub(crate) requests: Requests,
+    pub(crate) files: Opens,
+    pub(crate) directories: Opens,
+    /// Where the driver writes down what its descriptors are.
+    pub nodes: Nodes,
+    pub(crate) locks: Holdings,
 }
 
 /// `count` records of zeroes, shared with the children of this process; memory is used where
@@ -84,6 +114,12 @@ fn shared<T>(count: usize) -> io::Result<&'static [T]> {
     }
 }
 
+impl Default for &Handover {
+    fn default() -> Self {
+        &NONE
+    }
+}
+
 impl Handover {
     /// For the servers of one connection, which the first of them makes.
     ///
@@ -95,12 +131,17 @@ impl Handover {
         let descriptors = limit.unwrap_or(u64::MAX).min(1 << 20) as usize;
         Ok(Box::leak(Box::new(Self {
             head: &shared::<Head>(1)?[0],
-            requests: requests::Requests::new()?,
-            files: opens::Opens::new(descriptors)?,
-            directories: opens::Opens::new(descriptors)?,
-            nodes: nodes::Nodes::new(descriptors)?,
-            locks: locks::Holdings::new(descriptors)?,
+            requests: Requests::new()?,
+            files: Opens::new(descriptors)?,
+            directories: Opens::new(descriptors)?,
+            nodes: Nodes::new(descriptors)?,
+            locks: Holdings::new(descriptors)?,
         })))
+    }
+
+    /// Whether a keeper starts another server when this one dies.
+    pub fn has_keeper(&self) -> bool {
+        !std::ptr::eq(self, &NONE)
     }
 
     /// The connection's channels, which from here on belong to all servers, and are closed with the
@@ -114,22 +155,24 @@ impl Handover {
         head.channels.store(count as u32, Release);
     }
 
-    /// One channel more, which from here on belongs to all servers, too. To be called by one thread
-    /// only.
+    /// One channel more, which from here on belongs to all servers, too; none: there are none
+    /// here. To be called by one thread only.
     ///
     /// # Errors
     /// There are as many as may be, or no descriptor is left.
-    pub fn another_channel(&self) -> io::Result<DeviceFuse> {
-        let full = || io::Error::from(io::ErrorKind::QuotaExceeded);
-        let first = self.channels().next();
+    pub fn another_channel(&self) -> io::Result<Option<DeviceFuse>> {
+        let Some(first) = self.channels().next() else {
+            return Ok(None);
+        };
         let count = self.head.channels.load(Relaxed) as usize;
-        let place = self.head.numbers.get(count).ok_or_else(full)?;
-        let new = first.ok_or_else(full)?.clone_device()?;
+        let place = self.head.numbers.get(count);
+        let place = place.ok_or(io::ErrorKind::QuotaExceeded)?;
+        let new = first.clone_device()?;
         // Before a request is read from it.
         let number = new.into_raw_fd();
         place.store(number, Relaxed);
         self.head.channels.store(count as u32 + 1, Release);
-        Ok(Self::channel(number))
+        Ok(Some(Self::channel(number)))
     }
 
     /// Which mount the connection is of, once there is one.
@@ -184,9 +227,12 @@ impl Handover {
         })
     }
 
-    /// A server begins; its number, from 1.
+    /// A server begins; its number, from 1; 0: there is one only.
     pub fn begin(&self) -> u32 {
-        self.head.servers.fetch_add(1, Relaxed) + 1
+        match self.has_keeper() {
+            true => self.head.servers.fetch_add(1, Relaxed) + 1,
+            false => 0,
+        }
     }
 
     /// What an earlier server has agreed on with the kernel.
@@ -199,8 +245,10 @@ impl Handover {
     }
 
     pub(crate) fn set_protocol(&self, protocol: &Protocol) {
-        self.head.flags.store(protocol.flags.0, Relaxed);
-        self.head.minor.store(protocol.minor, Release);
+        if self.has_keeper() {
+            self.head.flags.store(protocol.flags.0, Relaxed);
+            self.head.minor.store(protocol.minor, Release);
+        }
     }
 
     /// Whether a server has come to answer requests.
@@ -251,31 +299,16 @@ impl Handover {
         self.requests.is_in_hand_of(server)
     }
 
-    pub(crate) const fn requests(&self) -> &requests::Requests {
-        &self.requests
-    }
-
-    pub(crate) const fn files(&self) -> &opens::Opens {
-        &self.files
-    }
-
-    pub(crate) const fn locks(&self) -> &locks::Holdings {
-        &self.locks
-    }
-
-    pub(crate) const fn directories(&self) -> &opens::Opens {
-        &self.directories
+    /// The descriptor that is a file of the kernel's, as a record names it.
+    pub(crate) fn identity(&self, file: BorrowedFd<'_>) -> [u64; 2] {
+        let kept = self.has_keeper().then(|| identity(file));
+        kept.flatten().unwrap_or_default()
     }
 
     /// Whether the kernel has a file of the driver's node `node` open.
     pub fn has_open(&self, node: Node) -> bool {
         let mut open = self.files.each().map(|(_, open)| open);
-        open.any(|open| open.kind != Kind::Lost && open.node == node.0)
-    }
-
-    /// Where the driver writes down what its descriptors are.
-    pub const fn nodes(&self) -> &nodes::Nodes {
-        &self.nodes
+        open.any(|open| open.kind != Reopen::Lost && open.node == node.0)
     }
 
     /// Closes what a dead server has left open and nobody knows: all descriptors but those in `own`

@@ -1,60 +1,43 @@
 //! Which descriptors are which nodes, with the kernel's lookup counts, and which nodes have none
-//! for the time being. Commit word of both: `node`.
+//! for the time being. The state of both records is the node.
 
-use super::shared;
+use super::records::Records;
 use culvert_drivers::{NodeBook, Traces};
 use std::{
     io,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{
-            AtomicU64,
-            Ordering::{Acquire, Relaxed, Release},
-        },
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// How many nodes without a descriptor have a place: 72 bytes of address space each.
 const AWAY: usize = 1 << 20;
-
-#[repr(C)]
-#[derive(Debug)]
-struct Record {
-    node: AtomicU64,
-    references: AtomicU64,
-}
-
-/// A node without a descriptor.
-#[repr(C)]
-#[derive(Debug)]
-struct Away {
-    node: AtomicU64,
-    references: AtomicU64,
-    traces: [AtomicU64; size_of::<Traces>() / 8],
-}
+/// The lookup count, in the words of both.
+const REFERENCES: usize = 0;
 
 /// By descriptor, and those that have none.
 #[derive(Debug)]
 pub struct Nodes {
-    records: &'static [Record],
-    /// One more than the largest descriptor that was noted: to read on would make the rest of the
-    /// memory real.
-    end: &'static AtomicU64,
-    away: &'static [Away],
-    /// As `end`, of `away`.
-    away_end: &'static AtomicU64,
-    /// Places of `away` before its end that are free; none: not looked for yet. This server's own
+    by_descriptor: Records<1>,
+    /// Behind the lookup count stand the traces.
+    away: Records<{ 1 + size_of::<Traces>() / 8 }>,
+    /// Places of `away` that were used and are free; none: not looked for yet. This server's own
     /// memory.
     free: Mutex<Option<Vec<u32>>>,
 }
 
 impl Nodes {
+    /// Places for none.
+    pub(super) const fn none() -> Self {
+        Self {
+            by_descriptor: Records::NONE,
+            away: Records::NONE,
+            free: Mutex::new(None),
+        }
+    }
+
     pub(super) fn new(count: usize) -> io::Result<Self> {
         Ok(Self {
-            records: shared(count)?,
-            end: &shared(1)?[0],
-            away: shared(AWAY)?,
-            away_end: &shared(1)?[0],
+            by_descriptor: Records::new(count)?,
+            away: Records::new(AWAY)?,
             free: Mutex::default(),
         })
     }
@@ -63,88 +46,62 @@ impl Nodes {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn away(&self) -> impl Iterator<Item = (u32, &Away)> {
-        let end = self.away_end.load(Acquire) as usize;
-        (0..).zip(self.away.iter().take(end))
-    }
-
-    fn record(&self, fd: i32) -> Option<&Record> {
-        self.records.get(usize::try_from(fd).ok()?)
-    }
-
-    fn noted(&self) -> impl Iterator<Item = (i32, &Record)> {
-        let end = self.end.load(Acquire) as usize;
-        let noted = (0..).zip(self.records.iter().take(end));
-        noted.filter(|(_, record)| record.node.load(Acquire) != 0)
-    }
-
     pub(super) fn descriptors(&self) -> impl Iterator<Item = i32> {
-        self.noted().map(|(fd, _)| fd)
+        self.by_descriptor.each().map(|(fd, _, _)| fd as i32)
     }
 }
 
 impl NodeBook for Nodes {
     fn note(&self, fd: i32, node: u64, references: u64) {
         // A descriptor beyond is not recorded; its node is found by a search.
-        if let Some(record) = self.record(fd) {
-            self.end.fetch_max(fd as u64 + 1, Relaxed);
-            record.references.store(references, Relaxed);
-            record.node.store(node, Release);
+        let place = usize::try_from(fd).ok();
+        if let Some(record) = place.and_then(|place| self.by_descriptor.use_at(place)) {
+            record.write(node, [references]);
         }
     }
 
     fn erase(&self, fd: i32) {
-        if let Some(record) = self.record(fd)
-            && record.node.load(Relaxed) != 0
+        let place = usize::try_from(fd).ok();
+        if let Some(record) = place.and_then(|place| self.by_descriptor.at(place))
+            && record.state() != 0
         {
-            record.node.store(0, Release);
+            record.commit(0);
         }
     }
 
     fn each(&self, visit: &mut dyn FnMut(i32, u64, u64)) {
-        for (fd, record) in self.noted() {
-            let node = record.node.load(Acquire);
-            visit(fd, node, record.references.load(Relaxed));
+        for (fd, node, record) in self.by_descriptor.each() {
+            visit(fd as i32, node, record.word(REFERENCES));
         }
     }
 
     fn put_away(&self, node: u64, references: u64, traces: &Traces) -> Option<u32> {
-        let place = {
-            let mut free = self.free();
-            let free = free.get_or_insert_with(|| {
-                let free = |away: &Away| away.node.load(Acquire) == 0;
-                self.away()
-                    .filter(|(_, away)| free(away))
-                    .map(|(place, _)| place)
-                    .collect()
-            });
-            match free.pop() {
-                Some(place) => place,
-                None => {
-                    let unused = self.away_end.load(Relaxed);
-                    (unused < AWAY as u64).then(|| self.away_end.fetch_add(1, Release) as u32)?
-                }
-            }
+        let mut free = self.free();
+        let free = free.get_or_insert_with(|| {
+            let all = self.away.all();
+            let free = all.filter(|(_, record)| record.state() == 0);
+            free.map(|(place, _)| place as u32).collect()
+        });
+        let place = match free.pop() {
+            Some(place) => place as usize,
+            None => self.away.unused()?,
         };
-        let away = self.away.get(place as usize)?;
-        away.references.store(references, Relaxed);
-        for (word, trace) in away.traces.iter().zip(traces) {
-            word.store(*trace, Relaxed);
-        }
-        away.node.store(node, Release);
-        Some(place)
+        let mut words = [references; _];
+        words[REFERENCES + 1..].copy_from_slice(traces);
+        self.away.at(place)?.write(node, words);
+        Some(place as u32)
     }
 
     fn count(&self, place: u32, references: u64) {
-        if let Some(away) = self.away.get(place as usize) {
-            away.references.store(references, Relaxed);
+        if let Some(record) = self.away.at(place as usize) {
+            record.set_word(REFERENCES, references);
         }
     }
 
     fn take_back(&self, place: u32) {
-        if let Some(away) = self.away.get(place as usize) {
+        if let Some(record) = self.away.at(place as usize) {
             let mut free = self.free();
-            away.node.store(0, Release);
+            record.commit(0);
             if let Some(free) = &mut *free {
                 free.push(place);
             }
@@ -152,12 +109,9 @@ impl NodeBook for Nodes {
     }
 
     fn each_away(&self, visit: &mut dyn FnMut(u32, u64, u64, &Traces)) {
-        for (place, away) in self.away() {
-            let node = away.node.load(Acquire);
-            if node != 0 {
-                let traces: Traces = std::array::from_fn(|at| away.traces[at].load(Relaxed));
-                visit(place, node, away.references.load(Relaxed), &traces);
-            }
+        for (place, node, record) in self.away.each() {
+            let [references, traces @ ..] = record.words();
+            visit(place as u32, node, references, &traces);
         }
     }
 }

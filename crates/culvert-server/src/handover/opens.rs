@@ -1,34 +1,17 @@
-//! Open files and directories by their numbers. Commit word: `kind`.
+//! Open files and directories by their numbers. The state of a record is how it is opened again.
 
-use super::shared;
+use super::records::{Record, Records};
 use crate::handles::place;
-use std::{
-    io,
-    sync::atomic::{
-        AtomicI32, AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
-};
+use std::io;
 
-#[repr(C)]
-#[derive(Debug)]
-struct Record {
-    kind: AtomicU32,
-    flags: AtomicU32,
-    number: AtomicU64,
-    node: AtomicU64,
-    request: AtomicU64,
-    fd: AtomicI32,
-    backing: AtomicI32,
-    /// See [`Open::identity`].
-    identity: [AtomicU64; 2],
-    /// By which number the kernel waits for it to become ready; 0: it does not.
-    waits: AtomicU64,
-}
+/// The number, in a record's words.
+const NUMBER: usize = 0;
+/// By which number the kernel waits for it to become ready; 0: it does not.
+const WAITS: usize = 8;
 
 /// How an open thing is opened again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Reopen {
     /// Its descriptor is it.
     Backed = 1,
     /// The driver opens it by its node.
@@ -41,12 +24,12 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
     /// How it is opened again.
-    pub kind: Kind,
+    pub kind: Reopen,
     /// The node it is of.
     pub node: u64,
     /// The flags of open(2).
     pub flags: u32,
-    /// The descriptor of a [`Kind::Backed`] one.
+    /// The descriptor of a [`Reopen::Backed`] one.
     pub fd: i32,
     /// Which file of the kernel's that must be: `st_dev` and `st_ino`.
     pub identity: [u64; 2],
@@ -58,106 +41,101 @@ pub struct Open {
 
 /// All of them.
 #[derive(Debug)]
-pub struct Opens {
-    records: &'static [Record],
-    /// The last place that was set: to read on would make the rest of the memory real.
-    last: &'static AtomicU64,
-}
+pub struct Opens(Records<9>);
 
 impl Opens {
-    pub(super) fn new(count: usize) -> io::Result<Self> {
-        Ok(Self {
-            records: shared(count)?,
-            last: &shared(1)?[0],
-        })
-    }
+    pub(super) const NONE: Self = Self(Records::NONE);
 
-    fn record(&self, number: u64) -> Option<&Record> {
-        let index = place(number).checked_sub(1)?;
-        self.records.get(usize::try_from(index).ok()?)
+    pub(super) fn new(count: usize) -> io::Result<Self> {
+        Records::new(count).map(Self)
     }
 
     /// The record of `number`, if its place is not another's by now.
-    fn own(&self, number: u64) -> Option<&Record> {
-        let record = self.record(number)?;
-        (record.number.load(Relaxed) == number).then_some(record)
+    fn own(&self, number: u64) -> Option<&Record<9>> {
+        let record = self.0.at(index(number)?)?;
+        (record.word(NUMBER) == number).then_some(record)
     }
 
     /// `number` is `open`.
     pub fn set(&self, number: u64, open: &Open) {
         // As many are open as there are descriptors, or one more is: it will be lost with the
         // server.
-        if let Some(record) = self.record(number) {
-            self.last.fetch_max(place(number), Relaxed);
-            record.number.store(number, Relaxed);
-            record.flags.store(open.flags, Relaxed);
-            record.node.store(open.node, Relaxed);
-            record.request.store(open.request, Relaxed);
-            record.fd.store(open.fd, Relaxed);
-            record.backing.store(open.backing, Relaxed);
-            for (place, word) in record.identity.iter().zip(open.identity) {
-                place.store(word, Relaxed);
-            }
-            record.waits.store(0, Relaxed);
-            record.kind.store(open.kind as u32, Release);
+        if let Some(record) = index(number).and_then(|place| self.0.use_at(place)) {
+            let [device, inode] = open.identity;
+            let words = [
+                number,
+                open.node,
+                open.flags.into(),
+                open.request,
+                open.fd as u64,
+                open.backing as u64,
+                device,
+                inode,
+                0,
+            ];
+            record.write(open.kind as u64, words);
         }
     }
 
     /// `number` is closed.
     pub fn clear(&self, number: u64) {
         if let Some(record) = self.own(number) {
-            record.kind.store(0, Release);
+            record.commit(0);
         }
     }
 
     /// `number` is open to the kernel alone.
     pub fn lose(&self, number: u64) {
         if let Some(record) = self.own(number) {
-            record.kind.store(Kind::Lost as u32, Release);
+            record.commit(Reopen::Lost as u64);
         }
     }
 
     /// Who waits for file `number` to become ready is known to the kernel by `waits`.
     pub fn waits(&self, number: u64, waits: u64) {
         if let Some(record) = self.own(number) {
-            record.waits.store(waits, Relaxed);
+            record.set_word(WAITS, waits);
         }
     }
 
     /// By which numbers the kernel waits for files that are open.
     pub fn waiting(&self) -> impl Iterator<Item = u64> {
-        let open = self.each().filter_map(|(number, _)| self.own(number));
-        open.map(|record| record.waits.load(Relaxed))
-            .filter(|&waits| waits != 0)
+        let waits = self.0.each().map(|(_, _, record)| record.word(WAITS));
+        waits.filter(|&waits| waits != 0)
     }
 
     /// All that are open.
     pub fn each(&self) -> impl Iterator<Item = (u64, Open)> {
-        let last = self.last.load(Acquire) as usize;
-        self.records.iter().take(last).filter_map(|record| {
-            let kind = match record.kind.load(Acquire) {
-                1 => Kind::Backed,
-                2 => Kind::Driven,
-                3 => Kind::Lost,
+        self.0.each().filter_map(|(_, kind, record)| {
+            let kind = match kind {
+                1 => Reopen::Backed,
+                2 => Reopen::Driven,
+                3 => Reopen::Lost,
                 _ => return None,
             };
+            let [number, node, flags, request, fd, backing, device, inode, _] = record.words();
             let open = Open {
                 kind,
-                node: record.node.load(Relaxed),
-                flags: record.flags.load(Relaxed),
-                fd: record.fd.load(Relaxed),
-                identity: [0, 1].map(|word| record.identity[word].load(Relaxed)),
-                backing: record.backing.load(Relaxed),
-                request: record.request.load(Relaxed),
+                node,
+                flags: flags as u32,
+                fd: fd as i32,
+                identity: [device, inode],
+                backing: backing as i32,
+                request,
             };
-            Some((record.number.load(Relaxed), open))
+            Some((number, open))
         })
     }
 
     pub(super) fn descriptors(&self) -> impl Iterator<Item = i32> {
-        let backed = self.each().filter(|(_, open)| open.kind == Kind::Backed);
+        let backed = self.each().filter(|(_, open)| open.kind == Reopen::Backed);
         backed.map(|(_, open)| open.fd)
     }
+}
+
+/// The place of `number`, from 0.
+fn index(number: u64) -> Option<usize> {
+    usize::try_from(place(number).checked_sub(1)?).ok()
 }
 
 #[cfg(test)]
@@ -165,12 +143,12 @@ mod tests {
     use super::*;
 
     const OPEN: Open = Open {
-        kind: Kind::Backed,
+        kind: Reopen::Backed,
         node: 5,
         flags: 2,
         fd: 17,
         identity: [3, 4],
-        backing: 1,
+        backing: -1,
         request: 8,
     };
 
@@ -190,9 +168,9 @@ mod tests {
         assert_eq!(opens.waiting().count(), 0);
         let found: Vec<_> = opens
             .each()
-            .map(|(number, open)| (number, open.fd))
+            .map(|(number, open)| (number, open.fd, open.backing, open.identity))
             .collect();
-        assert_eq!(found, [(3, 17)]);
+        assert_eq!(found, [(3, 17, -1, [3, 4])]);
         assert_eq!(opens.descriptors().collect::<Vec<_>>(), [17]);
     }
 
@@ -211,10 +189,10 @@ mod tests {
             each.map(|(number, open)| (number, open.kind))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(kinds(), [(new, Kind::Backed)]);
+        assert_eq!(kinds(), [(new, Reopen::Backed)]);
         // What is lost is still open to the kernel, but by no descriptor.
         opens.lose(new);
-        assert_eq!(kinds(), [(new, Kind::Lost)]);
+        assert_eq!(kinds(), [(new, Reopen::Lost)]);
         assert_eq!(opens.descriptors().count(), 0);
     }
 }

@@ -39,7 +39,7 @@ struct Record {
 }
 
 /// All slots.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Requests {
     records: &'static [Record],
     answered: &'static AtomicU64,
@@ -57,7 +57,7 @@ pub struct Evidence {
 
 /// A thread's slot.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestSlot(&'static Record, &'static AtomicU64);
+pub struct RequestSlot(&'static Record, Requests);
 
 /// What an earlier server did of a request that comes again.
 #[derive(Debug)]
@@ -74,6 +74,15 @@ pub enum Past {
 }
 
 impl Requests {
+    /// No slots; that something was answered is nowhere.
+    pub(super) const fn none() -> Self {
+        static ANSWERED: AtomicU64 = AtomicU64::new(0);
+        Self {
+            records: &[],
+            answered: &ANSWERED,
+        }
+    }
+
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             records: shared(PLACES)?,
@@ -103,7 +112,7 @@ impl Requests {
     /// Places for `count` more threads of server `server`: idle ones, else those whose requests
     /// have waited the longest (the kernel does not send an answered one again, whose server died
     /// before it could say that it had answered).
-    pub fn slots(&self, count: usize, server: u32) -> Vec<RequestSlot> {
+    pub fn slots(self, count: usize, server: u32) -> Vec<RequestSlot> {
         let others = |record: &&Record| record.server.load(Relaxed) != server;
         let mut records: Vec<&'static Record> = self.records.iter().filter(others).collect();
         // Each is asked once: others change them meanwhile, and an order that changes would be a
@@ -118,17 +127,17 @@ impl Requests {
             record.server.store(server, Relaxed);
         }
         let slots = records.into_iter();
-        slots
-            .map(|record| RequestSlot(record, self.answered))
-            .collect()
+        slots.map(|record| RequestSlot(record, self)).collect()
     }
+}
 
-    /// What became of request `unique`, which has come again; its record is taken, and `own`
+impl RequestSlot {
+    /// What became of request `unique`, which has come again; its record is taken, and this one
     /// continues it.
-    pub fn past(&self, unique: u64, own: RequestSlot) -> Option<Past> {
+    pub fn past(self, unique: u64) -> Option<Past> {
         let unique = unique & !UNIQUE_RESEND;
-        let record = self.records.iter().find(|record| {
-            !std::ptr::eq(*record, own.0)
+        let record = self.1.records.iter().find(|record| {
+            !std::ptr::eq(*record, self.0)
                 && record.stage.load(Acquire) != IDLE
                 && record.unique.load(Relaxed) == unique
         })?;
@@ -147,13 +156,13 @@ impl Requests {
         // The request stands in two places for a moment, never in none.
         match &past {
             Past::Answered(bytes) => {
-                own.begin(unique);
-                own.store(bytes);
+                self.begin(unique);
+                self.store(bytes);
             }
             Past::Begun { attempts, evidence } => {
-                own.begin_again(unique, attempts + 1);
+                self.begin_again(unique, attempts + 1);
                 if let Some(evidence) = evidence {
-                    own.note(*evidence);
+                    self.note(*evidence);
                 }
             }
         }
@@ -227,7 +236,7 @@ impl RequestSlot {
     /// It was answered.
     pub fn end(self) {
         self.0.stage.store(IDLE, Release);
-        self.1.fetch_add(1, AcqRel);
+        self.1.answered.fetch_add(1, AcqRel);
     }
 }
 
@@ -250,7 +259,7 @@ mod tests {
         first[2].begin(14);
         first[2].store(b"answer");
         let second = requests.slots(3, 2);
-        let past = |unique: u64, slot| requests.past(unique | UNIQUE_RESEND, slot);
+        let past = |unique: u64, slot: RequestSlot| slot.past(unique | UNIQUE_RESEND);
         assert!(matches!(
             past(10, second[0]),
             Some(Past::Begun {
@@ -289,8 +298,8 @@ mod tests {
             }
         }
         let slots = requests.slots(16, 30);
-        assert!(requests.past(2901, slots[0]).is_some());
-        assert!(requests.past(101, slots[1]).is_none());
+        assert!(slots[0].past(2901).is_some());
+        assert!(slots[1].past(101).is_none());
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl Description {
     }
 
     /// Which file it is of.
-    pub fn identity(&self) -> [u64; 2] {
-        identity(self.fd.as_fd()).unwrap_or_default()
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Its descriptor, for who comes after this server.
@@ -260,7 +260,7 @@ mod tests {
     fn what_is_left_is_known_by_its_file() {
         let [file, other] = [(); 2]
             .map(|()| rustix::fs::memfd_create("left", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
-        let own = Description::of(file.as_fd()).unwrap().identity();
+        let own = identity(file.as_fd()).unwrap();
         let number = file.as_raw_fd();
         // SAFETY: refused, so that nobody else has it.
         let refused = unsafe { Description::left(other.as_raw_fd(), own) };

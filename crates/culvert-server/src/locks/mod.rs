@@ -34,7 +34,7 @@ use waiting::Waiting;
 
 /// What kind of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum LockFamily {
     /// fcntl(2)'s, of bytes.
     Record = 1,
     /// flock(2)'s.
@@ -49,7 +49,7 @@ pub struct Holder {
     /// `lk_owner`.
     pub owner: u64,
     /// Which locks.
-    pub kind: Kind,
+    pub kind: LockFamily,
 }
 
 /// A lock that is asked for.
@@ -65,7 +65,7 @@ pub struct Asked {
 
 /// What a holder has.
 #[derive(Debug)]
-struct Held {
+struct HeldLocks {
     description: Arc<Description>,
     fh: u64,
     pid: u32,
@@ -76,11 +76,11 @@ struct Held {
 /// The holders of a connection.
 #[derive(Debug, Default)]
 pub struct Locks {
-    holders: Mutex<HashMap<Holder, Held>>,
+    holders: Mutex<HashMap<Holder, HeldLocks>>,
     /// How many there are: who closes a file on a mount without locks does not wait for others.
     count: AtomicUsize,
     waiting: Waiting,
-    handover: Option<&'static Handover>,
+    handover: &'static Handover,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -99,32 +99,29 @@ const fn whole(kind: LockKind) -> Lock {
 
 impl Locks {
     /// Those that an earlier server has left in `handover`.
-    pub fn of(handover: Option<&'static Handover>) -> Self {
+    pub fn of(handover: &'static Handover) -> Self {
         let locks = Self {
             handover,
             ..Self::default()
         };
-        let left = handover
-            .into_iter()
-            .flat_map(|handover| handover.locks().each());
-        for (record, holding) in left {
+        for (record, holding) in handover.locks.each() {
             // SAFETY: the descriptor was the dead server's for this holder; nobody else knows it.
             let left = unsafe { Description::left(holding.fd, holding.identity) };
             let Ok(description) = left else {
                 report(format_args!("a lock is lost"));
-                handover.inspect(|handover| handover.locks().clear(record));
+                handover.locks.clear(record);
                 continue;
             };
             let holder = Holder {
                 node: Node(holding.node),
                 owner: holding.owner,
-                kind: if holding.kind == Kind::Flock as u32 {
-                    Kind::Flock
+                kind: if holding.kind == LockFamily::Flock as u32 {
+                    LockFamily::Flock
                 } else {
-                    Kind::Record
+                    LockFamily::Record
                 },
             };
-            let held = Held {
+            let held = HeldLocks {
                 description: Arc::new(description),
                 fh: holding.fh,
                 pid: holding.pid,
@@ -147,16 +144,16 @@ impl Locks {
             (held.fh, held.pid) = (asked.fh, asked.lock.pid);
             // flock(2) asks nothing of the mode in which the file is open.
             if let Some(file) = file
-                && asked.holder.kind == Kind::Record
+                && asked.holder.kind == LockFamily::Record
                 && !held.description.can(asked.lock.kind)
             {
                 let new = Arc::new(exchanged(&held.description, file)?);
                 let old = std::mem::replace(&mut held.description, new);
                 // Before the old number may be another's.
-                self.note(held);
+                self.note(asked.holder, held);
                 drop(old);
             }
-            self.note(held);
+            self.note(asked.holder, held);
             return Ok(Some(held.description.clone()));
         }
         let Some(file) = file else { return Ok(None) };
@@ -167,39 +164,39 @@ impl Locks {
 
     fn keep(
         &self,
-        holders: &mut HashMap<Holder, Held>,
+        holders: &mut HashMap<Holder, HeldLocks>,
         asked: &Asked,
         description: Arc<Description>,
     ) {
-        let holding = Holding {
-            kind: asked.holder.kind as u32,
-            owner: asked.holder.owner,
-            node: asked.holder.node.0,
-            fh: asked.fh,
-            pid: asked.lock.pid,
-            fd: description.number(),
-            identity: match self.handover {
-                Some(_) => description.identity(),
-                None => [0; 2],
-            },
-        };
-        let record = self
-            .handover
-            .and_then(|handover| handover.locks().add(&holding));
-        let held = Held {
+        let mut held = HeldLocks {
             description,
             fh: asked.fh,
             pid: asked.lock.pid,
-            record,
+            record: None,
         };
+        let holding = self.holding(asked.holder, &held);
+        held.record = self.handover.locks.add(&holding);
         holders.insert(asked.holder, held);
         self.count.fetch_add(1, SeqCst);
     }
 
-    fn note(&self, held: &Held) {
-        if let (Some(handover), Some(record)) = (self.handover, held.record) {
-            let fd = held.description.number();
-            handover.locks().change(record, held.fh, held.pid, fd);
+    /// What the next server is to know of `held`.
+    fn holding(&self, holder: Holder, held: &HeldLocks) -> Holding {
+        Holding {
+            kind: holder.kind as u32,
+            owner: holder.owner,
+            node: holder.node.0,
+            fh: held.fh,
+            pid: held.pid,
+            fd: held.description.number(),
+            identity: self.handover.identity(held.description.file()),
+        }
+    }
+
+    fn note(&self, holder: Holder, held: &HeldLocks) {
+        if let Some(record) = held.record {
+            let holding = self.holding(holder, held);
+            self.handover.locks.set(record, &holding);
         }
     }
 
@@ -211,8 +208,8 @@ impl Locks {
             return Ok(true);
         };
         match asked.holder.kind {
-            Kind::Record => description.set(&asked.lock),
-            Kind::Flock => Ok(description.flock(asked.lock.kind, false)?),
+            LockFamily::Record => description.set(&asked.lock),
+            LockFamily::Flock => Ok(description.flock(asked.lock.kind, false)?),
         }
     }
 
@@ -246,7 +243,7 @@ impl Locks {
         }
         let holders = lock(&self.holders);
         let others = holders.iter().filter(|(other, _)| {
-            other.node == holder.node && other.kind == Kind::Record && **other != holder
+            other.node == holder.node && other.kind == LockFamily::Record && **other != holder
         });
         for (other, held) in others {
             if held.description.held().contains(&found) {
@@ -260,7 +257,7 @@ impl Locks {
     /// `owner` has closed a descriptor of `node`: its record locks there go (fcntl(2)).
     pub fn closed(&self, node: Node, owner: u64) {
         if self.count.load(SeqCst) > 0 {
-            let kind = Kind::Record;
+            let kind = LockFamily::Record;
             let holder = Holder { node, owner, kind };
             let held = lock(&self.holders).remove(&holder);
             self.drop_held(held.into_iter());
@@ -277,14 +274,14 @@ impl Locks {
         }
     }
 
-    fn drop_held(&self, ended: impl Iterator<Item = Held>) {
+    fn drop_held(&self, ended: impl Iterator<Item = HeldLocks>) {
         for held in ended {
             self.count.fetch_sub(1, SeqCst);
             // Not only by closing: a wait of the same holder may have the description too.
             let _ = held.description.set(&whole(LockKind::Unlock));
             let _ = held.description.flock(LockKind::Unlock, false);
-            if let (Some(handover), Some(record)) = (self.handover, held.record) {
-                handover.locks().clear(record);
+            if let Some(record) = held.record {
+                self.handover.locks.clear(record);
             }
         }
     }

@@ -21,7 +21,7 @@ fn asked(owner: u64, fh: u64, kind: LockKind, range: (u64, u64)) -> Asked {
     let holder = Holder {
         node: Node(1),
         owner,
-        kind: Kind::Record,
+        kind: LockFamily::Record,
     };
     let (start, end) = range;
     let lock = Lock {
@@ -57,9 +57,9 @@ fn a_process_loses_all_at_its_first_close_and_a_description_at_its_end() {
 fn flock_of_a_file_that_is_open_for_reading_stays_where_it_is() {
     let (locks, (_file, reads)) = (Locks::default(), file());
     let mut first = asked(1, 1, Exclusive, (0, END));
-    first.holder.kind = Kind::Flock;
+    first.holder.kind = LockFamily::Flock;
     let mut second = asked(2, 2, Exclusive, (0, END));
-    second.holder.kind = Kind::Flock;
+    second.holder.kind = LockFamily::Flock;
     assert!(locks.set(&first, reads.as_fd()).unwrap());
     let description = || lock(&locks.holders)[&first.holder].description.clone();
     let before = description();

@@ -1,6 +1,6 @@
 //! Waiting for locks: a thread for each request, and who waits for whom.
 
-use super::{Asked, Kind, Locks, lock};
+use super::{Asked, LockFamily, Locks, lock};
 use crate::{
     channel::Channel,
     interrupts::{Hand, Interrupts},
@@ -61,8 +61,8 @@ impl Locks {
                 return Err(Errno::ENOLCK.into());
             };
             let done = match asked.holder.kind {
-                Kind::Record => description.wait(&asked.lock),
-                Kind::Flock => description.flock(asked.lock.kind, true).map(drop),
+                LockFamily::Record => description.wait(&asked.lock),
+                LockFamily::Flock => description.flock(asked.lock.kind, true).map(drop),
             };
             match done {
                 Err(Errno::EINTR) if !interrupted() => continue,
@@ -86,7 +86,7 @@ impl Locks {
     /// Enters `asked` among those who wait, unless whoever is waited for waits for its holder.
     fn begin(&self, asked: &Asked, file: BorrowedFd<'_>) -> Result<Waits<'_>> {
         let mut waiting = lock(&self.waiting.0);
-        let mut next = (asked.holder.kind == Kind::Record).then_some(*asked);
+        let mut next = (asked.holder.kind == LockFamily::Record).then_some(*asked);
         for _ in 0..STEPS {
             let Some(step) = next else { break };
             let file = (step.holder == asked.holder).then_some(file);
@@ -102,7 +102,7 @@ impl Locks {
                 return Err(Errno::EDEADLK.into());
             }
             let is_blocker = |other: &&Asked| {
-                other.holder.owner == blocker.owner && other.holder.kind == Kind::Record
+                other.holder.owner == blocker.owner && other.holder.kind == LockFamily::Record
             };
             next = waiting.iter().find(is_blocker).copied();
         }

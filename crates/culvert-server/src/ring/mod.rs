@@ -94,7 +94,7 @@ pub(crate) fn chosen(settings: &Settings) -> Result<(), String> {
     if settings.requests == Requests::Device {
         return Err("transport=device".into());
     }
-    if settings.handover.is_some() {
+    if settings.handover.has_keeper() {
         return Err(RESTART.into());
     }
     if LOCKS
