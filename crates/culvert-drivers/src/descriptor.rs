@@ -59,7 +59,7 @@ pub struct Keeper {
     /// Whether a descriptor that the driver is to continue from ([`culvert::FileSystem::adopt`])
     /// stays open as long as the file: then the driver uses it, since to keep and to close one of
     /// its own would keep locks too long, and drop others too early.
-    pub lends: Option<fn() -> bool>,
+    pub lends: Option<fn(i32) -> bool>,
 }
 
 impl Keeper {
@@ -68,9 +68,9 @@ impl Keeper {
         self.table.map_or(0, |table| table())
     }
 
-    /// Whether descriptors to continue from are lent.
-    pub fn lends(self) -> bool {
-        self.lends.is_some_and(|lends| lends())
+    /// Whether `fd`, a descriptor to continue from, is lent.
+    pub fn lends(self, fd: i32) -> bool {
+        self.lends.is_some_and(|lends| lends(fd))
     }
 
     /// `fd`, which stays the caller's: nobody closes it here.

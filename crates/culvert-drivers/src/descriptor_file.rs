@@ -261,6 +261,10 @@ impl File for DescriptorFile {
         (!self.hidden).then(|| self.held.raw())
     }
 
+    fn continued_by(&self) -> Option<i32> {
+        Some(self.held.raw())
+    }
+
     /// Closing a descriptor is what makes a network file system tell of writes that failed late;
     /// this closes one.
     fn flush(&self) -> Result<()> {

@@ -431,7 +431,7 @@ pub fn keeper() -> culvert_drivers::Keeper {
     culvert_drivers::Keeper {
         adopt: Some(adopt),
         table: Some(tables::number),
-        lends: Some(tables::are_asked_for),
+        lends: Some(|fd| tables::are_asked_for() && !super::get().is_internal(fd)),
     }
 }
 

@@ -208,6 +208,15 @@ pub trait File: Send + Sync {
         None
     }
 
+    /// What another process continues this open file by ([`FileSystem::adopt`]) that may not open it
+    /// anew: a descriptor of the kernel's with the same access mode or a wider one, borrowed. None by
+    /// default: such a process has an error.
+    ///
+    /// [`FileSystem::adopt`]: crate::FileSystem::adopt
+    fn continued_by(&self) -> Option<i32> {
+        self.descriptor()
+    }
+
     /// For mmap(2): runs `map` on a descriptor of the kernel's, with the access mode of this open,
     /// on a file that *is* this one as far as bytes and length go: what is stored through a mapping
     /// of it is written, what anybody writes or cuts is seen there, for as long as the mapping

@@ -393,6 +393,9 @@ layer_trait! {
     fn save(&self) -> Result<Vec<u8>> {
         self.inner().save()
     }
+    fn continued_by(&self) -> Option<i32> {
+        self.inner().continued_by()
+    }
 }
 
 mod data;

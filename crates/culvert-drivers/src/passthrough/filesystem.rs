@@ -477,7 +477,7 @@ impl FileSystem for PassthroughFs {
     fn adopt(&self, _caller: &Caller<'_>, fd: i32, _flags: OpenFlags) -> Result<(Entry, Opened)> {
         let entry = self.identify(fd)?;
         let node = entry.attributes.node;
-        let own = match self.keeper.lends() {
+        let own = match self.keeper.lends(fd) {
             true => Ok(self.keeper.borrow(fd)),
             false => kernel::duplicate(fd).map(|file| self.keeper.keep(file)),
         };

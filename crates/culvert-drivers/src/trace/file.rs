@@ -48,6 +48,7 @@ impl File for TracedFile {
         fn copy_range(offset: u64, to: &dyn File, to_offset: u64, length: u64) -> Result<u64>;
         fn as_any() -> Option<&dyn Any>;
         fn descriptor() -> Option<i32>;
+        fn continued_by() -> Option<i32>;
         fn with_kernel_file(
             range: (u64, u64),
             stores: bool,

@@ -1,26 +1,31 @@
 //! Nodes that go to the next program by descriptors of what they are, for it would not find them by
 //! their paths (`descriptors/node_paths.rs`): directories that were removed, and what lies where it
-//! may not be searched any more.
+//! may not be searched any more. Open files go so that it may not open again: their mode has
+//! changed since, or the process's user.
 //!
-//! The variable names the descriptors, which are hidden there as all of Culvert's are. They are
-//! closed once the node is known, or at the next exec, which gets those that were not looked for.
+//! The variable names the descriptors, which are hidden there as all of Culvert's are. Those of
+//! nodes are closed once the node is known, all others at the next exec, which gets those that were
+//! not looked for. A process that has the table of descriptors of another one finds the other's.
 
-use super::{close_on_exec, dup_high, node_is_found};
-use crate::description::{Description, Object};
+use super::{close_on_exec, dup_high, kernel_flags, node_is_found};
+use crate::description::{Description, O_PATH, Object};
 use crate::run::{self, ShadowName, stat_descriptor};
 use crate::shadow::OwnedFd;
-use crate::task;
+use crate::task::{self, tables};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::*;
-use culvert::{FileKind, FileSystem};
+use culvert::{Access, Entry, FileKind, FileSystem, OpenFlags, Opened};
 use culvert_intercept::descriptors as classes;
+use culvert_sys::raw::general::O_RDWR;
 use culvert_sys::sync::Mutex;
 use culvert_sys::{nr, syscall};
 
 /// More than this are not handed down.
 const MOST: usize = 64;
+/// What flags say of the right to read and to write.
+const HOW: u32 = 3 | O_PATH;
 
 /// What this program was given and has not looked for.
 static GIVEN: Mutex<Vec<(u16, &'static AtomicI32)>> = Mutex::new(Vec::new());
@@ -39,13 +44,17 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
         let installed = installed.filter_map(|(_, description)| description);
         inherited.extend(installed.filter(|description| may_be_lost(description)));
     }
-    inherited.sort_by_key(|description| (description.mount.0, description.node));
-    inherited.dedup_by_key(|description| (description.mount.0, description.node));
-    inherited.retain(|description| is_lost(description));
+    let which = |it: &mut Arc<Description>| (it.mount.0, it.node, it.access_mode());
+    inherited.sort_by_key(|it| (it.mount.0, it.node, it.access_mode()));
+    inherited.dedup_by_key(which);
     let owns = inherited.iter().filter_map(|description| {
         let file_system = crate::looked_at::file_system(description.mount).ok()?;
-        let own = file_system.handed_down(description.node)?;
-        Some((description.mount.0, own))
+        let own = match opened_no_more(file_system, description) {
+            Some(own) => Some(own),
+            None if !is_lost(file_system, description) => None,
+            None => file_system.handed_down(description.node),
+        };
+        Some((description.mount.0, own?))
     });
     let given: Vec<(u16, i32)> = {
         let given = GIVEN.lock();
@@ -66,10 +75,10 @@ pub fn hand_down() -> Vec<(u16, OwnedFd)> {
         .collect()
 }
 
-/// Which file of the kernel's it is.
-fn identity(fd: i32) -> Option<(u64, u64)> {
+/// Which file of the kernel's it is, and how it is open.
+fn identity(fd: i32) -> Option<(u64, u64, u32)> {
     let found = stat_descriptor(fd).ok()?;
-    Some((found.st_dev, found.st_ino))
+    Some((found.st_dev, found.st_ino, kernel_flags(fd).ok()? & HOW))
 }
 
 /// Whether the next program must find its node.
@@ -83,10 +92,7 @@ fn may_be_lost(description: &Description) -> bool {
 
 /// Whether the next program would not find its node by its path. Files without a name go in another
 /// way ([`crate::gone`]).
-fn is_lost(description: &Description) -> bool {
-    let Ok(file_system) = crate::looked_at::file_system(description.mount) else {
-        return false;
-    };
+fn is_lost(file_system: &dyn FileSystem, description: &Description) -> bool {
     if !file_system.capabilities().transient_nodes {
         return false;
     }
@@ -95,6 +101,25 @@ fn is_lost(description: &Description) -> bool {
         Ok(found) if found.links == 0 => found.kind == FileKind::Directory,
         Ok(_) => !node_is_found(file_system, description.node),
     }
+}
+
+/// What continues the open file of `description`, where the next program may not open it again.
+fn opened_no_more(file_system: &dyn FileSystem, description: &Description) -> Option<i32> {
+    let Object::File(file) = &description.object else {
+        return None;
+    };
+    let wanted = match description.access_mode() {
+        0 => Access::READ,
+        1 => Access::WRITE,
+        _ => Access(Access::READ.0 | Access::WRITE.0),
+    };
+    let denied = || {
+        file_system
+            .access(&task::caller(), description.node, wanted)
+            .is_err()
+    };
+    file.continued_by()
+        .filter(|_| description.gone().is_none() && denied())
 }
 
 /// This program was given `fd`, for `mount`.
@@ -129,11 +154,63 @@ pub fn find(file_system: &dyn FileSystem, name: ShadowName) -> bool {
         }
         node == name.node
     });
-    let Some((_, place)) = found.map(|at| given.swap_remove(at)) else {
-        return false;
-    };
+    let Some(at) = found else { return false };
+    let is_path = |fd| kernel_flags(fd).is_ok_and(|flags| flags & O_PATH != 0);
+    if is_path(given[at].1.load(Relaxed)) {
+        close(given.swap_remove(at).1);
+    }
+    true
+}
+
+/// Closes a descriptor that was hidden.
+fn close(place: &AtomicI32) {
     let fd = place.swap(-1, AcqRel);
     classes::set(fd, classes::UNKNOWN);
     drop(OwnedFd::from_raw(fd));
-    true
+}
+
+/// The file of `name`, open as `flags` say, from a descriptor that this program was given, or that
+/// another process keeps in the same table: the file may not be opened again. With the node's
+/// entry, one reference.
+pub fn continued(
+    file_system: &dyn FileSystem,
+    name: ShadowName,
+    flags: u32,
+) -> Option<(Entry, Opened)> {
+    if task::vfork_child().is_some() {
+        return None;
+    }
+    let given: Vec<i32> = {
+        let given = GIVEN.lock();
+        let given = given.iter().filter(|(mount, _)| *mount == name.mount);
+        given.map(|(_, place)| place.load(Relaxed)).collect()
+    };
+    let others = match tables::are_asked_for() {
+        true => run::get().internal(),
+        false => Vec::new(),
+    };
+    let may = |fd: &i32| {
+        let how = kernel_flags(*fd).map(|found| found & HOW);
+        how == Ok(flags & HOW) || how == Ok(O_RDWR)
+    };
+    let mut all = given.into_iter().chain(others).filter(may);
+    all.find_map(|fd| continued_by(file_system, name, fd, flags))
+}
+
+fn continued_by(
+    file_system: &dyn FileSystem,
+    name: ShadowName,
+    fd: i32,
+    flags: u32,
+) -> Option<(Entry, Opened)> {
+    // One of our own: what another process keeps, it may close meanwhile.
+    let own = run::get().receive_internal(dup_high(fd, true).ok()?);
+    let adopted = file_system.adopt(&task::caller(), own.load(Relaxed), OpenFlags(flags));
+    close(own);
+    let (entry, opened) = adopted.ok()?;
+    if entry.attributes.node == name.node {
+        return Some((entry, opened));
+    }
+    file_system.forget(entry.attributes.node, 1);
+    None
 }

@@ -4,6 +4,7 @@ use super::{Table, fifos, handed, saved, with_more};
 use crate::description::{Description, Held, Object};
 use crate::files::kernel_flags;
 use crate::gone;
+use crate::paging::given::is_out_of_reach;
 use crate::resolver::{MountId, References};
 use crate::run::{self, node_paths};
 use crate::run::{ShadowName, stat_descriptor};
@@ -133,23 +134,31 @@ impl Table {
             })?;
         }
         let kind = file_system.attributes(name.node)?.kind;
+        let mut references = References::new(&run::get().mounts);
         let object = match kind {
             _ if flags & crate::files::O_PATH != 0 => Object::Path,
             FileKind::Directory => Object::Directory,
-            _ => match file_system.restore(
-                &task::caller(),
-                name.node,
-                OpenFlags(flags & 3),
-                &saved::of(fd, name),
-            )? {
-                Opened::Driven(file) => Object::File(file),
-                Opened::Backed(_) => {
-                    return Err(culvert::Error::because(
-                        Errno::EIO,
-                        "a shadow of a backed file",
-                    ));
+            _ => {
+                let saved = saved::of(fd, name);
+                let how = OpenFlags(flags & 3);
+                let restored = file_system.restore(&task::caller(), name.node, how, &saved);
+                let opened = match restored {
+                    Err(error) if is_out_of_reach(&error) && saved.is_empty() => {
+                        let continued = handed::continued(file_system, name, how.0);
+                        let (entry, opened) = continued.ok_or(error)?;
+                        references.push(mount, entry.attributes.node);
+                        opened
+                    }
+                    restored => restored?,
+                };
+                match opened {
+                    Opened::Driven(file) => Object::File(file),
+                    Opened::Backed(_) => {
+                        let text = "a shadow of a backed file";
+                        return Err(culvert::Error::because(Errno::EIO, text));
+                    }
                 }
-            },
+            }
         };
         let flags = match &object {
             Object::Directory => crate::shadow::flags_of_directory_shadow(flags),
@@ -157,7 +166,9 @@ impl Table {
         };
         // Its attributes may be asked for next.
         crate::looked_at::bring_all();
-        Ok(Description::shared(mount, name.node, kind, object, flags))
+        let mut description = Description::shared(mount, name.node, kind, object, flags);
+        description.references = references;
+        Ok(description)
     }
 
     /// A descriptor on a driver's own file. What its driver does not know after all is a foreign

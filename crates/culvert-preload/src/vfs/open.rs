@@ -152,6 +152,8 @@ pub fn open_inside(mut found: Inside<'_>, flags: u32, mode: u32) -> Answer {
         // No device driver, no pipe behind a name in an archive (`nodev`).
         FileKind::Fifo => super::fifos::open(&mut found, &attributes, flags),
         FileKind::Socket => Err(Errno::ENXIO),
+        // A whiteout, which anybody may make: no device has the number 0 (`chrdev_open`).
+        FileKind::CharacterDevice if attributes.rdev == 0 => Err(Errno::ENXIO),
         FileKind::CharacterDevice | FileKind::BlockDevice => Err(Errno::EACCES),
         FileKind::Symlink => Err(Errno::ELOOP),
     }

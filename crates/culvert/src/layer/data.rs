@@ -180,4 +180,8 @@ impl<L: DataLayer> File for DataFile<L> {
     fn save(&self) -> Result<Vec<u8>> {
         self.layer.inner().save()
     }
+
+    fn continued_by(&self) -> Option<i32> {
+        self.layer.inner().continued_by()
+    }
 }
